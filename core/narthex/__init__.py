@@ -1,0 +1,1 @@
+"""Narthex: the open data plane for real-time machine-learning features."""

@@ -1,0 +1,108 @@
+"""What an author asks an aggregate to compute."""
+
+from typing import TypeAlias
+
+import attrs
+
+from narthex.records import record
+from narthex.types import DataType
+from narthex.windows import Window
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Count:
+    """How many rows; of a column with `unique`, how many distinct values."""
+
+    into: str
+    window: Window
+    of: str | None = None
+    unique: bool = False
+    approx: bool = False
+    dropnull: bool = False
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Sum:
+    """The sum of a column; nulls are skipped, empty is zero."""
+
+    into: str
+    window: Window
+    of: str
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Average:
+    """The mean of a column; nulls are skipped."""
+
+    into: str
+    window: Window
+    of: str
+    default: float | None = 0.0
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Min:
+    """The least value of a column; nulls are skipped."""
+
+    into: str
+    window: Window
+    of: str
+    default: int | float | None = None
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Max:
+    """The greatest value of a column; nulls are skipped."""
+
+    into: str
+    window: Window
+    of: str
+    default: int | float | None = None
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Stddev:
+    """The population standard deviation of a column; nulls are skipped."""
+
+    into: str
+    window: Window
+    of: str
+    default: float | None = -1.0
+
+
+@record
+@attrs.frozen(kw_only=True)
+class LastK:
+    """The last `limit` values of a column, newest first."""
+
+    into: str
+    window: Window
+    of: str
+    limit: int
+    dedup: bool
+    dropnull: bool = False
+
+
+AggregateSpec: TypeAlias = Count | Sum | Average | Min | Max | Stddev | LastK
+
+
+@record
+@attrs.frozen
+class TypedAggregate:
+    """A spec with the types that the input's schema gives it.
+
+    Attributes:
+        spec: What was asked.
+        input: The type of the column `of`; None for a bare count.
+        output: The type of the result.
+    """
+
+    spec: AggregateSpec
+    input: DataType | None
+    output: DataType

@@ -1,0 +1,338 @@
+"""The engine-free description of what a commit needs: assets, each with its fingerprint.
+
+An asset's spec says everything an engine must know except physical names: those are given when
+the ledger reserves it, and reach the engine as `ResolvedAsset`.
+"""
+
+import enum
+from typing import NewType, TypeAlias
+
+import attrs
+
+from narthex.aggregate_specs import TypedAggregate
+from narthex.entities import Expectation, Source
+from narthex.operators import Operator
+from narthex.records import DESCRIPTION, record
+from narthex.schema import Column, Schema
+
+Fingerprint = NewType("Fingerprint", bytes)
+"""32 bytes: the SHA-256 of what an asset means."""
+
+FP_VERSION = 1
+"""The version of the encoding that fingerprints hash."""
+
+
+@record
+class AssetKind(enum.Enum):
+    """The kinds of physical things that a commit can create."""
+
+    KAFKA_TOPIC = "kafka_topic"
+    INDEX = "index"
+    HISTORY = "history"
+    CHECKPOINT = "checkpoint"
+    STREAM_JOB = "stream_job"
+    INDEX_FEED = "index_feed"
+    HISTORY_FEED = "history_feed"
+    SINK_FENCE = "sink_fence"
+
+
+@record
+class TopicRole(enum.Enum):
+    """What a topic carries."""
+
+    INGEST = "ingest"
+    DATASET = "dataset"
+    QUARANTINE = "quarantine"
+    TOUCHED = "touched"
+
+
+@record
+class LogShape(enum.Enum):
+    """How the facts of a log make a state.
+
+    ROWS: keyless; every row_id stands for itself.
+    KEYED: row_id is (key, event_time); a lookup is the floor at the instant.
+    CONTRIBUTIONS: the inputs of aggregates by group key; values exist only when read.
+    """
+
+    ROWS = "rows"
+    KEYED = "keyed"
+    CONTRIBUTIONS = "contributions"
+
+
+@record
+@attrs.frozen(kw_only=True)
+class LogSpec:
+    """The facts of one dataset's log; with `narthex.codec` it gives the Avro schema.
+
+    Attributes:
+        shape: How facts make a state.
+        keys: Key columns (group keys of contributions); empty for ROWS.
+        values: Value columns (inputs of contributions).
+        time_field: The public name of the event time.
+    """
+
+    shape: LogShape
+    keys: tuple[Column, ...]
+    values: tuple[Column, ...]
+    time_field: str
+
+
+@record
+@attrs.frozen(kw_only=True)
+class TopicSpec:
+    """A Kafka topic.
+
+    Attributes:
+        log: For DATASET topics, what the facts look like.
+        retention_ms: None keeps for ever.
+        identity: What distinguishes topics without a log (the endpoint of an ingest topic).
+    """
+
+    role: TopicRole
+    partitions: int
+    log: LogSpec | None = None
+    retention_ms: int | None = None
+    identity: str = ""
+
+
+@record
+@attrs.frozen(kw_only=True)
+class IndexSpec:
+    """A lookup index of one dataset log.
+
+    Attributes:
+        log: The log that it is fed from; KEYED or CONTRIBUTIONS.
+        aggregates: For CONTRIBUTIONS, what is folded at read time.
+        ladder_us: For CONTRIBUTIONS, tile lengths, ascending, each a multiple of the former.
+        correctable: Whether a fact may come again with a higher version and another key.
+        by: For the left side of a join: rows are indexed by these columns instead of a key.
+        layout: Version of the storage layout.
+    """
+
+    log: LogSpec
+    aggregates: tuple[TypedAggregate, ...] = ()
+    ladder_us: tuple[int, ...] = ()
+    correctable: bool = False
+    by: tuple[str, ...] = ()
+    layout: int = 1
+
+
+@record
+@attrs.frozen(kw_only=True)
+class HistorySpec:
+    """The append-only table of all fact states of a dataset log."""
+
+    log: LogSpec
+    layout: int = 1
+
+
+@record
+@attrs.frozen(kw_only=True)
+class CheckpointSpec:
+    """The directory in which a job keeps what Spark needs to go on."""
+
+    job: str
+
+
+@record
+class Trigger(enum.Enum):
+    """How a live job runs; a backfill of any job is `availableNow`."""
+
+    REAL_TIME = "real_time"
+    MICRO_BATCH = "micro_batch"
+    BOUNDED = "bounded"
+
+
+@record
+@attrs.frozen(kw_only=True)
+class SourceJobSpec:
+    """A job that turns raw rows of one source into facts of a dataset log.
+
+    Needs: `input` (ingest topic, webhooks only), `output` (dataset topic), `quarantine`,
+    `checkpoint`.
+
+    Attributes:
+        dataset: The dataset's name, for people and metrics.
+        source_id: The identity string that orders ties between sources, part of row ids.
+        source: The definition.
+        schema: The dataset's fields: what a raw row must become.
+        log: The facts to write.
+        trigger: BOUNDED sources run in a backfill only.
+        reason: Why this trigger, for people.
+    """
+
+    dataset: str = attrs.field(metadata=DESCRIPTION)
+    source_id: str
+    source: Source
+    schema: Schema
+    log: LogSpec
+    trigger: Trigger
+    reason: str = attrs.field(metadata=DESCRIPTION)
+
+
+@record
+@attrs.frozen(kw_only=True)
+class PipelineInput:
+    """A dataset that a pipeline reads; `role` names the topic (and index) in the job's needs."""
+
+    dataset: str
+    log: LogSpec
+    schema: Schema
+
+
+@record
+@attrs.frozen(kw_only=True)
+class PipelineJobSpec:
+    """A job that computes one pipeline from dataset logs into a dataset log.
+
+    Needs: `input:<dataset>` (topic of the stream side), `right:<dataset>` (index of each joined
+    dataset), `touched:<dataset>` (its corrections), `left` (index of the stream side by join
+    key), `output`, `checkpoint`.
+
+    Attributes:
+        operators: The pipeline up to, not including, a final aggregate.
+        inputs: All datasets that it reads; the stream side first.
+        schema: The public schema of the dataset that it makes.
+        log: The facts to write; for an aggregate, the contributions.
+    """
+
+    dataset: str = attrs.field(metadata=DESCRIPTION)
+    pipeline: str = attrs.field(metadata=DESCRIPTION)
+    operators: Operator
+    inputs: tuple[PipelineInput, ...]
+    schema: Schema
+    log: LogSpec
+    trigger: Trigger
+    reason: str = attrs.field(metadata=DESCRIPTION)
+
+
+@record
+@attrs.frozen(kw_only=True)
+class FeedSpec:
+    """A registry row: the writer tails `log` into `index` (or `history`).
+
+    Needs: `log` (topic), `index` or `history`, and `touched` (topic) where joins depend on it.
+    """
+
+    dataset: str = attrs.field(metadata=DESCRIPTION)
+    log: LogSpec
+
+
+AssetSpec: TypeAlias = (
+    TopicSpec
+    | IndexSpec
+    | HistorySpec
+    | CheckpointSpec
+    | SourceJobSpec
+    | PipelineJobSpec
+    | FeedSpec
+)
+
+
+@record
+@attrs.frozen
+class AssetRef:
+    """An asset by what it means."""
+
+    kind: AssetKind
+    fingerprint: bytes
+
+
+@record
+@attrs.frozen
+class Need:
+    """An asset that another one needs, and what for."""
+
+    role: str
+    asset: AssetRef
+
+
+@record
+@attrs.frozen(kw_only=True)
+class AssetBlueprint:
+    """One asset that a commit needs.
+
+    Attributes:
+        paths: The logical names that bind to it in the manifest, such as `dataset/Orders/log`.
+        label: A short name for people; two assets may share it.
+    """
+
+    kind: AssetKind
+    fp_version: int
+    fingerprint: bytes
+    spec: AssetSpec
+    needs: tuple[Need, ...]
+    paths: tuple[str, ...]
+    label: str
+
+    @property
+    def ref(self) -> AssetRef:
+        """What other assets need it by."""
+        return AssetRef(self.kind, self.fingerprint)
+
+
+@record
+@attrs.frozen(kw_only=True)
+class DatasetPlan:
+    """How one dataset of a manifest is stored and read.
+
+    Attributes:
+        aggregates: Empty unless the dataset ends in an aggregate.
+        ladder_us: The tile lengths of the aggregates.
+        online: Whether a lookup as of now is allowed; `offline`: as of any instant.
+    """
+
+    name: str
+    version: int
+    schema: Schema
+    log: LogSpec
+    aggregates: tuple[TypedAggregate, ...]
+    ladder_us: tuple[int, ...]
+    online: bool
+    offline: bool
+    expectations: tuple[Expectation, ...] = ()
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Blueprint:
+    """All assets of a commit, in dependency order, and how its datasets are read."""
+
+    assets: tuple[AssetBlueprint, ...]
+    datasets: tuple[DatasetPlan, ...]
+
+
+@record
+@attrs.frozen(kw_only=True)
+class ResolvedNeed:
+    """A need with the physical name behind it."""
+
+    role: str
+    kind: AssetKind
+    asset_id: int
+    physical_name: str
+
+
+@record
+@attrs.frozen(kw_only=True)
+class ResolvedAsset:
+    """An asset with its physical name and those of what it needs: all an engine must know."""
+
+    asset_id: int
+    kind: AssetKind
+    physical_name: str
+    fingerprint: bytes
+    spec: AssetSpec
+    needs: tuple[ResolvedNeed, ...]
+
+    def need(self, role: str) -> ResolvedNeed:
+        """Give the need of that role.
+
+        Raises:
+            KeyError: The asset has no such need.
+        """
+        for need in self.needs:
+            if need.role == role:
+                return need
+        raise KeyError(role)

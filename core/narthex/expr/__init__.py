@@ -1,0 +1,1 @@
+"""Expressions: what authors write with `col`, `lit` and `when`."""

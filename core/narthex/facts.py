@@ -1,0 +1,45 @@
+"""A fact: one state of one row, with an identity that a replay repeats."""
+
+import struct
+from typing import NewType, TypeAlias
+
+import attrs
+
+Cell: TypeAlias = "None | bool | int | float | str | bytes | tuple[Cell, ...] | dict[str, Cell]"
+"""A value of a column: instants are microseconds, dates days, decimals unscaled integers,
+lists and embeddings tuples, structs and maps dicts."""
+
+RowId = NewType("RowId", bytes)
+"""Where a row came from; byte order is the order of ties."""
+
+Version = NewType("Version", bytes)
+"""Orders the states of one row; the greatest, as bytes, stands."""
+
+_POSITION = struct.Struct(">IQI")
+
+
+@attrs.frozen(kw_only=True)
+class Fact:
+    """One state of one row of a dataset.
+
+    Attributes:
+        event_time: Microseconds, UTC.
+        key: Cells of the key columns, in the log's order; empty for a keyless dataset.
+        values: Cells of the value columns, in the log's order.
+        alive: False retracts the row (keyless) or says: absent from this instant (keyed).
+    """
+
+    row_id: RowId
+    version: Version
+    event_time: int
+    key: tuple[Cell, ...]
+    values: tuple[Cell, ...]
+    alive: bool = True
+
+
+def position(source_id: str, partition: int, offset: int, ordinal: int = 0) -> bytes:
+    """Give the position of a row in a source as bytes.
+
+    They sort like (source_id, partition, offset, ordinal). It is the row_id of an appended row and the version of an upserted one.
+    """
+    return source_id.encode() + b"\x00" + _POSITION.pack(partition, offset, ordinal)

@@ -1,0 +1,127 @@
+"""Frozen values to plain JSON and back, without loss and without code.
+
+Every value that travels (on the wire, into the ledger, to an engine) is a frozen attrs class
+registered here by name. The plain form is self-describing, so that a reader needs the registry
+and nothing else; nothing is imported or called by name. A field whose metadata says
+``{"identity": False}`` (origins, owners, descriptions) travels but takes no part in fingerprints.
+"""
+
+import base64
+import enum
+from typing import TypeAlias, TypeVar
+
+import attrs
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+"""What JSON can say."""
+
+Value: TypeAlias = object
+"""A registered record, an enum member, a scalar, or a tuple of values."""
+
+_T = TypeVar("_T", bound=type)
+_RECORDS: dict[str, type[attrs.AttrsInstance]] = {}
+_ENUMS: dict[str, type[enum.Enum]] = {}
+
+DESCRIPTION = {"identity": False}
+"""Metadata of a field that says where or by whom, never what."""
+
+
+class UnknownRecordError(ValueError):
+    """A plain value names a record that this version does not know."""
+
+
+def record(cls: _T) -> _T:
+    """Register a frozen attrs class, or an enum, under its own name."""
+    known: type = cls
+    if issubclass(cls, enum.Enum):
+        known = _ENUMS.setdefault(cls.__name__, cls)
+    elif attrs.has(cls):
+        known = _RECORDS.setdefault(cls.__name__, cls)
+    if known is not cls:
+        raise ValueError(f"two records are named `{cls.__name__}`")
+    return cls
+
+
+def record_named(name: str) -> type[attrs.AttrsInstance]:
+    """Find the record class of that name.
+
+    Raises:
+        UnknownRecordError: No record has the name.
+    """
+    try:
+        return _RECORDS[name]
+    except KeyError:
+        raise UnknownRecordError(f"`{name}` is not a record of this version") from None
+
+
+def enum_member(name: str, value: Json) -> enum.Enum:
+    """Find the member of the enum of that name.
+
+    Raises:
+        UnknownRecordError: No such enum, or no such member.
+    """
+    try:
+        return _ENUMS[name](value)
+    except (KeyError, ValueError):
+        raise UnknownRecordError(f"`{name}({value!r})` is not known to this version") from None
+
+
+def record_names() -> frozenset[str]:
+    """All registered record names."""
+    return frozenset(_RECORDS)
+
+
+def to_plain(value: Value) -> Json:
+    """Render a value as plain JSON; `from_plain` gives it back."""
+    match value:
+        case enum.Enum():
+            return {"$enum": type(value).__name__, "value": value.value}
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes():
+            return {"$bytes": base64.b64encode(value).decode()}
+        case tuple():
+            return [to_plain(item) for item in value]
+        case _ if attrs.has(type(value)):
+            plain: dict[str, Json] = {"$": type(value).__name__}
+            for field in attrs.fields(record_named(type(value).__name__)):
+                plain[field.name] = to_plain(getattr(value, field.name))
+            return plain
+        case _:
+            raise TypeError(f"{type(value).__name__} is not a record, an enum or a scalar")
+
+
+def from_plain(plain: Json) -> Value:
+    """Read a plain value; unknown records and fields are refused.
+
+    Raises:
+        UnknownRecordError: It names a record, a field or a member that this version lacks.
+    """
+    match plain:
+        case list():
+            return tuple(from_plain(item) for item in plain)
+        case {"$enum": str(name), "value": member}:
+            return enum_member(name, member)
+        case {"$bytes": str(text)}:
+            return base64.b64decode(text, validate=True)
+        case dict():
+            return _from_object(plain)
+        case _:
+            return plain
+
+
+def _from_object(plain: dict[str, Json]) -> Value:
+    name = plain.get("$")
+    if not isinstance(name, str):
+        raise UnknownRecordError("an object without `$` is no record")
+    return _build(record_named(name), {key: item for key, item in plain.items() if key != "$"})
+
+
+def _build(cls: type[attrs.AttrsInstance], fields: dict[str, Json]) -> Value:
+    known = {field.name for field in attrs.fields(cls)}
+    if unknown := sorted(set(fields) - known):
+        raise UnknownRecordError(f"`{cls.__name__}` has no field `{unknown[0]}`")
+    try:
+        return cls(**{name: from_plain(item) for name, item in fields.items()})
+    except TypeError as error:
+        raise UnknownRecordError(f"`{cls.__name__}`: {error}") from None

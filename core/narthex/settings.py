@@ -1,0 +1,100 @@
+"""Where the services of an installation are; every part accepts an address of somebody else's.
+
+`narthex up` writes `$NARTHEX_HOME/services.json` (mode 0600) and gives its children the same as
+environment variables; a variable wins over the file.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+
+class NotInstalledError(RuntimeError):
+    """No installation is described where one was looked for."""
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """The addresses and directories of one installation.
+
+    Each field is the variable `NARTHEX_<FIELD>` and the key of the same lower-case name in
+    `services.json`.
+
+    Attributes:
+        home: State of what runs on this machine.
+        install_id: Eight characters [a-z0-9] in each physical name.
+        ledger_dsn: SQLAlchemy URL (`postgresql+psycopg2://…`) of the control database.
+        kafka: Bootstrap servers.
+        server_url: Where the server listens, without a path.
+        token: The service token of the platform's own processes; never logged.
+        airflow_url: The Airflow API server; empty when none is there.
+        airflow_user: For `POST /auth/token`.
+        airflow_password: For `POST /auth/token`; never logged.
+        index_dir: LMDB environments, one directory an index.
+        history_dir: Delta tables; a path or an `s3://` URL.
+        checkpoint_dir: Spark checkpoints.
+        files_root: What relative paths of file sources stand below.
+        spark_master: Such as `local[64]`.
+        jars_dir: The Kafka and Avro connectors of Spark.
+    """
+
+    home: Path = attrs.field(converter=Path)
+    install_id: str
+    ledger_dsn: str = attrs.field(repr=False)
+    kafka: str
+    server_url: str
+    token: str = attrs.field(repr=False)
+    airflow_url: str = ""
+    airflow_user: str = "admin"
+    airflow_password: str = attrs.field(default="", repr=False)
+    index_dir: Path = attrs.field(converter=Path)
+    history_dir: str
+    checkpoint_dir: Path = attrs.field(converter=Path)
+    files_root: Path = attrs.field(converter=Path)
+    spark_master: str = "local[64]"
+    jars_dir: Path = attrs.field(converter=Path)
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """Give the state directory: `NARTHEX_HOME`, else `~/.narthex`."""
+    named = environment.get("NARTHEX_HOME")
+    return Path(named) if named else Path.home() / ".narthex"
+
+
+def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the settings of the installation that the environment names.
+
+    Raises:
+        NotInstalledError: Neither the file nor the environment says where the services are.
+    """
+    found = os.environ if environment is None else environment
+    home = home_of(found)
+    values: dict[str, str] = {"home": str(home)}
+    described = home / "services.json"
+    if described.is_file():
+        values |= json.loads(described.read_text())
+    for field in attrs.fields(Settings):
+        value = found.get(f"NARTHEX_{field.name.upper()}")
+        if value is not None:
+            values[field.name] = value
+    missing = [
+        field.name
+        for field in attrs.fields(Settings)
+        if field.default is attrs.NOTHING and field.name not in values
+    ]
+    if missing:
+        raise NotInstalledError(
+            f"`{described}` does not say {', '.join(missing)}; start the services with `narthex up`"
+        )
+    return Settings(**{f.name: values[f.name] for f in attrs.fields(Settings) if f.name in values})
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """Render settings as the variables that `load_settings` reads."""
+    return {
+        f"NARTHEX_{name.upper()}": str(value)
+        for name, value in attrs.asdict(settings, recurse=False).items()
+    }

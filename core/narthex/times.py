@@ -1,0 +1,75 @@
+"""Instants and spans: microseconds, UTC, and the author's way to write a duration."""
+
+from datetime import UTC, datetime, timedelta
+from typing import NewType, Protocol
+
+Micros = NewType("Micros", int)
+"""An instant: microseconds since the Unix epoch, UTC."""
+
+SECOND_US = 1_000_000
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+DAY_US = 24 * HOUR_US
+
+_UNIT_US = {
+    "s": SECOND_US,
+    "m": MINUTE_US,
+    "h": HOUR_US,
+    "d": DAY_US,
+    "w": 7 * DAY_US,
+    "y": 365 * DAY_US,
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class DurationError(ValueError):
+    """A duration that cannot be read."""
+
+
+class Clock(Protocol):
+    """Says what time it is."""
+
+    def now(self) -> datetime:
+        """Give the present, aware, UTC."""
+
+
+def parse_duration(text: str) -> int:
+    """Read a duration such as `1d`, `1h 30m` or `1.5h`; give microseconds.
+
+    Raises:
+        DurationError: A number without a unit, an unknown unit, or another character.
+    """
+    if not isinstance(text, str):
+        raise DurationError(f"a duration is text such as `1d`, found `{text!r}`")
+    total_us = 0.0
+    number = ""
+    for character in text.replace(" ", ""):
+        if character.isdigit() or character == ".":
+            number += character
+        elif character in _UNIT_US and number not in {"", "."}:
+            total_us += float(number) * _UNIT_US[character]
+            number = ""
+        else:
+            raise DurationError(
+                f"`{character}` cannot stand there in the duration `{text}`; "
+                "write numbers with y, w, d, h, m or s"
+            )
+    if number:
+        raise DurationError(f"`{number}` has no unit in the duration `{text}`")
+    return round(total_us)
+
+
+def to_micros(instant: datetime) -> Micros:
+    """Give the microseconds of an instant; a naive one is taken as UTC."""
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return Micros((aware - _EPOCH) // timedelta(microseconds=1))
+
+
+def from_micros(instant: int) -> datetime:
+    """Give the instant as an aware datetime, UTC."""
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+def render_instant(instant: int) -> str:
+    """Render an instant as RFC 3339 with microseconds."""
+    return from_micros(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,1 @@
+"""Complete feature projects, each runnable and tested."""

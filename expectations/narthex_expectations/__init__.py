@@ -1,0 +1,1 @@
+"""expectations: one room of the house."""

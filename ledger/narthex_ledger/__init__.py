@@ -1,0 +1,1 @@
+"""ledger: one room of the house."""

@@ -1,0 +1,1 @@
+"""plugins: one room of the house."""

@@ -1,0 +1,1 @@
+"""server: one room of the house."""

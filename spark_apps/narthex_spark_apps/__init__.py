@@ -1,0 +1,1 @@
+"""spark_apps: one room of the house."""

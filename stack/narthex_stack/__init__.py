@@ -1,0 +1,1 @@
+"""stack: one room of the house."""

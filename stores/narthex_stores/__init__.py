@@ -1,0 +1,1 @@
+"""stores: one room of the house."""
