@@ -174,11 +174,17 @@ class SourceJobSpec:
 @record
 @attrs.frozen(kw_only=True)
 class PipelineInput:
-    """A dataset that a pipeline reads; `role` names the topic (and index) in the job's needs."""
+    """A dataset that a pipeline reads; `role` names the topic (and index) in the job's needs.
+
+    Attributes:
+        correctable: Whether a row may come again with a higher version, so that one that is
+            filtered out must be retracted and not only left out.
+    """
 
     dataset: str
     log: LogSpec
     schema: Schema
+    correctable: bool = False
 
 
 @record
@@ -306,12 +312,13 @@ class Blueprint:
 @record
 @attrs.frozen(kw_only=True)
 class ResolvedNeed:
-    """A need with the physical name behind it."""
+    """A need with the physical name behind it, and its spec (an index's layout, a topic's log)."""
 
     role: str
     kind: AssetKind
     asset_id: int
     physical_name: str
+    spec: AssetSpec
 
 
 @record

@@ -257,12 +257,14 @@ class CodeExtractor:
     Attributes:
         inputs: Fully qualified, `Featureset.feature`.
         outputs: Names in its own featureset.
+        datasets: The datasets that it may look up.
     """
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     code: UserCode
+    datasets: tuple[str, ...] = ()
     version: int = 0
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
 

@@ -39,6 +39,7 @@ class Settings:
         files_root: What relative paths of file sources stand below.
         spark_master: Such as `local[64]`.
         jars_dir: The Kafka and Avro connectors of Spark.
+        run_job: The door that a backfill runs through.
     """
 
     home: Path = attrs.field(converter=Path)
@@ -56,6 +57,7 @@ class Settings:
     files_root: Path = attrs.field(converter=Path)
     spark_master: str = "local[64]"
     jars_dir: Path = attrs.field(converter=Path)
+    run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
 
 
 def home_of(environment: Mapping[str, str]) -> Path:

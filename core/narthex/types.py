@@ -185,3 +185,20 @@ def unrestricted(of: DataType) -> DataType:
             return Str()
         case _:
             return of
+
+
+def base_type(of: DataType) -> DataType:
+    """Give the type without any restriction, inside Optionals, lists, maps and structs too."""
+    plain = unrestricted(of)
+    match plain:
+        case Optional():
+            return optional(base_type(plain.of))
+        case List():
+            return List(base_type(plain.of))
+        case Map():
+            return Map(base_type(plain.of))
+        case Struct():
+            fields = (StructField(field.name, base_type(field.type)) for field in plain.fields)
+            return Struct(plain.name, tuple(fields))
+        case _:
+            return plain

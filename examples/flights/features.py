@@ -154,9 +154,9 @@ class Conditions:
     @pipeline
     @inputs(Departures, Weather, Planes)
     def with_weather_and_plane(cls, departures, weather, planes):
-        return departures.join(
-            weather, how="left", on=["origin"], within=("3h", "0s")
-        ).join(planes, how="left", on=["tailnum"], fields=["built", "seats"])
+        return departures.join(weather, how="left", on=["origin"], within=("3h", "0s")).join(
+            planes, how="left", on=["tailnum"], fields=["built", "seats"]
+        )
 
 
 @dataset(index=True)
@@ -230,9 +230,7 @@ class TailnumHistory:
             departures.dropnull("tailnum")
             .groupby("tailnum")
             .aggregate(
-                destinations=LastK(
-                    of="dest", limit=5, dedup=False, window=Continuous("forever")
-                ),
+                destinations=LastK(of="dest", limit=5, dedup=False, window=Continuous("forever")),
                 departures_1d=Count(window=Continuous("1d")),
                 departures_ever=Count(window=Continuous("forever")),
             )
@@ -268,7 +266,9 @@ class AboutToDepart:
 
     getting_worse: bool = feature(col("origin_delay_1h") > col("origin_delay_6h"))
     windy: bool = feature(
-        when(col("wind_speed").isnull()).then(False).otherwise(col("wind_speed").fillnull(0.0) > 20.0)
+        when(col("wind_speed").isnull())
+        .then(False)
+        .otherwise(col("wind_speed").fillnull(0.0) > 20.0)
     )
     risk: float
 

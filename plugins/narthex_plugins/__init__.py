@@ -1,1 +1,1 @@
-"""plugins: one room of the house."""
+"""Airflow's side of the platform: tasks, triggers and the console tab."""

@@ -1,1 +1,83 @@
-"""stores: one room of the house."""
+"""Where assets live: topics, lookup indexes, histories, checkpoints."""
+
+from narthex_stores.adapter import (
+    Absent,
+    Adapter,
+    Listed,
+    Match,
+    Mismatch,
+    Probe,
+    Unknown,
+)
+from narthex_stores.brokers import GREATEST_RECORD_BYTES
+from narthex_stores.checkpoints import checkpoint_adapter
+from narthex_stores.directories import DirectoryAdapter, Owner, find_owner
+from narthex_stores.errors import (
+    ForeignAssetError,
+    MalformedNameError,
+    PermanentError,
+    StoreError,
+    TransientError,
+)
+from narthex_stores.fact_states import alive, below, newest, public
+from narthex_stores.fact_tables import LogRow, fact_schema, to_rows, to_table
+from narthex_stores.history import Appended, HistoryTable
+from narthex_stores.history_adapter import HistoryAdapter, history_path, storage_options
+from narthex_stores.logs import (
+    Delivered,
+    Headers,
+    LogEvent,
+    LogProducer,
+    LogReader,
+    Place,
+    Record,
+)
+from narthex_stores.memory import Crash, Fault, InMemoryAdapter, Operation, When
+from narthex_stores.topics import TopicAdapter, topic_config
+
+__all__ = [
+    "GREATEST_RECORD_BYTES",
+    "Absent",
+    "Adapter",
+    "Appended",
+    "Crash",
+    "Delivered",
+    "DirectoryAdapter",
+    "Fault",
+    "ForeignAssetError",
+    "Headers",
+    "HistoryAdapter",
+    "HistoryTable",
+    "InMemoryAdapter",
+    "Listed",
+    "LogEvent",
+    "LogProducer",
+    "LogReader",
+    "LogRow",
+    "MalformedNameError",
+    "Match",
+    "Mismatch",
+    "Operation",
+    "Owner",
+    "PermanentError",
+    "Place",
+    "Probe",
+    "Record",
+    "StoreError",
+    "TopicAdapter",
+    "TransientError",
+    "Unknown",
+    "When",
+    "alive",
+    "below",
+    "checkpoint_adapter",
+    "fact_schema",
+    "find_owner",
+    "history_path",
+    "newest",
+    "public",
+    "storage_options",
+    "to_rows",
+    "to_table",
+    "topic_config",
+]

@@ -1,0 +1,67 @@
+# The one list of commands. `make` alone shows it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# A place of its own: `uv pip sync` removes what the lock file does not name, itself included.
+UV := $(VENV)/uv/bin/uv
+STAMP := $(VENV)/.synced
+PURE := not (postgres or kafka or spark or stack or airflow or acceptance)
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lock fix check test demo up down status bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## Make the environment that the lock file describes
+
+$(UV):
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)/uv
+	$(VENV)/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+$(STAMP): requirements.lock pyproject.toml | $(UV)
+	$(UV) pip sync --quiet --python $(BIN)/python --compile-bytecode requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "4.3.0", pyspark.__version__'
+	@touch $(STAMP)
+
+lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
+	$(UV) pip compile --quiet --python-version 3.11 --override overrides.txt --generate-hashes \
+	  --output-file requirements.lock requirements.in
+
+fix: setup  ## Format, then fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: setup  ## Everything that needs no service: what a commit must pass
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -m "$(PURE)" $(ARGS)
+
+test: setup  ## All tests, each starting what it needs; some: make test ARGS="-m spark tests/stores"
+	$(BIN)/pytest $(ARGS)
+
+demo: setup  ## Start everything, run the flights example, show what it says
+	$(BIN)/python -m examples.flights.demo $(ARGS)
+
+up: setup  ## Start the services of this machine
+	$(BIN)/narthex up $(ARGS)
+
+down: setup  ## Stop the services of this machine; with their state: make down ARGS=--wipe
+	$(BIN)/narthex down $(ARGS)
+
+status: setup  ## Say what runs
+	$(BIN)/narthex status $(ARGS)
+
+bench: setup  ## Measure latency and throughput
+	$(BIN)/python -m bench $(ARGS)
+
+clean:  ## Delete what was made here: environment, caches, builds
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,130 @@
+"""What type each aggregate takes and gives."""
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from narthex.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    LastK,
+    Max,
+    Min,
+    Stddev,
+    Sum,
+    TypedAggregate,
+)
+from narthex.rendered_types import type_name
+from narthex.types import (
+    Bool,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Float,
+    Int,
+    List,
+    Map,
+    Optional,
+    Str,
+    inner,
+    unrestricted,
+)
+
+Typing: TypeAlias = "TypedAggregate | Misfit"
+
+
+@attrs.frozen
+class Misfit:
+    """Why an aggregate cannot be computed from its column, for people."""
+
+    message: str
+
+
+def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
+    """Give the spec with its types, or say why the column's type does not fit.
+
+    `of` is the type of the column `spec.of`, None when the spec names none.
+    """
+    match spec:
+        case Count():
+            return _count(spec, of)
+        case LastK():
+            return _last_k(spec, of)
+        case Sum() | Average() | Stddev():
+            return _numeric(spec, of)
+        case Min() | Max():
+            return _extreme(spec, of)
+        case _:
+            assert_never(spec)
+
+
+def is_hashable(of: DataType) -> bool:
+    """Whether equal values of the type can be told exactly, so that it can be a key."""
+    base = unrestricted(inner(of))
+    match base:
+        case List() | Map():
+            return is_hashable(base.of)
+        case _:
+            return isinstance(base, Int | Str | Bool | Decimal)
+
+
+def is_key(of: DataType) -> bool:
+    """Whether rows can be grouped by a column of the type."""
+    return isinstance(unrestricted(of), Int | Str | Bool | Decimal | Datetime | Date)
+
+
+def _count(spec: Count, of: DataType | None) -> Typing:
+    if spec.unique and of is None:
+        return Misfit("a unique count needs a column, found no `of`")
+    if spec.dropnull and of is None:
+        return Misfit("a count that drops nulls needs a column, found no `of`")
+    if of is not None and spec.unique and not is_hashable(of):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` cannot be counted by its distinct values"
+        )
+    if of is not None and spec.dropnull and not isinstance(of, Optional):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` has no nulls that a count could drop"
+        )
+    return TypedAggregate(spec, of, Int())
+
+
+def _last_k(spec: LastK, of: DataType | None) -> Typing:
+    if of is None:
+        return Misfit("the last values need a column, found no `of`")
+    if spec.limit < 1:
+        return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
+    if spec.dedup and not is_hashable(of):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` cannot be told apart for `dedup`"
+        )
+    return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
+
+
+def _numeric(spec: Sum | Average | Stddev, of: DataType | None) -> Typing:
+    base = None if of is None else unrestricted(inner(of))
+    if not isinstance(base, Int | Float | Decimal):
+        return Misfit(_not_of_type(spec, of, "a number"))
+    if isinstance(spec, Sum):
+        return TypedAggregate(spec, of, base)
+    return TypedAggregate(spec, of, Float() if spec.default is not None else Optional(Float()))
+
+
+def _extreme(spec: Min | Max, of: DataType | None) -> Typing:
+    base = None if of is None else unrestricted(inner(of))
+    if not isinstance(base, Int | Float | Decimal | Date | Datetime):
+        return Misfit(_not_of_type(spec, of, "int, float, decimal, date or datetime"))
+    if spec.default is None:
+        return TypedAggregate(spec, of, Optional(base))
+    if isinstance(spec.default, float) and not isinstance(base, Float):
+        return Misfit(f"default value `{spec.default}` is not of type `{type_name(base)}`")
+    return TypedAggregate(spec, of, base)
+
+
+def _not_of_type(spec: AggregateSpec, of: DataType | None, wanted: str) -> str:
+    verb = type(spec).__name__.lower()
+    if of is None:
+        return f"`{verb}` needs a column, found no `of`"
+    return f"`{verb}` of column `{spec.of}` has type `{type_name(of)}`; it takes {wanted}"

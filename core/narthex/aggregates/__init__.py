@@ -1,0 +1,34 @@
+"""Aggregates as algebras: exact, mergeable, blind to order and cuts."""
+
+from narthex.aggregates.algebra import Algebra, Order, State
+from narthex.aggregates.catalog import MissingInputError, algebra
+from narthex.aggregates.folds import (
+    Folding,
+    Partial,
+    Row,
+    Slot,
+    fold,
+    folding,
+    partials,
+    seen_until,
+)
+from narthex.aggregates.spans import Span, UnsupportedWindowError, span
+
+__all__ = [
+    "Algebra",
+    "Folding",
+    "MissingInputError",
+    "Order",
+    "Partial",
+    "Row",
+    "Slot",
+    "Span",
+    "State",
+    "UnsupportedWindowError",
+    "algebra",
+    "fold",
+    "folding",
+    "partials",
+    "seen_until",
+    "span",
+]

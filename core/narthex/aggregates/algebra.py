@@ -1,0 +1,51 @@
+# mypy: disable-error-code="explicit-any"
+"""What every aggregate is: an identity, a way to take rows in, to merge, and to finish."""
+
+import abc
+import functools
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from narthex.facts import Cell
+
+Order: TypeAlias = tuple[int, bytes]
+"""(event_time, row_id): the order of the rows of a group; no two rows share one."""
+
+State: TypeAlias = Any
+"""What an aggregate knows of some rows, as MessagePack can say it; opaque but to its algebra."""
+
+
+class Algebra(abc.ABC):
+    """An aggregate as a commutative monoid over rows.
+
+    `merge` is associative and commutative (of floats, within rounding), `identity` changes
+    nothing, and the state of some rows does not depend on how they were cut or in which order
+    they came. States are never changed in place. There is no removal: without a row, the state
+    is gathered again from the rows that stay.
+    """
+
+    @abc.abstractmethod
+    def identity(self) -> State:
+        """Give the state of no rows."""
+
+    @abc.abstractmethod
+    def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
+        """Give the state of rows, by their cells and their orders side by side."""
+
+    @abc.abstractmethod
+    def merge(self, left: State, right: State) -> State:
+        """Give the state of the rows of both, which share none."""
+
+    @abc.abstractmethod
+    def finish(self, state: State) -> Cell:
+        """Give the value; of no rows, the empty value or the default."""
+
+    def add(self, state: State, order: Order, cell: Cell) -> State:
+        """Give the state with one more row."""
+        return self.merge(state, self.gather((cell,), (order,)))
+
+    def merge_all(self, states: Sequence[State]) -> State:
+        """Give the state of the rows of all; of none, the identity."""
+        if not states:
+            return self.identity()
+        return functools.reduce(self.merge, states)

@@ -1,0 +1,108 @@
+"""Which algebra a spec means."""
+
+from typing import assert_never
+
+from narthex.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    LastK,
+    Max,
+    Min,
+    Stddev,
+    Sum,
+    TypedAggregate,
+)
+from narthex.aggregates.algebra import Algebra
+from narthex.aggregates.counts import ApproximateCount, DistinctCount, RowCount
+from narthex.aggregates.extremes import Extreme
+from narthex.aggregates.lists import NewestValues
+from narthex.aggregates.moments import ExactStddev, FloatStddev
+from narthex.aggregates.numeric import default_cell, is_float, unit_of
+from narthex.aggregates.sums import ExactAverage, ExactSum, FloatAverage, FloatSum
+from narthex.cells import cell_bytes, lifting, lowering
+from narthex.types import DataType
+
+
+class MissingInputError(ValueError):
+    """An aggregate of a column whose type was not given."""
+
+
+def algebra(aggregate: TypedAggregate) -> Algebra:
+    """Give the algebra of an aggregate; its window plays no part.
+
+    Raises:
+        MissingInputError: It needs a column, and `input` is None.
+    """
+    spec = aggregate.spec
+    if isinstance(spec, Count):
+        return _count(spec, aggregate.input)
+    if aggregate.input is None:
+        raise MissingInputError(f"`{spec.into}` aggregates a column whose type is not known")
+    return _of_column(spec, aggregate.input)
+
+
+def _count(spec: Count, of: DataType | None) -> Algebra:
+    if not spec.unique:
+        return RowCount(dropnull=spec.dropnull)
+    if of is None:
+        raise MissingInputError(f"`{spec.into}` counts values of a column that is not known")
+    counted = ApproximateCount if spec.approx else DistinctCount
+    return counted(encode=cell_bytes(of), dropnull=spec.dropnull)
+
+
+def _of_column(spec: Sum | Average | Min | Max | Stddev | LastK, of: DataType) -> Algebra:
+    match spec:
+        case Sum() | Average() | Stddev():
+            return _float(spec) if is_float(of) else _exact(spec, of)
+        case Min(default=default):
+            return Extreme(choose=min, floats=is_float(of), default=default_cell(default, of))
+        case Max(default=default):
+            return Extreme(choose=max, floats=is_float(of), default=default_cell(default, of))
+        case LastK():
+            return NewestValues(
+                limit=spec.limit,
+                dropnull=spec.dropnull,
+                identify=cell_bytes(of) if spec.dedup else None,
+                lower=lowering(of),
+                lift=lifting(of),
+            )
+        case _:
+            assert_never(spec)
+
+
+def _float(spec: Sum | Average | Stddev) -> Algebra:
+    match spec:
+        case Sum():
+            return FloatSum()
+        case Average(default=default):
+            return FloatAverage(default=default)
+        case Stddev(default=default):
+            return FloatStddev(default=default)
+        case _:
+            assert_never(spec)
+
+
+def _exact(spec: Sum | Average | Stddev, of: DataType) -> Algebra:
+    match spec:
+        case Sum():
+            return ExactSum()
+        case Average(default=default):
+            return ExactAverage(unit=unit_of(of), default=default)
+        case Stddev(default=default):
+            return ExactStddev(unit=unit_of(of), default=default)
+        case _:
+            assert_never(spec)
+
+
+def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:
+    """Give what, besides kind and column, changes the state of an aggregate."""
+    match spec:
+        case Count():
+            return (spec.unique, spec.approx, spec.dropnull)
+        case LastK():
+            return (spec.limit, spec.dedup, spec.dropnull)
+        case Sum() | Average() | Min() | Max() | Stddev():
+            return ()
+        case _:
+            assert_never(spec)

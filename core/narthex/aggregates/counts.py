@@ -1,0 +1,120 @@
+# mypy: disable-error-code="explicit-any"
+"""How many rows, and how many distinct values."""
+
+import hashlib
+from collections.abc import Sequence
+
+import attrs
+from typing_extensions import override
+
+from narthex.aggregates import sketch
+from narthex.aggregates.algebra import Algebra, Order, State
+from narthex.aggregates.numeric import present
+from narthex.cells import CellBytes
+from narthex.facts import Cell
+
+_LONGEST = 24
+_DIGEST = b"\xff\xff\xff\xfe"
+
+
+@attrs.frozen(kw_only=True)
+class RowCount(Algebra):
+    """How many rows; the state is their number.
+
+    Attributes:
+        dropnull: Whether rows whose cell is null do not count.
+    """
+
+    dropnull: bool
+
+    @override
+    def identity(self) -> State:
+        return 0
+
+    @override
+    def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
+        return len(present(cells)) if self.dropnull else len(cells)
+
+    @override
+    def merge(self, left: State, right: State) -> State:
+        return left + right
+
+    @override
+    def merge_all(self, states: Sequence[State]) -> State:
+        return sum(states)
+
+    @override
+    def finish(self, state: State) -> Cell:
+        return int(state)
+
+
+@attrs.frozen(kw_only=True)
+class DistinctCount(Algebra):
+    """How many distinct values, exactly; the state is the ascending list of their bytes.
+
+    Attributes:
+        encode: Renders a cell as canonical bytes; long ones are kept as a digest of 20 bytes.
+        dropnull: Whether null is no value.
+    """
+
+    encode: CellBytes
+    dropnull: bool
+
+    @override
+    def identity(self) -> State:
+        return []
+
+    @override
+    def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
+        counted = present(cells) if self.dropnull else cells
+        return sorted({_identity(self.encode(cell)) for cell in counted})
+
+    @override
+    def merge(self, left: State, right: State) -> State:
+        return sorted({*left, *right})
+
+    @override
+    def merge_all(self, states: Sequence[State]) -> State:
+        return sorted(set().union(*states))
+
+    @override
+    def finish(self, state: State) -> Cell:
+        return len(state)
+
+
+@attrs.frozen(kw_only=True)
+class ApproximateCount(Algebra):
+    """About how many distinct values: exact up to 1,024, then within about 0.8 % (one sigma).
+
+    The state is a function of the set of values alone, so the answer is too.
+    """
+
+    encode: CellBytes
+    dropnull: bool
+
+    @override
+    def identity(self) -> State:
+        return []
+
+    @override
+    def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
+        counted = present(cells) if self.dropnull else cells
+        return sketch.of_hashes({sketch.hash_of(self.encode(cell)) for cell in counted})
+
+    @override
+    def merge(self, left: State, right: State) -> State:
+        return sketch.union((left, right))
+
+    @override
+    def merge_all(self, states: Sequence[State]) -> State:
+        return sketch.union(states)
+
+    @override
+    def finish(self, state: State) -> Cell:
+        return sketch.estimate(state)
+
+
+def _identity(canonical: bytes) -> bytes:
+    if len(canonical) <= _LONGEST:
+        return canonical
+    return _DIGEST + hashlib.blake2b(canonical, digest_size=20).digest()

@@ -1,0 +1,16 @@
+"""User code: what a function reaches, as text that travels and a hash that stays."""
+
+from narthex.closure.carry import is_literal, resolve, verify
+from narthex.closure.libraries import requirements_of
+from narthex.closure.rules import Breach, find_breaches
+from narthex.closure.tree import tree_of
+
+__all__ = [
+    "Breach",
+    "find_breaches",
+    "is_literal",
+    "requirements_of",
+    "resolve",
+    "tree_of",
+    "verify",
+]

@@ -1,0 +1,42 @@
+"""What becomes of mistakes: raised together, or collected across a file."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from narthex.errors import DefinitionError, DefinitionErrors, in_source_order, raise_all
+
+_COLLECTED: ContextVar[list[DefinitionError] | None] = ContextVar("narthex_mistakes", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[DefinitionError]]:
+    """Collect mistakes of definitions in the block instead of raising them.
+
+    A definition with mistakes still exists in the block, so that the next ones can be read; it
+    must not be used for anything else.
+    """
+    found: list[DefinitionError] = []
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    except DefinitionErrors as errors:
+        found.extend(errors.exceptions_flat())
+    except DefinitionError as error:
+        found.append(error)
+    finally:
+        _COLLECTED.reset(token)
+        found[:] = in_source_order(found)
+
+
+def report(errors: Sequence[DefinitionError]) -> None:
+    """Raise mistakes, or collect them where someone collects.
+
+    Raises:
+        DefinitionErrors: There are some, and nobody collects.
+    """
+    collected = _COLLECTED.get()
+    if collected is None:
+        raise_all(errors)
+    else:
+        collected.extend(errors)

@@ -1,0 +1,162 @@
+"""Where a feature comes from when no function computes it: a look-up, an alias, an expression."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from narthex.declare.expressions import node_of, type_of
+from narthex.declare.features import MISSING, Feature, FeatureCall
+from narthex.declare.fields import Field
+from narthex.declare.literals import MisfitError, literal_of
+from narthex.entities import AliasExtractor, ExpressionExtractor, Extractor, LookupExtractor
+from narthex.errors import ExpressionTypeWrong, FeatureInvalid, NotYetSupported
+from narthex.expr.nodes import Node
+from narthex.expression_types import misfit
+from narthex.origin import Origin
+from narthex.rendered_types import type_name
+from narthex.types import DataType, List, inner, optional, unrestricted
+
+
+@attrs.frozen(kw_only=True)
+class Context:
+    """The feature that is being declared.
+
+    Attributes:
+        types: All features of its featureset.
+    """
+
+    featureset: str
+    feature: str
+    types: Mapping[str, DataType]
+    origin: Origin
+
+    @property
+    def type(self) -> DataType:
+        """The feature's own type."""
+        return self.types[self.feature]
+
+
+def build_reference(call: FeatureCall, context: Context) -> Extractor | None:
+    """Give the extractor that `feature(…)` asks for; None if it refers to nothing.
+
+    Raises:
+        FeatureInvalid: The reference, the type or the default does not fit.
+        ExpressionTypeWrong: The expression does not give the feature's type.
+        NotYetSupported: It looks up lists.
+    """
+    match call.references:
+        case ():
+            if call.default is not MISSING:
+                raise FeatureInvalid(
+                    f"feature `{context.feature}` has a default but refers to nothing",
+                    origin=context.origin,
+                    hint="refer to a field of a dataset, `feature(Orders.total, default=0)`",
+                )
+            return None
+        case (Field() as field,):
+            return _lookup(field, call, context)
+        case (Feature() as source,):
+            return _alias(source, call, context)
+        case (reference,):
+            node = node_of(reference)
+            if node is None:
+                raise FeatureInvalid(
+                    f"feature `{context.feature}` refers to `{reference!r}`; it wants a field, "
+                    "a feature or an expression",
+                    origin=context.origin,
+                )
+            return _expression(node, type_of(reference), call, context)
+        case _:
+            raise FeatureInvalid(
+                f"feature `{context.feature}` refers to {len(call.references)} things; it can "
+                "refer to one",
+                origin=context.origin,
+            )
+
+
+def _lookup(field: Field, call: FeatureCall, context: Context) -> Extractor:
+    if isinstance(context.type, List) and not isinstance(inner(field.dtype), List):
+        raise NotYetSupported(
+            f"feature `{context.feature}` looks up a list of keys, which is not supported yet",
+            origin=context.origin,
+        )
+    has_default = call.default is not MISSING
+    wanted = inner(field.dtype) if has_default else optional(field.dtype)
+    _check_type(wanted, f"`{field.fqn()}`", context, hint=_default_hint(field, context))
+    try:
+        default = literal_of(call.default, wanted) if has_default else None
+    except MisfitError as error:
+        raise FeatureInvalid(
+            f"the default of feature `{context.feature}` does not fit: {error}",
+            origin=context.origin,
+        ) from None
+    return LookupExtractor(
+        feature=context.feature,
+        dataset=field.dataset,
+        column=field.name,
+        default=default,
+        has_default=has_default,
+        version=call.version or 0,
+        origin=context.origin,
+    )
+
+
+def _default_hint(field: Field, context: Context) -> str:
+    if unrestricted(context.type) == unrestricted(field.dtype):
+        return f"write `Optional[{type_name(context.type)}]`, or give a `default`"
+    return ""
+
+
+def _alias(source: Feature, call: FeatureCall, context: Context) -> Extractor:
+    if call.default is not MISSING:
+        raise NotYetSupported(
+            f"feature `{context.feature}` is an alias with a default, which is not supported yet",
+            origin=context.origin,
+            hint="use an expression, `feature(col('a').fillnull(0))`",
+        )
+    _check_type(source.dtype, f"`{source.fqn()}`", context)
+    return AliasExtractor(
+        feature=context.feature,
+        source=source.fqn(),
+        version=call.version or 0,
+        origin=context.origin,
+    )
+
+
+def _check_type(wanted: DataType, of: str, context: Context, *, hint: str = "") -> None:
+    if unrestricted(inner(context.type)) == unrestricted(inner(wanted)) and (
+        context.type == inner(context.type)
+    ) == (wanted == inner(wanted)):
+        return
+    raise FeatureInvalid(
+        f"feature `{context.feature}` is of type `{type_name(context.type)}`; {of} gives it "
+        f"`{type_name(wanted)}`",
+        origin=context.origin,
+        hint=hint,
+    )
+
+
+def _expression(
+    node: Node, said: DataType | None, call: FeatureCall, context: Context
+) -> Extractor:
+    if call.default is not MISSING:
+        raise FeatureInvalid(
+            f"feature `{context.feature}` is an expression and has a default",
+            origin=context.origin,
+            hint="use `.fillnull(…)` in the expression",
+        )
+    if said is not None:
+        _check_type(said, "its `astype`", context)
+    others = {name: of for name, of in context.types.items() if name != context.feature}
+    wrong = misfit(node, others, context.type)
+    if wrong is not None:
+        raise ExpressionTypeWrong(
+            f"the expression of feature `{context.feature}` cannot stand: {wrong}",
+            origin=context.origin,
+        )
+    return ExpressionExtractor(
+        feature=context.feature,
+        expression=node,
+        version=call.version or 0,
+        origin=context.origin,
+    )

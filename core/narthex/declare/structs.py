@@ -1,0 +1,107 @@
+"""Structs: classes whose annotations are the members of one value."""
+
+from collections.abc import Mapping
+from types import FunctionType
+
+from typing_extensions import override
+
+from narthex.annotations import STRUCT_ATTRIBUTE, parse_annotation
+from narthex.declare.collecting import report
+from narthex.declare.fields import annotations_of
+from narthex.declare.metadata import META_ATTRIBUTE
+from narthex.declare.places import ClassPlaces, author_frame, class_places
+from narthex.errors import DefinitionError, StructInvalid
+from narthex.types import Struct, StructField
+
+
+class _StructValue:
+    """An instance of a `@struct` class; equal when its members are."""
+
+    def __init__(self, **members: object) -> None:
+        known = getattr(type(self), STRUCT_ATTRIBUTE)
+        names = [field.name for field in known.fields] if isinstance(known, Struct) else []
+        if sorted(names) != sorted(members):
+            raise TypeError(f"{type(self).__name__} wants exactly {', '.join(names)}")
+        for name, value in members.items():
+            setattr(self, name, value)
+
+    def as_json(self) -> dict[str, object]:
+        """Give the members by name, structs inside too."""
+        return {name: _plain(value) for name, value in vars(self).items()}
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    @override
+    def __repr__(self) -> str:
+        members = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({members})"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, _StructValue):
+        return value.as_json()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def struct(cls: type) -> type:
+    """Declare a struct: the class's annotations are its members.
+
+    Raises:
+        DefinitionErrors: The class has a method, a default or a meta, or a member has no type.
+    """
+    frame = author_frame()
+    places = class_places(cls.__name__, frame)
+    annotations = annotations_of(cls, frame)
+    errors = [*_shape_errors(cls, annotations, places)]
+    members: list[StructField] = []
+    for name, annotation in annotations.items():
+        try:
+            members.append(StructField(name, parse_annotation(annotation)))
+        except DefinitionError as error:
+            errors.append(error.located(places.of(name), subject=f"member `{name}`"))
+    report(errors)
+    made = Struct(cls.__name__, tuple(members))
+    return type(
+        cls.__name__,
+        (_StructValue,),
+        {
+            STRUCT_ATTRIBUTE: made,
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__doc__": cls.__doc__,
+            "__annotations__": dict(annotations),
+        },
+    )
+
+
+def _shape_errors(
+    cls: type, annotations: Mapping[str, object], places: ClassPlaces
+) -> list[DefinitionError]:
+    errors: list[DefinitionError] = []
+    if META_ATTRIBUTE in cls.__dict__:
+        errors.append(StructInvalid(f"struct `{cls.__name__}` has a `@meta`", origin=places.origin))
+    for name, value in vars(cls).items():
+        if name in annotations:
+            errors.append(
+                StructInvalid(
+                    f"member `{name}` of struct `{cls.__name__}` has the default `{value!r}`",
+                    origin=places.of(name),
+                    hint="leave the default out",
+                )
+            )
+        elif isinstance(value, FunctionType):
+            errors.append(
+                StructInvalid(
+                    f"struct `{cls.__name__}` has the method `{name}`; it can have members only",
+                    origin=places.origin,
+                )
+            )
+    return errors

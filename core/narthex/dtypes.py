@@ -1,0 +1,19 @@
+"""Types of fields and features, and the windows of aggregates."""
+
+from narthex.annotations import Decimal, Embedding, Window, between, oneof, regex
+from narthex.declare.structs import struct
+from narthex.windows import Continuous, Hopping, Session, Tumbling
+
+__all__ = [
+    "Continuous",
+    "Decimal",
+    "Embedding",
+    "Hopping",
+    "Session",
+    "Tumbling",
+    "Window",
+    "between",
+    "oneof",
+    "regex",
+    "struct",
+]

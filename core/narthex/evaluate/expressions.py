@@ -1,0 +1,177 @@
+"""Expressions on columns: the rendering for Polars.
+
+Instants are Int64 microseconds, dates Int32 days, decimals Int128 unscaled: see
+`narthex.evaluate.columns`. Functions that Polars has with exactly our meaning are rendered; the
+others, and all that touch decimals, lists or structs, are computed by `narthex.expr.plain` row by
+row, so that no answer differs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+import attrs
+import polars as pl
+
+from narthex.evaluate.columns import cells_of, polars_type, series_of
+from narthex.evaluate.native import NATIVE, is_native
+from narthex.expr.lattice import lca
+from narthex.expr.nodes import Call, Case, Literal, Node, Ref
+from narthex.expr.plain import NoPresentError, apply, literal_cell
+from narthex.expr.plain.signature import Signature, convert, kept
+from narthex.expr.typing import fit, infer
+from narthex.facts import Cell
+from narthex.types import Bool, DataType, Datetime, Float, Int, Null, inner
+
+_BROUGHT_TOGETHER = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "fillnull", "add", "sub"})
+
+
+@attrs.frozen(kw_only=True)
+class Rendered:
+    """A Polars expression and the type of its values."""
+
+    expr: pl.Expr
+    type: DataType
+
+
+def evaluate(
+    node: Node,
+    columns: pl.DataFrame,
+    schema: Mapping[str, DataType],
+    now_us: int | None = None,
+    *,
+    target: DataType | None = None,
+) -> pl.Series:
+    """Give the values of an expression on all rows of a frame.
+
+    Args:
+        node: The expression.
+        columns: A frame that `narthex.evaluate.columns.frame_schema` of the schema describes; it
+            may have more columns.
+        schema: The types of the columns that it reads.
+        now_us: What `now()` means, microseconds.
+        target: The type of the result, where another than its own is wanted.
+
+    Raises:
+        ExpressionTypeError: It has no type, or none that is promotable to the target.
+        NoPresentError: It has `now()`, and `now_us` is None.
+    """
+    wanted = node if target is None else fit(node, schema, target=target)
+    rendered = render(wanted, schema, now_us)
+    series = columns.select(rendered.expr.alias("value")).to_series()
+    if series.len() != columns.height:
+        series = series.new_from_index(0, columns.height)
+    return series.cast(polars_type(rendered.type))
+
+
+def render(node: Node, schema: Mapping[str, DataType], now_us: int | None = None) -> Rendered:
+    """Give an expression for Polars.
+
+    Raises:
+        ExpressionTypeError: It has no type over the schema.
+        NoPresentError: It has `now()`, and `now_us` is None.
+    """
+    infer(node, schema)
+    return _Rendering(schema, now_us).render(node)
+
+
+class _Rendering:
+    """One walk over an expression whose types are known to stand."""
+
+    def __init__(self, schema: Mapping[str, DataType], now_us: int | None) -> None:
+        self.schema = schema
+        self.now_us = now_us
+
+    def render(self, node: Node) -> Rendered:
+        match node:
+            case Ref(name=name):
+                return Rendered(expr=pl.col(name), type=infer(node, self.schema))
+            case Literal(value=value, type=of):
+                return _literal(literal_cell(value), of)
+            case Call():
+                return self._call(node)
+            case Case():
+                return self._case(node)
+            case _:
+                assert_never(node)
+
+    def _call(self, call: Call) -> Rendered:
+        result = infer(call, self.schema)
+        if call.function == "now":
+            if self.now_us is None:
+                raise NoPresentError("`now()` has no meaning here: no instant was given")
+            return _literal(self.now_us, Datetime())
+        arguments = [self.render(argument) for argument in call.arguments]
+        types = tuple(argument.type for argument in arguments)
+        signature = Signature(call=call, arguments=types, result=result)
+        if not is_native(signature):
+            return Rendered(expr=_by_row(signature, arguments), type=result)
+        operands = [one.expr for one in _together(call, arguments)]
+        return Rendered(expr=NATIVE[call.function](signature, operands), type=result)
+
+    def _case(self, case: Case) -> Rendered:
+        result = infer(case, self.schema)
+        value = _as_type(self.render(case.otherwise), result)
+        for branch in reversed(case.branches):
+            condition = _holds(self.render(branch.condition))
+            then = _as_type(self.render(branch.value), result)
+            value = pl.when(condition).then(then).otherwise(value)
+        return Rendered(expr=value, type=result)
+
+
+def _holds(condition: Rendered) -> pl.Expr:
+    if inner(condition.type) != Bool():
+        return pl.lit(value=False)
+    return condition.expr.fill_null(value=False)
+
+
+def _literal(cell: Cell, of: DataType) -> Rendered:
+    if isinstance(cell, tuple | dict):
+        return Rendered(expr=pl.lit(series_of("", [cell], of)).first(), type=of)
+    return Rendered(expr=pl.lit(cell, dtype=polars_type(of)), type=of)
+
+
+def _together(call: Call, arguments: list[Rendered]) -> list[Rendered]:
+    if call.function not in _BROUGHT_TOGETHER:
+        return arguments
+    common = lca(arguments[0].type, arguments[1].type)
+    if common is None:
+        return arguments
+    return [Rendered(expr=_as_type(one, common), type=common) for one in arguments]
+
+
+def _as_type(value: Rendered, target: DataType) -> pl.Expr:
+    if polars_type(value.type) == polars_type(target):
+        return value.expr
+    if isinstance(inner(value.type), Int) and isinstance(inner(target), Float):
+        return value.expr.cast(pl.Float64)
+    if isinstance(value.type, Null):
+        return value.expr.cast(polars_type(target))
+
+    def converted(series: pl.Series) -> pl.Series:
+        cells = [
+            kept(convert(cell, value.type, target), target) for cell in cells_of(series, value.type)
+        ]
+        return series_of(series.name, cells, target)
+
+    return value.expr.map_batches(converted, return_dtype=polars_type(target))
+
+
+def _by_row(signature: Signature, arguments: list[Rendered]) -> pl.Expr:
+    types = [argument.type for argument in arguments]
+    result = signature.result or Null()
+
+    def computed(columns: Sequence[pl.Series]) -> pl.Series:
+        height = 0 if any(column.len() == 0 for column in columns) else max(map(len, columns))
+        cells = [
+            cells_of(column, of) * (height if column.len() == 1 else 1)
+            for column, of in zip(columns, types, strict=True)
+        ]
+        values = [apply(signature, row) for row in zip(*cells, strict=True)]
+        return series_of("", values, result)
+
+    return pl.map_batches(
+        [argument.expr for argument in arguments],
+        computed,
+        return_dtype=polars_type(result),
+        is_elementwise=True,
+    )

@@ -1,0 +1,325 @@
+"""The methods of an expression by kind of value, such as `.num` and `.str`."""
+
+from typing import Generic, NoReturn, Protocol, TypeVar
+
+from narthex.errors import DurationInvalid, ExpressionInvalid
+from narthex.expr.instants import (
+    UNIT_US,
+    FormatError,
+    check_read_format,
+    check_written_format,
+    expanded,
+)
+from narthex.expr.nodes import LiteralValue
+from narthex.times import DurationError, parse_duration
+
+E_co = TypeVar("E_co", covariant=True)
+
+
+class CallBuilder(Protocol[E_co]):
+    """Applies a function to the expression before the dot."""
+
+    def __call__(self, function: str, *operands: object, **options: LiteralValue) -> E_co:
+        """Give the call as an expression."""
+
+
+class ParseBuilder(Protocol[E_co]):
+    """Applies `str.parse` to the expression before the dot."""
+
+    def __call__(self, target: object, /) -> E_co:
+        """Give the call as an expression."""
+
+
+def _utc(timezone: str | None) -> None:
+    if timezone not in {None, "UTC"}:
+        _refuse(f"timezone {timezone!r} is not understood yet", "parts of instants are UTC's")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_precision(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_base(value: object) -> bool:
+    return isinstance(value, int | float) and value > 0 and value != 1
+
+
+def _refuse(message: str, hint: str = "") -> NoReturn:
+    raise ExpressionInvalid(message, hint=hint)
+
+
+class Numbers(Generic[E_co]):
+    """Functions of numbers."""
+
+    def __init__(self, call: CallBuilder[E_co]) -> None:
+        self._call = call
+
+    def abs(self) -> E_co:
+        return self._call("num.abs")
+
+    def round(self, precision: int = 0) -> E_co:
+        """Round halves away from 0; an int without a precision, else a float."""
+        if not _is_precision(precision):
+            _refuse(f"`round` found precision {precision!r}; it takes a whole number, 0 or more")
+        return self._call("num.round", precision=precision)
+
+    def ceil(self) -> E_co:
+        return self._call("num.ceil")
+
+    def floor(self) -> E_co:
+        return self._call("num.floor")
+
+    def sqrt(self) -> E_co:
+        return self._call("num.sqrt")
+
+    def log(self, base: float | None = None) -> E_co:
+        """Take the logarithm, natural without a base."""
+        if base is None:
+            return self._call("num.log")
+        if not _is_base(base):
+            _refuse(f"`log` found base {base!r}; it takes a positive number other than 1")
+        return self._call("num.log", base=float(base))
+
+    def pow(self, exponent: object) -> E_co:
+        return self._call("num.pow", exponent)
+
+    def sin(self) -> E_co:
+        return self._call("num.sin")
+
+    def cos(self) -> E_co:
+        return self._call("num.cos")
+
+    def tan(self) -> E_co:
+        return self._call("num.tan")
+
+    def arcsin(self) -> E_co:
+        return self._call("num.arcsin")
+
+    def arccos(self) -> E_co:
+        return self._call("num.arccos")
+
+    def arctan(self) -> E_co:
+        return self._call("num.arctan")
+
+    def is_nan(self) -> E_co:
+        return self._call("num.is_nan")
+
+    def is_infinite(self) -> E_co:
+        return self._call("num.is_infinite")
+
+    def to_string(self) -> E_co:
+        return self._call("num.to_string")
+
+
+class Strings(Generic[E_co]):
+    """Functions of text."""
+
+    def __init__(self, call: CallBuilder[E_co], parse: ParseBuilder[E_co]) -> None:
+        self._call = call
+        self._parse = parse
+
+    def len(self) -> E_co:
+        return self._call("str.len")
+
+    def lower(self) -> E_co:
+        return self._call("str.lower")
+
+    def upper(self) -> E_co:
+        return self._call("str.upper")
+
+    def concat(self, other: object) -> E_co:
+        return self._call("str.concat", other)
+
+    def contains(self, other: object) -> E_co:
+        return self._call("str.contains", other)
+
+    def startswith(self, other: object) -> E_co:
+        return self._call("str.startswith", other)
+
+    def endswith(self, other: object) -> E_co:
+        return self._call("str.endswith", other)
+
+    def split(self, sep: str) -> E_co:
+        """Cut at each separator, a constant."""
+        if not _is_text(sep):
+            _refuse(f"`split` found separator {sep!r}; it takes text that is not empty")
+        return self._call("str.split", sep=sep)
+
+    def strptime(self, format: str, timezone: str = "UTC") -> E_co:
+        """Read an instant; parts of the format stand in full width."""
+        _utc(timezone)
+        try:
+            check_read_format(format)
+        except FormatError as error:
+            _refuse(f"`strptime`: {error}")
+        return self._call("str.strptime", format=expanded(format))
+
+    def parse(self, dtype: object) -> E_co:
+        """Read JSON as a value of the type."""
+        return self._parse(dtype)
+
+
+class Dates(Generic[E_co]):
+    """Functions of instants; parts are UTC's."""
+
+    def __init__(self, call: CallBuilder[E_co]) -> None:
+        self._call = call
+
+    @property
+    def year(self) -> E_co:
+        return self._call("dt.year")
+
+    @property
+    def month(self) -> E_co:
+        return self._call("dt.month")
+
+    @property
+    def week(self) -> E_co:
+        return self._call("dt.week")
+
+    @property
+    def day(self) -> E_co:
+        return self._call("dt.day")
+
+    @property
+    def hour(self) -> E_co:
+        return self._call("dt.hour")
+
+    @property
+    def minute(self) -> E_co:
+        return self._call("dt.minute")
+
+    @property
+    def second(self) -> E_co:
+        return self._call("dt.second")
+
+    @property
+    def millisecond(self) -> E_co:
+        return self._call("dt.millisecond")
+
+    @property
+    def microsecond(self) -> E_co:
+        return self._call("dt.microsecond")
+
+    def parts(self, unit: str, timezone: str = "UTC") -> E_co:
+        """Give the part of that name."""
+        _utc(timezone)
+        if unit not in {*UNIT_US, "month"}:
+            _refuse(f"`parts` found unit {unit!r}; it takes {', '.join([*UNIT_US, 'month'])}")
+        return self._call(f"dt.{unit}")
+
+    def with_tz(self, timezone: str) -> "Dates[E_co]":
+        """Take parts in a timezone; UTC only as yet."""
+        _utc(timezone)
+        return self
+
+    def since(self, other: object, unit: str = "second") -> E_co:
+        """Count whole units from another instant on, cut toward zero."""
+        return self._call("dt.since", other, unit=_unit("since", unit))
+
+    def since_epoch(self, unit: str = "second") -> E_co:
+        """Count whole units from 1970 on, cut toward zero."""
+        return self._call("dt.since_epoch", unit=_unit("since_epoch", unit))
+
+    def strftime(self, format: str, timezone: str = "UTC") -> E_co:
+        """Write the instant in a format."""
+        _utc(timezone)
+        try:
+            check_written_format(format)
+        except FormatError as error:
+            _refuse(f"`strftime`: {error}")
+        return self._call("dt.strftime", format=expanded(format))
+
+    def add(self, duration: str) -> E_co:
+        """Give the instant a duration later."""
+        return self._call("dt.add", duration_us=_duration(duration))
+
+    def sub(self, duration: str) -> E_co:
+        """Give the instant a duration earlier."""
+        return self._call("dt.sub", duration_us=_duration(duration))
+
+
+def _unit(function: str, unit: str) -> str:
+    if unit not in UNIT_US:
+        _refuse(f"`{function}` found unit {unit!r}; it takes {', '.join(UNIT_US)}")
+    return unit
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        raise DurationInvalid(str(error)) from error
+
+
+class Lists(Generic[E_co]):
+    """Functions of lists."""
+
+    def __init__(self, call: CallBuilder[E_co]) -> None:
+        self._call = call
+
+    def len(self) -> E_co:
+        return self._call("list.len")
+
+    def at(self, index: object) -> E_co:
+        """Give the item there, from the end if negative; null beyond."""
+        return self._call("list.at", index)
+
+    def contains(self, item: object) -> E_co:
+        return self._call("list.contains", item)
+
+    def hasnull(self) -> E_co:
+        return self._call("list.hasnull")
+
+    def sum(self) -> E_co:
+        return self._call("list.sum")
+
+    def min(self) -> E_co:
+        return self._call("list.min")
+
+    def max(self) -> E_co:
+        return self._call("list.max")
+
+    def mean(self) -> E_co:
+        return self._call("list.mean")
+
+    def all(self) -> E_co:
+        return self._call("list.all")
+
+    def any(self) -> E_co:
+        return self._call("list.any")
+
+
+class Structs(Generic[E_co]):
+    """Functions of structs."""
+
+    def __init__(self, call: CallBuilder[E_co]) -> None:
+        self._call = call
+
+    def get(self, field: str) -> E_co:
+        """Give the member of that name, a constant."""
+        if not _is_text(field):
+            _refuse(f"`struct.get` found {field!r}; it takes the name of a member")
+        return self._call("struct.get", field=field)
+
+
+class Dicts(Generic[E_co]):
+    """Functions of dicts."""
+
+    def __init__(self, call: CallBuilder[E_co]) -> None:
+        self._call = call
+
+    def get(self, key: object, default: object = None) -> E_co:
+        """Give the entry of that key; the default, or null, without one."""
+        if default is None:
+            return self._call("dict.get", key)
+        return self._call("dict.get", key, default)
+
+    def len(self) -> E_co:
+        return self._call("dict.len")
+
+    def contains(self, key: object) -> E_co:
+        return self._call("dict.contains", key)

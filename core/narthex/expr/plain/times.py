@@ -1,0 +1,56 @@
+"""`dt.*` and `from_epoch` on single values."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+from narthex.expr.instants import UNIT_US, has_year, render_formatted, whole_units
+from narthex.expr.plain.signature import Compute, Signature, int64, text, whole
+from narthex.facts import Cell
+from narthex.times import from_micros
+
+
+def _part(compute: Callable[[datetime], int]) -> Compute:
+    def part(_: Signature, cells: tuple[Cell, ...]) -> Cell:
+        instant = whole(cells[0])
+        return compute(from_micros(instant)) if has_year(instant) else None
+
+    return part
+
+
+def _strftime(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+    instant = whole(cells[0])
+    if not has_year(instant):
+        return None
+    return render_formatted(instant, text(signature.option("format")))
+
+
+def _since(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+    return int64(whole_units(whole(cells[0]) - whole(cells[1]), text(signature.option("unit"))))
+
+
+TIMES: Mapping[str, Compute] = MappingProxyType(
+    {
+        "dt.year": _part(lambda at: at.year),
+        "dt.month": _part(lambda at: at.month),
+        "dt.week": _part(lambda at: at.isocalendar().week),
+        "dt.day": _part(lambda at: at.day),
+        "dt.hour": _part(lambda at: at.hour),
+        "dt.minute": _part(lambda at: at.minute),
+        "dt.second": _part(lambda at: at.second),
+        "dt.millisecond": _part(lambda at: at.microsecond // 1000),
+        "dt.microsecond": _part(lambda at: at.microsecond),
+        "dt.since": _since,
+        "dt.since_epoch": lambda signature, cells: _since(signature, (cells[0], 0)),
+        "dt.strftime": _strftime,
+        "dt.add": lambda signature, cells: int64(
+            whole(cells[0]) + whole(signature.option("duration_us"))
+        ),
+        "dt.sub": lambda signature, cells: int64(
+            whole(cells[0]) - whole(signature.option("duration_us"))
+        ),
+        "from_epoch": lambda signature, cells: int64(
+            whole(cells[0]) * UNIT_US[text(signature.option("unit"))]
+        ),
+    }
+)

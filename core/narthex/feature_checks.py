@@ -1,0 +1,278 @@
+"""What can be wrong with featuresets: what extractors refer to, its types, its defaults."""
+
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import assert_never
+
+import attrs
+
+from narthex.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    Dataset,
+    Definitions,
+    ExpressionExtractor,
+    Extractor,
+    Featureset,
+    LookupExtractor,
+)
+from narthex.errors import (
+    DefinitionError,
+    EntityMissing,
+    ExtractorInvalid,
+    FeatureExtractedTwice,
+    FeatureInvalid,
+    GraphCycle,
+    LookupImpossible,
+    NotYetSupported,
+)
+from narthex.expr.typing import references
+from narthex.expression_types import misfit
+from narthex.literals import is_literal_of
+from narthex.node_schema import column_missing, did_you_mean
+from narthex.rendered_types import type_name
+from narthex.types import DataType, List, inner, optional, unrestricted
+
+
+@attrs.frozen
+class _Known:
+    datasets: Mapping[str, Dataset]
+    featuresets: Mapping[str, Featureset]
+    features: Mapping[str, DataType]
+
+
+def feature_errors(definitions: Definitions) -> Iterator[DefinitionError]:
+    """Find everything that is wrong with the featuresets of a commit."""
+    known = _Known(
+        {dataset.name: dataset for dataset in definitions.datasets},
+        {featureset.name: featureset for featureset in definitions.featuresets},
+        {
+            f"{featureset.name}.{feature.name}": feature.type
+            for featureset in definitions.featuresets
+            for feature in featureset.features
+        },
+    )
+    for featureset in definitions.featuresets:
+        yield from _twice(featureset)
+        for extractor in featureset.extractors:
+            yield from _extractor_errors(featureset, extractor, known)
+    yield from _cycles(definitions.featuresets)
+
+
+def extractor_inputs(
+    featureset: Featureset, extractor: Extractor, datasets: Mapping[str, Dataset]
+) -> tuple[str, ...]:
+    """Give the features that an extractor needs, fully qualified, in order."""
+    match extractor:
+        case LookupExtractor():
+            dataset = datasets.get(extractor.dataset)
+            keys = dataset.schema.keys if dataset else ()
+            return tuple(f"{featureset.name}.{key.name}" for key in keys)
+        case AliasExtractor():
+            return (extractor.source,)
+        case ExpressionExtractor():
+            return tuple(
+                f"{featureset.name}.{name}" for name in sorted(references(extractor.expression))
+            )
+        case CodeExtractor():
+            return extractor.inputs
+        case _:
+            assert_never(extractor)
+
+
+def extractor_outputs(featureset: Featureset, extractor: Extractor) -> tuple[str, ...]:
+    """Give the features that an extractor gives, fully qualified, in order."""
+    names = extractor.outputs if isinstance(extractor, CodeExtractor) else (extractor.feature,)
+    return tuple(f"{featureset.name}.{name}" for name in names)
+
+
+def _twice(featureset: Featureset) -> Iterator[DefinitionError]:
+    seen: set[str] = set()
+    for extractor in featureset.extractors:
+        for name in extractor_outputs(featureset, extractor):
+            if name in seen:
+                yield FeatureExtractedTwice(
+                    f"feature `{name}` is given by two extractors",
+                    origin=extractor.origin,
+                    hint="keep one, or give each an `env`",
+                )
+            seen.add(name)
+
+
+def _extractor_errors(
+    featureset: Featureset, extractor: Extractor, known: _Known
+) -> Iterator[DefinitionError]:
+    missing = [
+        name for name in extractor_outputs(featureset, extractor) if name not in known.features
+    ]
+    if missing:
+        yield ExtractorInvalid(
+            f"an extractor gives `{missing[0]}`, which is no feature of `{featureset.name}`",
+            origin=extractor.origin,
+            hint=did_you_mean(missing[0], known.features),
+        )
+        return
+    match extractor:
+        case LookupExtractor():
+            yield from _lookup_errors(featureset, extractor, known)
+        case AliasExtractor():
+            yield from _alias_errors(featureset, extractor, known)
+        case ExpressionExtractor():
+            yield from _expression_errors(featureset, extractor, known)
+        case CodeExtractor():
+            yield from _code_errors(featureset, extractor, known)
+        case _:
+            assert_never(extractor)
+
+
+def _lookup_errors(
+    featureset: Featureset, extractor: LookupExtractor, known: _Known
+) -> Iterator[DefinitionError]:
+    dataset = known.datasets.get(extractor.dataset)
+    title = f"feature `{featureset.name}.{extractor.feature}`"
+    if dataset is None:
+        yield EntityMissing(
+            f"{title} looks up dataset `{extractor.dataset}`, which is not in the commit",
+            origin=extractor.origin,
+            hint=f"add `{extractor.dataset}` to the commit",
+        )
+        return
+    if not dataset.schema.keys or dataset.index is None:
+        lacks = "an index" if dataset.schema.keys else "a key"
+        yield LookupImpossible(
+            f"{title} looks up dataset `{dataset.name}`, which has not {lacks}",
+            origin=extractor.origin,
+            hint=f"decorate `{dataset.name}` with `@index`, or `@dataset(index=True)`",
+        )
+    yield from _key_errors(featureset, extractor, dataset, known)
+    yield from _value_errors(featureset, extractor, dataset, known)
+
+
+def _key_errors(
+    featureset: Featureset, extractor: LookupExtractor, dataset: Dataset, known: _Known
+) -> Iterator[DefinitionError]:
+    for key in dataset.schema.keys:
+        found = known.features.get(f"{featureset.name}.{key.name}")
+        if found is None:
+            yield FeatureInvalid(
+                f"feature `{featureset.name}.{extractor.feature}` needs the key `{key.name}` of "
+                f"`{dataset.name}` as a feature of `{featureset.name}`",
+                origin=extractor.origin,
+                hint=f"add `{key.name}: {type_name(key.type)}` to `{featureset.name}`",
+            )
+        elif isinstance(found, List) and not isinstance(key.type, List):
+            yield NotYetSupported(
+                f"a look-up by the list `{featureset.name}.{key.name}` is not carried out yet",
+                origin=extractor.origin,
+            )
+        elif unrestricted(found) != unrestricted(key.type):
+            yield FeatureInvalid(
+                f"feature `{featureset.name}.{key.name}` has type `{type_name(found)}`; as a key "
+                f"of `{dataset.name}` it has type `{type_name(key.type)}`",
+                origin=extractor.origin,
+            )
+
+
+def _value_errors(
+    featureset: Featureset, extractor: LookupExtractor, dataset: Dataset, known: _Known
+) -> Iterator[DefinitionError]:
+    columns = dataset.schema.columns
+    declared = known.features[f"{featureset.name}.{extractor.feature}"]
+    title = f"feature `{featureset.name}.{extractor.feature}`"
+    if extractor.column not in columns:
+        yield column_missing(
+            extractor.column, columns, where=f"`{dataset.name}`", origin=extractor.origin
+        )
+        return
+    column = columns[extractor.column]
+    wanted = inner(column) if extractor.has_default else optional(column)
+    if declared != wanted:
+        yield FeatureInvalid(
+            f"{title} has type `{type_name(declared)}`; the look-up of "
+            f"`{dataset.name}.{extractor.column}` gives `{type_name(wanted)}`",
+            origin=extractor.origin,
+            hint="" if extractor.has_default else "a key may never have been seen: give a default",
+        )
+    elif extractor.has_default and not is_literal_of(extractor.default, wanted):
+        yield FeatureInvalid(
+            f"{title} has the default `{extractor.default!r}`, which is not of type "
+            f"`{type_name(wanted)}`",
+            origin=extractor.origin,
+        )
+
+
+def _alias_errors(
+    featureset: Featureset, extractor: AliasExtractor, known: _Known
+) -> Iterator[DefinitionError]:
+    name = f"{featureset.name}.{extractor.feature}"
+    found = known.features.get(extractor.source)
+    if found is None:
+        yield _input_missing(name, extractor.source, extractor, known)
+    elif found != known.features[name]:
+        yield FeatureInvalid(
+            f"feature `{name}` has type `{type_name(known.features[name])}`; "
+            f"`{extractor.source}` has type `{type_name(found)}`",
+            origin=extractor.origin,
+        )
+
+
+def _expression_errors(
+    featureset: Featureset, extractor: ExpressionExtractor, known: _Known
+) -> Iterator[DefinitionError]:
+    columns = {feature.name: feature.type for feature in featureset.features}
+    name = f"{featureset.name}.{extractor.feature}"
+    unknown = [ref for ref in sorted(references(extractor.expression)) if ref not in columns]
+    if unknown:
+        yield FeatureInvalid(
+            f"feature `{name}` refers to `{unknown[0]}`, which is no feature of "
+            f"`{featureset.name}`",
+            origin=extractor.origin,
+            hint=did_you_mean(unknown[0], columns)
+            or "an expression can refer to features of its own featureset only",
+        )
+        return
+    wrong = misfit(extractor.expression, columns, known.features[name])
+    if wrong is not None:
+        yield FeatureInvalid(
+            f"the expression of feature `{name}`: {wrong}", origin=extractor.origin
+        )
+
+
+def _code_errors(
+    featureset: Featureset, extractor: CodeExtractor, known: _Known
+) -> Iterator[DefinitionError]:
+    for name in extractor.inputs:
+        if name not in known.features:
+            yield _input_missing(f"{featureset.name}.{extractor.name}", name, extractor, known)
+
+
+def _input_missing(title: str, name: str, extractor: Extractor, known: _Known) -> DefinitionError:
+    owner, _, _ = name.partition(".")
+    if owner not in known.featuresets:
+        return EntityMissing(
+            f"`{title}` needs `{name}`, but featureset `{owner}` is not in the commit",
+            origin=extractor.origin,
+            hint=f"add `{owner}` to the commit",
+        )
+    return ExtractorInvalid(
+        f"`{title}` needs `{name}`, which is no feature",
+        origin=extractor.origin,
+        hint=did_you_mean(name, known.features),
+    )
+
+
+def _cycles(featuresets: tuple[Featureset, ...]) -> Iterator[DefinitionError]:
+    needs: dict[str, tuple[str, ...]] = {}
+    makers: dict[str, Extractor] = {}
+    for featureset in featuresets:
+        for extractor in featureset.extractors:
+            inputs = extractor_inputs(featureset, extractor, {})
+            for name in extractor_outputs(featureset, extractor):
+                needs[name] = inputs
+                makers[name] = extractor
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        names: list[str] = error.args[1]
+        path = " → ".join(f"`{name}`" for name in reversed(names))
+        yield GraphCycle(f"features need each other: {path}", origin=makers[names[0]].origin)

@@ -1,0 +1,161 @@
+"""The hash of what an asset means, blind to names, owners, comments and layout.
+
+`fingerprint` is the SHA-256 of "nx1", a tag that says what kind of thing is hashed, its value in
+canonical bytes (`narthex.canonical`) and the fingerprints of what it is made from, in order. So a
+change reaches exactly what is below it, and what is above it stays shared.
+
+What is left out, and why: names of datasets, pipelines and featuresets (a rename then shares;
+where a name is the identity of something outside, such as an endpoint, it is in `source_id`);
+everything whose field says that it is a description; how often a source is polled and how a
+connection is secured (they change no result; the name of a secret does stay); env selectors,
+which are resolved before; expectations, which only watch.
+"""
+
+import hashlib
+from typing import Final, assert_never
+
+import attrs
+
+from narthex.assets import Fingerprint
+from narthex.canonical import encode
+from narthex.entities import Files, KafkaTopic, Source, WebhookEndpoint
+from narthex.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    DatasetRef,
+    Drop,
+    DropNull,
+    Filter,
+    Join,
+    Latest,
+    Operator,
+    Rename,
+    Select,
+)
+from narthex.records import Value
+from narthex.schema import Column, Schema
+
+ENGINE_SEMANTICS: Final = {
+    "source": 1,
+    "filter": 1,
+    "assign": 1,
+    "assign_code": 1,
+    "select": 1,
+    "drop": 1,
+    "rename": 1,
+    "drop_null": 1,
+    "join": 1,
+    "aggregate": 1,
+    "latest": 1,
+}
+"""What results mean, per kind of step: raised by hand when a step gives another result."""
+
+
+def fingerprint(tag: str, value: Value, inputs: tuple[Fingerprint, ...] = ()) -> Fingerprint:
+    """Hash a value, and what it is made from, under a tag.
+
+    Raises:
+        NotCanonicalError: The value has no canonical bytes.
+    """
+    name = tag.encode()
+    hashed = hashlib.sha256(b"nx1" + bytes([len(name)]) + name)
+    hashed.update(encode(value))
+    hashed.update(encode(inputs))
+    return Fingerprint(hashed.digest())
+
+
+def source_id(source: Source) -> str:
+    """Give the string that names a source outside of us and orders ties between sources."""
+    connector = source.connector
+    match connector:
+        case WebhookEndpoint():
+            return f"webhook:{connector.webhook}/{connector.endpoint}"
+        case KafkaTopic():
+            return f"kafka:{connector.bootstrap_servers}/{connector.topic}"
+        case Files():
+            return f"files:{connector.name}:{connector.path}"
+        case _:
+            assert_never(connector)
+
+
+def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
+    """Hash where rows come from and what becomes of them on the way in."""
+    value = (ENGINE_SEMANTICS["source"], source_id(source), identity_of(source), schema)
+    return fingerprint("source", value)
+
+
+def identity_of(source: Source) -> Source:
+    """Give the source without what changes no row of it."""
+    connector = source.connector
+    if isinstance(connector, KafkaTopic):
+        connector = attrs.evolve(
+            connector, name="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
+        )
+    return attrs.evolve(
+        source, connector=connector, every_us=None, env=(), preproc=tuple(sorted_preproc(source))
+    )
+
+
+def sorted_preproc(source: Source) -> list[tuple[str, Value]]:
+    """Give the preproc entries by field: their order in the definition means nothing."""
+    return sorted(source.preproc, key=lambda entry: entry[0])
+
+
+def operator_fingerprint(
+    operator: Operator, inputs: dict[str, Fingerprint], columns: tuple[Column, ...]
+) -> Fingerprint:
+    """Hash a pipeline's last step with everything it rests on.
+
+    Args:
+        operator: The last step.
+        inputs: The data fingerprints of the datasets that it reads, by name.
+        columns: The columns that it gives.
+    """
+    parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []
+    while not isinstance(operator, DatasetRef):
+        right = (inputs[operator.right.dataset],) if isinstance(operator, Join) else ()
+        parts.append((*_parameters(operator), right))
+        operator = operator.input
+    found = fingerprint("op.dataset", None, (inputs[operator.dataset],))
+    for kind, parameters, right in reversed(parts):
+        value = (ENGINE_SEMANTICS[kind], parameters)
+        found = fingerprint(f"op.{kind}", value, (found, *right))
+    return fingerprint("op.output", columns, (found,))
+
+
+def _parameters(operator: Operator) -> tuple[str, Value]:
+    match operator:
+        case Join():
+            bounds = (operator.within_low_us, operator.within_high_us)
+            return "join", (operator.how, operator.on, bounds, operator.fields)
+        case Aggregate():
+            return "aggregate", (operator.by, operator.specs)
+        case Latest():
+            return "latest", (operator.by,)
+        case DatasetRef():
+            return "dataset", None
+        case _:
+            return _row_parameters(operator)
+
+
+def _row_parameters(
+    operator: Filter | Assign | AssignCode | Select | Drop | Rename | DropNull,
+) -> tuple[str, Value]:
+    match operator:
+        case Filter():
+            return "filter", operator.predicate
+        case Assign():
+            return "assign", operator.assignments
+        case AssignCode():
+            return "assign_code", (operator.column, operator.code)
+        case Select():
+            return "select", operator.columns
+        case Drop():
+            return "drop", operator.columns
+        case Rename():
+            return "rename", operator.names
+        case DropNull():
+            return "drop_null", operator.columns
+        case _:
+            assert_never(operator)

@@ -1,0 +1,171 @@
+"""The assets that hold a dataset: its log, its index, its history, and what feeds them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from narthex.assets import (
+    AssetKind,
+    AssetRef,
+    DatasetPlan,
+    FeedSpec,
+    Fingerprint,
+    HistorySpec,
+    IndexSpec,
+    LogSpec,
+    Need,
+    TopicRole,
+    TopicSpec,
+)
+from narthex.bill import Bill
+from narthex.fingerprints import fingerprint, operator_fingerprint, source_fingerprint
+from narthex.graph import TypedDataset
+
+DATASET_PARTITIONS: Final = 2
+"""How many partitions a dataset's log has; its rows are spread by key."""
+
+
+@attrs.frozen(kw_only=True)
+class Held:
+    """A dataset whose assets are listed.
+
+    Attributes:
+        data: The fingerprint of what is in it.
+        index: None when nothing looks it up.
+        touched: Where its corrections are told to joins; None without an index by key.
+    """
+
+    typed: TypedDataset
+    plan: DatasetPlan
+    data: Fingerprint
+    topic: AssetRef
+    index: AssetRef | None
+    touched: AssetRef | None
+
+
+def hold(
+    bill: Bill,
+    typed: TypedDataset,
+    plan: DatasetPlan,
+    *,
+    upstream: Mapping[str, Held],
+    joined: bool,
+) -> Held:
+    """List what holds a dataset; it is indexed if it asks for that or is joined."""
+    dataset = typed.dataset
+    data = data_fingerprint(typed, upstream)
+    topic = bill.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.dataset", None, (data,)),
+        TopicSpec(role=TopicRole.DATASET, partitions=DATASET_PARTITIONS, log=plan.log),
+        path=f"dataset/{dataset.name}/log",
+        label=f"log of {dataset.name}",
+    )
+    index, touched = None, None
+    if dataset.index is not None or joined:
+        index = _add_index(bill, typed, plan, data)
+        touched = None if plan.aggregates else _add_touched(bill, dataset.name, data)
+        add_index_feed(
+            bill,
+            index,
+            FeedSpec(dataset=dataset.name, log=plan.log),
+            topic=topic,
+            touched=touched,
+            path=f"dataset/{dataset.name}/index_feed",
+        )
+    _add_history(bill, dataset.name, plan.log, data=data, topic=topic)
+    return Held(typed=typed, plan=plan, data=data, topic=topic, index=index, touched=touched)
+
+
+def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
+    """Hash what is in a dataset: its fields, its version, and where its rows come from."""
+    dataset = typed.dataset
+    value = (dataset.version, dataset.schema, dataset.history_us)
+    sources = sorted(source_fingerprint(one, dataset.schema) for one in dataset.sources)
+    computed: tuple[Fingerprint, ...] = ()
+    if typed.node is not None:
+        columns = (*typed.node.keys, *typed.node.values)
+        data = {name: held.data for name, held in upstream.items()}
+        computed = tuple(
+            operator_fingerprint(pipeline.terminal, data, columns) for pipeline in dataset.pipelines
+        )
+    return fingerprint("dataset", value, (*sources, *computed))
+
+
+def add_index_feed(
+    bill: Bill,
+    index: AssetRef,
+    spec: FeedSpec,
+    *,
+    topic: AssetRef,
+    touched: AssetRef | None,
+    path: str,
+) -> AssetRef:
+    """List the feed that fills an index from a log."""
+    needs = (Need("log", topic), Need("index", index))
+    if touched is not None:
+        needs = (*needs, Need("touched", touched))
+    return bill.add(
+        AssetKind.INDEX_FEED,
+        fingerprint("feed.index", None, tuple(of_ref(need.asset) for need in needs)),
+        spec,
+        needs=needs,
+        path=path,
+        label=f"index feed of {spec.dataset}",
+    )
+
+
+def of_ref(ref: AssetRef) -> Fingerprint:
+    """Give an asset's fingerprint as an input of another one."""
+    return Fingerprint(ref.fingerprint)
+
+
+def _add_index(bill: Bill, typed: TypedDataset, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
+    correctable = typed.node is not None and typed.node.correctable
+    spec = IndexSpec(
+        log=plan.log,
+        aggregates=plan.aggregates,
+        ladder_us=plan.ladder_us,
+        correctable=bool(plan.aggregates) and correctable,
+    )
+    return bill.add(
+        AssetKind.INDEX,
+        fingerprint("index", spec, (data,)),
+        spec,
+        path=f"dataset/{plan.name}/index",
+        label=f"index of {plan.name}",
+    )
+
+
+def _add_touched(bill: Bill, name: str, data: Fingerprint) -> AssetRef:
+    # Each keyed index has one, joined or not: a feed that got it later would be another feed,
+    # and two feeds would fence each other out of one index.
+    return bill.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.touched", None, (data,)),
+        TopicSpec(role=TopicRole.TOUCHED, partitions=1, identity=data.hex()),
+        path=f"dataset/{name}/touched",
+        label=f"corrections of {name}",
+    )
+
+
+def _add_history(
+    bill: Bill, name: str, log: LogSpec, *, data: Fingerprint, topic: AssetRef
+) -> None:
+    spec = HistorySpec(log=log)
+    history = bill.add(
+        AssetKind.HISTORY,
+        fingerprint("history", spec, (data,)),
+        spec,
+        path=f"dataset/{name}/history",
+        label=f"history of {name}",
+    )
+    bill.add(
+        AssetKind.HISTORY_FEED,
+        fingerprint("feed.history", None, (of_ref(topic), of_ref(history))),
+        FeedSpec(dataset=name, log=log),
+        needs=(Need("log", topic), Need("history", history)),
+        path=f"dataset/{name}/history_feed",
+        label=f"history feed of {name}",
+    )

@@ -1,0 +1,59 @@
+"""What stands inside classes: inputs and outputs, who owns what, expectations."""
+
+from narthex.declare.expectations import expectations
+from narthex.declare.extractors import outputs
+from narthex.declare.includes import includes
+from narthex.declare.metadata import meta
+from narthex.declare.pipelines import inputs
+from narthex.declare.promises import (
+    expect_column_pair_values_A_to_be_greater_than_B,
+    expect_column_pair_values_to_be_equal,
+    expect_column_pair_values_to_be_in_set,
+    expect_column_value_lengths_to_be_between,
+    expect_column_value_lengths_to_equal,
+    expect_column_values_to_be_between,
+    expect_column_values_to_be_dateutil_parseable,
+    expect_column_values_to_be_in_set,
+    expect_column_values_to_be_in_type_list,
+    expect_column_values_to_be_json_parseable,
+    expect_column_values_to_be_null,
+    expect_column_values_to_be_of_type,
+    expect_column_values_to_match_json_schema,
+    expect_column_values_to_match_regex,
+    expect_column_values_to_match_regex_list,
+    expect_column_values_to_match_strftime_format,
+    expect_column_values_to_not_be_in_set,
+    expect_column_values_to_not_be_null,
+    expect_column_values_to_not_match_regex,
+    expect_column_values_to_not_match_regex_list,
+    expect_multicolumn_sum_to_equal,
+)
+
+__all__ = [
+    "expect_column_pair_values_A_to_be_greater_than_B",
+    "expect_column_pair_values_to_be_equal",
+    "expect_column_pair_values_to_be_in_set",
+    "expect_column_value_lengths_to_be_between",
+    "expect_column_value_lengths_to_equal",
+    "expect_column_values_to_be_between",
+    "expect_column_values_to_be_dateutil_parseable",
+    "expect_column_values_to_be_in_set",
+    "expect_column_values_to_be_in_type_list",
+    "expect_column_values_to_be_json_parseable",
+    "expect_column_values_to_be_null",
+    "expect_column_values_to_be_of_type",
+    "expect_column_values_to_match_json_schema",
+    "expect_column_values_to_match_regex",
+    "expect_column_values_to_match_regex_list",
+    "expect_column_values_to_match_strftime_format",
+    "expect_column_values_to_not_be_in_set",
+    "expect_column_values_to_not_be_null",
+    "expect_column_values_to_not_match_regex",
+    "expect_column_values_to_not_match_regex_list",
+    "expect_multicolumn_sum_to_equal",
+    "expectations",
+    "includes",
+    "inputs",
+    "meta",
+    "outputs",
+]

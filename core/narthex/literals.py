@@ -1,0 +1,64 @@
+"""Constants in definitions: whether a value is one of a type."""
+
+import re
+
+from narthex.expr.nodes import LiteralValue
+from narthex.types import (
+    Between,
+    Bool,
+    Bytes,
+    DataType,
+    Embedding,
+    Float,
+    List,
+    OneOf,
+    Optional,
+    Regex,
+    Str,
+)
+
+
+def is_literal_of(value: LiteralValue, of: DataType) -> bool:
+    """Whether a constant is a value of the type: instants are microseconds, dates days."""
+    match of:
+        case Optional():
+            return value is None or is_literal_of(value, of.of)
+        case Bool():
+            return isinstance(value, bool)
+        case Str():
+            return isinstance(value, str)
+        case Bytes():
+            return isinstance(value, bytes)
+        case Float():
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case List():
+            return isinstance(value, tuple) and all(is_literal_of(one, of.of) for one in value)
+        case _:
+            return _is_restricted(value, of)
+
+
+def _is_restricted(value: LiteralValue, of: DataType) -> bool:
+    match of:
+        case Between():
+            return is_literal_of(value, of.of) and is_within(value, of)
+        case OneOf():
+            return value in of.options
+        case Regex():
+            return isinstance(value, str) and re.fullmatch(of.pattern, value) is not None
+        case Embedding():
+            return (
+                isinstance(value, tuple)
+                and len(value) == of.size
+                and all(is_literal_of(one, Float()) for one in value)
+            )
+        case _:
+            return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_within(value: LiteralValue, of: Between) -> bool:
+    """Whether a number lies within bounds, strict ones excluded."""
+    if not isinstance(value, int | float):
+        return False
+    low = value > of.min if of.strict_min else value >= of.min
+    high = value < of.max if of.strict_max else value <= of.max
+    return low and high

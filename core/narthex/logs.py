@@ -1,0 +1,69 @@
+"""What the facts of a dataset's log look like, and how the dataset is read."""
+
+from narthex.aggregate_specs import TypedAggregate
+from narthex.assets import DatasetPlan, LogShape, LogSpec
+from narthex.entities import Dataset
+from narthex.graph import TypedDataset
+from narthex.node_schema import DatasetSchemaInfo
+from narthex.operators import Aggregate
+from narthex.schema import Column
+from narthex.schemas import output_schema
+from narthex.tiles import ladder
+
+
+def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
+    """Give the log of a dataset: rows, keyed rows, or the inputs of its aggregates."""
+    schema = typed.dataset.schema
+    aggregate = final_aggregate(typed.dataset)
+    if aggregate is not None:
+        return LogSpec(
+            shape=LogShape.CONTRIBUTIONS,
+            keys=schema.keys,
+            values=_contributed(aggregate, infos),
+            time_field=schema.timestamp,
+        )
+    return LogSpec(
+        shape=LogShape.KEYED if schema.keys else LogShape.ROWS,
+        keys=schema.keys,
+        values=schema.values,
+        time_field=schema.timestamp,
+    )
+
+
+def final_aggregate(dataset: Dataset) -> Aggregate | None:
+    """Give the aggregate that a dataset ends in; None if it does not."""
+    for pipeline in dataset.pipelines:
+        if isinstance(pipeline.terminal, Aggregate):
+            return pipeline.terminal
+    return None
+
+
+def _contributed(aggregate: Aggregate, infos: dict[str, DatasetSchemaInfo]) -> tuple[Column, ...]:
+    columns = output_schema(aggregate.input, infos).columns
+    wanted = dict.fromkeys(spec.of for spec in aggregate.specs if spec.of is not None)
+    return tuple(Column(name, columns[name]) for name in wanted)
+
+
+def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
+    """Say how a dataset is stored and read."""
+    dataset = typed.dataset
+    aggregates = _in_field_order(typed)
+    return DatasetPlan(
+        name=dataset.name,
+        version=dataset.version,
+        schema=dataset.schema,
+        log=log,
+        aggregates=aggregates,
+        ladder_us=ladder(aggregates) if aggregates else (),
+        online=dataset.index is not None and dataset.index.online,
+        offline=dataset.index is not None and dataset.index.offline,
+        expectations=dataset.expectations,
+    )
+
+
+def _in_field_order(typed: TypedDataset) -> tuple[TypedAggregate, ...]:
+    """Give the aggregates in the order of the dataset's value fields, as a look-up gives them."""
+    if typed.node is None:
+        return ()
+    by_field = {one.spec.into: one for one in typed.node.aggregates}
+    return tuple(by_field[column.name] for column in typed.dataset.schema.values if by_field)

@@ -1,0 +1,66 @@
+"""Look-ups that an author's extractor makes while it runs.
+
+The engine that runs an extractor binds how rows are found; a definition only names the dataset.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+import attrs
+
+from narthex.errors import LookupImpossible
+
+Column = object
+"""A pandas Series, in the author's hands."""
+
+
+class Finder(Protocol):
+    """Finds rows of datasets as of instants."""
+
+    def __call__(
+        self, dataset: str, instants: Column, keys: Mapping[str, Column], fields: Sequence[str]
+    ) -> tuple[object, object]:
+        """Give a frame of the fields, and a column that says which keys were found."""
+
+
+_FINDER: ContextVar[Finder | None] = ContextVar("narthex_finder", default=None)
+
+
+@contextmanager
+def finding_with(finder: Finder) -> Iterator[None]:
+    """Let look-ups inside the block be answered by `finder`."""
+    token = _FINDER.set(finder)
+    try:
+        yield
+    finally:
+        _FINDER.reset(token)
+
+
+@attrs.frozen
+class DatasetReference:
+    """A dataset by name, as code that travelled sees it."""
+
+    name: str
+
+    def lookup(
+        self, ts: Column, *, fields: Sequence[str] = (), **keys: Column
+    ) -> tuple[object, object]:
+        """Give the dataset's rows as of `ts`: a frame of `fields`, and which were found.
+
+        Raises:
+            LookupImpossible: It was called outside an extractor.
+        """
+        finder = _FINDER.get()
+        if finder is None:
+            raise LookupImpossible(
+                f"`{self.name}.lookup` was called outside an extractor",
+                hint="call it in an extractor that names it in `deps`, or use `client.lookup`",
+            )
+        return finder(self.name, ts, keys, fields)
+
+
+def reference(name: str) -> DatasetReference:
+    """Give the reference to a dataset; resolved source text binds datasets with it."""
+    return DatasetReference(name)

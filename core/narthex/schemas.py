@@ -1,0 +1,263 @@
+"""What a pipeline gives, step by step, and everything that is wrong with it."""
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+import attrs
+
+from narthex.aggregate_types import Misfit
+from narthex.code import UserCode
+from narthex.errors import (
+    ColumnExists,
+    ColumnRoleWrong,
+    DefinitionError,
+    EntityMissing,
+    ExpressionTypeWrong,
+    OperatorAfterTerminal,
+    OperatorInvalid,
+)
+from narthex.expression_types import expression_type, misfit
+from narthex.grouped_schemas import aggregate_schema, latest_schema
+from narthex.join_schemas import join_schema
+from narthex.node_schema import (
+    DatasetSchemaInfo,
+    NodeSchema,
+    column_missing,
+    listed,
+    of_dataset,
+)
+from narthex.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    DatasetRef,
+    Drop,
+    DropNull,
+    Filter,
+    Join,
+    Latest,
+    Operator,
+    Rename,
+    Select,
+)
+from narthex.rendered_types import type_name
+from narthex.schema import Column
+from narthex.types import Bool, DataType, Optional, inner
+
+__all__ = ["DatasetSchemaInfo", "NodeSchema", "output_schema", "steps_of", "step_schema"]
+
+
+def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -> NodeSchema:
+    """Give the schema of a pipeline's step; `errors` of it lists all that is wrong up to there."""
+    ref, steps = steps_of(operator)
+    schema = _read(ref, inputs)
+    if schema is None:
+        return _nothing(ref)
+    for step in steps:
+        schema = step_schema(step, schema, inputs)
+    return schema
+
+
+def steps_of(operator: Operator) -> tuple[DatasetRef, tuple[Operator, ...]]:
+    """Give the dataset whose rows a pipeline follows, and the steps after it, first to last."""
+    steps: list[Operator] = []
+    while not isinstance(operator, DatasetRef):
+        steps.append(operator)
+        operator = operator.input
+    return operator, tuple(reversed(steps))
+
+
+def step_schema(
+    step: Operator, before: NodeSchema, inputs: Mapping[str, DatasetSchemaInfo]
+) -> NodeSchema:
+    """Give what one step makes of its input's schema; its own mistakes come last in `errors`."""
+    if before.aggregates:
+        before = attrs.evolve(before, aggregates=()).with_errors(
+            OperatorAfterTerminal(
+                "no step can follow an aggregate over continuous windows",
+                origin=step.origin,
+                hint="make the step before the aggregate",
+            )
+        )
+    match step:
+        case Join():
+            return join_schema(step, before, inputs)
+        case Aggregate():
+            return aggregate_schema(step, before)
+        case Latest():
+            return latest_schema(step, before)
+        case DatasetRef():
+            return before
+        case _:
+            return _row_step(step, before)
+
+
+def _row_step(
+    step: Filter | Assign | AssignCode | Select | Drop | Rename | DropNull, before: NodeSchema
+) -> NodeSchema:
+    match step:
+        case Filter():
+            return before.with_errors(*_filter_errors(step, before))
+        case Assign():
+            return _assign(step, before)
+        case AssignCode():
+            return _assign_code(step, before)
+        case Select() | Drop():
+            return _choose(step, before)
+        case Rename():
+            return _rename(step, before)
+        case DropNull():
+            return _drop_null(step, before)
+        case _:
+            assert_never(step)
+
+
+def _read(ref: DatasetRef, inputs: Mapping[str, DatasetSchemaInfo]) -> NodeSchema | None:
+    info = inputs.get(ref.dataset)
+    if info is None:
+        return None
+    if not info.terminal:
+        return of_dataset(info)
+    return of_dataset(info).with_errors(
+        OperatorAfterTerminal(
+            f"dataset `{ref.dataset}` ends in an aggregate and cannot feed a pipeline",
+            origin=ref.origin,
+            hint="read the dataset that the aggregate reads",
+        )
+    )
+
+
+def _nothing(ref: DatasetRef) -> NodeSchema:
+    error = EntityMissing(
+        f"dataset `{ref.dataset}` is read but is not an input of the pipeline",
+        origin=ref.origin,
+        hint=f"add `{ref.dataset}` to `@inputs`",
+    )
+    return NodeSchema(keys=(), values=(), timestamp="", errors=(error,))
+
+
+def _filter_errors(step: Filter, before: NodeSchema) -> Iterator[DefinitionError]:
+    if isinstance(step.predicate, UserCode):
+        return
+    found = expression_type(step.predicate, before.columns)
+    if isinstance(found, Misfit):
+        yield ExpressionTypeWrong(f"in `filter`: {found.message}", origin=step.origin)
+    elif not isinstance(found, Bool):
+        yield ExpressionTypeWrong(
+            f"the expression of `filter` is of type `{type_name(found)}`, not `bool`",
+            origin=step.origin,
+            hint="say what null means, `.fillnull(False)`" if inner(found) == Bool() else "",
+        )
+
+
+def _assign(step: Assign, before: NodeSchema) -> NodeSchema:
+    columns = before.columns
+    errors: list[DefinitionError] = []
+    assigned: list[Column] = []
+    for one in step.assignments:
+        if _is_fixed(one.column, before):
+            errors.append(_fixed(one.column, before, step))
+            continue
+        wrong = misfit(one.expression, columns, one.type)
+        if wrong is not None:
+            errors.append(
+                ExpressionTypeWrong(f"in `assign` of `{one.column}`: {wrong}", origin=step.origin)
+            )
+        assigned.append(Column(one.column, one.type))
+    return _with_values(before, assigned).with_errors(*errors)
+
+
+def _assign_code(step: AssignCode, before: NodeSchema) -> NodeSchema:
+    if _is_fixed(step.column.name, before):
+        return before.with_errors(_fixed(step.column.name, before, step))
+    return _with_values(before, [step.column])
+
+
+def _with_values(before: NodeSchema, assigned: list[Column]) -> NodeSchema:
+    types: dict[str, DataType] = {column.name: column.type for column in before.values}
+    types |= {column.name: column.type for column in assigned}
+    return attrs.evolve(before, values=tuple(Column(name, of) for name, of in types.items()))
+
+
+def _choose(step: Select | Drop, before: NodeSchema) -> NodeSchema:
+    columns = before.columns
+    errors: list[DefinitionError] = [
+        column_missing(name, columns, where="the input", origin=step.origin)
+        for name in step.columns
+        if name not in columns
+    ]
+    named = frozenset(step.columns)
+    if isinstance(step, Select):
+        kept = tuple(column for column in before.values if column.name in named)
+    else:
+        kept = tuple(column for column in before.values if column.name not in named)
+        errors += [_fixed(name, before, step) for name in step.columns if _is_fixed(name, before)]
+    if not step.columns:
+        errors.append(OperatorInvalid("the step names no column", origin=step.origin))
+    return attrs.evolve(before, values=kept).with_errors(*errors)
+
+
+def _rename(step: Rename, before: NodeSchema) -> NodeSchema:
+    columns = before.columns
+    names = dict(step.names)
+    errors: list[DefinitionError] = []
+    kept = set(columns) - set(names)
+    for old, new in step.names:
+        if old not in columns:
+            errors.append(column_missing(old, columns, where="the input", origin=step.origin))
+        elif new in kept:
+            errors.append(
+                ColumnExists(
+                    f"column `{old}` cannot become `{new}`: the input has a column `{new}`",
+                    origin=step.origin,
+                )
+            )
+        else:
+            kept.add(new)
+    if errors:
+        return before.with_errors(*errors)
+    return attrs.evolve(
+        before,
+        keys=tuple(Column(names.get(c.name, c.name), c.type) for c in before.keys),
+        values=tuple(Column(names.get(c.name, c.name), c.type) for c in before.values),
+        timestamp=names.get(before.timestamp, before.timestamp),
+    )
+
+
+def _drop_null(step: DropNull, before: NodeSchema) -> NodeSchema:
+    columns = before.columns
+    errors: list[DefinitionError] = []
+    for name in step.columns:
+        if name not in columns:
+            errors.append(column_missing(name, columns, where="the input", origin=step.origin))
+        elif not isinstance(columns[name], Optional):
+            errors.append(
+                OperatorInvalid(
+                    f"column `{name}` has type `{type_name(columns[name])}`, which has no null "
+                    "to drop",
+                    origin=step.origin,
+                )
+            )
+    if not step.columns:
+        errors.append(
+            OperatorInvalid("`dropnull` has no optional column to look at", origin=step.origin)
+        )
+    dropped = frozenset(step.columns)
+    values = (
+        Column(column.name, inner(column.type) if column.name in dropped else column.type)
+        for column in before.values
+    )
+    return attrs.evolve(before, values=tuple(values)).with_errors(*errors)
+
+
+def _is_fixed(name: str, before: NodeSchema) -> bool:
+    return name == before.timestamp or any(key.name == name for key in before.keys)
+
+
+def _fixed(name: str, before: NodeSchema, step: Operator) -> ColumnRoleWrong:
+    role = "the event time" if name == before.timestamp else "a key"
+    values = [column.name for column in before.values]
+    return ColumnRoleWrong(
+        f"column `{name}` is {role}, which the step cannot change; the values are {listed(values)}",
+        origin=step.origin,
+    )

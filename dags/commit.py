@@ -1,0 +1,67 @@
+"""Airflow DAG `commit`: carry out one accepted commit, and show it.
+
+The run's id is the commit's. Every task posts an idempotent step to the platform, so a task may
+run twice, and the platform finishes or rolls back a commit whose run has died.
+"""
+
+import datetime as dt
+from pathlib import Path
+
+from airflow.sdk import Asset, Param, dag, task
+
+from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, create_one, take_step
+
+COMMIT = "{{ params.commit_id }}"
+RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
+
+
+@dag(
+    dag_id="commit",
+    schedule=None,
+    max_active_runs=16,
+    is_paused_upon_creation=False,
+    tags=["narthex"],
+    params={
+        "commit_id": Param(
+            None, type=["null", "string"], format="uuid", title="Commit", description="Its id."
+        )
+    },
+)
+def commit() -> None:
+    """Create every asset or none, fill them with history, then let readers flip."""
+
+    @task
+    def open_commit(commit_id: str) -> list[dict[str, str]]:
+        return take_step(commit_id, "plan", within_s=120.0)["assets"]
+
+    @task(map_index_template="{{ asset }}", execution_timeout=dt.timedelta(minutes=5))
+    def create_asset(asset: dict[str, str], commit_id: str) -> str:
+        return create_one(commit_id, asset, within_s=240.0)
+
+    @task(trigger_rule="none_failed")
+    def move_head(commit_id: str) -> None:
+        take_step(commit_id, "ready", within_s=60.0)
+        take_step(commit_id, "commit", within_s=60.0)
+
+    @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
+    def promote(commit_id: str) -> None:
+        take_step(commit_id, "promote", within_s=120.0)
+
+    @task
+    def roll_back(commit_id: str) -> None:
+        take_step(commit_id, "rollback", within_s=300.0)
+
+    opened = open_commit(COMMIT)
+    created = create_asset.partial(commit_id=COMMIT).expand(asset=opened)
+    backfill = BackfillOperator(
+        task_id="backfill", commit_id=COMMIT, run_job=RUN_JOB, conn_id="spark_narthex"
+    )
+    caught_up = CaughtUpOperator(
+        task_id="wait_until_caught_up", commit_id=COMMIT, within=dt.timedelta(hours=6)
+    )
+    done = promote(COMMIT)
+    created >> move_head(COMMIT) >> backfill >> caught_up >> done
+    done >> roll_back(COMMIT).as_teardown(setups=opened)
+
+
+commit()

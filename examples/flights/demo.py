@@ -1,0 +1,258 @@
+"""`make demo`: the whole path on real data, and the proof that online and offline agree.
+
+Starts the platform, commits the features through Airflow, fills January to November from files,
+replays December live, asks online while rows flow, then asks the same offline and compares.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import attrs
+import psutil
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from examples.flights import features
+from examples.flights.data import Flights, prepare
+from examples.flights.questions import INPUTS, OUTPUT, Asker, Prober, count_unequal
+from examples.flights.replay import TOPICS, Replay
+from narthex.client import Client
+from narthex.settings import Settings, home_of, load_settings
+
+ROWS_PER_S = float(os.environ.get("NARTHEX_DEMO_ROWS_PER_S", "250"))
+SETTLE_S = 60.0
+DATASETS = [
+    features.Departures,
+    features.Weather,
+    features.Planes,
+    features.Conditions,
+    features.OriginDelays,
+    features.CarrierDelays,
+    features.TailnumHistory,
+]
+
+story = Console(stderr=True)
+
+
+@attrs.define
+class Memory:
+    """The greatest resident set of the whole platform, sampled; shared pages count once."""
+
+    home: str
+    peak_mib: float = 0.0
+
+    def watch(self, stop: threading.Event) -> None:
+        """Sample until told to stop."""
+        while not stop.wait(3.0):
+            self.peak_mib = max(self.peak_mib, self._sample_mib())
+
+    def _sample_mib(self) -> float:
+        total = 0
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("NARTHEX_HOME") == self.home:
+                    total += process.memory_full_info().pss
+            except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+                continue
+        return total / 2**20
+
+
+def start_platform() -> Settings:
+    """Start everything and wait until it is healthy; a second time it is there already."""
+    home = home_of(os.environ)
+    environment = {
+        **os.environ,
+        "NARTHEX_HOME": str(home),
+        "NARTHEX_FILES_ROOT": str(home / "files"),
+    }
+    os.environ.update(environment)
+    subprocess.run([sys.executable, "-m", "narthex.cli", "up"], check=True, env=environment)
+    return load_settings()
+
+
+def make_topics(settings: Settings) -> None:
+    """Make the topics of the outside world, into which somebody else's services write."""
+    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    there = admin.list_topics(timeout=10).topics
+    wanted = [
+        NewTopic(topic, num_partitions=2, replication_factor=1)
+        for topic in TOPICS.values()
+        if topic not in there
+    ]
+    for future in (admin.create_topics(wanted) if wanted else {}).values():
+        future.result(30)
+
+
+def commit(client: Client) -> float:
+    """Commit the features and wait until they serve; gives the seconds from accepted to serving."""
+    began = time.monotonic()
+    client.commit(
+        message="flights about to depart",
+        datasets=DATASETS,
+        featuresets=[features.AboutToDepart],
+    )
+    return time.monotonic() - began
+
+
+@attrs.frozen(kw_only=True)
+class Live:
+    """What the replay gave."""
+
+    replay: Replay
+    asker: Asker
+    prober: Prober
+    seconds: float
+
+
+def replay_december(settings: Settings, flights: Flights) -> Live:
+    """Send December while questions are asked and freshness is measured."""
+    replay = Replay(
+        client=_client(settings),
+        kafka=settings.kafka,
+        rows=flights.december,
+        rows_per_s=ROWS_PER_S,
+    )
+    asker = Asker(_client(settings), replay)
+    prober = Prober(_client(settings), replay, flights.departures_of)
+    stop = threading.Event()
+    threads = [
+        threading.Thread(target=worker.run, args=(stop,), daemon=True) for worker in (asker, prober)
+    ]
+    began = time.monotonic()
+    bar = Progress(
+        TextColumn("replaying December"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[clock]}"),
+        TimeElapsedColumn(),
+        console=story,
+    )
+    with bar:
+        task = bar.add_task("rows", total=len(flights.december), clock="")
+        for thread in threads:
+            thread.start()
+        replay.run(progress=lambda sent: bar.update(task, completed=sent, clock=replay.clock))
+    seconds = time.monotonic() - began
+    stop.set()
+    for thread in threads:
+        thread.join(SETTLE_S)
+    return Live(replay=replay, asker=asker, prober=prober, seconds=seconds)
+
+
+def _client(settings: Settings) -> Client:
+    return Client(settings.server_url, settings.token)
+
+
+def settle(client: Client) -> None:
+    """Wait until every job and feed has worked off what was sent."""
+    ends_at = time.monotonic() + SETTLE_S
+    quiet = 0
+    while quiet < 3:  # noqa: PLR2004 - reports come in turns
+        jobs = client.read("jobs")["jobs"]
+        behind = [j for j in jobs if j["desired"] == "running" and j["phase"] != "caught_up"]
+        quiet = 0 if behind else quiet + 1
+        if time.monotonic() > ends_at:
+            story.print(f"[yellow]still behind: {[j['label'] for j in behind]}")
+            return
+        time.sleep(1.0)
+
+
+def ask_offline(client: Client, live: Live, *, at_offsets: bool) -> dict[str, list[object]]:
+    """Ask every logged question again, offline."""
+    asked = live.asker.asked
+    spine: dict[str, list[object]] = {**asked.columns, "as_of": list(asked.as_of)}
+    if at_offsets:
+        spine["offsets"] = list(asked.offsets)
+    return client.query_offline_columns(
+        list(INPUTS),
+        [OUTPUT],
+        spine,
+        timestamp_column="as_of",
+        offsets_column="offsets" if at_offsets else None,
+    )
+
+
+def main() -> int:
+    """Run the demo; exit 0 only if every answer agrees."""
+    began = time.monotonic()
+    settings = start_platform()
+    client = _client(settings)
+    stop = threading.Event()
+    memory = Memory(home=str(settings.home))
+    threading.Thread(target=memory.watch, args=(stop,), daemon=True).start()
+    flights = prepare(settings.files_root)
+    make_topics(settings)
+    commit_s = commit(client)
+    live = replay_december(settings, flights)
+    settle(client)
+    offline = ask_offline(client, live, at_offsets=True)
+    unequal, shown = count_unequal(live.asker.asked.answers, offline)
+    later, _ = count_unequal(live.asker.asked.answers, ask_offline(client, live, at_offsets=False))
+    stop.set()
+    datasets = client.read("datasets")["datasets"]
+    result = {
+        "rows_in": {d["name"]: d["rows"] for d in datasets},
+        "rows_quarantined": {d["name"]: d["quarantined"] or 0 for d in datasets},
+        "rows_replayed": {"webhook": live.replay.by_webhook, "kafka": live.replay.by_kafka},
+        "answers_compared": len(live.asker.asked.as_of),
+        "answers_unequal": unequal,
+        "answers_changed_by_later_rows": later,
+        "freshness_p50_ms": _quantile(live.prober.freshness_ms, 0.50),
+        "freshness_p99_ms": _quantile(live.prober.freshness_ms, 0.99),
+        "freshness_probes": len(live.prober.freshness_ms),
+        "freshness_probes_missed": live.prober.missed,
+        "query_p50_ms": _quantile(live.asker.took_ms, 0.50),
+        "query_p99_ms": _quantile(live.asker.took_ms, 0.99),
+        "commit_s": round(commit_s, 1),
+        "peak_memory_mib": round(memory.peak_mib),
+        "total_s": round(time.monotonic() - began, 1),
+    }
+    show(result, settings, shown)
+    if os.environ.get("CI") == "true":
+        subprocess.run([sys.executable, "-m", "narthex.cli", "down"], check=True)
+    print(json.dumps(result))
+    compared = len(live.asker.asked.as_of)
+    return 0 if compared and not unequal and not live.prober.missed else 1
+
+
+def _quantile(values: list[float], p: float) -> float | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(p * len(ordered)))], 1)
+
+
+def show(result: dict[str, object], settings: Settings, differences: list[str]) -> None:
+    """Print what a person would like to read."""
+    table = Table(title="Flights: January to November from files, December live", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name, value in result.items():
+        shown = (
+            "  ".join(f"{k} {v:,}" for k, v in value.items() if v is not None)
+            if isinstance(value, dict)
+            else f"{value:,}"
+            if isinstance(value, int)
+            else str(value)
+        )
+        table.add_row(name.replace("_", " "), shown)
+    story.print(table)
+    for difference in differences:
+        story.print(f"[red]{difference}")
+    story.print(
+        f"Airflow   {settings.airflow_url}  ({settings.airflow_user}; password in {settings.home}/services.json)"
+    )
+    story.print(
+        f"console   {settings.server_url}/console  (token in {settings.home}/services.json)"
+    )
+    story.print("stop with `make down`")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,147 @@
+"""Questions asked while rows flow: answers kept with what they read, and how fresh they were."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from examples.flights.data import Row
+from examples.flights.replay import Replay
+from narthex.client import Client
+from narthex.frames import frame_of_columns
+
+FAR = "2014-06-01T00:00:00Z"
+INPUTS = ("AboutToDepart.origin", "AboutToDepart.carrier", "AboutToDepart.tailnum")
+OUTPUT = "AboutToDepart"
+TOLERANCE = 1e-9
+PAUSE_S = 0.02
+PROBE_PAUSE_S = 0.25
+PROBE_TIMEOUT_S = 30.0
+
+
+@attrs.define
+class Asked:
+    """Every question with its instant, what its answer had read, and the answer."""
+
+    columns: dict[str, list[object]] = attrs.field(factory=dict)
+    as_of: list[str] = attrs.field(factory=list)
+    offsets: list[str] = attrs.field(factory=list)
+    answers: dict[str, list[object]] = attrs.field(factory=dict)
+
+    def keep(
+        self,
+        columns: Mapping[str, Sequence[object]],
+        answers: Mapping[str, Sequence[object]],
+        *,
+        as_of: str,
+        offsets: str,
+    ) -> None:
+        """Keep one question of some rows."""
+        rows = 0
+        for name, values in columns.items():
+            self.columns.setdefault(name, []).extend(values)
+            rows = len(values)
+        for name, values in answers.items():
+            self.answers.setdefault(name, []).extend(values)
+        self.as_of += [as_of] * rows
+        self.offsets += [offsets] * rows
+
+
+class Asker:
+    """Asks about the flights that are about to depart, by the replay's clock."""
+
+    def __init__(self, client: Client, replay: Replay, *, rows_each: int = 4) -> None:
+        """Ask through a client of its own."""
+        self._client = client
+        self._replay = replay
+        self._rows_each = rows_each
+        self.asked = Asked()
+        self.took_ms: list[float] = []
+        self.errors: list[str] = []
+
+    def run(self, stop: threading.Event) -> None:
+        """Ask until told to stop."""
+        flights = [r for r in self._replay.rows if r.endpoint == "departures"]
+        flights = [r for r in flights if r.values["tailnum"]]
+        place = 0
+        while not stop.is_set():
+            clock, _sent = self._replay.position()
+            while place < len(flights) and flights[place].at <= clock:
+                place += 1
+            next_ones = flights[place : place + self._rows_each]
+            if clock and next_ones:
+                self._ask(next_ones, clock)
+            time.sleep(PAUSE_S)
+
+    def _ask(self, flights: Sequence[Row], clock: str) -> None:
+        columns: dict[str, list[object]] = {
+            name: [row.values[name.split(".")[1]] for row in flights] for name in INPUTS
+        }
+        began = time.perf_counter()
+        answers, read = self._client.query_columns(list(INPUTS), [OUTPUT], columns, as_of=clock)
+        self.took_ms.append((time.perf_counter() - began) * 1000)
+        self.asked.keep(columns, answers, as_of=clock, offsets=json.dumps(read["offsets"]))
+
+
+class Prober:
+    """Measures freshness: from a row's acceptance to its count being visible to a query."""
+
+    def __init__(self, client: Client, replay: Replay, archived: Mapping[str, int]) -> None:
+        """Know how many departures of each plane are in the archive."""
+        self._client = client
+        self._replay = replay
+        self._archived = archived
+        self.freshness_ms: list[float] = []
+        self.missed = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Probe until told to stop; each probe is the newest departure that was accepted."""
+        while not stop.is_set():
+            newest = self._replay.newest
+            if newest is not None:
+                self._probe(*newest)
+            time.sleep(PROBE_PAUSE_S)
+
+    def _probe(self, tailnum: str, sent: int, accepted: float) -> None:
+        wanted = self._archived.get(tailnum, 0) + sent
+        columns: dict[str, list[object]] = {"AboutToDepart.tailnum": [tailnum]}
+        while time.monotonic() - accepted < PROBE_TIMEOUT_S:
+            answers, _read = self._client.query_columns(
+                ["AboutToDepart.tailnum"],
+                ["AboutToDepart.plane_departures_ever"],
+                columns,
+                as_of=FAR,
+            )
+            count = answers["AboutToDepart.plane_departures_ever"][0]
+            if isinstance(count, int) and count >= wanted:
+                self.freshness_ms.append((time.monotonic() - accepted) * 1000)
+                return
+            time.sleep(0.002)
+        self.missed += 1
+
+
+def count_unequal(
+    online: Mapping[str, Sequence[object]], offline: Mapping[str, Sequence[object]]
+) -> tuple[int, list[str]]:
+    """Compare answers cell by cell; give how many rows differ, and some of the differences."""
+    names = sorted(online)
+    rows = len(online[names[0]]) if names else 0
+    unequal, shown = 0, []
+    for row in range(rows):
+        different = [n for n in names if not equal(online[n][row], offline[n][row])]
+        if different:
+            unequal += 1
+            name = different[0]
+            shown.append(
+                f"row {row} {name}: {online[name][row]!r} online, {offline[name][row]!r} offline"
+            )
+    return unequal, shown[:10]
+
+
+def equal(one: object, other: object) -> bool:
+    """Tell whether two answers are the same; floats to a relative 1e-9."""
+    if isinstance(one, float) and isinstance(other, int | float) and not isinstance(other, bool):
+        return abs(one - other) <= TOLERANCE * max(1.0, abs(one), abs(other))
+    return one == other

@@ -1,0 +1,207 @@
+"""Audits: a dataset's rows of a span of event time held against its promises."""
+
+import json
+from collections.abc import Mapping
+
+import attrs
+import great_expectations as gx
+import pandas as pd
+from great_expectations.core import ExpectationSuite
+from great_expectations.data_context.types.base import ProgressBarsConfig
+
+from narthex.assets import DatasetPlan, HistorySpec
+from narthex.entities import Expectation
+from narthex.records import Json
+from narthex.times import HOUR_US, render_instant
+from narthex_expectations.frames import rows_between
+from narthex_expectations.suites import NUMBER, compile_suite
+from narthex_stores import HistoryTable
+
+_COUNTS = (
+    "element_count",
+    "unexpected_count",
+    "unexpected_percent",
+    "missing_count",
+    "missing_percent",
+    "observed_value",
+)
+"""What is kept of a result: counts, never rows, so that nothing of a person's outlives an erase."""
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """How one promise stood.
+
+    Attributes:
+        success: Whether the share of rows that keep it is at least its `mostly`.
+        counts: What was counted, by the names of Great Expectations.
+        error: Why it could not be held against the rows; then it did not succeed.
+    """
+
+    kind: str
+    arguments: Json
+    mostly: float | None
+    success: bool
+    counts: Mapping[str, Json]
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class AuditResult:
+    """How the rows of a span stood against all promises of their dataset.
+
+    Attributes:
+        from_us: The first instant, inclusive.
+        to_us: The instant that it stops before.
+        rows: How many rows stood in the span; no rows break no promise.
+    """
+
+    dataset: str
+    version: int
+    from_us: int
+    to_us: int
+    rows: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def success(self) -> bool:
+        """Whether every promise was kept."""
+        return all(finding.success for finding in self.findings)
+
+    @property
+    def statistics(self) -> dict[str, Json]:
+        """How many promises there were, and how many were kept."""
+        kept = sum(finding.success for finding in self.findings)
+        return {
+            "evaluated_expectations": len(self.findings),
+            "successful_expectations": kept,
+            "unsuccessful_expectations": len(self.findings) - kept,
+            "success_percent": 100.0 * kept / len(self.findings) if self.findings else None,
+        }
+
+    def to_json(self) -> dict[str, Json]:
+        """Render it for the ledger and for people."""
+        return {
+            "dataset": self.dataset,
+            "version": self.version,
+            "from": render_instant(self.from_us),
+            "to": render_instant(self.to_us),
+            "rows": self.rows,
+            "success": self.success,
+            "failed": sum(not finding.success for finding in self.findings),
+            "statistics": self.statistics,
+            "expectations": [
+                {
+                    "kind": finding.kind,
+                    "arguments": finding.arguments,
+                    "mostly": finding.mostly,
+                    "success": finding.success,
+                    "error": finding.error,
+                    **finding.counts,
+                }
+                for finding in self.findings
+            ],
+        }
+
+
+def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
+    """Hold the rows of a span of event time against the promises of their dataset.
+
+    Only rows that stand are held: neither superseded states nor retracted rows.
+
+    Args:
+        plan: The dataset, with its promises.
+        history_path: A path or an `s3://` URL.
+        from_us: The first instant, inclusive.
+        to_us: The instant to stop before.
+
+    Raises:
+        FileNotFoundError: There is no history.
+        UnknownExpectationError: A promise is of a kind that this version does not know.
+    """
+    rows = rows_between(_history(plan, history_path), from_us=from_us, to_us=to_us)
+    return AuditResult(
+        dataset=plan.name,
+        version=plan.version,
+        from_us=from_us,
+        to_us=to_us,
+        rows=len(rows),
+        findings=hold(plan, rows),
+    )
+
+
+def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
+    """Give the hour of event time that ends with the newest row of the history; (0, 0) of none.
+
+    Raises:
+        FileNotFoundError: There is no history.
+    """
+    newest = _history(plan, history_path).newest_event_time()
+    return (0, 0) if newest is None else (newest + 1 - HOUR_US, newest + 1)
+
+
+def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[Finding, ...]:
+    """Hold rows against the promises of their dataset, in the order of the promises."""
+    suite = compile_suite(plan)
+    if rows.empty or not plan.expectations:
+        return tuple(_finding(promise, {"success": True}) for promise in plan.expectations)
+    by_number = {_number(result): result for result in _validate(suite, rows)}
+    return tuple(
+        _finding(promise, by_number[number]) for number, promise in enumerate(plan.expectations)
+    )
+
+
+def _validate(suite: ExpectationSuite, rows: pd.DataFrame) -> list[dict[str, Json]]:
+    context = gx.get_context(mode="ephemeral")
+    context.enable_analytics(enable=False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    batch = (
+        context.data_sources.add_pandas("history")
+        .add_dataframe_asset("rows")
+        .add_batch_definition_whole_dataframe("all")
+        .get_batch(batch_parameters={"dataframe": rows})
+    )
+    found = batch.validate(
+        suite, result_format={"result_format": "BASIC", "partial_unexpected_count": 0}
+    )
+    results: list[dict[str, Json]] = json.loads(json.dumps(found.to_json_dict()))["results"]
+    return results
+
+
+def _number(result: Mapping[str, Json]) -> Json:
+    match result:
+        case {"expectation_config": {"meta": {"number": int(number)}}}:
+            return number
+        case _:
+            raise ValueError(f"a result does not say by `{NUMBER}` whose it is")
+
+
+def _finding(promise: Expectation, result: Mapping[str, Json]) -> Finding:
+    counted = result.get("result")
+    return Finding(
+        kind=promise.kind,
+        arguments=json.loads(json.dumps(dict(promise.arguments))),
+        mostly=promise.mostly,
+        success=result["success"] is True,
+        counts={
+            name: counted[name]
+            for name in _COUNTS
+            if isinstance(counted, dict) and name in counted
+        },
+        error=_error(result.get("exception_info")),
+    )
+
+
+def _error(info: Json) -> str | None:
+    match info:
+        case {"raised_exception": True, "exception_message": str(message)}:
+            return message
+        case dict():
+            # One entry for each metric that could not be computed.
+            return next((said for entry in info.values() if (said := _error(entry))), None)
+        case _:
+            return None
+
+
+def _history(plan: DatasetPlan, history_path: str) -> HistoryTable:
+    return HistoryTable(history_path, HistorySpec(log=plan.log))

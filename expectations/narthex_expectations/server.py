@@ -1,0 +1,72 @@
+"""What an audit asks the server for, and tells it."""
+
+import attrs
+import requests
+
+from narthex.assets import DatasetPlan
+from narthex.records import from_plain
+from narthex.settings import Settings
+from narthex_expectations.audits import AuditResult
+
+_TIMEOUT_S = 30.0
+
+
+class ServerRefusedError(RuntimeError):
+    """The server did not do what it was asked; the message is its own."""
+
+
+@attrs.frozen(kw_only=True)
+class AuditedDataset:
+    """A dataset as a branch serves it, and where its history stands."""
+
+    plan: DatasetPlan
+    history_path: str
+
+
+def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDataset:
+    """Ask for a dataset.
+
+    Raises:
+        ServerRefusedError: There is none of that name, or the server does not answer.
+    """
+    found = _call("GET", f"datasets/{name}", settings, branch=branch)
+    plan = from_plain(found["plan"])
+    path = found["history_path"]
+    if not isinstance(plan, DatasetPlan) or not isinstance(path, str):
+        raise ServerRefusedError(f"the server's answer about `{name}` describes no dataset")
+    return AuditedDataset(plan=plan, history_path=path)
+
+
+def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
+    """Have the result of an audit kept.
+
+    Raises:
+        ServerRefusedError: It was not kept.
+    """
+    body = {
+        "dataset": result.dataset,
+        "from_us": result.from_us,
+        "to_us": result.to_us,
+        "success": result.success,
+        "result": result.to_json(),
+    }
+    _call("POST", "audits", settings, branch=branch, body=body)
+
+
+def _call(
+    method: str, path: str, settings: Settings, *, branch: str, body: object = None
+) -> dict[str, object]:
+    try:
+        answer = requests.request(
+            method,
+            f"{settings.server_url.rstrip('/')}/api/v1/{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {settings.token}", "X-NARTHEX-BRANCH": branch},
+            timeout=_TIMEOUT_S,
+        )
+    except requests.RequestException as error:
+        raise ServerRefusedError(f"the server does not answer: {error}") from error
+    if not answer.ok:
+        raise ServerRefusedError(f"{method} {path}: {answer.status_code} {answer.text}")
+    found = answer.json()
+    return dict(found) if isinstance(found, dict) else {}

@@ -1,0 +1,120 @@
+"""Promises about rows as suites of Great Expectations."""
+
+import datetime as dt
+import decimal
+import json
+from collections.abc import Mapping
+
+import great_expectations as gx
+from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+from narthex import types
+from narthex.assets import DatasetPlan
+from narthex.entities import Expectation
+from narthex.expr.nodes import LiteralValue
+from narthex.records import Json
+from narthex.types import DataType
+
+_RENAMED = {
+    "expect_column_pair_values_A_to_be_greater_than_B": (
+        "expect_column_pair_values_a_to_be_greater_than_b"
+    ),
+}
+"""Where the name in a definition is not that of Great Expectations."""
+
+KINDS = frozenset(
+    {
+        "expect_column_values_to_not_be_null",
+        "expect_column_values_to_be_null",
+        "expect_column_values_to_be_of_type",
+        "expect_column_values_to_be_in_type_list",
+        "expect_column_values_to_be_in_set",
+        "expect_column_values_to_not_be_in_set",
+        "expect_column_values_to_be_between",
+        "expect_column_value_lengths_to_be_between",
+        "expect_column_value_lengths_to_equal",
+        "expect_column_values_to_match_regex",
+        "expect_column_values_to_not_match_regex",
+        "expect_column_values_to_match_regex_list",
+        "expect_column_values_to_not_match_regex_list",
+        "expect_column_values_to_match_strftime_format",
+        "expect_column_values_to_be_dateutil_parseable",
+        "expect_column_values_to_be_json_parseable",
+        "expect_column_values_to_match_json_schema",
+        "expect_column_pair_values_to_be_equal",
+        "expect_column_pair_values_A_to_be_greater_than_B",
+        "expect_column_pair_values_to_be_in_set",
+        "expect_multicolumn_sum_to_equal",
+    }
+)
+"""The promises that a definition can make."""
+
+NUMBER = "number"
+"""The key of an expectation's metadata that says which of the dataset's promises it is."""
+
+
+class UnknownExpectationError(ValueError):
+    """A promise of a kind that this version cannot hold rows against."""
+
+
+def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
+    """Give the suite of a dataset's promises, in their order.
+
+    Raises:
+        UnknownExpectationError: A promise is of another kind than `KINDS`.
+    """
+    columns = plan.schema.columns
+    return gx.ExpectationSuite(
+        name=f"{plan.name}@{plan.version}",
+        expectations=[
+            ExpectationConfiguration(
+                type=_RENAMED.get(promise.kind, promise.kind),
+                kwargs=_kwargs(promise, columns),
+                meta={NUMBER: number},
+            ).to_domain_obj()
+            for number, promise in enumerate(plan.expectations)
+        ],
+    )
+
+
+def suite_json(plan: DatasetPlan) -> Json:
+    """Give the suite as JSON that any installation of Great Expectations loads."""
+    found: Json = json.loads(json.dumps(compile_suite(plan).to_json_dict()))
+    return found
+
+
+def _kwargs(promise: Expectation, columns: Mapping[str, DataType]) -> dict[str, object]:
+    if promise.kind not in KINDS:
+        raise UnknownExpectationError(f"`{promise.kind}` is not among the promises that we know")
+    given = dict(promise.arguments)
+    of = columns.get(str(given.get("column")))
+    kwargs = {name: _argument(name, value, of) for name, value in given.items()}
+    return kwargs if promise.mostly is None else kwargs | {"mostly": promise.mostly}
+
+
+def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
+    match name, value:
+        case "json_schema", str(text):
+            return json.loads(text)
+        case ("min_value" | "max_value" | "value_set"), _ if of is not None:
+            return _of_type(value, types.unrestricted(types.inner(of)))
+        case _, tuple(items):
+            return [_argument("", item, None) for item in items]
+        case _:
+            return value
+
+
+def _of_type(value: LiteralValue, of: DataType) -> object:
+    """Give a bound or a member as the value that the column has in a frame."""
+    match of, value:
+        case _, tuple(items):
+            return [_of_type(item, of) for item in items]
+        case types.Datetime(), str(text):
+            instant = dt.datetime.fromisoformat(text)
+            return instant if instant.tzinfo else instant.replace(tzinfo=dt.UTC)
+        case types.Date(), str(text):
+            return dt.date.fromisoformat(text)
+        case types.Decimal(), int() | float() | str():
+            return decimal.Decimal(str(value))
+        case _:
+            return value

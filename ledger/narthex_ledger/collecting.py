@@ -1,0 +1,79 @@
+"""The part of the front door that the collector uses: destroying what nothing pins."""
+
+from uuid import UUID
+
+from narthex.records import Json
+from narthex_ledger import destruction, registry
+from narthex_ledger.sessions import Sessions
+from narthex_ledger.statements import assets as on_assets
+from narthex_ledger.statements import pins as on_pins
+from narthex_ledger.views import DestroyOrder, Fence, NotNow
+
+
+class Collecting(Sessions):
+    """Any number of collectors may run; each method is one transaction and may come twice."""
+
+    def expire_pins(self, *, actor: str = "collector") -> tuple[UUID, ...]:
+        """End history whose time has come; gives the manifests that lost a pin."""
+        return self._run("expire_pins", lambda c: destruction.expire_pins(c, actor))
+
+    def pause_cold_jobs(self) -> tuple[int, ...]:
+        """Pause running jobs that only cold history reaches; gives them."""
+        return self._run("pause_cold_jobs", registry.pause_cold_jobs)
+
+    def unpinned(self, limit: int = 100) -> tuple[int, ...]:
+        """List live assets that nothing pins: candidates for `mark`, dependants first."""
+        return self._run("unpinned", lambda c: on_pins.unpinned_assets(c, limit))
+
+    def mark(self, asset_id: int, *, actor: str = "collector") -> bool:
+        """T_mark: live to retiring, if no pin reaches it; false otherwise."""
+        return self._run("mark", lambda c: destruction.mark(c, asset_id, actor, self._rules))
+
+    def due_destroys(self, limit: int = 100) -> tuple[int, ...]:
+        """List assets whose destruction may begin or go on, dependants first."""
+        return self._run("due_destroys", lambda c: on_assets.due_destroys(c, limit))
+
+    def destroy_intent(self, asset_id: int, owner: str) -> DestroyOrder | NotNow:
+        """D1: retiring to destroying, if nothing pins or needs it and its job is still.
+
+        Assets of `states.ROW_KINDS` go straight on to `destroyed`.
+        """
+        return self._run(
+            "destroy_intent",
+            lambda c: destruction.destroy_intent(c, asset_id, owner, self._rules),
+        )
+
+    def destroy_call(
+        self, asset_id: int, fence: Fence, *, call_timeout_s: float
+    ) -> DestroyOrder | NotNow:
+        """D2: before each call of a store's `destroy`, with the order's `external_id`.
+
+        NotNow while a create call may still be in flight.
+
+        Raises:
+            Fenced: Another collector took over.
+        """
+        return self._run(
+            "destroy_call",
+            lambda c: destruction.destroy_call(c, asset_id, fence, call_timeout_s, self._rules),
+        )
+
+    def destroy_failed(self, asset_id: int, fence: Fence, *, error: Json) -> None:
+        """Keep what the store said, and let any collector try again."""
+        self._run("destroy_failed", lambda c: destruction.destroy_failed(c, asset_id, fence, error))
+
+    def destroyed(self, asset_id: int, fence: Fence) -> None:
+        """D4: only after probes said ABSENT; for rows of this database it unmakes them.
+
+        Raises:
+            Fenced: Another collector took over.
+        """
+        self._run("destroyed", lambda c: destruction.destroyed(c, asset_id, fence, self._rules))
+
+    def condemn(self, asset_id: int, *, actor: str) -> None:
+        """A keeper's decision: destroy a quarantined asset, by its id.
+
+        Raises:
+            Refused: A pin reaches it.
+        """
+        self._run("condemn", lambda c: destruction.condemn(c, asset_id, actor))

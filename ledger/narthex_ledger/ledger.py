@@ -1,0 +1,195 @@
+"""The front door: all that other rooms may ask of the ledger."""
+
+import datetime as dt
+import hashlib
+from uuid import UUID
+
+from sqlalchemy.engine import Connection
+
+from narthex.records import Json
+from narthex_ledger import offline, reads
+from narthex_ledger.collecting import Collecting
+from narthex_ledger.driving import Driving
+from narthex_ledger.engines import Engines
+from narthex_ledger.errors import NotFound
+from narthex_ledger.statements import commits as on_commits
+from narthex_ledger.statements import jobs as on_jobs
+from narthex_ledger.statements import offline as on_offline
+from narthex_ledger.statements import reading as on_reading
+from narthex_ledger.states import OfflineState
+from narthex_ledger.views import (
+    AuditView,
+    BranchId,
+    BranchView,
+    CommitView,
+    EventView,
+    InstallView,
+    ManifestView,
+    OfflineView,
+    ServingView,
+    TenantId,
+    TokenView,
+)
+
+_KEPT_MANIFESTS = 64
+
+
+class Ledger(Driving, Collecting, Engines):
+    """What exists, what should, and who may change it; one per process, shared by threads."""
+
+    def install(self, install_id: str, *, slots: int = 16) -> InstallView:
+        """Name the installation and make its slots; the first call decides both."""
+
+        def work(connection: Connection) -> InstallView:
+            on_offline.put_install(connection, install_id)
+            if on_jobs.slot_count(connection, self._rules.slot_space) == 0:
+                on_jobs.put_slots(connection, self._rules.slot_space, slots)
+            row = on_reading.install_row(connection)
+            if row is None:
+                raise NotFound("the installation has no identity")
+            return InstallView(install_id=row["install_id"], timeline=row["timeline"])
+
+        return self._run("install", work)
+
+    def ensure_tenant(self, slug: str) -> TenantId:
+        """Find or make a tenant."""
+        return self._run("ensure_tenant", lambda c: on_commits.put_tenant(c, slug))
+
+    def ensure_branch(self, tenant: TenantId, name: str) -> BranchId:
+        """Find or make an active, empty branch; `main` is the tenant's main one."""
+        return self._run("ensure_branch", lambda c: on_commits.put_branch(c, tenant, name))
+
+    def branch(self, tenant: TenantId, name: str) -> BranchView:
+        """Read an active branch.
+
+        Raises:
+            NotFound: There is none of that name.
+        """
+        return self._run("branch", lambda c: reads.branch(c, tenant, name))
+
+    def commit(self, commit_id: UUID) -> CommitView:
+        """Read a commit with its assets.
+
+        Raises:
+            NotFound: There is none of that id.
+        """
+        return self._run("commit", lambda c: reads.commit(c, commit_id))
+
+    def commits(self, limit: int = 50, *, branch: BranchId | None = None) -> tuple[CommitView, ...]:
+        """List commits, the newest first, without their assets."""
+        return self._run("commits", lambda c: reads.commits(c, limit, branch))
+
+    def events(self, commit_id: UUID) -> tuple[EventView, ...]:
+        """Read what happened to a commit and, while it drove them, its assets."""
+        return self._run("events", lambda c: reads.events(c, commit_id))
+
+    def manifest(self, manifest_id: UUID) -> ManifestView:
+        """Read a manifest; kept in memory, because it never changes.
+
+        Raises:
+            NotFound: There is none of that id.
+        """
+        kept = self._manifests
+        found = kept.get(manifest_id)
+        if found is None:
+            found = self._run("manifest", lambda c: reads.manifest(c, manifest_id))
+            while len(kept) >= _KEPT_MANIFESTS:
+                kept.pop(next(iter(kept)), None)
+            kept[manifest_id] = found
+        return found
+
+    def serving(self, branch: BranchId) -> ServingView | None:
+        """Read what readers of a branch see; None before its first promotion."""
+        row = self._run("serving", lambda c: on_reading.serving_row(c, branch))
+        if row is None:
+            return None
+        return ServingView(
+            commit_id=row["commit_id"],
+            serving_seq=row["serving_seq"],
+            manifest=self.manifest(row["manifest_id"]),
+        )
+
+    def bundle(self, sha256: bytes) -> bytes:
+        """Read a bundle, and check that it is what its hash says.
+
+        Raises:
+            NotFound: There is none, or it is damaged.
+        """
+        content = self._run("bundle", lambda c: on_reading.bundle_content(c, sha256))
+        if content is None or hashlib.sha256(content).digest() != sha256:
+            raise NotFound(f"there is no sound bundle {sha256.hex()}")
+        return content
+
+    def submit_offline(
+        self, request_id: UUID, *, manifest_id: UUID, request: Json, actor: str
+    ) -> OfflineView:
+        """Queue an offline query and hold what it reads; the same id gives what is there.
+
+        Raises:
+            NotPinned: The manifest is going away.
+        """
+        return self._run(
+            "submit_offline",
+            lambda c: offline.submit(c, request_id, manifest_id, request, actor),
+        )
+
+    def offline(self, request_id: UUID) -> OfflineView:
+        """Read an offline query.
+
+        Raises:
+            NotFound: There is none of that id.
+        """
+        return self._run("offline", lambda c: offline.view(c, request_id))
+
+    def cancel_offline(self, request_id: UUID) -> OfflineState:
+        """End an offline query that has not ended; its engine is fenced."""
+        return self._run("cancel_offline", lambda c: offline.cancel(c, request_id))
+
+    def record_audit(self, audit: AuditView) -> None:
+        """Keep an audit's outcome; the same id again changes nothing."""
+        self._run("record_audit", lambda c: on_offline.put_audit(c, audit))
+
+    def audits(self, limit: int = 50, *, dataset: str | None = None) -> tuple[AuditView, ...]:
+        """List audits, the newest first."""
+        rows = self._run("audits", lambda c: on_offline.audit_rows(c, limit, dataset))
+        return tuple(
+            AuditView(
+                audit_id=row["audit_id"],
+                dataset=row["dataset"],
+                from_us=row["from_us"],
+                to_us=row["to_us"],
+                result=row["result"],
+                success=row["success"],
+                at=row["at"],
+            )
+            for row in rows
+        )
+
+    def put_token(
+        self,
+        token: str,
+        *,
+        name: str,
+        scopes: tuple[str, ...],
+        lifetime: dt.timedelta | None = None,
+    ) -> None:
+        """Let a token in; only its hash is stored."""
+        digest = hashlib.sha256(token.encode()).digest()
+        self._run(
+            "put_token", lambda c: on_offline.put_token(c, digest, name, list(scopes), lifetime)
+        )
+
+    def token(self, token: str) -> TokenView | None:
+        """Find the rights of a token that has not expired."""
+        digest = hashlib.sha256(token.encode()).digest()
+        row = self._run("token", lambda c: on_offline.token_row(c, digest))
+        if row is None:
+            return None
+        return TokenView(
+            name=row["name"], scopes=tuple(row["scopes"]), expires_at=row["expires_at"]
+        )
+
+    def revoke_token(self, token: str) -> None:
+        """Let a token in no more."""
+        digest = hashlib.sha256(token.encode()).digest()
+        self._run("revoke_token", lambda c: on_offline.delete_token(c, digest))

@@ -1,0 +1,24 @@
+"""Taking a database to the newest schema."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+MIGRATION_LOCK = 0x6E617274
+"""The advisory lock that lets one process migrate at a time."""
+
+
+def migrate(dsn: str) -> None:
+    """Take the database to the newest schema, in one transaction; a second call changes nothing.
+
+    Several processes may call it at once: one works, the others wait and find it done.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    engine = sa.create_engine(dsn, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

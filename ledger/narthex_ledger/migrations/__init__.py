@@ -1,0 +1,1 @@
+"""The ledger's schema, step by step; `migrate` takes a database to the newest."""

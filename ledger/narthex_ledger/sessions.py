@@ -1,0 +1,40 @@
+"""What every part of the front door stands on."""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import TypeVar
+from uuid import UUID
+
+from sqlalchemy.engine import Connection
+
+from narthex_ledger.transactions import Seam, Transactions, open_sea
+from narthex_ledger.views import ManifestView, Rules
+
+_T = TypeVar("_T")
+
+
+class Sessions:
+    """A database, and the rules of the installation; safe to share between threads."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        rules: Rules | None = None,
+        clock_shift: dt.timedelta = dt.timedelta(0),
+        seam: Seam = open_sea,
+    ) -> None:
+        """Open the ledger at an SQLAlchemy URL; nothing is connected until it is used.
+
+        `clock_shift` and `seam` are for tests: sessions that live later, and crash points.
+        """
+        self._rules = Rules() if rules is None else rules
+        self._transactions = Transactions(dsn, clock_shift=clock_shift, seam=seam)
+        self._manifests: dict[UUID, ManifestView] = {}
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._transactions.close()
+
+    def _run(self, name: str, work: Callable[[Connection], _T]) -> _T:
+        return self._transactions.run(name, work)

@@ -1,0 +1,184 @@
+"""Statements that only read; none of them locks."""
+
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex_ledger.schema import (
+    ASSET,
+    BINDING,
+    BRANCH,
+    BUNDLE,
+    CREATE_LEDGER,
+    DEPLOY_COMMIT,
+    INSTALL,
+    JOB,
+    JOB_SHARD,
+    LEDGER_EVENT,
+    MANIFEST,
+    PROMOTION,
+    REFCOUNT,
+    REGISTRY_VERSION,
+    SLOT_LEASE,
+)
+from narthex_ledger.statements.commits import NOW
+from narthex_ledger.views import BranchId
+
+
+def commit_row(connection: Connection, commit_id: UUID) -> RowMapping | None:
+    """Find a commit with its promotion."""
+    found = _commits().where(DEPLOY_COMMIT.c.commit_id == commit_id)
+    return connection.execute(found).mappings().one_or_none()
+
+
+def commit_rows(
+    connection: Connection, limit: int, branch_id: BranchId | None
+) -> tuple[RowMapping, ...]:
+    """List commits with their promotions, the newest first."""
+    found = _commits().order_by(DEPLOY_COMMIT.c.accepted_at.desc()).limit(limit)
+    if branch_id is not None:
+        found = found.where(DEPLOY_COMMIT.c.branch_id == branch_id)
+    return tuple(connection.execute(found).mappings())
+
+
+def manifest_row(connection: Connection, manifest_id: UUID) -> RowMapping | None:
+    """Find a manifest."""
+    found = sa.select(MANIFEST).where(MANIFEST.c.manifest_id == manifest_id)
+    return connection.execute(found).mappings().one_or_none()
+
+
+def binding_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+    """Read a manifest's bindings with their assets, by path."""
+    found = (
+        sa.select(BINDING.c.logical_path, ASSET)
+        .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
+        .where(BINDING.c.manifest_id == manifest_id)
+        .order_by(BINDING.c.logical_path)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+    """Read a manifest's assets with their paths, creations and references, needs first."""
+    paths = sa.func.array_agg(sa.distinct(BINDING.c.logical_path))
+    bound = (
+        sa.select(BINDING.c.asset_id, paths.label("paths"))
+        .where(BINDING.c.manifest_id == manifest_id)
+        .group_by(BINDING.c.asset_id)
+        .subquery()
+    )
+    found = (
+        sa.select(
+            ASSET,
+            bound.c.paths,
+            CREATE_LEDGER.c.owner_commit_id,
+            CREATE_LEDGER.c.status,
+            CREATE_LEDGER.c.attempt,
+            CREATE_LEDGER.c.last_error,
+            REFCOUNT.c.refs,
+        )
+        .join(bound, bound.c.asset_id == ASSET.c.asset_id)
+        .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
+        .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
+        .order_by(ASSET.c.asset_id)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def unfilled(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
+    """Of these assets, which are jobs that need a backfill and have not had it?"""
+    found = (
+        sa.select(CREATE_LEDGER.c.asset_id)
+        .outerjoin(JOB, JOB.c.asset_id == CREATE_LEDGER.c.asset_id)
+        .where(
+            CREATE_LEDGER.c.asset_id.in_(asset_ids),
+            CREATE_LEDGER.c.needs_backfill,
+            JOB.c.backfilled_at.is_(None),
+        )
+    )
+    return frozenset(connection.execute(found).scalars())
+
+
+def job_rows(connection: Connection) -> tuple[RowMapping, ...]:
+    """Read all jobs whose assets exist."""
+    found = (
+        sa.select(
+            ASSET,
+            *(
+                column
+                for column in JOB.c
+                if column.name not in {"asset_id", "tenant_id", "spec_sha256"}
+            ),
+        )
+        .join(JOB, JOB.c.asset_id == ASSET.c.asset_id)
+        .where(ASSET.c.state.in_(["live", "retiring"]))
+        .order_by(ASSET.c.asset_id)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
+    """Read all shards with their slots."""
+    found = (
+        sa.select(
+            JOB_SHARD,
+            SLOT_LEASE.c.owner.label("slot_owner"),
+            SLOT_LEASE.c.epoch.label("slot_epoch"),
+            (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
+        )
+        .join(
+            SLOT_LEASE,
+            sa.and_(
+                SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
+                SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
+            ),
+        )
+        .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def event_rows(connection: Connection, commit_id: UUID) -> tuple[RowMapping, ...]:
+    """Read the events of a commit, in order."""
+    found = (
+        sa.select(LEDGER_EVENT)
+        .where(LEDGER_EVENT.c.commit_id == commit_id)
+        .order_by(LEDGER_EVENT.c.event_id)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def bundle_content(connection: Connection, sha256: bytes) -> bytes | None:
+    """Find a bundle by content."""
+    found = sa.select(BUNDLE.c.content).where(BUNDLE.c.sha256 == sha256)
+    content = connection.execute(found).scalar_one_or_none()
+    return None if content is None else bytes(content)
+
+
+def registry_version(connection: Connection) -> int:
+    """Read the registry's version."""
+    return int(connection.execute(sa.select(REGISTRY_VERSION.c.version)).scalar_one())
+
+
+def install_row(connection: Connection) -> RowMapping | None:
+    """Find the installation's identity."""
+    return connection.execute(sa.select(INSTALL)).mappings().one_or_none()
+
+
+def _commits() -> sa.Select[tuple[object, ...]]:
+    return sa.select(
+        DEPLOY_COMMIT,
+        (DEPLOY_COMMIT.c.deadline < NOW).label("past_deadline"),
+        PROMOTION.c.state.label("promotion_state"),
+    ).outerjoin(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
+
+
+def serving_row(connection: Connection, branch_id: BranchId) -> RowMapping | None:
+    """Find what a branch serves, in one statement."""
+    found = (
+        sa.select(DEPLOY_COMMIT.c.commit_id, DEPLOY_COMMIT.c.manifest_id, BRANCH.c.serving_seq)
+        .join(DEPLOY_COMMIT, DEPLOY_COMMIT.c.commit_id == BRANCH.c.serving_commit_id)
+        .where(BRANCH.c.branch_id == branch_id)
+    )
+    return connection.execute(found).mappings().one_or_none()

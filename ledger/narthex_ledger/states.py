@@ -1,0 +1,199 @@
+"""The machines of the ledger: each state, and where it may go.
+
+The database holds the same pairs in triggers, so SQL that is wrong fails instead of corrupting.
+"""
+
+import enum
+from typing import TypeVar
+
+from narthex.assets import AssetKind
+
+
+class CommitState(enum.StrEnum):
+    """Where a commit is; FINALIZED, ABORTED and REJECTED are ends."""
+
+    QUEUED = "QUEUED"
+    PLANNED = "PLANNED"
+    APPLYING = "APPLYING"
+    READY = "READY"
+    COMMITTED = "COMMITTED"
+    FINALIZED = "FINALIZED"
+    ABORTING = "ABORTING"
+    ABORTED = "ABORTED"
+    REJECTED = "REJECTED"
+
+
+class AssetState(enum.StrEnum):
+    """Where an asset is; only DESTROYED is an end."""
+
+    PLANNED = "planned"
+    CREATING = "creating"
+    LIVE = "live"
+    RETIRING = "retiring"
+    DESTROYING = "destroying"
+    DESTROYED = "destroyed"
+    QUARANTINED = "quarantined"
+
+
+class CreateStatus(enum.StrEnum):
+    """What the ledger of creations says of an asset."""
+
+    RESERVED = "RESERVED"
+    INTENT = "INTENT"
+    DONE = "DONE"
+    UNDONE = "UNDONE"
+
+
+class DestroyStatus(enum.StrEnum):
+    """What the ledger of destructions says of an asset."""
+
+    SCHEDULED = "SCHEDULED"
+    INTENT = "INTENT"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+
+
+class PromotionState(enum.StrEnum):
+    """Whether readers have flipped to a commit."""
+
+    PENDING = "PENDING"
+    DONE = "DONE"
+    SUPERSEDED = "SUPERSEDED"
+
+
+class OfflineState(enum.StrEnum):
+    """Where an offline query is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Desired(enum.StrEnum):
+    """What a job should be doing."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class Phase(enum.StrEnum):
+    """What a shard of a job was last seen doing."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    CAUGHT_UP = "caught_up"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class PromotionPolicy(enum.StrEnum):
+    """When readers flip: with evidence, at once, or with evidence and a person's approval."""
+
+    WHEN_READY = "when_ready"
+    NOW = "now"
+    MANUAL = "manual"
+
+
+class BackfillPolicy(enum.StrEnum):
+    """Whether a commit that would have to backfill anything is refused."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+
+
+COMMIT_NEXT: dict[CommitState, frozenset[CommitState]] = {
+    CommitState.QUEUED: frozenset({CommitState.PLANNED, CommitState.REJECTED}),
+    CommitState.PLANNED: frozenset({CommitState.APPLYING, CommitState.ABORTING}),
+    CommitState.APPLYING: frozenset({CommitState.READY, CommitState.ABORTING}),
+    CommitState.READY: frozenset({CommitState.COMMITTED, CommitState.ABORTING}),
+    CommitState.COMMITTED: frozenset({CommitState.FINALIZED}),
+    CommitState.FINALIZED: frozenset(),
+    CommitState.ABORTING: frozenset({CommitState.ABORTED}),
+    CommitState.ABORTED: frozenset(),
+    CommitState.REJECTED: frozenset(),
+}
+
+ASSET_NEXT: dict[AssetState, frozenset[AssetState]] = {
+    AssetState.PLANNED: frozenset({AssetState.CREATING, AssetState.DESTROYED}),
+    AssetState.CREATING: frozenset(
+        {AssetState.LIVE, AssetState.DESTROYING, AssetState.QUARANTINED}
+    ),
+    AssetState.LIVE: frozenset({AssetState.RETIRING, AssetState.QUARANTINED}),
+    AssetState.RETIRING: frozenset(
+        {AssetState.LIVE, AssetState.DESTROYING, AssetState.QUARANTINED}
+    ),
+    AssetState.DESTROYING: frozenset({AssetState.DESTROYED}),
+    AssetState.DESTROYED: frozenset(),
+    # A person's decision: what reality contradicts is destroyed by its id.
+    AssetState.QUARANTINED: frozenset({AssetState.DESTROYING}),
+}
+
+CREATE_NEXT: dict[CreateStatus, frozenset[CreateStatus]] = {
+    CreateStatus.RESERVED: frozenset({CreateStatus.INTENT, CreateStatus.UNDONE}),
+    CreateStatus.INTENT: frozenset({CreateStatus.DONE, CreateStatus.UNDONE}),
+    CreateStatus.DONE: frozenset(),
+    CreateStatus.UNDONE: frozenset(),
+}
+
+DESTROY_NEXT: dict[DestroyStatus, frozenset[DestroyStatus]] = {
+    DestroyStatus.SCHEDULED: frozenset({DestroyStatus.INTENT, DestroyStatus.CANCELLED}),
+    DestroyStatus.INTENT: frozenset({DestroyStatus.DONE}),
+    DestroyStatus.DONE: frozenset(),
+    # A resurrected asset that nothing pins any more is scheduled anew.
+    DestroyStatus.CANCELLED: frozenset({DestroyStatus.SCHEDULED}),
+}
+
+PROMOTION_NEXT: dict[PromotionState, frozenset[PromotionState]] = {
+    PromotionState.PENDING: frozenset({PromotionState.DONE, PromotionState.SUPERSEDED}),
+    PromotionState.DONE: frozenset(),
+    PromotionState.SUPERSEDED: frozenset(),
+}
+
+OFFLINE_NEXT: dict[OfflineState, frozenset[OfflineState]] = {
+    OfflineState.QUEUED: frozenset({OfflineState.RUNNING, OfflineState.CANCELLED}),
+    OfflineState.RUNNING: frozenset(
+        {OfflineState.DONE, OfflineState.FAILED, OfflineState.CANCELLED}
+    ),
+    OfflineState.DONE: frozenset(),
+    OfflineState.FAILED: frozenset(),
+    OfflineState.CANCELLED: frozenset(),
+}
+
+IN_FLIGHT = (CommitState.PLANNED, CommitState.APPLYING, CommitState.READY)
+"""The states that hold the branch's one slot."""
+
+ABORTABLE = (CommitState.QUEUED, *IN_FLIGHT)
+"""The states before the commit point."""
+
+DRIVABLE = (*ABORTABLE, CommitState.COMMITTED, CommitState.ABORTING)
+"""The states in which an executor has something to do."""
+
+BANKED = (
+    AssetState.PLANNED,
+    AssetState.CREATING,
+    AssetState.LIVE,
+    AssetState.RETIRING,
+    AssetState.QUARANTINED,
+)
+"""The states in which an asset stands for its fingerprint; at most one row each."""
+
+JOB_KINDS = (AssetKind.STREAM_JOB, AssetKind.INDEX_FEED, AssetKind.HISTORY_FEED)
+"""Kinds that are rows of the job registry."""
+
+FEED_KINDS = (AssetKind.INDEX_FEED, AssetKind.HISTORY_FEED)
+"""Jobs that tail a log into a store; they run from the commit point on."""
+
+ROW_KINDS = (*JOB_KINDS, AssetKind.SINK_FENCE)
+"""Kinds that live in the ledger's own database: made and unmade in one transaction."""
+
+_State = TypeVar("_State", bound=enum.Enum)
+
+
+def allowed(next_states: dict[_State, frozenset[_State]]) -> frozenset[tuple[_State, _State]]:
+    """List a machine's transitions as pairs."""
+    return frozenset((old, new) for old, news in next_states.items() for new in news)

@@ -1,0 +1,158 @@
+"""The one seam through which every transaction of the ledger goes."""
+
+import datetime as dt
+import enum
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from narthex_ledger.errors import Contended, OutcomeUnknown, UnsafeSession
+
+_T = TypeVar("_T")
+
+ATTEMPTS = 5
+"""How often a transaction that lost a race or its connection is tried."""
+
+_LOST_RACE = frozenset({"40001", "40P01", "55P03", "23505"})
+_SESSION = {
+    "default_transaction_isolation": r"read\ committed",
+    "synchronous_commit": "on",
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "15s",
+    "timezone": "UTC",
+    "client_min_messages": "warning",
+}
+_PAUSE_S = 0.02
+
+
+class Moment(enum.Enum):
+    """The points of a transaction at which a process may die."""
+
+    BEFORE_BEGIN = "before_begin"
+    BEFORE_COMMIT = "before_commit"
+    AFTER_COMMIT = "after_commit"
+
+
+Seam = Callable[[str, Moment], None]
+"""Told of each moment of each transaction, by the transaction's name; a test may raise there."""
+
+
+class LostRace(Exception):
+    """What was read is no longer so; the whole transaction starts again."""
+
+
+class BrokenConnection(Exception):
+    """A seam's way to say: the connection broke here. At AFTER_COMMIT, the answer was lost."""
+
+
+def open_sea(_name: str, _moment: Moment) -> None:
+    """Let every moment pass."""
+
+
+class Transactions:
+    """Runs work in READ COMMITTED transactions, again when it lost a race.
+
+    Work may run several times, so it must change nothing but the database.
+    """
+
+    def __init__(self, dsn: str, *, clock_shift: dt.timedelta, seam: Seam) -> None:
+        session = _SESSION | {"narthex.clock_shift": rf"{clock_shift.total_seconds()}\ s"}
+        options = " ".join(f"-c {name}={value}" for name, value in session.items())
+        self._seam = seam
+        self._engine = sa.create_engine(
+            dsn,
+            pool_pre_ping=True,
+            pool_size=5,
+            max_overflow=15,
+            connect_args={"options": options, "application_name": "narthex-ledger"},
+        )
+        sa.event.listen(self._engine, "connect", _assert_safe)
+
+    def run(self, name: str, work: Callable[[Connection], _T]) -> _T:
+        """Run the work and commit.
+
+        Raises:
+            Contended: It lost against others each time; nothing was changed.
+            OutcomeUnknown: The connection broke while committing, each time.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._once(name, work)
+            except (LostRace, OutcomeUnknown, BrokenConnection, DBAPIError) as error:
+                if not _may_retry(error):
+                    raise
+                if attempt == ATTEMPTS:
+                    raise _given_up(name, error) from error
+                time.sleep(_PAUSE_S * attempt * (1 + secrets.randbelow(100) / 100))
+        raise AssertionError("unreachable")
+
+    def rehearse(self, name: str, work: Callable[[Connection], _T]) -> _T:
+        """Run the work and roll back: what it gives is what `run` would have given."""
+        for _ in range(ATTEMPTS):
+            with self._engine.connect() as connection:
+                try:
+                    return work(connection)
+                except LostRace:
+                    continue
+        raise Contended(f"`{name}` lost every race")
+
+    def close(self) -> None:
+        """Give all connections back."""
+        self._engine.dispose()
+
+    def _once(self, name: str, work: Callable[[Connection], _T]) -> _T:
+        self._seam(name, Moment.BEFORE_BEGIN)
+        with self._engine.connect() as connection:
+            result = work(connection)
+            self._seam(name, Moment.BEFORE_COMMIT)
+            try:
+                connection.commit()
+                self._seam(name, Moment.AFTER_COMMIT)
+            except BrokenConnection:
+                connection.invalidate()
+                raise OutcomeUnknown(f"`{name}` was not answered") from None
+            except DBAPIError as error:
+                if error.connection_invalidated:
+                    raise OutcomeUnknown(f"`{name}` was not answered") from error
+                raise
+            return result
+
+
+def constraint_of(error: DBAPIError) -> str:
+    """Name the constraint that a statement violated, or nothing."""
+    diagnosis = getattr(error.orig, "diag", None)
+    return str(getattr(diagnosis, "constraint_name", None) or "")
+
+
+def _may_retry(error: Exception) -> bool:
+    if not isinstance(error, DBAPIError):
+        return True
+    return error.connection_invalidated or getattr(error.orig, "pgcode", None) in _LOST_RACE
+
+
+def _given_up(name: str, error: Exception) -> Exception:
+    if isinstance(error, OutcomeUnknown):
+        return error
+    return Contended(f"`{name}` was tried {ATTEMPTS} times", detail=str(error))
+
+
+def _assert_safe(dbapi_connection: object, _record: object) -> None:
+    cursor = dbapi_connection.cursor()  # type: ignore[attr-defined]
+    cursor.execute(
+        "SELECT current_setting('default_transaction_isolation'), pg_is_in_recovery(),"
+        " current_setting('synchronous_commit')"
+    )
+    isolation, standby, durable = cursor.fetchone()
+    cursor.close()
+    dbapi_connection.rollback()  # type: ignore[attr-defined]
+    if isolation != "read committed" or standby or durable == "off":
+        raise UnsafeSession(
+            "the ledger needs the primary, READ COMMITTED and synchronous commits",
+            detail=[isolation, standby, durable],
+        )

@@ -1,0 +1,85 @@
+"""The tasks of the commit DAG: each posts one idempotent step, or waits without a worker."""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseOperator, Context, get_current_context
+from typing_extensions import override
+
+from narthex_plugins.platform import Json, StepNotYet, StepRefused, platform
+from narthex_plugins.triggers import CaughtUpTrigger
+
+STEP_EVERY_S = 0.25
+"""How long a task waits before it asks again for a step that cannot be taken yet."""
+
+
+def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
+    """Take a step, asking again while it cannot be taken yet.
+
+    Raises:
+        StepRefused: The platform refuses it for good.
+        StepNotYet: It could not be taken within the time.
+    """
+    return _until(lambda: platform().step(commit_id, step), within_s=within_s)
+
+
+def _until(ask: Callable[[], dict[str, Json]], *, within_s: float) -> dict[str, Json]:
+    ends_at = time.monotonic() + within_s
+    while True:
+        try:
+            return ask()
+        except StepNotYet:
+            if time.monotonic() > ends_at:
+                raise
+        time.sleep(STEP_EVERY_S)
+
+
+def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) -> str:
+    """Create one asset of a commit; the task in the UI carries the asset's name."""
+    get_current_context()["asset"] = str(asset["label"])
+    made = take_step(commit_id, f"create/{asset['asset_id']}", within_s=within_s)
+    return str(made.get("state", ""))
+
+
+class BackfillOperator(SparkSubmitOperator):
+    """Fill a commit's new assets with history: one bounded Spark run, or none when none is due."""
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "commit_id")
+
+    def __init__(self, *, commit_id: str, run_job: str, **rest: object) -> None:
+        """Run the door `run_job` for a commit."""
+        super().__init__(application=run_job, application_args=["--commit", commit_id], **rest)
+        self.commit_id = commit_id
+
+    @override
+    def execute(self, context: Context) -> None:
+        due = take_step(self.commit_id, "backfill", within_s=60.0)
+        if due.get("jobs"):
+            super().execute(context)
+        take_step(self.commit_id, "backfilled", within_s=60.0)
+
+
+class CaughtUpOperator(BaseOperator):
+    """Wait, without a worker, until every job of a commit has caught up."""
+
+    template_fields: Sequence[str] = ("commit_id",)
+
+    def __init__(self, *, commit_id: str, within: dt.timedelta, **rest: object) -> None:
+        """Wait for at most `within`."""
+        super().__init__(**rest)
+        self.commit_id = commit_id
+        self.within = within
+
+    @override
+    def execute(self, context: Context) -> None:
+        self.defer(
+            trigger=CaughtUpTrigger(self.commit_id), method_name="resume", timeout=self.within
+        )
+
+    def resume(self, context: Context, event: Mapping[str, Json]) -> None:
+        """Go on, or fail when the commit ended otherwise."""
+        del context
+        if not event.get("ready"):
+            raise StepRefused(f"commit {self.commit_id} ended as {event.get('state')}")

@@ -1,0 +1,88 @@
+"""The platform's API as Airflow's tasks, triggers and pages see it: steps posted, states read.
+
+Airflow holds no database address of the platform's: a task posts one idempotent step with a
+token, and whoever else takes the same steps (a recovery loop, a person) does no harm.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import attrs
+import httpx
+
+from narthex.settings import Settings, load_settings
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+TIMEOUT_S = 60.0
+
+
+class StepRefused(RuntimeError):
+    """The platform says no, for good: the commit's state forbids the step, or a mistake."""
+
+
+class StepNotYet(RuntimeError):
+    """The platform says: not now, ask again."""
+
+
+@attrs.frozen(kw_only=True)
+class Platform:
+    """The server's API, with the token of the platform's own processes."""
+
+    settings: Settings
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every call carries."""
+        return {"Authorization": f"Bearer {self.settings.token}"}
+
+    def url(self, path: str) -> str:
+        """Give the address of a path of the API."""
+        return f"{self.settings.server_url}/api/v1/{path}"
+
+    def step(self, commit_id: str, step: str) -> dict[str, Json]:
+        """Take one step of a commit; taking it again gives the same.
+
+        Raises:
+            StepNotYet: Something that it needs is not there yet, or the server is not.
+            StepRefused: It can never be taken now.
+        """
+        try:
+            answer = httpx.post(
+                self.url(f"commits/{commit_id}/steps/{step}"),
+                headers=self.headers,
+                timeout=TIMEOUT_S,
+            )
+        except httpx.TransportError as error:
+            raise StepNotYet(f"the server does not answer: {error}") from error
+        return _parse(answer)
+
+    def read(self, path: str, *, query: Mapping[str, str] | None = None) -> Json:
+        """Read a path of the API.
+
+        Raises:
+            StepNotYet: The server does not answer.
+            StepRefused: There is no such thing.
+        """
+        try:
+            answer = httpx.get(
+                self.url(path), params=query, headers=self.headers, timeout=TIMEOUT_S
+            )
+        except httpx.TransportError as error:
+            raise StepNotYet(f"the server does not answer: {error}") from error
+        return _parse(answer)
+
+
+def platform() -> Platform:
+    """Give the platform that this process's environment names."""
+    return Platform(settings=load_settings())
+
+
+def _parse(answer: httpx.Response) -> dict[str, Json]:
+    body = answer.json() if answer.content else {}
+    if answer.is_success:
+        return body if isinstance(body, dict) else {"items": body}
+    message = body.get("err_msg", answer.text) if isinstance(body, dict) else answer.text
+    if answer.status_code in {409, 425, 429, 502, 503, 504}:
+        raise StepNotYet(str(message))
+    raise StepRefused(str(message))

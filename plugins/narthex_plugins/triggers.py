@@ -1,0 +1,46 @@
+"""Waits that take no worker: the triggerer asks the platform until a commit has caught up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from typing_extensions import override
+
+from narthex_plugins.platform import platform
+
+
+class CaughtUpTrigger(BaseTrigger):
+    """Fires when every job of a commit has caught up, or when the commit has ended otherwise."""
+
+    def __init__(self, commit_id: str, poll_s: float = 0.5) -> None:
+        """Wait for one commit, asking every `poll_s`."""
+        super().__init__()
+        self.commit_id = commit_id
+        self.poll_s = poll_s
+
+    @override
+    def serialize(self) -> tuple[str, dict[str, str | float]]:
+        return (
+            "narthex_plugins.triggers.CaughtUpTrigger",
+            {"commit_id": self.commit_id, "poll_s": self.poll_s},
+        )
+
+    @override
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        found = platform()
+        url = found.url(f"commits/{self.commit_id}/readiness")
+        async with httpx.AsyncClient(headers=found.headers, timeout=10.0) as client:
+            while True:
+                try:
+                    answer = await client.get(url)
+                    body = answer.json() if answer.is_success else {}
+                except (httpx.TransportError, ValueError):
+                    body = {}
+                if body.get("ready"):
+                    yield TriggerEvent({"ready": True})
+                    return
+                if body.get("ended"):
+                    yield TriggerEvent({"ready": False, "state": body["ended"]})
+                    return
+                await asyncio.sleep(self.poll_s)

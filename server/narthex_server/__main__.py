@@ -1,0 +1,92 @@
+"""`python -m narthex_server`: the server process, as the platform starts it."""
+
+import os
+import socket
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from narthex.assets import AssetKind
+from narthex.settings import Settings, load_settings
+from narthex.workers import WorkerPool
+from narthex_ledger import Ledger, migrate
+from narthex_server.app import make_app
+from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.collector import Collector
+from narthex_server.deploy.executor import TENANT, Executor
+from narthex_server.deploy.recovery import Recovery
+from narthex_server.meters import Meters
+from narthex_server.services import Services
+from narthex_server.snapshot import Snapshots
+from narthex_stores import (
+    Adapter,
+    CheckpointAdapter,
+    HistoryAdapter,
+    IndexAdapter,
+    LogProducer,
+    LogReader,
+    TopicAdapter,
+)
+
+WORKERS = 2
+
+
+def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
+    """Give the adapter of each kind of asset that is outside the ledger's database."""
+    return {
+        AssetKind.KAFKA_TOPIC: TopicAdapter(settings.kafka),
+        AssetKind.INDEX: IndexAdapter(settings.index_dir),
+        AssetKind.HISTORY: HistoryAdapter(settings.history_dir),
+        AssetKind.CHECKPOINT: CheckpointAdapter(settings.checkpoint_dir),
+    }
+
+
+def make_services(settings: Settings) -> Services:
+    """Connect a server process; migrates the ledger and makes the branch `main` when new."""
+    migrate(settings.ledger_dsn)
+    ledger = Ledger(settings.ledger_dsn)
+    ledger.install(settings.install_id)
+    tenant = ledger.ensure_tenant(TENANT)
+    ledger.ensure_branch(tenant, "main")
+    adapters = make_adapters(settings)
+    owner = f"server:{socket.gethostname()}:{os.getpid()}"
+    executor = Executor(
+        ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner
+    )
+    airflow = Airflow(settings)
+    return Services(
+        settings=settings,
+        ledger=ledger,
+        tenant=tenant,
+        producer=LogProducer(settings.kafka),
+        reader=LogReader(settings.kafka),
+        snapshots=Snapshots(ledger, settings, tenant=tenant),
+        executor=executor,
+        recovery=Recovery(
+            ledger=ledger,
+            executor=executor,
+            collector=Collector(ledger=ledger, adapters=adapters, owner=owner),
+            airflow=airflow,
+            settings=settings,
+        ),
+        airflow=airflow,
+        workers=WorkerPool(size=WORKERS),
+        meters=Meters(),
+    )
+
+
+def serve() -> None:
+    """Serve until told to stop."""
+    settings = load_settings()
+    address = urlsplit(settings.server_url)
+    uvicorn.run(
+        make_app(make_services(settings)),
+        host=address.hostname or "127.0.0.1",
+        port=address.port or 80,
+        log_level="warning",
+        access_log=False,
+    )
+
+
+if __name__ == "__main__":
+    serve()

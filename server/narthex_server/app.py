@@ -1,0 +1,72 @@
+"""The server as an ASGI application: routes, doors closed by default, and what they share."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+
+from narthex_server import catalog, commits, failures, offline, questions, rows
+from narthex_server.auth import require_token
+from narthex_server.console import page
+from narthex_server.metrics import render_metrics
+from narthex_server.services import Services
+
+API = "/api/v1"
+
+
+def make_app(services: Services) -> FastAPI:
+    """Build the application around its services; it starts the recovery loop with itself."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        services.recovery.start()
+        yield
+        services.recovery.stop()
+        services.producer.flush()
+
+    app = FastAPI(
+        title="Narthex",
+        lifespan=lifespan,
+        dependencies=[Depends(require_token)],
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    app.state.services = services
+    failures.install(app)
+    for room in (commits, rows, questions, offline, catalog):
+        app.include_router(room.router, prefix=API)
+
+    @app.middleware("http")
+    async def measure(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        began = time.perf_counter()
+        response = await call_next(request)
+        route = getattr(request.scope.get("route"), "path", "unknown")
+        services.meters.took.observe(time.perf_counter() - began, route=route)
+        services.meters.requests.add(route=route, status=str(response.status_code))
+        return response
+
+    @app.get("/healthz")
+    def healthz() -> dict[str, str]:
+        """Say that the server answers and its ledger does."""
+        services.ledger.registry_version()
+        return {"status": "ok"}
+
+    @app.get("/console", response_class=HTMLResponse)
+    def console() -> str:
+        """The console's page; it asks for the token itself."""
+        return page()
+
+    @app.get(f"{API}/metrics", response_class=PlainTextResponse)
+    def metrics() -> PlainTextResponse:
+        """OpenMetrics: this process, and every job as its supervisor reports it."""
+        return PlainTextResponse(
+            render_metrics(services),
+            media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )
+
+    return app

@@ -1,0 +1,193 @@
+"""What serves on a branch, for people and tools: datasets, featuresets, jobs, audits."""
+
+import uuid
+from pathlib import Path
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel
+
+from narthex.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    Dataset,
+    ExpressionExtractor,
+    Featureset,
+    LookupExtractor,
+)
+from narthex.rendered_types import render_type
+from narthex.records import Json, to_plain
+from narthex.times import render_instant
+from narthex_ledger import AuditView
+from narthex_server.auth import branch_of
+from narthex_server.jobs import job_rows
+from narthex_server.services import Services
+from narthex_server.snapshot import Snapshot
+from narthex_stores import history_rows
+
+router = APIRouter()
+
+
+class Audit(BaseModel):
+    """What holding a dataset's rows against its expectations found."""
+
+    dataset: str
+    from_us: int | None
+    to_us: int | None
+    success: bool
+    result: dict[str, object]
+
+
+@router.get("/datasets")
+def datasets(request: Request) -> dict[str, Json]:
+    """List the datasets that serve, with their rows and the quarantined ones."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    counts = _log_counts(services, snapshot)
+    return {"datasets": [_dataset(snapshot, d, counts) for d in snapshot.definitions.datasets]}
+
+
+def _dataset(snapshot: Snapshot, dataset: Dataset, counts: dict[str, int]) -> dict[str, Json]:
+    schema = dataset.schema
+    return {
+        "name": dataset.name,
+        "version": dataset.version,
+        "keys": [column.name for column in schema.keys],
+        "columns": [{"name": f.name, "type": render_type(f.type)} for f in schema.fields],
+        "timestamp": schema.timestamp,
+        "rows": counts.get(f"dataset/{dataset.name}/log"),
+        "quarantined": counts.get(f"dataset/{dataset.name}/quarantine"),
+        "expectations": len(dataset.expectations),
+        "owner": dataset.metadata.owner,
+        "description": dataset.metadata.description,
+        "online": snapshot.plans[dataset.name].online,
+    }
+
+
+def _log_counts(services: Services, snapshot: Snapshot) -> dict[str, int]:
+    wanted = {
+        path: asset.physical_name
+        for path, asset in snapshot.bindings.items()
+        if path.endswith(("/log", "/quarantine"))
+    }
+    ends = services.reader.end_offsets(sorted(set(wanted.values())))
+    counts: dict[str, int] = {}
+    for path, topic in wanted.items():
+        counts[path] = sum(end for (name, _), end in ends.items() if name == topic)
+    return counts
+
+
+@router.get("/datasets/{name}")
+def dataset_of(name: str, request: Request) -> dict[str, Json]:
+    """Show how one dataset is stored: what an audit needs."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    plan = snapshot.dataset(name)
+    return {"plan": to_plain(plan), "history_path": _history_path(services, snapshot, name)}
+
+
+def _history_path(services: Services, snapshot: Snapshot, name: str) -> str:
+    asset = snapshot.bindings.get(f"dataset/{name}/history")
+    if asset is None:
+        raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` keeps no history"})
+    return f"{services.settings.history_dir}/{asset.physical_name}"
+
+
+@router.get("/dataset/{name}/inspect")
+def inspect(name: str, request: Request, n: int = 10) -> list[dict[str, Json]]:
+    """Give the newest rows of a dataset's history, by event time."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    plan = snapshot.dataset(name)
+    path = Path(_history_path(services, snapshot, name))
+    return history_rows(path, plan.log, newest=min(n, 1000))
+
+
+@router.get("/featuresets")
+def featuresets(request: Request) -> dict[str, Json]:
+    """List the featuresets that serve, and where each feature comes from."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    return {"featuresets": [_featureset(f) for f in snapshot.definitions.featuresets]}
+
+
+def _featureset(featureset: Featureset) -> dict[str, Json]:
+    return {
+        "name": featureset.name,
+        "owner": featureset.metadata.owner,
+        "description": featureset.metadata.description,
+        "features": [
+            {
+                "name": feature.name,
+                "type": render_type(feature.type),
+                "from": _origin_of(featureset, feature.name),
+                "description": feature.metadata.description,
+            }
+            for feature in featureset.features
+        ],
+    }
+
+
+def _origin_of(featureset: Featureset, feature: str) -> str:
+    for extractor in featureset.extractors:
+        match extractor:
+            case LookupExtractor(feature=name) if name == feature:
+                return f"{extractor.dataset}.{extractor.column}"
+            case AliasExtractor(feature=name) if name == feature:
+                return extractor.source
+            case ExpressionExtractor(feature=name) if name == feature:
+                return "expression"
+            case CodeExtractor(outputs=names) if feature in names:
+                return f"{extractor.name}()"
+            case _:
+                continue
+    return "given"
+
+
+@router.get("/jobs")
+def jobs(request: Request) -> dict[str, Json]:
+    """List all jobs and feeds with their phase, lag and freshness."""
+    services: Services = request.app.state.services
+    return {"jobs": list(job_rows(services.ledger.jobs()))}
+
+
+@router.get("/audits")
+def audits(request: Request, limit: int = 100) -> dict[str, Json]:
+    """List the newest quality audits."""
+    services: Services = request.app.state.services
+    return {
+        "audits": [
+            {
+                "dataset": audit.dataset,
+                "success": audit.success,
+                "from": render_instant(audit.from_us) if audit.from_us is not None else None,
+                "to": render_instant(audit.to_us) if audit.to_us is not None else None,
+                "at": audit.at.isoformat() if audit.at else None,
+                "rows": _part(audit.result, "rows"),
+                "failed": _part(audit.result, "failed"),
+                "result": audit.result,
+            }
+            for audit in services.ledger.audits(limit=limit)
+        ]
+    }
+
+
+def _part(result: Json, name: str) -> Json:
+    return result.get(name) if isinstance(result, dict) else None
+
+
+@router.post("/audits")
+def keep_audit(audit: Audit, request: Request) -> dict[str, Json]:
+    """Keep the result of an audit."""
+    services: Services = request.app.state.services
+    audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
+    services.ledger.record_audit(
+        AuditView(
+            audit_id=audit_id,
+            dataset=audit.dataset,
+            from_us=audit.from_us,
+            to_us=audit.to_us,
+            success=audit.success,
+            result=audit.result,
+        )
+    )
+    return {"audit_id": str(audit_id)}

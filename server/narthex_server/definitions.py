@@ -1,0 +1,52 @@
+"""The definition server: what a commit's payload means, and every mistake in it, at once."""
+
+import attrs
+from narthex.changes import Changes, compare
+
+from narthex.assets import Blueprint
+from narthex.blueprint import compile_blueprint
+from narthex.entities import Definitions
+from narthex.errors import raise_all
+from narthex.graph import check
+from narthex.wire import CommitPayload, decode_commit, encode_commit
+
+
+@attrs.frozen(kw_only=True)
+class Proposal:
+    """A commit that may be carried out.
+
+    Attributes:
+        definitions: All entities of the branch after it.
+        bundle: The same as it is stored.
+        changes: What differs from what is deployed.
+    """
+
+    payload: CommitPayload
+    definitions: Definitions
+    blueprint: Blueprint
+    bundle: bytes
+    changes: Changes
+
+
+def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> Proposal:
+    """Read and judge a payload; touches nothing.
+
+    Raises:
+        DefinitionErrors: Everything that is wrong with it, in source order.
+    """
+    payload = decode_commit(body)
+    changes = compare(deployed, payload.definitions, incremental=incremental)
+    raise_all((*check(changes.definitions), *changes.errors))
+    whole = attrs.evolve(payload, definitions=changes.definitions)
+    return Proposal(
+        payload=payload,
+        definitions=changes.definitions,
+        blueprint=compile_definitions(changes.definitions),
+        bundle=encode_commit(whole),
+        changes=changes,
+    )
+
+
+def compile_definitions(definitions: Definitions) -> Blueprint:
+    """Give the blueprint of checked definitions."""
+    return compile_blueprint(definitions)

@@ -1,0 +1,89 @@
+"""Airflow as the one that sequences commits: asked to start a run, never needed to finish one."""
+
+import httpx
+import structlog
+
+from narthex.settings import Settings
+
+log = structlog.get_logger()
+
+TIMEOUT_S = 10.0
+ACCEPTED = frozenset({200, 201, 409})
+"""409: the run exists already; its id is the commit's."""
+
+
+class Airflow:
+    """Starts runs of the DAG `commit` through Airflow's REST API."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Talk to the Airflow that the settings name; none is named when the URL is empty."""
+        self._settings = settings
+        self._token: str | None = None
+
+    @property
+    def there(self) -> bool:
+        """Whether an Airflow is named at all."""
+        return bool(self._settings.airflow_url)
+
+    def run_url(self, commit_id: str) -> str | None:
+        """Give the page of a commit's run."""
+        if not self.there:
+            return None
+        return f"{self._settings.airflow_url}/dags/commit/runs/{commit_id}"
+
+    def start(self, commit_id: str) -> bool:
+        """Start the run of a commit, or find that it is started; give whether Airflow has it."""
+        if not self.there:
+            return False
+        body = {"dag_run_id": commit_id, "logical_date": None, "conf": {"commit_id": commit_id}}
+        try:
+            answer = self._call("POST", "/api/v2/dags/commit/dagRuns", body)
+        except (httpx.TransportError, PermissionError) as error:
+            log.warning("airflow_did_not_answer", commit_id=commit_id, error=str(error))
+            return False
+        if answer.status_code not in ACCEPTED:
+            log.warning("airflow_refused_run", commit_id=commit_id, status=answer.status_code)
+        return answer.status_code in ACCEPTED
+
+    def state(self, commit_id: str) -> str | None:
+        """Give the state of a commit's run: queued, running, success or failed; None if absent."""
+        if not self.there:
+            return None
+        try:
+            answer = self._call("GET", f"/api/v2/dags/commit/dagRuns/{commit_id}")
+        except (httpx.TransportError, PermissionError):
+            return None
+        return str(answer.json().get("state")) if answer.is_success else None
+
+    def _call(
+        self, method: str, path: str, body: dict[str, object] | None = None
+    ) -> httpx.Response:
+        answer = self._send(method, path, body)
+        if answer.status_code == httpx.codes.UNAUTHORIZED:
+            self._token = None
+            answer = self._send(method, path, body)
+        return answer
+
+    def _send(self, method: str, path: str, body: dict[str, object] | None) -> httpx.Response:
+        return httpx.request(
+            method,
+            f"{self._settings.airflow_url}{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {self._bearer()}"},
+            timeout=TIMEOUT_S,
+        )
+
+    def _bearer(self) -> str:
+        if self._token is None:
+            answer = httpx.post(
+                f"{self._settings.airflow_url}/auth/token",
+                json={
+                    "username": self._settings.airflow_user,
+                    "password": self._settings.airflow_password,
+                },
+                timeout=TIMEOUT_S,
+            )
+            if not answer.is_success:
+                raise PermissionError(f"Airflow gives no token: {answer.status_code}")
+            self._token = str(answer.json()["access_token"])
+        return self._token

@@ -1,0 +1,100 @@
+"""The collector: destroys what nothing pins any more, one asset at a time, dependants first.
+
+An order is written down before the store is called; the call waits until no creation can still
+be in flight; the store must say twice that the thing is gone before the ledger does.
+"""
+
+import time
+from collections.abc import Mapping
+from uuid import UUID
+
+import attrs
+import structlog
+
+from narthex.assets import (
+    AssetKind,
+    AssetSpec,
+    CheckpointSpec,
+    HistorySpec,
+    IndexSpec,
+    LogShape,
+    LogSpec,
+    TopicRole,
+    TopicSpec,
+)
+from narthex_ledger import ROW_KINDS, DestroyOrder, Ledger, NotNow, Refused
+from narthex_stores import Absent, Adapter, StoreError
+
+log = structlog.get_logger()
+
+CALL_TIMEOUT_S = 10.0
+SECOND_PROBE_S = 5.0
+"""Kafka forgets a topic asynchronously: absence is asked for twice, this far apart."""
+
+_NO_LOG = LogSpec(shape=LogShape.ROWS, keys=(), values=(), time_field="")
+ANY_SPEC: dict[AssetKind, AssetSpec] = {
+    AssetKind.KAFKA_TOPIC: TopicSpec(role=TopicRole.DATASET, partitions=1),
+    AssetKind.INDEX: IndexSpec(log=_NO_LOG),
+    AssetKind.HISTORY: HistorySpec(log=_NO_LOG),
+    AssetKind.CHECKPOINT: CheckpointSpec(job=""),
+}
+"""For a probe that only asks whether anything is left: match and mismatch both say yes."""
+
+
+@attrs.define(kw_only=True)
+class Collector:
+    """Carries out the destructions that are due."""
+
+    ledger: Ledger
+    adapters: Mapping[AssetKind, Adapter]
+    owner: str
+    _absent_since: dict[int, float] = attrs.field(factory=dict)
+
+    def collect(self, commit_id: UUID | None) -> None:
+        """Take each due destruction as far as it goes now; `commit_id` only says what for."""
+        for asset_id in self.ledger.due_destroys():
+            try:
+                self._destroy(asset_id)
+            except (Refused, StoreError) as error:
+                log.info(
+                    "destruction_waits",
+                    asset_id=asset_id,
+                    commit_id=str(commit_id) if commit_id else None,
+                    why=str(error),
+                )
+
+    def _destroy(self, asset_id: int) -> None:
+        order = self.ledger.destroy_intent(asset_id, self.owner)
+        if isinstance(order, NotNow):
+            return
+        if order.kind in ROW_KINDS:
+            self.ledger.destroyed(asset_id, order.fence)
+            return
+        call = self.ledger.destroy_call(asset_id, order.fence, call_timeout_s=CALL_TIMEOUT_S)
+        if isinstance(call, NotNow):
+            return
+        self._call(call)
+
+    def _call(self, order: DestroyOrder) -> None:
+        adapter = self.adapters[order.kind]
+        try:
+            adapter.destroy(
+                order.physical_name, external_id=order.external_id, timeout_s=CALL_TIMEOUT_S
+            )
+        except StoreError as error:
+            self.ledger.destroy_failed(order.asset_id, order.fence, error=str(error))
+            raise
+        found = adapter.probe(order.physical_name, ANY_SPEC[order.kind], timeout_s=CALL_TIMEOUT_S)
+        match found:
+            case Absent():
+                since = self._absent_since.setdefault(order.asset_id, time.monotonic())
+                if time.monotonic() - since < self._patience(order):
+                    return
+                self.ledger.destroyed(order.asset_id, order.fence)
+                del self._absent_since[order.asset_id]
+            case _:
+                self._absent_since.pop(order.asset_id, None)
+
+    @staticmethod
+    def _patience(order: DestroyOrder) -> float:
+        return SECOND_PROBE_S if order.kind is AssetKind.KAFKA_TOPIC else 0.0

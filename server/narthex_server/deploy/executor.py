@@ -1,0 +1,200 @@
+"""The steps of a commit, each idempotent: whoever asks for one gets the same effect once.
+
+Airflow's tasks, the recovery loop, a person with the CLI and the tests all come here. The ledger
+decides every transition; this only calls the stores in between, as `design` demands: intent, then
+the call, then a probe, then done.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import attrs
+import structlog
+
+from narthex.assets import AssetBlueprint, AssetKind
+from narthex.entities import Definitions
+from narthex.names import physical_name
+from narthex.records import Json
+from narthex_ledger import (
+    ROW_KINDS,
+    AlreadyLive,
+    AssetView,
+    CommitState,
+    CommitView,
+    Fence,
+    Go,
+    Ledger,
+    NotReady,
+    Readiness,
+    Waiting,
+)
+from narthex_server.bundles import read_bundle
+from narthex_server.definitions import compile_definitions
+from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
+
+log = structlog.get_logger()
+
+CALL_TIMEOUT_S = 10.0
+"""What one call to a store may take; less than a commit's lease."""
+
+TENANT = "default"
+
+
+class NotYet(Exception):
+    """The step cannot be taken now; ask again. The message says what it waits for."""
+
+
+class Impossible(Exception):
+    """The step can never be taken; the commit is being aborted."""
+
+
+@attrs.frozen(kw_only=True)
+class Executor:
+    """Drives commits through the ledger and the stores.
+
+    Attributes:
+        owner: Who holds the commits that this process drives; a restart is another owner.
+    """
+
+    ledger: Ledger
+    adapters: Mapping[AssetKind, Adapter]
+    install_id: str
+    owner: str
+
+    def plan(self, commit_id: UUID) -> CommitView:
+        """T1: decide and reserve; a second time gives what was reserved."""
+        view = self.ledger.commit(commit_id)
+        if view.state is CommitState.QUEUED:
+            fence = self._claim(commit_id)
+            definitions = read_bundle(self.ledger.bundle(view.bundle_sha256)).definitions
+            self.ledger.plan(
+                commit_id,
+                fence,
+                blueprint=compile_definitions(definitions),
+                name_of=self.name_of,
+            )
+            view = self.ledger.commit(commit_id)
+        return view
+
+    def name_of(self, blueprint: AssetBlueprint, incarnation: int) -> str:
+        """Give the physical name of a blueprint's incarnation."""
+        return physical_name(
+            install_id=self.install_id,
+            tenant=TENANT,
+            kind=blueprint.kind,
+            fp_version=blueprint.fp_version,
+            fingerprint=blueprint.fingerprint,
+            incarnation=incarnation,
+        )
+
+    def create(self, commit_id: UUID, asset_id: int) -> str:
+        """Create one asset of the commit; gives `live`.
+
+        Raises:
+            NotYet: What it needs is not live yet, or the store does not answer.
+            Impossible: Reality contradicts the ledger; the asset is set aside, the commit aborts.
+        """
+        fence = self._claim(commit_id)
+        if self._asset(commit_id, asset_id).kind in ROW_KINDS:
+            outcome = self.ledger.create_row_asset(asset_id, commit_id, fence)
+        else:
+            outcome = self.ledger.intend(asset_id, commit_id, fence, call_timeout_s=CALL_TIMEOUT_S)
+        match outcome:
+            case AlreadyLive():
+                return "live"
+            case Waiting(needs=needs, owner_commit_id=other):
+                waits_for = f"commit {other}" if other else f"assets {list(needs)}"
+                raise NotYet(f"asset {asset_id} waits for {waits_for}")
+            case Go():
+                return self._make(commit_id, fence, outcome)
+
+    def _asset(self, commit_id: UUID, asset_id: int) -> AssetView:
+        for asset in self.ledger.commit(commit_id).assets:
+            if asset.asset_id == asset_id:
+                return asset
+        raise Impossible(f"commit {commit_id} has no asset {asset_id}")
+
+    def _make(self, commit_id: UUID, fence: Fence, go: Go) -> str:
+        asset = go.asset
+        adapter = self.adapters[asset.kind]
+        try:
+            adapter.create(
+                asset.physical_name, asset.spec, asset_id=asset.asset_id, timeout_s=CALL_TIMEOUT_S
+            )
+        except StoreError as error:
+            # A call's own answer is advice only: the probe decides.
+            self.ledger.create_failed(asset.asset_id, commit_id, fence, error=str(error))
+        match adapter.probe(asset.physical_name, asset.spec, timeout_s=CALL_TIMEOUT_S):
+            case Match(external_id=external_id):
+                self.ledger.created(asset.asset_id, commit_id, fence, external_id=external_id)
+                return "live"
+            case Mismatch(difference=difference):
+                self.ledger.quarantine(asset.asset_id, commit_id, fence, difference=difference)
+                self.abort(commit_id, f"asset {asset.asset_id} is not what it should be")
+                raise Impossible(difference)
+            case Absent():
+                raise NotYet(f"asset {asset.asset_id} is not there yet")
+            case Unknown(error=error):
+                self.ledger.create_failed(asset.asset_id, commit_id, fence, error=error)
+                raise NotYet(f"the store of asset {asset.asset_id} does not answer: {error}")
+
+    def ready(self, commit_id: UUID) -> None:
+        """T_ready: everything that is bound is live."""
+        self.ledger.ready(commit_id, self._claim(commit_id))
+
+    def commit(self, commit_id: UUID) -> int:
+        """T_commit: the head moves; creation is final from here on."""
+        return self.ledger.commit_point(commit_id, self._claim(commit_id))
+
+    def due_backfills(self, commit_id: UUID) -> list[str]:
+        """Name the jobs that have a past to work off before they run live."""
+        bound = {asset.asset_id: asset.label for asset in self.ledger.commit(commit_id).assets}
+        return [
+            bound[job.asset.asset_id]
+            for job in self.ledger.jobs()
+            if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
+        ]
+
+    def backfilled(self, commit_id: UUID) -> None:
+        """Let the jobs run live; refused while a backfill is due."""
+        due = self.due_backfills(commit_id)
+        if due:
+            raise NotYet(f"{len(due)} backfills are not done")
+        self.ledger.start_jobs(commit_id, self._claim(commit_id))
+
+    def readiness(self, commit_id: UUID) -> Readiness:
+        """Tell which jobs of the commit have not caught up."""
+        return self.ledger.readiness(commit_id)
+
+    def promote(self, commit_id: UUID) -> None:
+        """T_promote: readers flip, in one transaction, on evidence of this very moment.
+
+        Raises:
+            NotYet: A job has not caught up.
+        """
+        if self.ledger.commit(commit_id).state is CommitState.FINALIZED:
+            return
+        readiness = self.ledger.readiness(commit_id)
+        if not readiness.ready:
+            waiting = ", ".join(f"{w.label}: {w.why}" for w in readiness.waiting_for[:5])
+            raise NotYet(f"{len(readiness.waiting_for)} jobs have not caught up: {waiting}")
+        try:
+            fence = self._claim(commit_id)
+            self.ledger.promote(commit_id, fence, evidence=readiness.evidence)
+            self.ledger.finalize(commit_id, fence)
+        except NotReady as error:
+            raise NotYet(str(error)) from error
+
+    def abort(self, commit_id: UUID, error: Json) -> CommitState:
+        """T_abort and T_unref: the commit does not happen; what it made is let go."""
+        return self.ledger.abort(commit_id, error=error, actor=self.owner)
+
+    def _claim(self, commit_id: UUID) -> Fence:
+        return self.ledger.claim(commit_id, owner=self.owner)
+
+
+def definitions_of(ledger: Ledger, commit_id: UUID | None) -> Definitions | None:
+    """Give the definitions that a commit deployed; None for no commit."""
+    if commit_id is None:
+        return None
+    return read_bundle(ledger.bundle(ledger.commit(commit_id).bundle_sha256)).definitions

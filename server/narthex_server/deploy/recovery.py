@@ -1,0 +1,178 @@
+"""The recovery loop: every accepted commit ends, whether or not Airflow lives.
+
+A commit is offered to Airflow. When its run is absent, or nobody took a step for a while, this
+loop takes the same steps; they are idempotent, so both may. It also ends aborted commits by
+destroying what they made, and lets nothing else go.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+
+from narthex.settings import Settings, environment_of
+from narthex_ledger import (
+    CommitState,
+    CommitView,
+    Contended,
+    Ledger,
+    LedgerError,
+    NotReady,
+    Refused,
+)
+from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.collector import Collector
+from narthex_server.deploy.executor import Executor, Impossible, NotYet
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 0.5
+SILENT_S = 60.0
+OFFER_EVERY_S = 5.0
+
+
+class Recovery:
+    """Watches all commits that have not ended."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        executor: Executor,
+        collector: Collector,
+        airflow: Airflow,
+        settings: Settings,
+    ) -> None:
+        """Watch nothing yet; `start` does."""
+        self._ledger = ledger
+        self._executor = executor
+        self._collector = collector
+        self._airflow = airflow
+        self._settings = settings
+        self._driven: dict[UUID, float] = {}
+        self._offered: dict[UUID, float] = {}
+        self._noticed: set[UUID] = set()
+        self._backfills: dict[UUID, subprocess.Popen[bytes]] = {}
+        self._wake = threading.Event()
+        self._stopping = False
+
+    def start(self) -> None:
+        """Run in a thread of its own until `stop`."""
+        threading.Thread(target=self._run, name="recovery", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop after the step that is being taken."""
+        self._stopping = True
+        self._wake.set()
+
+    def notice(self, commit_id: UUID) -> None:
+        """There is something to do for a commit: do not wait for the next look."""
+        self._driven.setdefault(commit_id, time.monotonic())
+        self._noticed.add(commit_id)
+        self._wake.set()
+
+    def driven(self, commit_id: UUID) -> None:
+        """Somebody took a step of the commit just now."""
+        self._driven[commit_id] = time.monotonic()
+
+    def roll_back(self, commit_id: UUID) -> str:
+        """End a commit that failed; nothing to do for one whose readers have flipped.
+
+        Raises:
+            NotYet: Something that it made is not destroyed yet.
+        """
+        view = self._ledger.commit(commit_id)
+        if view.state in {CommitState.FINALIZED, CommitState.REJECTED, CommitState.ABORTED}:
+            return view.state.value
+        if view.state is CommitState.COMMITTED:
+            # Readers have not flipped and keep what they see; the assets stay pinned by the head
+            # until another commit replaces it.
+            return view.state.value
+        state = self._executor.abort(commit_id, view.error or "the run failed")
+        if state is CommitState.ABORTING:
+            self._collector.collect(commit_id)
+            state = self._ledger.aborted(commit_id)
+        if state is CommitState.ABORTING:
+            raise NotYet(f"commit {commit_id} is being undone")
+        return state.value
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(LOOK_EVERY_S)
+            self._wake.clear()
+            try:
+                waiting = {*self._ledger.claimable(), *self._noticed}
+                unended = [self._ledger.commit(commit_id) for commit_id in waiting]
+                self._noticed -= {v.commit_id for v in unended if v.finished_at is not None}
+                self._collector.collect(None)
+            except LedgerError as error:
+                log.warning("ledger_did_not_answer", error=str(error))
+                continue
+            for view in unended:
+                self._look_after(view)
+
+    def _look_after(self, view: CommitView) -> None:
+        if view.finished_at is not None:
+            return
+        try:
+            if view.state is CommitState.ABORTING or view.cancel_requested_at or view.past_deadline:
+                if view.state is not CommitState.COMMITTED:
+                    self.roll_back(view.commit_id)
+            elif self._is_airflows(view):
+                return
+            else:
+                self._drive(view)
+        except (NotYet, Impossible, Refused, NotReady, Contended) as waiting:
+            log.info("commit_waits", commit_id=str(view.commit_id), why=str(waiting))
+        except LedgerError as error:
+            log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
+
+    def _is_airflows(self, view: CommitView) -> bool:
+        """Tell whether Airflow drives the commit; offer it when it does not have it yet."""
+        if not self._airflow.there:
+            return False
+        now = time.monotonic()
+        seen = self._driven.setdefault(view.commit_id, now)
+        if (
+            view.state is CommitState.QUEUED
+            and now - self._offered.get(view.commit_id, -OFFER_EVERY_S) >= OFFER_EVERY_S
+        ):
+            self._offered[view.commit_id] = now
+            self._airflow.start(str(view.commit_id))
+        if now - seen < SILENT_S:
+            return True
+        return self._airflow.state(str(view.commit_id)) in {"queued", "running"}
+
+    def _drive(self, view: CommitView) -> None:
+        """Take the next steps of a commit that nobody drives."""
+        commit_id = view.commit_id
+        executor = self._executor
+        if view.state is CommitState.QUEUED:
+            view = executor.plan(commit_id)
+        if view.state in {CommitState.PLANNED, CommitState.APPLYING}:
+            for asset in self._ledger.commit(commit_id).assets:
+                executor.create(commit_id, asset.asset_id)
+            executor.ready(commit_id)
+        view = self._ledger.commit(commit_id)
+        if view.state is CommitState.READY:
+            executor.commit(commit_id)
+        if executor.due_backfills(commit_id):
+            self._backfill(commit_id)
+        executor.backfilled(commit_id)
+        executor.promote(commit_id)
+
+    def _backfill(self, commit_id: UUID) -> None:
+        running = self._backfills.get(commit_id)
+        if running is not None and running.poll() is None:
+            raise NotYet("the backfill is running")
+        door = Path(self._settings.run_job)
+        self._backfills[commit_id] = subprocess.Popen(
+            [sys.executable, str(door), "--commit", str(commit_id)],
+            env={"PATH": "/usr/bin:/bin", **environment_of(self._settings)},
+            start_new_session=True,
+        )
+        raise NotYet("the backfill was started")

@@ -1,0 +1,31 @@
+"""A plan in words: what a commit creates, shares, backfills, flips and releases."""
+
+from collections import Counter
+
+from narthex.changes import Changes
+
+from narthex_ledger import CommitPlan, PlannedAsset
+
+SHOWN = 6
+
+
+def render_summary(plan: CommitPlan | None, changes: Changes) -> list[str]:
+    """Give the lines that a person reads before or after a commit."""
+    lines = list(changes.summary)
+    if plan is None:
+        return lines
+    lines.append(_line("+ create", plan.create))
+    lines.append(_line("~ share", plan.share))
+    lines.append(_line("! backfill", plan.backfill))
+    lines.append(_line("- release", plan.release))
+    if plan.flip:
+        lines.append(f"> flip      {len(plan.flip)}  when caught up")
+    return lines
+
+
+def _line(sign: str, assets: tuple[PlannedAsset, ...]) -> str:
+    kinds = Counter(asset.kind.value for asset in assets)
+    said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    labels = ", ".join(asset.label for asset in assets[:SHOWN])
+    more = f" and {len(assets) - SHOWN} more" if len(assets) > SHOWN else ""
+    return f"{sign:<10} {len(assets):>3}  {said}" + (f"   ({labels}{more})" if labels else "")

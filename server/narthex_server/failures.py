@@ -1,0 +1,66 @@
+"""How errors reach a client: one JSON shape, the right status, and never a traceback."""
+
+import structlog
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from narthex.errors import NarthexError, UserCodeError
+from narthex_ledger import Contended, LedgerError, NotFound, OutcomeUnknown, Refused
+from narthex_stores import StoreError
+
+log = structlog.get_logger()
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error as `{"err_msg": …}` with a status that says whose it is."""
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(UserCodeError, _user_code)
+    app.add_exception_handler(NarthexError, _mistake)
+    app.add_exception_handler(LedgerError, _ledger)
+    app.add_exception_handler(StoreError, _store)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    del request
+    if not isinstance(error, HTTPException):
+        raise error
+    body = error.detail if isinstance(error.detail, dict) else {"err_msg": str(error.detail)}
+    return JSONResponse(body, status_code=error.status_code)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    del request
+    return JSONResponse({"err_msg": str(error)}, status_code=400)
+
+
+async def _mistake(request: Request, error: Exception) -> JSONResponse:
+    del request
+    return JSONResponse({"err_msg": str(error)}, status_code=400)
+
+
+async def _user_code(request: Request, error: Exception) -> JSONResponse:
+    del request
+    return JSONResponse({"err_msg": str(error)}, status_code=422)
+
+
+async def _ledger(request: Request, error: Exception) -> JSONResponse:
+    del request
+    match error:
+        case NotFound():
+            status = 404
+        case Refused():
+            status = 409
+        case Contended() | OutcomeUnknown():
+            status = 503
+        case _:
+            log.error("ledger_failed", error=str(error))
+            status = 500
+    detail = error.detail if isinstance(error, LedgerError) else None
+    return JSONResponse({"err_msg": str(error), "detail": detail}, status_code=status)
+
+
+async def _store(request: Request, error: Exception) -> JSONResponse:
+    del request
+    return JSONResponse({"err_msg": str(error)}, status_code=503)

@@ -1,0 +1,95 @@
+"""Counters and histograms of this process, rendered as OpenMetrics text."""
+
+import threading
+from collections.abc import Iterable
+
+import attrs
+
+BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+def _labels(labels: Iterable[tuple[str, str]]) -> str:
+    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{inside}}}" if inside else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+@attrs.define
+class Counter:
+    """A number that only grows, by labels."""
+
+    name: str
+    says: str
+    _values: dict[tuple[tuple[str, str], ...], float] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def add(self, amount: float = 1, **labels: str) -> None:
+        """Let it grow."""
+        key = tuple(sorted(labels.items()))
+        with self._lock:
+            self._values[key] = self._values.get(key, 0) + amount
+
+    def render(self) -> list[str]:
+        """Render as OpenMetrics lines."""
+        lines = [f"# TYPE {self.name} counter", f"# HELP {self.name} {self.says}"]
+        with self._lock:
+            values = dict(self._values)
+        return lines + [
+            f"{self.name}_total{_labels(key)} {value:g}" for key, value in values.items()
+        ]
+
+
+@attrs.define
+class Histogram:
+    """How long something took, in seconds, by labels."""
+
+    name: str
+    says: str
+    _counts: dict[tuple[tuple[str, str], ...], list[float]] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def observe(self, seconds: float, **labels: str) -> None:
+        """Take one measurement."""
+        key = tuple(sorted(labels.items()))
+        with self._lock:
+            counts = self._counts.setdefault(key, [0.0] * (len(BUCKETS_S) + 2))
+            for place, bound in enumerate(BUCKETS_S):
+                if seconds <= bound:
+                    counts[place] += 1
+            counts[-2] += 1
+            counts[-1] += seconds
+
+    def render(self) -> list[str]:
+        """Render as OpenMetrics lines."""
+        lines = [f"# TYPE {self.name} histogram", f"# HELP {self.name} {self.says}"]
+        with self._lock:
+            found = {key: list(counts) for key, counts in self._counts.items()}
+        for key, counts in found.items():
+            for bound, count in zip(BUCKETS_S, counts, strict=False):
+                lines.append(f"{self.name}_bucket{_labels((*key, ('le', str(bound))))} {count:g}")
+            lines.append(f"{self.name}_bucket{_labels((*key, ('le', '+Inf')))} {counts[-2]:g}")
+            lines.append(f"{self.name}_count{_labels(key)} {counts[-2]:g}")
+            lines.append(f"{self.name}_sum{_labels(key)} {counts[-1]:g}")
+        return lines
+
+
+@attrs.frozen
+class Meters:
+    """All meters of a server process."""
+
+    accepted: Counter = attrs.field(
+        factory=lambda: Counter("narthex_rows_accepted", "Rows that /log accepted.")
+    )
+    requests: Counter = attrs.field(
+        factory=lambda: Counter("narthex_requests", "Requests, by route and status.")
+    )
+    took: Histogram = attrs.field(
+        factory=lambda: Histogram("narthex_request_seconds", "How long requests took, by route.")
+    )
+
+    def render(self) -> list[str]:
+        """Render all of them."""
+        return self.accepted.render() + self.requests.render() + self.took.render()

@@ -1,0 +1,113 @@
+"""Offline questions: many keys, each as of its own instant; answered by a Spark batch.
+
+The request is a row of the ledger; a supervisor's driver takes it, so a lost server loses nothing.
+"""
+
+import uuid
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict
+
+from narthex.records import Json, to_plain
+from narthex_server.auth import branch_of
+from narthex_server.services import Services
+
+router = APIRouter()
+
+
+class OfflineCall(BaseModel):
+    """A spine by column, and what is asked of it.
+
+    `offsets` names a column with, for each row, the log offsets to answer at, as the header
+    `x-narthex-read` of an online answer gives them.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    inputs: list[str]
+    outputs: list[str]
+    timestamp_column: str
+    data: dict[str, list[object]]
+    offsets: str | None = None
+
+
+@router.post("/query_offline")
+def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
+    """Queue an offline query; the answer names it."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
+    missing = [c for c in (*call.inputs, call.timestamp_column) if c not in call.data]
+    if missing:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"the spine has no column `{missing[0]}`"}
+        )
+    request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
+    directory = services.settings.home / "offline" / str(request_id)
+    directory.mkdir(parents=True)
+    pq.write_table(pa.table(dict(call.data)), directory / "spine.parquet")
+    services.ledger.submit_offline(
+        request_id,
+        actor="token",
+        manifest_id=snapshot.commit_id,
+        request={
+            "read_plan": to_plain(plan),
+            "inputs": list(call.inputs),
+            "outputs": list(call.outputs),
+            "timestamp_column": call.timestamp_column,
+            "offsets_column": call.offsets,
+            "spine": str(directory / "spine.parquet"),
+            "output": str(directory / "answers"),
+            "datasets": {
+                name: {
+                    "plan": to_plain(snapshot.plans[name]),
+                    "history": _history(services, snapshot, name),
+                    "log": snapshot.topic(f"dataset/{name}/log"),
+                }
+                for name in plan.datasets
+            },
+        },
+    )
+    return {"request_id": str(request_id), "status": "queued"}
+
+
+def _history(services: Services, snapshot, name: str) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    return f"{services.settings.history_dir}/{snapshot.bindings[f'dataset/{name}/history'].physical_name}"
+
+
+@router.get("/query_offline/status")
+def status(request_id: UUID, request: Request) -> dict[str, Json]:
+    """Say how an offline query stands; when done, where its answers are."""
+    services: Services = request.app.state.services
+    view = services.ledger.offline(request_id)
+    wanted = view.request if isinstance(view.request, dict) else {}
+    return {
+        "request_id": str(request_id),
+        "status": view.state.value,
+        "progress": view.progress,
+        "error": view.error,
+        "output": wanted.get("output"),
+    }
+
+
+@router.get("/query_offline/answers")
+def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
+    """Give the answers of a finished offline query as columns, in the spine's order."""
+    services: Services = request.app.state.services
+    view = services.ledger.offline(request_id)
+    wanted = view.request if isinstance(view.request, dict) else {}
+    if view.state.value != "done":
+        raise HTTPException(status_code=409, detail={"err_msg": f"it is {view.state.value}"})
+    return pq.read_table(Path(str(wanted["output"]))).to_pydict()
+
+
+@router.post("/query_offline/cancel")
+def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
+    """Cancel an offline query that has not ended."""
+    services: Services = request.app.state.services
+    state = services.ledger.cancel_offline(request_id)
+    return {"request_id": str(request_id), "status": state.value}

@@ -1,0 +1,169 @@
+"""`POST /log`: rows pushed to a webhook endpoint; a call is accepted whole or not at all.
+
+An accepted call is one record of the endpoint's ingest topic, so it is atomic over all datasets
+that the endpoint feeds. What is checked here is what every engine checks again.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+
+import attrs
+from fastapi import APIRouter, HTTPException, Request
+from narthex.coerce import coerce, render_cell
+from pydantic import BaseModel, ConfigDict
+
+from narthex.admission import LeftOut, Refused, admit
+from narthex.entities import Constant, Dataset, Source, WebhookEndpoint
+from narthex.facts import Cell
+from narthex.records import Json
+from narthex.times import to_micros
+from narthex.types import Datetime, inner
+from narthex_server.auth import branch_of
+from narthex_server.services import Services
+from narthex_server.snapshot import Snapshot
+from narthex_stores import GREATEST_RECORD_BYTES
+
+router = APIRouter()
+
+DELIVERY_S = 10.0
+GREATEST_PROBLEMS = 50
+
+
+class LogCall(BaseModel):
+    """Rows for one endpoint, by column or by row."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    webhook: str
+    endpoint: str
+    data: dict[str, list[object]] | list[dict[str, object]]
+
+
+@attrs.frozen(kw_only=True)
+class Fed:
+    """A dataset that the endpoint feeds, and how."""
+
+    dataset: Dataset
+    source: Source
+
+
+@router.post("/log")
+def log_rows(call: LogCall, request: Request) -> dict[str, object]:
+    """Accept rows, or refuse the whole call naming every bad one."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.head(branch_of(request))
+    fed = _fed(snapshot, call.webhook, call.endpoint)
+    rows = _rows(call.data)
+    now_us = to_micros(dt.datetime.now(dt.UTC))
+    problems, left_out = _check(fed, rows, now_us=now_us)
+    if problems:
+        raise HTTPException(
+            status_code=400,
+            detail={
+                "err_msg": f"{len(problems)} problems; no row was accepted\n"
+                + "\n".join(problems[:GREATEST_PROBLEMS]),
+                "errors": problems[:GREATEST_PROBLEMS],
+            },
+        )
+    if not rows:
+        return {"accepted": 0, "left_out": 0}
+    value = json.dumps({"rows": [_with_micros(fed, row) for row in rows]}).encode()
+    if len(value) > GREATEST_RECORD_BYTES:
+        raise HTTPException(
+            status_code=413,
+            detail={"err_msg": f"the call has {len(value)} bytes; send fewer rows a call"},
+        )
+    topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
+    key = request.headers.get("idempotency-key", "")
+    delivered = services.producer.append(
+        topic,
+        key=None,
+        value=value,
+        headers={"received_at": str(now_us), "idempotency_key": key},
+    ).result(timeout=DELIVERY_S)
+    services.meters.accepted.add(len(rows), webhook=call.webhook, endpoint=call.endpoint)
+    return {
+        "accepted": len(rows),
+        "left_out": left_out,
+        "partition": delivered.partition,
+        "offset": delivered.offset,
+    }
+
+
+def _fed(snapshot: Snapshot, webhook: str, endpoint: str) -> tuple[Fed, ...]:
+    wanted = WebhookEndpoint(webhook=webhook, endpoint=endpoint)
+    fed = tuple(
+        Fed(dataset=dataset, source=source)
+        for dataset in snapshot.definitions.datasets
+        for source in dataset.sources
+        if source.connector == wanted
+    )
+    if not fed:
+        raise HTTPException(
+            status_code=404,
+            detail={
+                "err_msg": f"no dataset of this branch has the endpoint `{webhook}/{endpoint}`"
+            },
+        )
+    return fed
+
+
+def _rows(
+    data: dict[str, list[object]] | list[dict[str, object]],
+) -> list[Mapping[str, Json]]:
+    if isinstance(data, list):
+        return data  # type: ignore[return-value]
+    lengths = {len(column) for column in data.values()}
+    if len(lengths) > 1:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"columns differ in length: {sorted(lengths)}"}
+        )
+    names = list(data)
+    return [dict(zip(names, row, strict=True)) for row in zip(*data.values(), strict=True)]  # type: ignore[arg-type]
+
+
+def _check(
+    fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]], *, now_us: int
+) -> tuple[list[str], int]:
+    problems: list[str] = []
+    left_out = 0
+    for number, row in enumerate(rows):
+        for one in fed:
+            match admit(one.source, one.dataset.schema, row, now_us=now_us):
+                case Refused(problems=found):
+                    problems += [f"row {number}, {one.dataset.name}: {p}" for p in found]
+                case LeftOut():
+                    left_out += 1
+                case _:
+                    pass
+    return problems, left_out
+
+
+def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]:
+    """Give the row with bare numbers of instants as text, so that no later reader guesses a unit.
+
+    Old clients send epoch milliseconds; the type check has accepted them already.
+    """
+    rendered = dict(row)
+    for one in fed:
+        constants = {name for name, p in one.source.preproc if isinstance(p, Constant)}
+        for field in one.dataset.schema.fields:
+            raw = _raw_name(one.source, field.name)
+            value = rendered.get(raw)
+            if raw in constants or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            if isinstance(inner(field.type), Datetime):
+                rendered[raw] = _instant_text(value)
+    return rendered
+
+
+def _raw_name(source: Source, field: str) -> str:
+    for name, preproc in source.preproc:
+        if name == field:
+            return getattr(preproc, "column", field)
+    return field
+
+
+def _instant_text(value: float) -> Cell:
+    return render_cell(coerce(value, Datetime()), Datetime())  # type: ignore[return-value]

@@ -1,0 +1,30 @@
+"""What a server process holds while it runs: connections, caches, counters."""
+
+import attrs
+from narthex.workers import WorkerPool
+
+from narthex.settings import Settings
+from narthex_ledger import Ledger, TenantId
+from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.recovery import Recovery
+from narthex_server.meters import Meters
+from narthex_server.snapshot import Snapshots
+from narthex_stores import LogProducer, LogReader
+
+
+@attrs.frozen(kw_only=True)
+class Services:
+    """One of each, shared by all requests."""
+
+    settings: Settings
+    ledger: Ledger
+    tenant: TenantId
+    producer: LogProducer
+    reader: LogReader
+    snapshots: Snapshots
+    executor: Executor
+    recovery: Recovery
+    airflow: Airflow
+    workers: WorkerPool
+    meters: Meters

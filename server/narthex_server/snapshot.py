@@ -1,0 +1,149 @@
+"""What a branch is, as readers see it: one immutable manifest a request, never a mix of two."""
+
+import threading
+import time
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+from fastapi import HTTPException
+from narthex.readplan import ReadPlan
+from narthex.readplan import plan as plan_read
+
+from narthex.assets import AssetKind, DatasetPlan, IndexSpec, ResolvedAsset
+from narthex.entities import Definitions
+from narthex.settings import Settings
+from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
+from narthex_server.bundles import read_bundle
+from narthex_stores import LmdbIndex
+
+REFRESH_S = 0.1
+KEPT = 8
+
+
+@attrs.define
+class Snapshot:
+    """One manifest with all that answering needs: definitions, plans, open indexes, read plans."""
+
+    commit_id: UUID
+    seq: int
+    definitions: Definitions
+    plans: dict[str, DatasetPlan]
+    bindings: dict[str, ResolvedAsset]
+    index_dir: Path
+    _indexes: dict[str, LmdbIndex] = attrs.field(factory=dict)
+    _read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def topic(self, path: str) -> str:
+        """Give the physical name of the topic that a logical path is bound to."""
+        return self.bindings[path].physical_name
+
+    def dataset(self, name: str) -> DatasetPlan:
+        """Give the plan of a dataset.
+
+        Raises:
+            HTTPException: 404: the branch has no such dataset.
+        """
+        try:
+            return self.plans[name]
+        except KeyError:
+            raise HTTPException(
+                status_code=404, detail={"err_msg": f"Dataset `{name}` not found"}
+            ) from None
+
+    def index(self, dataset: str) -> LmdbIndex:
+        """Give the open index of a dataset.
+
+        Raises:
+            HTTPException: 400: the dataset has none.
+        """
+        with self._lock:
+            if dataset not in self._indexes:
+                self._indexes[dataset] = self._open(dataset)
+            return self._indexes[dataset]
+
+    def _open(self, dataset: str) -> LmdbIndex:
+        asset = self.bindings.get(f"dataset/{dataset}/index")
+        if asset is None or not isinstance(asset.spec, IndexSpec):
+            raise HTTPException(
+                status_code=400,
+                detail={"err_msg": f"Please define an online index on dataset : {dataset}"},
+            )
+        return LmdbIndex(self.index_dir / asset.physical_name, asset.spec, readonly=True)
+
+    def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
+        """Give how to answer a question; computed once a snapshot."""
+        key = (inputs, outputs)
+        found = self._read_plans.get(key)
+        if found is None:
+            found = plan_read(self.definitions, self.plans, inputs=inputs, outputs=outputs)
+            self._read_plans[key] = found
+        return found
+
+    def assets(self, kind: AssetKind) -> dict[str, ResolvedAsset]:
+        """Give the bindings of one kind, by logical path."""
+        return {path: asset for path, asset in self.bindings.items() if asset.kind is kind}
+
+
+class Snapshots:
+    """The snapshots of branches, refreshed from the ledger several times a second."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, *, tenant: TenantId) -> None:
+        """Read lazily; nothing is loaded yet."""
+        self._ledger = ledger
+        self._settings = settings
+        self._tenant = tenant
+        self._branches: dict[str, tuple[float, BranchView]] = {}
+        self._kept: dict[UUID, Snapshot] = {}
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Look at the ledger again at the next request."""
+        self._branches.clear()
+
+    def serving(self, branch: str) -> Snapshot:
+        """Give what readers of the branch see.
+
+        Raises:
+            HTTPException: 404: no such branch, or nothing serves on it yet.
+        """
+        view = self._branch(branch)
+        return self._of(branch, view.serving_commit_id, view.serving_seq)
+
+    def head(self, branch: str) -> Snapshot:
+        """Give the newest definitions that are deployed on the branch."""
+        view = self._branch(branch)
+        return self._of(branch, view.head_commit_id, view.head_seq)
+
+    def _branch(self, branch: str) -> BranchView:
+        now = time.monotonic()
+        found = self._branches.get(branch)
+        if found is None or now - found[0] > REFRESH_S:
+            found = (now, self._ledger.branch(self._tenant, branch))
+            self._branches[branch] = found
+        return found[1]
+
+    def _of(self, branch: str, commit_id: UUID | None, seq: int) -> Snapshot:
+        if commit_id is None:
+            raise HTTPException(
+                status_code=404, detail={"err_msg": f"nothing serves on branch `{branch}` yet"}
+            )
+        with self._lock:
+            if commit_id not in self._kept:
+                self._kept[commit_id] = self._load(commit_id, seq)
+                while len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]
+            return self._kept[commit_id]
+
+    def _load(self, commit_id: UUID, seq: int) -> Snapshot:
+        manifest: ManifestView = self._ledger.manifest(commit_id)
+        bundle = read_bundle(self._ledger.bundle(manifest.bundle_sha256))
+        return Snapshot(
+            commit_id=commit_id,
+            seq=seq,
+            definitions=bundle.definitions,
+            plans={plan.name: plan for plan in manifest.plans},
+            bindings=manifest.bindings,
+            index_dir=self._settings.index_dir,
+        )

@@ -1,0 +1,106 @@
+"""Topics as streams of rows and rows as records of topics."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from narthex.assets import Trigger
+
+StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
+"""Triples (topic, partition, next offset to read); empty reads from the beginning."""
+
+_MAX_RECORD_BYTES = 32 * 1024 * 1024
+_MICRO_BATCH_ROWS = 50_000
+_BACKFILL_ROWS = 500_000
+
+
+@attrs.frozen(kw_only=True)
+class Broker:
+    """Where topics are, and what must be said to be let in."""
+
+    bootstrap: str
+    security: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
+
+    def options(self) -> dict[str, str]:
+        """Give the options of Spark's Kafka connector."""
+        given = {f"kafka.{key}": value for key, value in self.security}
+        return {"kafka.bootstrap.servers": self.bootstrap, **given}
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """How a job runs this time.
+
+    Attributes:
+        checkpoint: A directory of this kind of run alone.
+        starts: Where a checkpoint that has not started yet reads from.
+    """
+
+    name: str
+    trigger: Trigger
+    checkpoint: str
+    starts: StartOffsets = ()
+
+
+def read_topics(
+    session: SparkSession, broker: Broker, topics: Iterable[str], *, run: Run
+) -> DataFrame:
+    """Read topics with columns key, value, topic, partition and offset."""
+    names = sorted(topics)
+    rows = _BACKFILL_ROWS if run.trigger is Trigger.BOUNDED else _MICRO_BATCH_ROWS
+    reader = (
+        session.readStream.format("kafka")
+        .options(**broker.options())
+        .option("subscribe", ",".join(names))
+        .option("startingOffsets", _starting(names, run.starts))
+        .option("failOnDataLoss", "false")
+        .option("kafka.max.partition.fetch.bytes", str(_MAX_RECORD_BYTES))
+    )
+    if run.trigger is not Trigger.REAL_TIME:
+        reader = reader.option("maxOffsetsPerTrigger", str(rows))
+    return reader.load()
+
+
+def _starting(topics: Iterable[str], starts: StartOffsets) -> str:
+    named: dict[str, dict[str, int]] = {}
+    for topic, partition, offset in starts:
+        if topic in set(topics):
+            named.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(named) if named else "earliest"
+
+
+def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQuery:
+    """Start writing a stream of (topic, key, value) to Kafka, at least once."""
+    writer = (
+        records.writeStream.queryName(run.name)
+        .format("kafka")
+        .outputMode("update" if run.trigger is Trigger.REAL_TIME else "append")
+        .options(**broker.options())
+        .options(**_producer())
+        .option("checkpointLocation", run.checkpoint)
+    )
+    match run.trigger:
+        case Trigger.REAL_TIME:
+            return writer.trigger(realTime="5 seconds").start()
+        case Trigger.MICRO_BATCH:
+            return writer.trigger(processingTime="200 milliseconds").start()
+        case Trigger.BOUNDED:
+            return writer.trigger(availableNow=True).start()
+
+
+def write_batch(records: DataFrame, broker: Broker) -> None:
+    """Write a bounded frame of (topic, key, value) to Kafka and wait until it is there."""
+    records.write.format("kafka").options(**broker.options()).options(**_producer()).save()
+
+
+def _producer() -> Mapping[str, str]:
+    return {
+        "kafka.max.request.size": str(_MAX_RECORD_BYTES),
+        "kafka.buffer.memory": str(2 * _MAX_RECORD_BYTES),
+        "kafka.acks": "all",
+        "kafka.enable.idempotence": "true",
+    }

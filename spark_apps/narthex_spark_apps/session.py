@@ -1,0 +1,85 @@
+"""The one Spark session of a driver: many jobs live in it, so it is set up for them."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from narthex.settings import Settings
+
+_CONNECTORS = ("spark-sql-kafka-*", "spark-token-provider-kafka-*", "kafka-clients-*")
+_ALL_CONNECTORS = (*_CONNECTORS, "commons-pool2-*", "spark-avro_*")
+
+_CONFIGURATION = {
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Rows that overflow or divide by zero are values with a meaning (docs/decisions), not errors.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "8",
+    "spark.sql.json.enableExactStringParsing": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # A long chain of columns is worth more as plain projections than as one huge method.
+    "spark.sql.codegen.maxFields": "400",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.locality.wait": "0",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.cleaner.periodicGC.interval": "10min",
+}
+
+
+class MissingConnectorError(RuntimeError):
+    """A jar that Spark needs to speak with Kafka is not where the settings say."""
+
+
+def connector_jars(jars_dir: Path) -> tuple[Path, ...]:
+    """Find the jars by which Spark reads and writes Kafka and Avro.
+
+    Raises:
+        MissingConnectorError: One is not there.
+    """
+    found: list[Path] = []
+    for pattern in _ALL_CONNECTORS:
+        matches = sorted(jars_dir.glob(pattern + ".jar"))
+        if not matches:
+            raise MissingConnectorError(
+                f"`{jars_dir}` has no `{pattern}.jar`; fetch the connectors with `narthex up`"
+            )
+        found.append(matches[-1])
+    return tuple(found)
+
+
+def open_session(
+    settings: Settings, *, name: str, extra: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark in this process, with a JVM of its process group.
+
+    Raises:
+        MissingConnectorError: The connectors are not below `settings.jars_dir`.
+    """
+    # Workers must be this interpreter, with this environment: the system's has no packages.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    jars = ",".join(str(jar) for jar in connector_jars(settings.jars_dir))
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    configuration = {
+        **_CONFIGURATION,
+        "spark.jars": jars,
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss4m",
+        "spark.local.dir": str(settings.home / "spark"),
+        "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
+        **(extra or {}),
+    }
+    for key, value in configuration.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

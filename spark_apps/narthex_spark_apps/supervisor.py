@@ -1,0 +1,247 @@
+"""The supervisor: keeps alive what the job registry says should be, and says how it stands.
+
+Any number of supervisors share the slots by leases. Each runs one Spark driver, one index writer
+and one history writer as children, tells them what to run under which epoch, and passes on their
+reports. It alone speaks with the ledger. Without a renewed lease it stops what it ran.
+"""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from types import FrameType
+from uuid import UUID
+
+import attrs
+import structlog
+
+from narthex.assets import AssetKind
+from narthex.records import Json
+from narthex.settings import Settings, environment_of
+from narthex_ledger import (
+    Desired as Wanted,
+)
+from narthex_ledger import (
+    Epoch,
+    JobView,
+    Ledger,
+    LedgerError,
+    OfflineState,
+    Phase,
+    ShardReport,
+    SlotLease,
+    preferred_engine,
+)
+from narthex_spark_apps.children import Assignment, Desired, OfflineReport, OfflineRun, Report
+from narthex_spark_apps.kept_child import KeptChild
+
+log = structlog.get_logger()
+
+TURN_S = 0.25
+RENEW_EVERY_S = 5.0
+LEASE_S = 15.0
+TRUST_MARGIN_S = 3.0
+READ_EVERY_S = 2.0
+STOP_WITHIN_S = 20.0
+SLOT_SPACE = "default"
+
+CHILDREN = {
+    AssetKind.STREAM_JOB: ("driver", "narthex_spark_apps.driver"),
+    AssetKind.INDEX_FEED: ("index_writer", "narthex_spark_apps.index_writer"),
+    AssetKind.HISTORY_FEED: ("history_writer", "narthex_spark_apps.history_writer"),
+}
+
+
+def owner_name() -> str:
+    """Name this supervisor for leases: the machine and the process."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+@attrs.define
+class Held:
+    """The slots that this supervisor holds, and until when it may trust that."""
+
+    leases: dict[int, SlotLease] = attrs.field(factory=dict)
+    trusted_until: float = 0.0
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the leases are surely ours at this moment, by this machine's own clock."""
+        return time.monotonic() < self.trusted_until
+
+
+class Supervisor:
+    """One supervisor of this machine."""
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        """Prepare the children; nothing is started yet."""
+        self._settings = settings
+        self._ledger = ledger
+        self._owner = owner_name()
+        self._held = Held()
+        self._run_dir = settings.home / "run"
+        self._run_dir.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, **environment_of(settings)}
+        self._children = {
+            kind: KeptChild(name, module=module, environment=environment, run_dir=self._run_dir)
+            for kind, (name, module) in CHILDREN.items()
+        }
+        self._jobs: tuple[JobView, ...] = ()
+        self._registry = -1
+        self._renewed = self._read = float("-inf")
+        self._offline: dict[str, OfflineRun] = {}
+        self._stopping = False
+
+    def run(self) -> None:
+        """Supervise until SIGTERM or SIGINT; then drain and give everything back."""
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        self._ledger.heartbeat(self._owner)
+        while not self._stopping:
+            try:
+                self._turn()
+            except LedgerError as error:
+                log.warning("ledger_did_not_answer", error=str(error))
+            if not self._held.trusted:
+                self._let_go()
+            for child in self._children.values():
+                child.tend()
+            (self._run_dir / "supervisor.heartbeat").touch()
+            time.sleep(TURN_S)
+        for child in self._children.values():
+            child.stop(within_s=STOP_WITHIN_S)
+        self._ledger.release_slots(self._owner, tuple(self._held.leases.values()))
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        if now - self._renewed >= RENEW_EVERY_S:
+            self._hold()
+            self._renewed = now
+        registry = self._ledger.registry_version()
+        if registry != self._registry or now - self._read >= READ_EVERY_S:
+            self._jobs = self._ledger.jobs()
+            self._registry, self._read = registry, now
+            self._take_offline()
+        self._assign()
+        self._pass_on()
+
+    def _hold(self) -> None:
+        """Renew what is held and take what is free."""
+        asked = time.monotonic()
+        kept = self._ledger.renew_slots(self._owner, tuple(self._held.leases.values()))
+        new = self._ledger.claim_slots(self._owner, self._wanted_slots())
+        self._held.leases = {lease.slot: lease for lease in (*kept, *new)}
+        self._held.trusted_until = asked + LEASE_S - TRUST_MARGIN_S
+        self._ledger.heartbeat(self._owner)
+
+    def _wanted_slots(self) -> tuple[int, ...]:
+        """Give the slots that this supervisor should hold, of all that are alive."""
+        weights = self._ledger.engines()
+        return tuple(
+            slot
+            for slot in range(self._ledger.slot_count())
+            if preferred_engine(SLOT_SPACE, slot, weights) == self._owner
+        )
+
+    def _let_go(self) -> None:
+        for child in self._children.values():
+            child.want(Desired(assignments=()))
+
+    def _assign(self) -> None:
+        if not self._held.trusted:
+            return
+        for kind, child in self._children.items():
+            assignments = tuple(self._assignments(kind))
+            offline = tuple(self._offline.values()) if kind is AssetKind.STREAM_JOB else ()
+            child.want(Desired(assignments=assignments, offline=offline))
+
+    def _assignments(self, kind: AssetKind) -> Iterable[Assignment]:
+        for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
+            shard = job.shards[0]
+            lease = self._held.leases.get(shard.slot)
+            if job.asset.kind is kind and job.desired is Wanted.RUNNING and lease is not None:
+                yield Assignment(
+                    asset=job.asset,
+                    epoch=int(lease.epoch),
+                    generation=job.generation,
+                    start_offsets=_start_offsets(shard.backfill),
+                )
+
+    def _pass_on(self) -> None:
+        reports: dict[int, ShardReport] = {}
+        for child in self._children.values():
+            for said in child.reports():
+                if isinstance(said, OfflineReport):
+                    self._pass_on_offline(said)
+                else:
+                    reports[said.asset_id] = _shard_report(said)
+        if reports:
+            self._ledger.report(tuple(reports.values()))
+        stopped = self._stopped()
+        if stopped:
+            self._ledger.report(stopped)
+
+    def _stopped(self) -> tuple[ShardReport, ...]:
+        """Acknowledge what is not desired any more, once, under the slot's epoch."""
+        return tuple(
+            ShardReport(
+                asset_id=job.asset.asset_id,
+                generation=job.generation,
+                epoch=self._held.leases[job.shards[0].slot].epoch,
+                phase=Phase.STOPPED if job.desired is Wanted.STOPPED else Phase.PAUSED,
+            )
+            for job in self._jobs
+            if job.desired is not Wanted.RUNNING
+            and job.shards[0].slot in self._held.leases
+            and job.shards[0].seen_generation != job.generation
+        )
+
+    def _take_offline(self) -> None:
+        query = None if self._offline else self._ledger.claim_offline(self._owner)
+        if query is not None:
+            self._offline[str(query.request_id)] = OfflineRun(
+                request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
+            )
+
+    def _pass_on_offline(self, said: OfflineReport) -> None:
+        state = OfflineState(said.state)
+        request_id, epoch = UUID(said.request_id), Epoch(said.epoch)
+        match state:
+            case OfflineState.DONE:
+                self._ledger.finish_offline(request_id, epoch, result=said.progress)
+            case OfflineState.FAILED:
+                self._ledger.fail_offline(request_id, epoch, error=said.error)
+            case _:
+                self._ledger.report_offline(request_id, epoch, progress=said.progress)
+        if state is not OfflineState.RUNNING:
+            self._offline.pop(said.request_id, None)
+
+
+def _shard_report(said: Report) -> ShardReport:
+    return ShardReport(
+        asset_id=said.asset_id,
+        generation=said.generation,
+        epoch=Epoch(said.epoch),
+        phase=Phase(said.phase),
+        lag_ms=said.lag_ms,
+        progress=said.progress,
+    )
+
+
+def _start_offsets(backfill: Json) -> tuple[tuple[str, int, int], ...]:
+    """Give where the bounded run ended: the live run starts there."""
+    if not isinstance(backfill, dict) or not backfill.get("done"):
+        return ()
+    offsets = backfill.get("offsets")
+    if not isinstance(offsets, dict):
+        return ()
+    return tuple(
+        (topic, int(partition), int(str(offset)))
+        for topic, partitions in sorted(offsets.items())
+        if isinstance(partitions, dict)
+        for partition, offset in sorted(partitions.items())
+    )

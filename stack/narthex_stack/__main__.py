@@ -1,0 +1,11 @@
+"""`python -m narthex_stack`: the commands of this room alone."""
+
+import typer
+
+from narthex_stack.commands import register
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+register(app)
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,182 @@
+"""`narthex up`, `down`, `status`, `logs`: the services of this machine, on the command line."""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from narthex_stack.errors import BadConfigError, NotHereError, StackError
+from narthex_stack.files import tail
+from narthex_stack.plan import GROUPS, parse_groups
+from narthex_stack.screen import Screen, table
+from narthex_stack.stack import START_S, Stack
+from narthex_stack.status import Status, plain
+
+_YOURS, _OURS = 1, 3
+_POLL_S = 0.3
+
+Home = Annotated[
+    Path | None,
+    typer.Option("--home", envvar="NARTHEX_HOME", help="State of the installation [~/.narthex]."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the status as JSON on stdout.")]
+
+
+class Output(Enum):
+    """How a status is told."""
+
+    PEOPLE = "people"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this room."""
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("status")(status)
+    app.command("logs")(logs)
+
+
+def up(
+    *,
+    home: Home = None,
+    only: Annotated[
+        str | None, typer.Option(help=f"Some of {','.join(GROUPS)}, with what they need.")
+    ] = None,
+    files_root: Annotated[
+        Path | None, typer.Option(help="What relative paths of file sources stand below [here].")
+    ] = None,
+    within: Annotated[float, typer.Option(help="Seconds until all must be healthy.")] = START_S,
+    as_json: AsJson = False,
+) -> None:
+    """Start the services of this machine and wait until they are healthy.
+
+    What runs already is left alone. A service that dies later is started again. What
+    `config.toml` gives an address for is not started.
+    """
+    console = Console(stderr=True)
+    with _told(console):
+        stack = Stack(home, only=parse_groups(only), files_root=_resolved(files_root))
+        began = time.monotonic()
+        was_running = stack.launch()
+        if was_running:
+            console.print("already running; making sure that it is healthy", highlight=False)
+        with Screen(console) as screen:
+            found = stack.wait_healthy(within_s=within, watch=screen.show)
+        _tell(found, console=console, output=Output.JSON if as_json else Output.PEOPLE)
+        console.print(f"healthy after {time.monotonic() - began:.1f} s", highlight=False)
+
+
+def down(
+    *,
+    home: Home = None,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Delete the state too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop the services of this machine, in order; nothing of them is left running."""
+    console = Console(stderr=True)
+    with _told(console):
+        stack = Stack(home)
+        with Screen(console) as screen:
+            stack.stop(watch=screen.show)
+        if wipe:
+            stack.wipe()
+        if as_json:
+            typer.echo(json.dumps(plain(stack.status())))
+        console.print("stopped" + (" and wiped" if wipe else ""), highlight=False)
+
+
+def status(*, home: Home = None, as_json: AsJson = False) -> None:
+    """Say what runs, and how it is; exits with 3 when something is not healthy."""
+    console = Console(stderr=True)
+    with _told(console):
+        found = Stack(home).status()
+        if found.keeper is None and not as_json:
+            raise NotHereError(f"nothing runs for `{found.home}`; start it with `narthex up`")
+        _tell(found, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
+    if found.keeper is None:
+        raise typer.Exit(_YOURS)
+    if not found.is_well:
+        raise typer.Exit(_OURS)
+
+
+def logs(
+    service: Annotated[
+        str | None, typer.Argument(help="Its name; all of them if left out.")
+    ] = None,
+    *,
+    home: Home = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they grow.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="How many of each at first.")] = 40,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Print the logs of services on stdout."""
+    console = Console(stderr=True)
+    with _told(console):
+        directory = Stack(home).layout.logs_dir
+        paths = sorted(directory.glob(f"{service}*.log" if service else "*.log"))
+        if not paths:
+            raise NotHereError(f"`{directory}` has no log of `{service or 'any service'}`")
+        for path in paths:
+            for line in tail(path, lines=lines).splitlines():
+                _print(path, line, output=Output.JSON if as_json else Output.PEOPLE)
+        if follow:
+            _follow(paths, output=Output.JSON if as_json else Output.PEOPLE)
+
+
+def _follow(paths: list[Path], *, output: Output) -> None:
+    """Print what logs gain, until the person has seen enough."""
+    files = {path: path.open(errors="replace") for path in paths}
+    for file in files.values():
+        file.seek(0, 2)
+    try:
+        while True:
+            for path, file in files.items():
+                for line in file:
+                    _print(path, line.rstrip("\n"), output=output)
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        return
+    finally:
+        for file in files.values():
+            file.close()
+
+
+def _print(path: Path, line: str, *, output: Output) -> None:
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps({"service": path.stem, "line": line}))
+        case Output.PEOPLE:
+            typer.echo(f"{path.stem:<22} {line}")
+
+
+def _tell(found: Status, *, console: Console, output: Output) -> None:
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps(plain(found)))
+        case Output.PEOPLE:
+            console.print(table(found, now=dt.datetime.now(tz=dt.UTC)))
+
+
+def _resolved(path: Path | None) -> Path | None:
+    return path.resolve() if path else None
+
+
+@contextmanager
+def _told(console: Console) -> Iterator[None]:
+    """Tell a failure in one piece, and whose it is by the exit code."""
+    try:
+        yield
+    except (BadConfigError, NotHereError) as error:
+        console.print(str(error), markup=False, highlight=False)
+        raise typer.Exit(_YOURS) from None
+    except StackError as error:
+        console.print(str(error), markup=False, highlight=False)
+        raise typer.Exit(_OURS) from None

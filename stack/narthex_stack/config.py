@@ -1,0 +1,87 @@
+"""What an installation uses instead of starting it: addresses of somebody else's services.
+
+A variable `NARTHEX_<FIELD>` wins over the key of the same lower-case name in `config.toml`.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from narthex_stack.errors import BadConfigError
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """What was said about an installation; an empty field was not said.
+
+    Attributes:
+        ledger_dsn: Your PostgreSQL for the ledger, as an SQLAlchemy URL.
+        airflow_dsn: Your PostgreSQL for an Airflow that is started here.
+        kafka: Bootstrap servers of your Kafka.
+        server_url: A Narthex server that runs elsewhere.
+        token: Its service token; needed with `server_url`.
+        airflow_url: Your Airflow's API server.
+        airflow_user: Who we are there.
+        airflow_password: How we prove it.
+        index_dir: Where indexes lie.
+        history_dir: Where history lies: a path or an `s3://` URL.
+        checkpoint_dir: Where Spark's checkpoints lie.
+        files_root: What relative paths of file sources stand below.
+        spark_master: Such as `local[64]`.
+        dags_dir: The DAGs of an Airflow that is started here.
+    """
+
+    ledger_dsn: str = attrs.field(default="", repr=False)
+    airflow_dsn: str = attrs.field(default="", repr=False)
+    kafka: str = ""
+    server_url: str = ""
+    token: str = attrs.field(default="", repr=False)
+    airflow_url: str = ""
+    airflow_user: str = ""
+    airflow_password: str = attrs.field(default="", repr=False)
+    index_dir: str = ""
+    history_dir: str = ""
+    checkpoint_dir: str = ""
+    files_root: str = ""
+    spark_master: str = ""
+    dags_dir: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if self.server_url and not self.token:
+            raise BadConfigError("`server_url` is given without `token`: we could not log in there")
+        if self.airflow_url and not self.airflow_password:
+            raise BadConfigError("`airflow_url` is given without `airflow_password`")
+
+
+FIELDS = tuple(field.name for field in attrs.fields(Config))
+
+
+def parse_config(text: str, environment: Mapping[str, str]) -> Config:
+    """Read `config.toml`, then let the environment win.
+
+    Raises:
+        BadConfigError: It is not TOML, has a key we do not know, or a value that is no text.
+    """
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfigError(f"`config.toml` is not TOML: {error}") from None
+    unknown = sorted(found.keys() - set(FIELDS))
+    if unknown:
+        raise BadConfigError(f"`config.toml` has `{unknown[0]}`; it may have {', '.join(FIELDS)}")
+    wrong = sorted(key for key, value in found.items() if not isinstance(value, str))
+    if wrong:
+        raise BadConfigError(f"`{wrong[0]}` in `config.toml` must be a text")
+    said = {key: str(value) for key, value in found.items()}
+    for name in FIELDS:
+        value = environment.get(f"NARTHEX_{name.upper()}")
+        if value:
+            said[name] = value
+    return Config(**said)
+
+
+def load_config(path: Path, environment: Mapping[str, str]) -> Config:
+    """Read the configuration of an installation; a file that is not there says nothing."""
+    return parse_config(path.read_text() if path.is_file() else "", environment)

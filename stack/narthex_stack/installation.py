@@ -1,0 +1,105 @@
+"""One installation: its layout, what was said of it, its ports, secrets and settings."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from narthex.settings import Settings
+from narthex_stack.config import Config, load_config
+from narthex_stack.credentials import Credentials, ensure_credentials
+from narthex_stack.files import load_object, store_json
+from narthex_stack.jars import CONNECTORS, cache_dir
+from narthex_stack.layout import Layout
+from narthex_stack.ports import HOST, chosen_ports
+from narthex_stack.postgres import dsn
+
+
+@attrs.frozen(kw_only=True)
+class Installation:
+    """All that is decided before a service starts."""
+
+    layout: Layout
+    config: Config
+    ports: Mapping[str, int]
+    credentials: Credentials
+    settings: Settings
+    cache: Path
+
+
+def load_installation(
+    layout: Layout, *, environment: Mapping[str, str] | None = None, files_root: Path | None = None
+) -> Installation:
+    """Decide what is not decided yet, keep what is; write `services.json`.
+
+    Raises:
+        BadConfigError: `config.toml`, or a variable, says something that cannot be meant.
+    """
+    found = os.environ if environment is None else environment
+    layout.make()
+    config = load_config(layout.config, found)
+    ports = chosen_ports(layout.ports)
+    credentials = ensure_credentials(layout.secrets)
+    cache = cache_dir(found)
+    settings = decide(
+        layout,
+        config=config,
+        ports=ports,
+        credentials=credentials,
+        jars_dir=cache / "jars" / CONNECTORS.name,
+        files_root=files_root or _files_root(layout, config),
+    )
+    values = {name: str(value) for name, value in attrs.asdict(settings, recurse=False).items()}
+    store_json(layout.services, dict(values))
+    return Installation(
+        layout=layout,
+        config=config,
+        ports=ports,
+        credentials=credentials,
+        settings=settings,
+        cache=cache,
+    )
+
+
+def decide(
+    layout: Layout,
+    *,
+    config: Config,
+    ports: Mapping[str, int],
+    credentials: Credentials,
+    jars_dir: Path,
+    files_root: Path,
+) -> Settings:
+    """Give the settings: what was said wins over what we start here."""
+    return Settings(
+        home=layout.home,
+        install_id=credentials.install_id,
+        ledger_dsn=config.ledger_dsn
+        or dsn(
+            user="narthex",
+            password=credentials.ledger_password,
+            port=ports["postgres"],
+            database="narthex",
+        ),
+        kafka=config.kafka or f"{HOST}:{ports['kafka']}",
+        server_url=config.server_url or f"http://{HOST}:{ports['server']}",
+        token=config.token or credentials.token,
+        airflow_url=config.airflow_url or f"http://{HOST}:{ports['airflow']}",
+        airflow_user=config.airflow_user or "admin",
+        airflow_password=config.airflow_password or credentials.airflow_password,
+        index_dir=config.index_dir or layout.home / "index",
+        history_dir=config.history_dir or str(layout.home / "history"),
+        checkpoint_dir=config.checkpoint_dir or layout.home / "checkpoints",
+        files_root=files_root,
+        spark_master=config.spark_master or "local[64]",
+        jars_dir=jars_dir,
+    )
+
+
+def _files_root(layout: Layout, config: Config) -> Path:
+    """Keep the root that a running installation has; else what was said; else here."""
+    if config.files_root:
+        return Path(config.files_root).resolve()
+    stored = load_object(layout.services).get("files_root")
+    return Path(stored) if isinstance(stored, str) and layout.keeper.is_file() else Path.cwd()

@@ -1,0 +1,70 @@
+"""Where the state of one installation lies below its home."""
+
+from pathlib import Path
+
+import attrs
+
+
+def _absolute(home: Path) -> Path:
+    return Path(home).expanduser().resolve()
+
+
+@attrs.frozen
+class Layout:
+    """The files and directories below one `NARTHEX_HOME`."""
+
+    home: Path = attrs.field(converter=_absolute)
+
+    @property
+    def run_dir(self) -> Path:
+        return self.home / "run"
+
+    @property
+    def logs_dir(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def config(self) -> Path:
+        return self.home / "config.toml"
+
+    @property
+    def services(self) -> Path:
+        return self.home / "services.json"
+
+    @property
+    def secrets(self) -> Path:
+        return self.home / "secrets.json"
+
+    @property
+    def ports(self) -> Path:
+        return self.home / "ports.json"
+
+    @property
+    def status(self) -> Path:
+        return self.run_dir / "status.json"
+
+    @property
+    def keeper(self) -> Path:
+        return self.run_dir / "keeper.json"
+
+    @property
+    def wanted(self) -> Path:
+        return self.run_dir / "wanted.json"
+
+    @property
+    def children(self) -> Path:
+        return self.run_dir / "children.json"
+
+    @property
+    def heartbeat(self) -> Path:
+        return self.run_dir / "supervisor.heartbeat"
+
+    def log(self, service: str) -> Path:
+        """Name the log of a service."""
+        return self.logs_dir / f"{service}.log"
+
+    def make(self) -> None:
+        """Make the directories; only this account may enter the home."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        for directory in (self.run_dir, self.logs_dir):
+            directory.mkdir(mode=0o700, exist_ok=True)

@@ -1,0 +1,73 @@
+"""Narthex's own processes: the server, and one supervisor."""
+
+import datetime as dt
+import os
+import sys
+from pathlib import Path
+
+from narthex.settings import environment_of
+from narthex_stack.installation import Installation
+from narthex_stack.jars import CONNECTORS, resolve
+from narthex_stack.java import java_home
+from narthex_stack.probes import look_at_heartbeat, look_at_url
+from narthex_stack.service import Service
+
+FRESH = dt.timedelta(seconds=15)
+"""A supervisor that has not touched its file for this long is not well."""
+
+
+def _environment(installation: Installation) -> dict[str, str]:
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    return environment_of(installation.settings) | {"PATH": path}
+
+
+def _needs(installation: Installation) -> tuple[str, ...]:
+    config = installation.config
+    return (
+        *(() if config.ledger_dsn else ("postgres",)),
+        *(() if config.kafka else ("kafka",)),
+    )
+
+
+def server(installation: Installation) -> Service:
+    """Describe the server, which migrates the ledger before it answers."""
+    url = f"{installation.settings.server_url}/healthz"
+    return Service(
+        name="server",
+        group="server",
+        command=(sys.executable, "-m", "narthex_server"),
+        environment=_environment(installation),
+        cwd=installation.layout.home,
+        needs=_needs(installation),
+        probe=lambda: look_at_url(url),
+        stop_wave=1,
+        port=installation.ports["server"],
+    )
+
+
+def supervisor(installation: Installation) -> Service:
+    """Describe the supervisor, which keeps the Spark driver and the writers."""
+    layout = installation.layout
+
+    def prepare() -> None:
+        resolve(CONNECTORS, cache=installation.cache)
+        layout.heartbeat.unlink(missing_ok=True)
+
+    return Service(
+        name="supervisor",
+        group="supervisor",
+        command=(str(Path(sys.executable).with_name("narthex")), "supervisor"),
+        environment=_environment(installation)
+        | {"JAVA_HOME": str(java_home(cache=installation.cache)), "PYSPARK_PYTHON": sys.executable},
+        cwd=layout.home,
+        needs=(
+            *_needs(installation),
+            # The server migrates the ledger that the supervisor reads.
+            *(() if installation.config.server_url else ("server",)),
+        ),
+        prepare=prepare,
+        probe=lambda: look_at_heartbeat(
+            layout.heartbeat, now=dt.datetime.now(tz=dt.UTC), within=FRESH
+        ),
+        stop_wave=0,
+    )

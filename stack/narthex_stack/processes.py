@@ -1,0 +1,124 @@
+"""Processes of this machine, told apart from later ones that reuse their numbers.
+
+A pid alone says nothing after a crash. A process is ours when its start instant is the recorded
+one, when its environment carries our mark, or when it is in a session that one of ours leads.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import attrs
+
+MARK = "NARTHEX_KEPT_BY"
+"""The variable of each child: the home whose keeper started it."""
+
+_PROC = Path("/proc")
+_STATE, _SESSION, _START = 0, 3, 19
+_STEP_S = 0.05
+
+
+@attrs.frozen(kw_only=True)
+class Process:
+    """One life of one pid.
+
+    Attributes:
+        pid: Its number.
+        start: Clock ticks from the machine's boot to its start.
+    """
+
+    pid: int
+    start: int
+
+
+@attrs.frozen(kw_only=True)
+class Seen:
+    """A process as the kernel shows it now."""
+
+    process: Process
+    session: int
+    state: str
+
+
+def seen(pid: int) -> Seen | None:
+    """Look at a pid; None when nothing lives under it (a zombie does not)."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name, in brackets, may itself hold brackets and blanks.
+    fields = text.rpartition(")")[2].split()
+    if fields[_STATE] in {"Z", "X"}:
+        return None
+    return Seen(
+        process=Process(pid=pid, start=int(fields[_START])),
+        session=int(fields[_SESSION]),
+        state=fields[_STATE],
+    )
+
+
+def process_of(pid: int) -> Process | None:
+    """Give the identity of a living pid."""
+    found = seen(pid)
+    return found.process if found else None
+
+
+def is_alive(process: Process) -> bool:
+    """Say whether this very process, not a later one of the same number, lives."""
+    return process_of(process.pid) == process
+
+
+def everything() -> tuple[Seen, ...]:
+    """List the living processes of the machine."""
+    numbers = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return tuple(found for number in numbers if (found := seen(number)))
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """Read the environment a process was started with; empty when it may not be read."""
+    try:
+        text = (_PROC / str(pid) / "environ").read_bytes()
+    except (OSError, ProcessLookupError):
+        return {}
+    pairs = (entry.partition(b"=") for entry in text.split(b"\0") if b"=" in entry)
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+
+
+def leftovers(home: Path, recorded: Iterable[Process]) -> tuple[Process, ...]:
+    """List what still lives of an installation: marked, recorded, or in a recorded session."""
+    leaders = {process.pid: process for process in recorded}
+    me = os.getpid()
+
+    def is_ours(found: Seen) -> bool:
+        if found.process.pid == me:
+            return False
+        leader = leaders.get(found.session)
+        if leader is not None and found.process.start >= leader.start:
+            now = process_of(leader.pid)
+            if now is None or now == leader:
+                return True
+        return environment_of(found.process.pid).get(MARK) == str(home)
+
+    return tuple(found.process for found in everything() if is_ours(found))
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Signal this very process; nothing happens when it is gone."""
+    if not is_alive(process):
+        return
+    try:
+        os.kill(process.pid, number)
+    except ProcessLookupError:
+        return
+
+
+def wait_gone(waited: Iterable[Process], *, within_s: float) -> tuple[Process, ...]:
+    """Wait until none of them lives; give those that still do at the end."""
+    end = time.monotonic() + within_s
+    alive = tuple(process for process in waited if is_alive(process))
+    while alive and time.monotonic() < end:
+        time.sleep(_STEP_S)
+        alive = tuple(process for process in alive if is_alive(process))
+    return alive

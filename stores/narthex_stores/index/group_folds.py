@@ -1,0 +1,197 @@
+# mypy: disable-error-code="explicit-any"
+"""Folding one group as of an instant from its newest rows and its tiles."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import attrs
+
+from narthex.aggregates import Algebra, Folding, Span, State
+from narthex.facts import Cell
+from narthex.tiles import Cover, TileRange, cover_span
+from narthex_stores.index.environment import Transaction
+from narthex_stores.index.layout import (
+    Layout,
+    Plain,
+    RawRow,
+    event_time_of,
+    instant_of,
+    level_prefix,
+    tile_key,
+    unpack,
+)
+from narthex_stores.index.protocol import Found
+
+NEWEST_ROWS = 48
+"""So many of a group's newest rows are read first: most groups and short windows need no tile."""
+
+_BEGINNING = -(1 << 63)
+
+_Memo: TypeAlias = dict[Any, Any]
+
+
+@attrs.frozen(kw_only=True)
+class PlannedSlot:
+    """One aggregate at one instant: the span that it counts and how tiles cover that."""
+
+    partial: int
+    column: int | None
+    algebra: Algebra
+    span: Span
+    cover: Cover
+
+
+@attrs.frozen(kw_only=True)
+class SlotPlan:
+    """All aggregates at one instant; `seen_until` is the last instant that any of them knows."""
+
+    slots: tuple[PlannedSlot, ...]
+    seen_until: int
+
+
+def plan_slots(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> SlotPlan:
+    """Plan a fold at an instant, for any number of groups."""
+    spans = folding.spans(as_of)
+    covers = {span: cover_span(span, ladder_us) for span in dict.fromkeys(spans)}
+    return SlotPlan(
+        slots=tuple(
+            PlannedSlot(
+                partial=slot.partial,
+                column=folding.columns[slot.partial],
+                algebra=slot.algebra,
+                span=span,
+                cover=covers[span],
+            )
+            for slot, span in zip(folding.slots, spans, strict=True)
+        ),
+        seen_until=max((last for _, last in spans), default=as_of),
+    )
+
+
+@attrs.frozen(kw_only=True)
+class GroupFolds:
+    """Folds groups of one snapshot, with one cursor on its facts and one on its tiles."""
+
+    layout: Layout
+    folding: Folding
+    facts: Transaction
+    tiles: Transaction
+
+    def find(self, group: bytes, plan: SlotPlan) -> Found | None:
+        """Give the aggregates of a group; None if nothing of it was known by then."""
+        facts = self.facts
+        start = group + instant_of(plan.seen_until + 1)
+        if not (facts.prev() if facts.set_range(start) else facts.last()):
+            return None
+        key = facts.key()
+        if not key.startswith(group):
+            return None
+        newest = event_time_of(key, group)
+        fold = _GroupFold(folds=self, group=group)
+        fold.read_newest()
+        return Found(values=tuple([fold.value(slot) for slot in plan.slots]), event_time=newest)
+
+
+@attrs.define(kw_only=True)
+class _GroupFold:
+    folds: GroupFolds
+    group: bytes
+    _newest: list[RawRow] = attrs.field(factory=list)
+    _known_from: int = _BEGINNING
+    _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
+    _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
+    _states: _Memo = attrs.field(factory=dict)
+
+    def read_newest(self) -> None:
+        """Read rows from where the cursor stands, newest first."""
+        group, layout = self.group, self.folds.layout
+        newest = self._newest
+        left = NEWEST_ROWS
+        for key, value in self.folds.facts.iterprev():
+            if not key.startswith(group):
+                return
+            if not left:
+                # The instant may have more rows than were read.
+                self._known_from = event_time_of(key, group) + 1
+                while newest and newest[-1][0] < self._known_from:
+                    newest.pop()
+                return
+            left -= 1
+            plain = unpack(value)
+            if plain[1]:
+                newest.append(layout.raw_row(key, plain, group))
+
+    def value(self, slot: PlannedSlot) -> Cell:
+        """Give the value of one aggregate."""
+        memo = (slot.partial, slot.span)
+        if memo not in self._states:
+            self._states[memo] = self._state(slot)
+        return slot.algebra.finish(self._states[memo])
+
+    def _state(self, slot: PlannedSlot) -> State:
+        first, _ = slot.span
+        if (_BEGINNING if first is None else first) >= self._known_from:
+            return self._gather(slot, slot.span)
+        states = [self._gather(slot, span) for span in slot.cover.raw_spans]
+        partial = slot.partial
+        for tiles in slot.cover.tile_ranges:
+            states += [tile[partial] for tile in self._read_tiles(tiles)]
+        return slot.algebra.merge_all(states)
+
+    def _gather(self, slot: PlannedSlot, span: Span) -> State:
+        memo = (slot.partial, span)
+        if memo not in self._states:
+            rows = self._read_rows(span)
+            column = slot.column
+            cells: Any = rows if column is None else [row[2][column] for row in rows]
+            orders: Any = rows
+            self._states[memo] = slot.algebra.gather(cells, orders)
+        return self._states[memo]
+
+    def _read_rows(self, span: Span) -> Sequence[RawRow]:
+        found = self._rows.get(span)
+        if found is None:
+            first = _BEGINNING if span[0] is None else span[0]
+            last = span[1]
+            if first >= self._known_from:
+                found = [row for row in self._newest if first <= row[0] <= last]
+            else:
+                found = self._scan_rows(first, last)
+            self._rows[span] = found
+        return found
+
+    def _scan_rows(self, first: int, last: int) -> list[RawRow]:
+        group, layout = self.group, self.folds.layout
+        facts = self.folds.facts
+        end = group + instant_of(last + 1)
+        rows: list[RawRow] = []
+        if facts.set_range(group + instant_of(first)):
+            for key, value in facts:
+                if key >= end:
+                    break
+                plain = unpack(value)
+                if plain[1]:
+                    rows.append(layout.raw_row(key, plain, group))
+        return rows
+
+    def _read_tiles(self, tiles: TileRange) -> list[Plain]:
+        found = self._tiles.get(tiles)
+        if found is None:
+            found = self._scan_tiles(tiles)
+            self._tiles[tiles] = found
+        return found
+
+    def _scan_tiles(self, tiles: TileRange) -> list[Plain]:
+        level, first, last = tiles
+        start = (
+            level_prefix(self.group, level) if first is None else tile_key(self.group, level, first)
+        )
+        end = tile_key(self.group, level, last + 1)
+        found: list[Plain] = []
+        cursor = self.folds.tiles
+        if cursor.set_range(start):
+            for key, value in cursor:
+                if key >= end:
+                    break
+                found.append(unpack(value))
+        return found

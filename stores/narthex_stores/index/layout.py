@@ -1,0 +1,197 @@
+# mypy: disable-error-code="explicit-any"
+"""How facts, tiles and positions are laid out as ordered keys and MessagePack values.
+
+- `facts`: group, instant, row -> [version, alive, plain cells, row_id or nil]
+- `tiles`: group, level (1 byte), tile number -> the states, one a partial
+- `rows` (correctable indexes): row -> [version, key in `facts` or nil, length of its group]
+- `meta`: `epoch`, `spec`, and `o` + topic + 0x00 + partition -> next offset
+
+A group is 0x00 and the key's canonical bytes; when those are longer than 200, 0x01, their first
+32 and their SHA-256. A row is likewise 0x00 and the row_id, or when that is longer than 240,
+0x01, its first 64 bytes and its SHA-256 (the value then has the row_id); a keyed row, whose
+row_id says no more than group and instant, is nothing. Instants and tile numbers are 8 bytes
+big-endian, plus 2^63, so that bytes sort as numbers do. A key has at most 450 bytes; LMDB takes
+511.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import msgspec
+
+from narthex.assets import IndexSpec, LogShape
+from narthex.cells import Conversion, lifting, lowering
+from narthex.codec import key_encoder, keyed_row_id
+from narthex.facts import Cell, Fact
+from narthex.schema import Column
+
+Plain: TypeAlias = Any
+"""What MessagePack said."""
+
+RawRow: TypeAlias = tuple[int, bytes, Sequence[Cell]]
+"""(event_time, row_id, cells) of a row that is alive."""
+
+INSTANT_BYTES = 8
+_BIAS = 1 << 63
+_LAST = (1 << 64) - 1
+_LONGEST_GROUP = 200
+_LONGEST_ROW = 240
+_instant = struct.Struct(">Q")
+
+pack: Callable[[Plain], bytes] = msgspec.msgpack.Encoder().encode
+unpack: Callable[[bytes], Plain] = msgspec.msgpack.Decoder().decode
+
+
+def group_of(key: bytes) -> bytes:
+    """Give the prefix of all that belongs to a key's canonical bytes; none begins another."""
+    if len(key) <= _LONGEST_GROUP:
+        return b"\x00" + key
+    return b"\x01" + key[:32] + hashlib.sha256(key).digest()
+
+
+def row_of(row_id: bytes) -> bytes:
+    """Give a row's part of a key."""
+    if len(row_id) <= _LONGEST_ROW:
+        return b"\x00" + row_id
+    return b"\x01" + row_id[:64] + hashlib.sha256(row_id).digest()
+
+
+def instant_of(instant: int) -> bytes:
+    """Give an instant's part of a key; what 64 bits cannot say is their nearest end."""
+    return _instant.pack(min(max(instant + _BIAS, 0), _LAST))
+
+
+def event_time_of(key: bytes, group: bytes) -> int:
+    """Read the instant of a key in `facts`."""
+    instant: int = _instant.unpack_from(key, len(group))[0]
+    return instant - _BIAS
+
+
+def tile_key(group: bytes, level: int, number: int) -> bytes:
+    """Give the key of a tile."""
+    return b"%b%c%b" % (group, level, _instant.pack(number + _BIAS))
+
+
+def level_prefix(group: bytes, level: int) -> bytes:
+    """Give how the keys of all tiles of a level begin."""
+    return b"%b%c" % (group, level)
+
+
+@attrs.frozen(kw_only=True)
+class Layout:
+    """The layout of one index.
+
+    Attributes:
+        grouped_by: The columns whose cells make a group.
+        columns: The columns whose cells a row keeps.
+    """
+
+    spec: IndexSpec
+    grouped_by: tuple[Column, ...] = attrs.field(init=False)
+    columns: tuple[Column, ...] = attrs.field(init=False)
+    _places: tuple[int, ...] = attrs.field(init=False, repr=False)
+    _encode_key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False, repr=False)
+    _lower: tuple[tuple[int, Conversion], ...] = attrs.field(init=False, repr=False)
+    _lift: tuple[tuple[int, Conversion], ...] = attrs.field(init=False, repr=False)
+
+    @grouped_by.default
+    def _choose_group(self) -> tuple[Column, ...]:
+        log = self.spec.log
+        named = {column.name: column for column in (*log.keys, *log.values)}
+        return tuple(named[name] for name in self.spec.by) if self.spec.by else log.keys
+
+    @columns.default
+    def _choose_columns(self) -> tuple[Column, ...]:
+        log = self.spec.log
+        return (*log.keys, *log.values) if self._keeps_key else log.values
+
+    @property
+    def _keeps_key(self) -> bool:
+        # Where a row can leave its key, the key that it left must be told.
+        return bool(self.spec.by) or (self.keyed and self.spec.correctable)
+
+    @_places.default
+    def _find_places(self) -> tuple[int, ...]:
+        names = [column.name for column in self.columns]
+        return tuple(names.index(name) for name in self.spec.by)
+
+    @_encode_key.default
+    def _make_encoder(self) -> Callable[[Sequence[Cell]], bytes]:
+        return key_encoder(self.grouped_by)
+
+    @_lower.default
+    def _find_lower(self) -> tuple[tuple[int, Conversion], ...]:
+        return _changed([lowering(column.type) for column in self.columns])
+
+    @_lift.default
+    def _find_lift(self) -> tuple[tuple[int, Conversion], ...]:
+        return _changed([lifting(column.type) for column in self.columns])
+
+    @property
+    def keyed(self) -> bool:
+        """Whether a key has one row at an instant."""
+        return self.spec.log.shape is LogShape.KEYED and not self.spec.by
+
+    def group(self, cells: Sequence[Cell]) -> bytes:
+        """Give the group of key cells."""
+        return group_of(self._encode_key(cells))
+
+    def locate(self, fact: Fact) -> tuple[bytes, bytes]:
+        """Give the key of a fact in `facts`, and its group."""
+        if self.spec.by:
+            cells = (*fact.key, *fact.values)
+            canonical = self._encode_key([cells[place] for place in self._places])
+        else:
+            canonical = self._encode_key(fact.key)
+        group = group_of(canonical)
+        at = group + instant_of(fact.event_time)
+        if self.keyed and fact.row_id == keyed_row_id(canonical, fact.event_time):
+            return at, group
+        return at + row_of(fact.row_id), group
+
+    def fact_value(self, fact: Fact) -> bytes:
+        """Render what `facts` keeps of a fact."""
+        cells: Sequence[Cell] = (*fact.key, *fact.values) if self._keeps_key else fact.values
+        if self._lower:
+            cells = _converted(cells, self._lower)
+        kept = fact.row_id if len(fact.row_id) > _LONGEST_ROW and not self.keyed else None
+        return pack((fact.version, fact.alive, cells, kept))
+
+    def cells(self, plain: Plain) -> tuple[Cell, ...]:
+        """Read the cells of a value that was unpacked."""
+        if self._lift:
+            return tuple(_converted(plain[2], self._lift))
+        return tuple(plain[2])
+
+    def key_cells(self, plain: Plain, given: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        """Read the key of a value, if rows can leave their key; else it is the one given."""
+        return self.cells(plain)[: len(self.spec.log.keys)] if self._keeps_key else given
+
+    def value_cells(self, plain: Plain) -> tuple[Cell, ...]:
+        """Read the value columns of a value that was unpacked."""
+        cells = self.cells(plain)
+        return cells[len(self.spec.log.keys) :] if self._keeps_key else cells
+
+    def raw_row(self, key: bytes, plain: Plain, group: bytes) -> RawRow:
+        """Read a row; its value was unpacked."""
+        event_time = event_time_of(key, group)
+        row_id = plain[3] or key[len(group) + INSTANT_BYTES + 1 :]
+        return event_time, row_id, self.cells(plain) if self._lift else plain[2]
+
+
+def _changed(conversions: Sequence[Conversion | None]) -> tuple[tuple[int, Conversion], ...]:
+    return tuple((place, found) for place, found in enumerate(conversions) if found is not None)
+
+
+def _converted(
+    cells: Sequence[Cell], conversions: tuple[tuple[int, Conversion], ...]
+) -> list[Cell]:
+    converted = list(cells)
+    for place, convert in conversions:
+        cell = converted[place]
+        if cell is not None:
+            converted[place] = convert(cell)
+    return converted

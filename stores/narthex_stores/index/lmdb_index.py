@@ -1,0 +1,178 @@
+"""The index in LMDB: embedded, many reader processes, one writer at a time."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from narthex.aggregates import Folding, folding
+from narthex.assets import IndexSpec, LogShape
+from narthex.facts import Fact
+from narthex.records import to_plain
+from narthex_stores.index.environment import MAP_SIZE, Environment, Transaction
+from narthex_stores.index.layout import Layout, pack, unpack
+from narthex_stores.index.protocol import (
+    AppliedBatch,
+    Fenced,
+    IndexMismatchError,
+    Offsets,
+    Touched,
+)
+from narthex_stores.index.reading import Snapshot
+from narthex_stores.index.writing import BatchWriter, is_news, next_version
+
+_EPOCH = b"epoch"
+_SPEC = b"spec"
+_OFFSET = b"o"
+
+
+class LmdbIndex:
+    """An index in the directory that its adapter made; opened at most once a process.
+
+    Writers of other processes wait for each other's transactions; the epoch that each one gives
+    decides who may write. Readers wait for nobody and nobody waits for them.
+    """
+
+    def __init__(
+        self, path: Path, spec: IndexSpec, *, readonly: bool = False, map_size: int = MAP_SIZE
+    ) -> None:
+        """Open it.
+
+        Raises:
+            IndexMissingError: No index stands there.
+            IndexMismatchError: It was made for another spec.
+        """
+        self.spec = spec
+        self._layout = Layout(spec=spec)
+        self._folding = _folding_of(spec)
+        self._environment = Environment(path, readonly=readonly, map_size=map_size)
+        try:
+            self._check_spec(path, readonly=readonly)
+        except BaseException:
+            self._environment.close()
+            raise
+
+    def _check_spec(self, path: Path, *, readonly: bool) -> None:
+        wanted = hashlib.sha256(json.dumps(to_plain(self.spec), sort_keys=True).encode()).digest()
+        meta = self._environment.meta
+        with self._environment.transaction(write=False) as transaction:
+            found = transaction.get(_SPEC, db=meta)
+        if found is None and not readonly:
+            with self._environment.transaction(write=True) as transaction:
+                transaction.put(_SPEC, wanted, overwrite=False, db=meta)
+                found = transaction.get(_SPEC, db=meta)
+        if found != wanted:
+            raise IndexMismatchError(f"`{path}` is an index of another spec")
+
+    def apply(
+        self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Take facts in, all of them and the offsets, or none."""
+        while True:
+            try:
+                with self._environment.transaction(write=True) as transaction:
+                    self._fence(transaction, epoch)
+                    applied = self._writer(transaction).apply(facts)
+                    self._advance(transaction, offsets)
+            except lmdb.MapFullError:
+                self._environment.grow()
+            else:
+                return applied
+
+    def _writer(self, transaction: Transaction) -> BatchWriter:
+        return BatchWriter(
+            layout=self._layout,
+            folding=self._folding,
+            environment=self._environment,
+            transaction=transaction,
+        )
+
+    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+        if not self._layout.keyed:
+            return ()
+        environment = self._environment
+        with environment.transaction(write=False) as transaction:
+            spans = {
+                (self._layout.locate(fact)[1], fact.event_time): fact
+                for fact in facts
+                if is_news(self._layout, environment, transaction, fact)
+            }
+            return tuple(
+                Touched(
+                    key=fact.key,
+                    from_us=fact.event_time,
+                    to_us=next_version(environment, transaction, *span),
+                )
+                for span, fact in spans.items()
+            )
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Refuse writers of earlier epochs from now on."""
+        with self._environment.transaction(write=True) as transaction:
+            self._fence(transaction, epoch)
+
+    def _fence(self, transaction: Transaction, epoch: int) -> None:
+        meta = self._environment.meta
+        found = transaction.get(_EPOCH, db=meta)
+        known: int = -1 if found is None else unpack(found)
+        if epoch < known:
+            raise Fenced(f"a writer of epoch {known} has taken over; epoch {epoch} must stop")
+        if epoch > known:
+            transaction.put(_EPOCH, pack(epoch), db=meta)
+
+    def _advance(self, transaction: Transaction, offsets: Mapping[tuple[str, int], int]) -> None:
+        meta = self._environment.meta
+        for (topic, partition), offset in offsets.items():
+            key = _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big")
+            known = transaction.get(key, db=meta)
+            if known is None or unpack(known) < offset:
+                transaction.put(key, pack(offset), db=meta)
+
+    def offsets(self) -> Offsets:
+        """Give the log offsets that the index contains."""
+        with self._environment.transaction(write=False) as transaction:
+            return self._offsets(transaction)
+
+    def _offsets(self, transaction: Transaction) -> Offsets:
+        offsets: Offsets = {}
+        with transaction.cursor(db=self._environment.meta) as cursor:
+            if cursor.set_range(_OFFSET):
+                for key, value in cursor:
+                    if not key.startswith(_OFFSET):
+                        break
+                    topic, partition = key[1:-5].decode(), int.from_bytes(key[-4:], "big")
+                    offsets[topic, partition] = unpack(value)
+        return offsets
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        """Open a snapshot; a thread holds one of an index at a time, and not for long.
+
+        An open snapshot keeps the space that later batches free.
+        """
+        with self._environment.transaction(write=False) as transaction:
+            yield Snapshot(
+                layout=self._layout,
+                folding=self._folding,
+                environment=self._environment,
+                transaction=transaction,
+                offsets=self._offsets(transaction),
+            )
+
+    def sync(self) -> None:
+        """Make all batches survive a loss of power; the writer calls it each second."""
+        self._environment.flush()
+
+    def close(self) -> None:
+        """Let go of the index; what was committed stays."""
+        self._environment.close()
+
+
+def _folding_of(spec: IndexSpec) -> Folding | None:
+    if spec.log.shape is not LogShape.CONTRIBUTIONS or spec.by:
+        return None
+    return folding(spec.aggregates, tuple(column.name for column in spec.log.values))

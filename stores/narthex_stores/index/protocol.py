@@ -1,0 +1,148 @@
+"""What an index is: the state of one dataset log, for lookups as of any instant.
+
+An index is a set of facts, each in its state of the highest version, together with the log
+offsets that it contains. Facts may come late, twice and in any order; the same facts give the
+same answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from narthex.assets import IndexSpec
+from narthex.facts import Cell, Fact
+
+Offsets: TypeAlias = dict[tuple[str, int], int]
+"""(topic, partition) to the next offset to read."""
+
+Key: TypeAlias = Sequence[Cell]
+"""The cells of the key columns, in the log's order."""
+
+
+class Fenced(Exception):
+    """A writer of a later epoch has taken the index over; this one must stop."""
+
+
+class IndexMissingError(FileNotFoundError):
+    """No index stands there; only its adapter makes one."""
+
+
+class IndexMismatchError(ValueError):
+    """The index was made for another spec."""
+
+
+class IndexBusyError(TimeoutError):
+    """Readers of this process did not end in time for the index to grow."""
+
+
+class WrongShapeError(TypeError):
+    """A question that this shape of index does not answer."""
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """What a lookup found.
+
+    Attributes:
+        values: The row's values; of contributions, the aggregates' values in the spec's order.
+        event_time: When the row stands from; of contributions, the newest one known.
+    """
+
+    values: tuple[Cell, ...]
+    event_time: int
+
+
+@attrs.frozen(kw_only=True)
+class Touched:
+    """A span of a key's past that changed: from inclusive, to exclusive; None is no end."""
+
+    key: tuple[Cell, ...]
+    from_us: int
+    to_us: int | None
+
+
+@attrs.frozen(kw_only=True)
+class AppliedBatch:
+    """What a batch changed.
+
+    Attributes:
+        fresh: Facts that changed the state.
+        duplicates: Facts that it knew already, or knew newer.
+        touched: For a keyed log, what each fresh fact changed, up to the next version.
+    """
+
+    fresh: int
+    duplicates: int
+    touched: tuple[Touched, ...]
+
+
+class IndexReader(Protocol):
+    """One consistent snapshot of an index."""
+
+    @property
+    def offsets(self) -> Offsets:
+        """The log offsets that the snapshot contains."""
+
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[Found | None]:
+        """Give what stands under each key as of its instant.
+
+        Of a keyed log the newest row at or before it, None if there is none or it is absent. Of
+        contributions the aggregates' values, the empty ones too; None if no contribution, not
+        even a retracted one, was known by then.
+        """
+
+    def floor(
+        self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
+    ) -> list[Found | None]:
+        """Give the newest row of each key at or before an instant, unless it is too old.
+
+        Raises:
+            WrongShapeError: The log is not keyed.
+        """
+
+    def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
+        """Give the living rows whose `by` columns have these cells, by event time and row_id.
+
+        Their event times are from `from_us` to before `to_us`; None is no end.
+
+        Raises:
+            WrongShapeError: The index has no `by` columns.
+        """
+
+
+class IndexStore(Protocol):
+    """An index that can be written."""
+
+    @property
+    def spec(self) -> IndexSpec:
+        """What is indexed."""
+
+    def apply(
+        self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Take facts in, all of them and the offsets, or none.
+
+        A fact changes the state if none of its row_id, or an older version, is known. Offsets
+        never go back.
+
+        Raises:
+            Fenced: The index has seen a later epoch.
+        """
+
+    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Refuse writers of earlier epochs from now on.
+
+        Raises:
+            Fenced: The index has seen a later epoch.
+        """
+
+    def offsets(self) -> Offsets:
+        """Give the log offsets that the index contains."""
+
+    def read(self) -> AbstractContextManager[IndexReader]:
+        """Open a snapshot; a thread holds one of an index at a time, and not for long."""

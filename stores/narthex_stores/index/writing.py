@@ -1,0 +1,155 @@
+# mypy: disable-error-code="explicit-any"
+"""Taking a batch of facts into LMDB, inside one transaction."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from narthex.aggregates import Folding
+from narthex.facts import Cell, Fact, Version
+from narthex_stores.index.environment import Environment, Transaction
+from narthex_stores.index.folding_tiles import TileChanges, TileWriter
+from narthex_stores.index.layout import (
+    Layout,
+    event_time_of,
+    instant_of,
+    pack,
+    row_of,
+    unpack,
+)
+from narthex_stores.index.protocol import AppliedBatch, Touched
+
+
+@attrs.define(kw_only=True)
+class BatchWriter:
+    """Applies one batch; made anew for each.
+
+    Attributes:
+        folding: The aggregates of contributions; None of other shapes.
+    """
+
+    layout: Layout
+    folding: Folding | None
+    environment: Environment
+    transaction: Transaction
+    _fresh: int = 0
+    _tiles: TileChanges | None = None
+    _spans: list[tuple[bytes, int, tuple[Cell, ...]]] = attrs.field(factory=list)
+
+    def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
+        """Take the facts in and make the tiles true."""
+        spec = self.layout.spec
+        if self.folding is not None and spec.ladder_us:
+            self._tiles = TileChanges(length_us=spec.ladder_us[0])
+        take = self._take_correctable if spec.correctable else self._take
+        # Ordered writes touch each page once.
+        for key, group, fact in self._located(facts):
+            take(key, group, fact)
+        if self._tiles is not None and self.folding is not None:
+            TileWriter(
+                layout=self.layout,
+                folding=self.folding,
+                environment=self.environment,
+                transaction=self.transaction,
+            ).apply(self._tiles)
+        touched = self._touched() if self._spans else ()
+        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=touched)
+
+    def _located(self, facts: Sequence[Fact]) -> list[tuple[bytes, bytes, Fact]]:
+        layout = self.layout
+        located = []
+        for fact in facts:
+            located.append((*layout.locate(fact), fact))
+        located.sort(key=_first)
+        return located
+
+    def _take(self, key: bytes, group: bytes, fact: Fact) -> None:
+        value = self.layout.fact_value(fact)
+        facts = self.environment.facts
+        if self.transaction.put(key, value, overwrite=False, db=facts):
+            self._added(group, fact)
+            return
+        stored = unpack(self.transaction.get(key, db=facts))
+        if stored[0] < fact.version:
+            self.transaction.put(key, value, db=facts)
+            self._removed(group, fact.event_time, fact.key)
+            self._added(group, fact)
+
+    def _take_correctable(self, key: bytes, group: bytes, fact: Fact) -> None:
+        rows = self.environment.rows
+        row = row_of(fact.row_id)
+        known = self.transaction.get(row, db=rows)
+        if known is not None:
+            version, old_key, group_length = unpack(known)
+            if version >= fact.version:
+                return
+            if old_key is not None:
+                self._leave(old_key, group_length, fact)
+        # A retracted row of a `by` index has no cells that could say where it stood.
+        hidden = not fact.alive and bool(self.layout.spec.by)
+        if not hidden:
+            value = self.layout.fact_value(fact)
+            self.transaction.put(key, value, db=self.environment.facts)
+        place = (fact.version, None if hidden else key, len(group))
+        self.transaction.put(row, pack(place), db=rows)
+        self._added(group, fact)
+
+    def _leave(self, old_key: bytes, group_length: int, fact: Fact) -> None:
+        group = old_key[:group_length]
+        facts = self.environment.facts
+        stored = self.transaction.get(old_key, db=facts)
+        self.transaction.delete(old_key, db=facts)
+        key = self.layout.key_cells(unpack(stored), fact.key)
+        self._removed(group, event_time_of(old_key, group), key)
+
+    def _added(self, group: bytes, fact: Fact) -> None:
+        self._fresh += 1
+        if self._tiles is not None:
+            if fact.alive:
+                self._tiles.add(group, (fact.event_time, fact.row_id, fact.values))
+        elif self.layout.keyed:
+            self._spans.append((group, fact.event_time, fact.key))
+
+    def _removed(self, group: bytes, event_time: int, key: tuple[Cell, ...]) -> None:
+        if self._tiles is not None:
+            self._tiles.remove(group, event_time)
+        elif self.layout.keyed:
+            self._spans.append((group, event_time, key))
+
+    def _touched(self) -> tuple[Touched, ...]:
+        found = dict.fromkeys((group, event_time) for group, event_time, _ in self._spans)
+        cells = {(group, event_time): key for group, event_time, key in self._spans}
+        return tuple(
+            Touched(
+                key=cells[span],
+                from_us=span[1],
+                to_us=next_version(self.environment, self.transaction, *span),
+            )
+            for span in found
+        )
+
+
+def next_version(
+    environment: Environment, transaction: Transaction, group: bytes, event_time: int
+) -> int | None:
+    """Give the instant of the next version of a key after an instant; None if there is none."""
+    with transaction.cursor(db=environment.facts) as cursor:
+        if cursor.set_range(group + instant_of(event_time + 1)):
+            key: bytes = cursor.key()
+            if key.startswith(group):
+                return event_time_of(key, group)
+    return None
+
+
+def is_news(layout: Layout, environment: Environment, transaction: Transaction, fact: Fact) -> bool:
+    """Say whether a fact would change the state."""
+    if layout.spec.correctable:
+        known = transaction.get(row_of(fact.row_id), db=environment.rows)
+    else:
+        key, _ = layout.locate(fact)
+        known = transaction.get(key, db=environment.facts)
+    return known is None or Version(unpack(known)[0]) < fact.version
+
+
+def _first(located: tuple[bytes, bytes, Fact]) -> bytes:
+    return located[0]

@@ -1,0 +1,55 @@
+"""Servers that tests share: each starts when first asked for, and ends with the session."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from narthex_stack import (
+    CONNECTORS,
+    PostgresServer,
+    kafka_broker,
+    postgres_server,
+    resolve,
+)
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """Run one PostgreSQL for the session; nothing is forced to disk."""
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def new_postgres_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
+    """Make an empty database at each call; give its SQLAlchemy URL (`postgresql+psycopg2://…`)."""
+    return lambda: postgres_of_session.create_database(f"narthex_test_{next(_numbers)}")
+
+
+@pytest.fixture
+def postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
+    """Give the URL of an empty database of this test's own."""
+    return new_postgres_dsn()
+
+
+@pytest.fixture(scope="module")
+def module_postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
+    """Give the URL of a database that the tests of one module share."""
+    return new_postgres_dsn()
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run one Kafka broker for the session; no test may use another's topic names."""
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def connector_jars() -> Path:
+    """Give the directory of Spark's Kafka and Avro jars."""
+    return resolve(CONNECTORS)

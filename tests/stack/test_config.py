@@ -1,0 +1,93 @@
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from narthex.settings import load_settings
+from narthex_stack.config import parse_config
+from narthex_stack.credentials import ensure_credentials
+from narthex_stack.errors import BadConfigError
+from narthex_stack.installation import load_installation
+from narthex_stack.layout import Layout
+from narthex_stack.plan import GROUPS, externals, parse_groups, services
+
+
+def test_a_variable_wins_over_the_file() -> None:
+    config = parse_config('kafka = "file:9092"', {"NARTHEX_KAFKA": "variable:9092"})
+
+    assert config.kafka == "variable:9092"
+
+
+def test_an_empty_variable_says_nothing() -> None:
+    config = parse_config('kafka = "file:9092"', {"NARTHEX_KAFKA": ""})
+
+    assert config.kafka == "file:9092"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('kafca = "x"', "`kafca`"),
+        ("kafka = 9092", "must be a text"),
+        ("kafka =", "not TOML"),
+        ('server_url = "http://elsewhere"', "without `token`"),
+        ('airflow_url = "http://elsewhere"', "without `airflow_password`"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(text: str, said: str) -> None:
+    with pytest.raises(BadConfigError, match=re.escape(said)):
+        parse_config(text, {})
+
+
+def test_what_has_an_address_is_not_started(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.make()
+    layout.config.write_text(
+        'kafka = "broker:9092"\nserver_url = "http://there:1"\ntoken = "t"\n'
+        'ledger_dsn = "postgresql+psycopg2://me:hidden@db:5432/n"\n'
+        'airflow_url = "http://flow"\nairflow_password = "p"\n'
+    )
+
+    installation = load_installation(layout, environment={})
+
+    assert [service.name for service in services(installation, GROUPS)] == ["supervisor"]
+    assert {each.group: each.address for each in externals(installation.config)} == {
+        "postgres": "db:5432/n",
+        "kafka": "broker:9092",
+        "airflow": "http://flow",
+        "server": "http://there:1",
+    }
+
+
+def test_an_airflow_of_ours_keeps_postgres_here_though_the_ledger_is_elsewhere() -> None:
+    config = parse_config('ledger_dsn = "postgresql+psycopg2://me:x@db/n"', {})
+
+    assert "postgres" not in {each.group for each in externals(config)}
+
+
+def test_only_brings_what_the_named_ones_need() -> None:
+    assert parse_groups("kafka, postgres") == ("postgres", "kafka")
+    with pytest.raises(BadConfigError, match="`kafak`"):
+        parse_groups("kafak")
+
+
+def test_the_settings_are_written_for_its_own_account_only(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+
+    installation = load_installation(layout, environment={}, files_root=tmp_path)
+
+    assert load_settings({"NARTHEX_HOME": str(tmp_path)}) == installation.settings
+    for path in (layout.services, layout.secrets):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "airflow_password=" not in repr(installation.settings)
+
+
+def test_secrets_are_drawn_once(tmp_path: Path) -> None:
+    first = ensure_credentials(tmp_path / "secrets.json")
+
+    second = ensure_credentials(tmp_path / "secrets.json")
+
+    assert first == second
+    assert re.fullmatch("[a-z0-9]{8}", first.install_id)
+    assert first.token not in repr(first)

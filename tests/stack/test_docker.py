@@ -1,0 +1,66 @@
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DOCKER = Path(__file__).parents[2] / "docker"
+PINNED = re.compile(r"^[\w./-]+:\d+\.\d+[\w.-]*$")
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return yaml.safe_load((DOCKER / "compose.yml").read_text())
+
+
+def test_each_process_of_the_platform_is_a_service(compose: dict[str, Any]) -> None:
+    assert set(compose["services"]) == {
+        "postgres",
+        "kafka",
+        "server",
+        "supervisor",
+        "airflow-migrate",
+        "airflow-scheduler",
+        "airflow-triggerer",
+        "airflow-dag-processor",
+        "airflow-api-server",
+    }
+
+
+def test_each_image_is_pinned_and_runs_without_root(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert PINNED.match(service["image"])
+        assert service["user"] not in {"root", "0", "0:0"}
+
+
+def test_each_dependency_and_volume_is_there(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert set(service.get("depends_on", {})) <= set(compose["services"])
+        named = {str(mount).partition(":")[0] for mount in service.get("volumes", [])}
+        assert {each for each in named if each.isalpha()} <= set(compose["volumes"])
+
+
+def test_no_secret_has_a_default(compose: dict[str, Any]) -> None:
+    text = (DOCKER / "compose.yml").read_text()
+    secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|TOKEN|SECRET|KEY)\w*)(:\?)?\}", text))
+    listed = set(re.findall(r"^(\w+)=$", (DOCKER / "env.example").read_text(), re.MULTILINE))
+
+    assert secrets
+    assert all(required == ":?" for _, required in secrets)
+    assert {name for name, _ in secrets} <= listed
+
+
+def test_the_image_is_pinned_and_leaves_root() -> None:
+    lines = (DOCKER / "Dockerfile").read_text().splitlines()
+
+    bases = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+
+    assert all(PINNED.match(base) for base in bases)
+    assert users == ["narthex"]
+
+
+def test_the_script_that_makes_the_databases_can_be_run() -> None:
+    assert (DOCKER / "databases.sh").stat().st_mode & stat.S_IXUSR

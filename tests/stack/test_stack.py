@@ -1,0 +1,175 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from narthex_stack import NotStartedError, ServiceStatus, Stack, State
+from narthex_stack.processes import Process, leftovers
+from narthex_stack.status import load_children
+from narthex_stack.tether import main as tether_main
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def stack(home: Path) -> Iterator[Stack]:
+    stack = Stack(home, only=("postgres", "kafka"))
+    yield stack
+    stack.stop()
+    stack.wipe()
+
+
+def command(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        (sys.executable, "-m", "narthex_stack", *arguments, "--home", str(home)),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def service(stack: Stack, name: str) -> ServiceStatus:
+    return next(each for each in stack.status().services if each.name == name)
+
+
+def process(stack: Stack, name: str) -> Process:
+    found = service(stack, name).process
+    assert found is not None
+    return found
+
+
+def within(seconds: float, happens: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not happens():
+        if time.monotonic() > end:
+            return False
+    return True
+
+
+@pytest.mark.stack
+def test_up_ends_when_all_that_was_asked_for_is_healthy(home: Path, stack: Stack) -> None:
+    done = command("up", "--only", "postgres,kafka", "--json", home=home)
+
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["healthy"] is True
+    assert {each["name"]: each["state"] for each in told["services"]} == {
+        "postgres": "healthy",
+        "kafka": "healthy",
+    }
+    assert stack.settings.kafka.startswith("127.0.0.1:")
+
+
+@pytest.mark.stack
+def test_a_second_up_says_what_runs_and_starts_nothing_again(home: Path, stack: Stack) -> None:
+    stack.start()
+    before = process(stack, "kafka")
+
+    done = command("up", "--only", "postgres,kafka", home=home)
+
+    assert done.returncode == 0
+    assert "already running" in done.stderr
+    assert process(stack, "kafka") == before
+
+
+@pytest.mark.stack
+def test_a_killed_broker_is_started_again(stack: Stack) -> None:
+    stack.start()
+    before = process(stack, "kafka")
+    restarts = service(stack, "kafka").restarts
+
+    os.kill(before.pid, signal.SIGKILL)
+
+    assert within(10, lambda: service(stack, "kafka").restarts > restarts)
+    stack.wait_healthy(within_s=90)
+    assert process(stack, "kafka") != before
+
+
+@pytest.mark.stack
+def test_what_a_killed_keeper_left_is_replaced_by_the_next_up(home: Path, stack: Stack) -> None:
+    keeper = stack.start().keeper
+    assert keeper is not None
+    left = load_children(stack.layout.children)
+
+    os.kill(keeper.pid, signal.SIGKILL)
+    assert within(10, lambda: stack.status().keeper is None)
+    found = stack.start()
+
+    assert found.keeper not in {None, keeper}
+    now = {each.process for each in found.services}
+    assert not now & set(left)
+    assert {each.pid for each in leftovers(home, left)} & {each.pid for each in left} == set()
+
+
+@pytest.mark.stack
+def test_down_leaves_nothing_running(home: Path, stack: Stack) -> None:
+    stack.start()
+    children = load_children(stack.layout.children)
+
+    done = command("down", home=home)
+
+    assert done.returncode == 0, done.stderr
+    assert leftovers(home, children) == ()
+    assert command("status", home=home).returncode == 1
+
+
+@pytest.mark.stack
+def test_a_service_that_cannot_start_is_told_with_its_log(tmp_path: Path) -> None:
+    stack = Stack(tmp_path / "home", only=("postgres",))
+    (tmp_path / "home" / "logs").mkdir(parents=True)
+    (tmp_path / "home" / "ports.json").write_text('{"postgres": 1}')
+    if os.geteuid() == 0:
+        (tmp_path / "home" / "ports.json").write_text('{"postgres": 70000}')
+
+    try:
+        with pytest.raises(NotStartedError, match="postgres"):
+            stack.start(within_s=60)
+    finally:
+        stack.wipe()
+
+
+@pytest.mark.stack
+@pytest.mark.airflow
+def test_the_four_processes_of_airflow_become_healthy_and_end(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    home = tmp_path_factory.mktemp("airflow")
+    stack = Stack(home, only=("airflow",))
+
+    with stack:
+        states = {each.name: each.state for each in stack.status().services}
+        children = load_children(stack.layout.children)
+
+    assert states == dict.fromkeys(
+        (
+            "postgres",
+            "airflow-scheduler",
+            "airflow-triggerer",
+            "airflow-dag-processor",
+            "airflow-api-server",
+        ),
+        State.HEALTHY,
+    )
+    assert leftovers(home, children) == ()
+    stack.wipe()
+
+
+@pytest.mark.stack
+def test_a_tethered_command_whose_starter_is_gone_never_runs(tmp_path: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(Path(tether_main.__code__.co_filename).parent)!r})"
+    code += f"; import tether; tether.main(['1', '15', '-', 'touch', {str(tmp_path / 'ran')!r}])"
+
+    done = subprocess.run((sys.executable, "-c", code), check=False)
+
+    assert done.returncode == 1
+    assert not (tmp_path / "ran").exists()

@@ -1,0 +1,97 @@
+import datetime as dt
+import os
+from pathlib import Path
+
+import pytest
+
+from narthex_stack.kafka import Broker, cluster_id, properties
+from narthex_stack.keeping import LONGEST_DELAY_S, delay_s
+from narthex_stack.probes import look_at_heartbeat
+from narthex_stack.processes import Process, is_alive, process_of
+from narthex_stack.screen import age
+from narthex_stack.status import (
+    GIVES_UP_AFTER,
+    NEXT,
+    ServiceStatus,
+    State,
+    Status,
+    load_services,
+    store_status,
+)
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+ME = Process(pid=7, start=70)
+KAFKA = ServiceStatus(
+    name="kafka", group="kafka", state=State.HEALTHY, since=NOON, process=ME, port=9, restarts=2
+)
+
+
+def test_a_status_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
+    store_status(tmp_path / "s", Status(home=tmp_path, keeper=ME, services=(KAFKA,)))
+
+    assert load_services(tmp_path / "s") == (KAFKA,)
+
+
+@pytest.mark.parametrize("state", State)
+def test_only_healthy_and_external_services_are_well(state: State) -> None:
+    service = ServiceStatus(name="x", group="x", state=state, since=NOON)
+
+    assert service.is_well is (state in {State.HEALTHY, State.EXTERNAL})
+
+
+def test_nothing_is_well_without_a_keeper() -> None:
+    assert not Status(home=Path("/h"), keeper=None).is_well
+
+
+def test_each_state_but_the_last_can_be_stopped() -> None:
+    for state in set(State) - {State.STOPPING, State.STOPPED, State.EXTERNAL}:
+        assert State.STOPPING in NEXT[state]
+
+
+def test_a_service_that_keeps_failing_is_hopeless() -> None:
+    service = ServiceStatus(
+        name="x", group="x", state=State.BACKING_OFF, since=NOON, failures=GIVES_UP_AFTER
+    )
+
+    assert service.is_hopeless
+
+
+def test_the_pause_doubles_and_ends_at_half_a_minute() -> None:
+    pauses = [delay_s(failures) for failures in range(12)]
+
+    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert pauses[-1] == LONGEST_DELAY_S
+
+
+def test_a_process_of_the_same_number_but_another_start_is_another() -> None:
+    me = process_of(os.getpid())
+
+    assert me is not None
+    assert is_alive(me)
+    assert not is_alive(Process(pid=me.pid, start=me.start - 1))
+
+
+def test_a_heartbeat_is_fresh_or_it_says_how_old(tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    within = dt.timedelta(seconds=15)
+    assert look_at_heartbeat(beat, now=NOON, within=within) is not None
+    beat.touch()
+    os.utime(beat, (NOON.timestamp(), NOON.timestamp()))
+
+    fresh = look_at_heartbeat(beat, now=NOON + dt.timedelta(seconds=14), within=within)
+    stale = look_at_heartbeat(beat, now=NOON + dt.timedelta(seconds=20), within=within)
+
+    assert fresh is None
+    assert stale == "its last sign of life is 20 s old"
+
+
+def test_a_broker_makes_no_topic_by_itself(tmp_path: Path) -> None:
+    broker = Broker(directory=tmp_path, port=1, controller_port=2, cache=tmp_path)
+
+    assert "auto.create.topics.enable=false\n" in properties(broker)
+    assert len(cluster_id(broker)) == 22
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(5, "5s"), (190, "3m10s"), (7500, "2h05m")])
+def test_an_age_is_short(seconds: int, said: str) -> None:
+    assert age(dt.timedelta(seconds=seconds)) == said
