@@ -112,7 +112,10 @@ def _number(value: bool | int | float | None) -> tuple[int, bytes]:
 def _text(value: str) -> bytes:
     if not unicodedata.is_normalized("NFC", value):
         raise NotCanonicalError(f"the text `{value!r}` is not in Unicode's form NFC")
-    return value.encode()
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise NotCanonicalError(f"the text `{value!r}` is no Unicode text") from None
 
 
 def _record(value: Value) -> bytes:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from narthex.canonical import encode
+from narthex.canonical import NotCanonicalError, encode
 from narthex.code import UserCode
-from narthex.differences import difference
+from narthex.differences import Difference, difference
 from narthex.entities import (
     CodeExtractor,
     Dataset,
@@ -104,7 +104,7 @@ def _dataset_errors(old: Dataset, new: Dataset) -> Iterator[DefinitionError]:
     elif new.version == old.version:
         names = ("schema", "history", "sources", "pipeline")
         for name, was, now in zip(names, logical(old), logical(new), strict=True):
-            changed = difference(was, now, path=name)
+            changed = _changed(was, now, name)
             if changed is not None:
                 yield VersionNotRaised(
                     f"dataset `{new.name}` changed but its version is still {new.version}: "
@@ -126,13 +126,20 @@ def _featureset_errors(old: Featureset, new: Featureset) -> Iterator[DefinitionE
         if extractor.version < before.version:
             yield _lowered(title, before.version, extractor)
         elif extractor.version == before.version:
-            changed = difference(_meaning(old, before), _meaning(new, extractor), path="extractor")
+            changed = _changed(_meaning(old, before), _meaning(new, extractor), "extractor")
             if changed is not None:
                 yield VersionNotRaised(
                     f"{title} changed but its version is still {extractor.version}: {changed}",
                     origin=extractor.origin,
                     hint=f"raise version to {extractor.version + 1}",
                 )
+
+
+def _changed(old: Value, new: Value, path: str) -> Difference | None:
+    try:
+        return difference(old, new, path=path)
+    except NotCanonicalError:  # `graph.check` says so of the definition
+        return None
 
 
 def _meaning(featureset: Featureset, extractor: Extractor) -> tuple[Value, ...]:

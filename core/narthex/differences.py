@@ -4,6 +4,7 @@ from itertools import zip_longest
 from typing import Final
 
 import attrs
+from typing_extensions import override
 
 from narthex.canonical import encode, identity_fields
 from narthex.code import UserCode
@@ -30,6 +31,7 @@ class Difference:
     old: str
     new: str
 
+    @override
     def __str__(self) -> str:
         return f"`{self.path}` was {self.old}, is {self.new}"
 

@@ -520,8 +520,7 @@ def raise_all(errors: Iterable[DefinitionError]) -> None:
     """
     found = in_source_order(errors)
     if found:
-        noun = "mistake" if len(found) == 1 else "mistakes"
-        raise DefinitionErrors(f"{len(found)} {noun}", found)
+        raise DefinitionErrors(render_report(found), found)
 
 
 def render_report(errors: Sequence[NarthexError]) -> str:

@@ -18,7 +18,7 @@ import attrs
 
 from narthex.assets import Fingerprint
 from narthex.canonical import encode
-from narthex.entities import Files, KafkaTopic, Source, WebhookEndpoint
+from narthex.entities import Files, KafkaTopic, Preproc, Source, WebhookEndpoint
 from narthex.operators import (
     Aggregate,
     Assign,
@@ -93,13 +93,13 @@ def identity_of(source: Source) -> Source:
             connector, name="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
         )
     return attrs.evolve(
-        source, connector=connector, every_us=None, env=(), preproc=tuple(sorted_preproc(source))
+        source, connector=connector, every_us=None, env=(), preproc=_sorted_preproc(source)
     )
 
 
-def sorted_preproc(source: Source) -> list[tuple[str, Value]]:
+def _sorted_preproc(source: Source) -> tuple[tuple[str, Preproc], ...]:
     """Give the preproc entries by field: their order in the definition means nothing."""
-    return sorted(source.preproc, key=lambda entry: entry[0])
+    return tuple(sorted(source.preproc, key=lambda entry: entry[0]))
 
 
 def operator_fingerprint(
@@ -114,7 +114,9 @@ def operator_fingerprint(
     """
     parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []
     while not isinstance(operator, DatasetRef):
-        right = (inputs[operator.right.dataset],) if isinstance(operator, Join) else ()
+        right: tuple[Fingerprint, ...] = ()
+        if isinstance(operator, Join):
+            right = (inputs[operator.right.dataset],)
         parts.append((*_parameters(operator), right))
         operator = operator.input
     found = fingerprint("op.dataset", None, (inputs[operator.dataset],))

@@ -5,6 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import attrs
 
+from narthex.canonical import NotCanonicalError, encode
 from narthex.entities import Cdc, Dataset, Definitions, Featureset, Pipeline
 from narthex.errors import (
     CdcMismatch,
@@ -14,6 +15,7 @@ from narthex.errors import (
     EnvAmbiguous,
     GraphCycle,
     IndexInvalid,
+    NameNotAllowed,
     OwnerMissing,
     SchemaDiffers,
     SourceAndPipeline,
@@ -53,7 +55,21 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     for one in typed:
         errors += _pipeline_errors(one, by_name)
     errors += feature_errors(definitions)
+    errors += _texts(definitions)
     return in_source_order(errors)
+
+
+def _texts(definitions: Definitions) -> Iterator[DefinitionError]:
+    entities: tuple[Dataset | Featureset, ...] = (*definitions.datasets, *definitions.featuresets)
+    for entity in entities:
+        try:
+            encode(entity)
+        except NotCanonicalError as error:
+            yield NameNotAllowed(
+                f"in `{entity.name}`: {error}",
+                origin=entity.origin,
+                hint="write the character as one code point",
+            )
 
 
 def reads(dataset: Dataset) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from narthex.node_schema import NodeSchema, column_missing, listed
 from narthex.operators import Aggregate, Latest
 from narthex.rendered_types import type_name
 from narthex.schema import Column
-from narthex.windows import Continuous, Session
+from narthex.windows import Continuous, Hopping, Session, Tumbling
 
 
 def aggregate_schema(aggregate: Aggregate, before: NodeSchema) -> NodeSchema:
@@ -129,15 +129,20 @@ def _window_errors(aggregate: Aggregate) -> Iterator[DefinitionError]:
                 "hopping or tumbling",
                 origin=aggregate.origin,
             )
-        elif not isinstance(spec.window, Continuous):
-            yield NotYetSupported(
-                f"`{spec.into}` has a {type(spec.window).__name__.lower()} window, which is not "
-                "carried out yet",
-                origin=aggregate.origin,
-                hint="use `Continuous`",
-            )
         elif spec.window.duration is not None and spec.window.duration <= 0:
             yield WindowInvalid(f"`{spec.into}` has an empty window", origin=aggregate.origin)
+    windows = [spec.window for spec in aggregate.specs]
+    if len({isinstance(window, Continuous) for window in windows}) > 1:
+        yield WindowInvalid(
+            "some windows are continuous and some are discrete; all are of one kind",
+            origin=aggregate.origin,
+            hint="make a dataset for each kind",
+        )
+    lookbacks = {window.lookback for window in windows if isinstance(window, Tumbling | Hopping)}
+    if len(lookbacks) > 1:
+        yield WindowInvalid(
+            "windows have different lookbacks; all have the same", origin=aggregate.origin
+        )
 
 
 def _name_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[DefinitionError]:

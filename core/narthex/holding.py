@@ -103,7 +103,7 @@ def add_index_feed(
     path: str,
 ) -> AssetRef:
     """List the feed that fills an index from a log."""
-    needs = (Need("log", topic), Need("index", index))
+    needs: tuple[Need, ...] = (Need("log", topic), Need("index", index))
     if touched is not None:
         needs = (*needs, Need("touched", touched))
     return bill.add(

@@ -16,7 +16,7 @@ from narthex.node_schema import DatasetSchemaInfo, NodeSchema, column_missing, l
 from narthex.operators import Join, JoinHow
 from narthex.rendered_types import type_name
 from narthex.schema import Column
-from narthex.types import DataType, Datetime, Optional, optional, unrestricted
+from narthex.types import DataType, Datetime, Optional, inner, optional, unrestricted
 
 
 def join_schema(
@@ -102,14 +102,15 @@ def _on(join: Join, left: NodeSchema, right: DatasetSchemaInfo) -> Iterator[Defi
 
 
 def _key_types(join: Join, left: Column, right: Column) -> Iterator[DefinitionError]:
-    if isinstance(left.type, Optional):
+    # In a left join a null matches nothing, and the row stays.
+    if isinstance(left.type, Optional) and join.how is JoinHow.INNER:
         yield JoinInvalid(
-            f"column `{left.name}` has type `{type_name(left.type)}`; a column that is joined on "
-            "must not be optional",
+            f"column `{left.name}` has type `{type_name(left.type)}`; a column that an inner "
+            "join is on must not be optional",
             origin=join.origin,
             hint=f'drop its nulls first, `.dropnull("{left.name}")`',
         )
-    elif unrestricted(left.type) != unrestricted(right.type):
+    elif unrestricted(inner(left.type)) != unrestricted(right.type):
         yield JoinInvalid(
             f"column `{left.name}` has type `{type_name(left.type)}`; the key `{right.name}` has "
             f"type `{type_name(right.type)}`",

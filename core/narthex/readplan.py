@@ -1,10 +1,9 @@
 """Plan how to answer a question: which extractors, in which order, with which look-ups."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import attrs
-from typing_extensions import assert_never
 
 from narthex.aggregate_specs import Average, Max, Min, Stddev
 from narthex.aggregates import algebra
@@ -26,14 +25,14 @@ from narthex.errors import (
     LookupImpossible,
     raise_all,
 )
-from narthex.expr.nodes import LiteralValue, Node
+from narthex.expr.nodes import Node
 from narthex.expr.plain import Prepared, literal_cell, prepare
 from narthex.expr.typing import fit, references
 from narthex.facts import Cell
 from narthex.feature_checks import extractor_outputs
 from narthex.node_schema import did_you_mean
 from narthex.schema import Column
-from narthex.types import DataType
+from narthex.types import DataType, Float
 
 
 @attrs.frozen(kw_only=True)
@@ -242,7 +241,9 @@ class _Planner:
             case AliasExtractor():
                 return (extractor.source,)
             case ExpressionExtractor():
-                return tuple(f"{prefix}.{name}" for name in sorted(references(extractor.expression)))
+                return tuple(
+                    f"{prefix}.{name}" for name in sorted(references(extractor.expression))
+                )
             case CodeExtractor():
                 return extractor.inputs
             case _:
@@ -290,14 +291,12 @@ class _Planner:
                 case _:
                     assert_never(owned.extractor)
         for dataset, by_keys in lookups.items():
-            made = (
-                LookupRequest(keys=keys, takes=tuple(takes)) for keys, takes in by_keys.items()
-            )
+            made = (LookupRequest(keys=keys, takes=tuple(takes)) for keys, takes in by_keys.items())
             yield LookupStep(dataset=self.datasets[dataset], requests=tuple(made))
         yield from others.values()
 
     def _take(self, name: str, extractor: LookupExtractor) -> Take:
-        default = literal_cell(extractor.default) if extractor.has_default else None
+        default = _default(extractor, self.types[name])
         own = own_default(self.datasets[extractor.dataset], extractor.column)
         return Take(
             feature=name,
@@ -347,6 +346,8 @@ def own_default(dataset: DatasetPlan, column: str) -> Cell:
     return None
 
 
-def constant(value: LiteralValue) -> Cell:
-    """Give a constant of a definition as a cell."""
-    return literal_cell(value)
+def _default(extractor: LookupExtractor, of: DataType) -> Cell:
+    cell = literal_cell(extractor.default) if extractor.has_default else None
+    if isinstance(of, Float) and isinstance(cell, int):
+        return float(cell)
+    return cell

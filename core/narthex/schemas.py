@@ -74,7 +74,7 @@ def step_schema(
     if before.aggregates:
         before = attrs.evolve(before, aggregates=()).with_errors(
             OperatorAfterTerminal(
-                "no step can follow an aggregate over continuous windows",
+                "no step can follow an aggregate",
                 origin=step.origin,
                 hint="make the step before the aggregate",
             )

@@ -22,7 +22,6 @@ from narthex_stores import StoreError
 _YOURS, _OURS = 1, 3
 
 
-
 def main(  # noqa: PLR0913 - one argument an option
     dataset: Annotated[str, typer.Argument(help="The dataset's name.")],
     *,

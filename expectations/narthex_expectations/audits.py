@@ -184,9 +184,7 @@ def _finding(promise: Expectation, result: Mapping[str, Json]) -> Finding:
         mostly=promise.mostly,
         success=result["success"] is True,
         counts={
-            name: counted[name]
-            for name in _COUNTS
-            if isinstance(counted, dict) and name in counted
+            name: counted[name] for name in _COUNTS if isinstance(counted, dict) and name in counted
         },
         error=_error(result.get("exception_info")),
     )

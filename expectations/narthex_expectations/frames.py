@@ -6,9 +6,6 @@ import pyarrow as pa
 from narthex.assets import LogSpec
 from narthex_stores import HistoryTable, alive, public
 
-_TYPES = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
-"""Whole numbers and truth values stay what they are where some of them are null."""
-
 
 def rows_between(table: HistoryTable, *, from_us: int, to_us: int) -> pd.DataFrame:
     """Give the rows that stand in a span of event time, under their public names.
@@ -24,6 +21,8 @@ def rows_between(table: HistoryTable, *, from_us: int, to_us: int) -> pd.DataFra
 def frame(log: LogSpec, states: pa.Table) -> pd.DataFrame:
     """Render states as a frame: one column a field, instants aware, null where there is none."""
     rendered: pd.DataFrame = public(log, states).to_pandas(
-        types_mapper=_TYPES.get, maps_as_pydicts="strict"
+        # Whole numbers stay whole where some are null: a float would round the great ones.
+        integer_object_nulls=True,
+        maps_as_pydicts="strict",
     )
     return rendered

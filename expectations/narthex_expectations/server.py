@@ -4,7 +4,7 @@ import attrs
 import requests
 
 from narthex.assets import DatasetPlan
-from narthex.records import from_plain
+from narthex.records import Json, from_plain
 from narthex.settings import Settings
 from narthex_expectations.audits import AuditResult
 
@@ -43,7 +43,7 @@ def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
     Raises:
         ServerRefusedError: It was not kept.
     """
-    body = {
+    body: dict[str, Json] = {
         "dataset": result.dataset,
         "from_us": result.from_us,
         "to_us": result.to_us,
@@ -54,8 +54,8 @@ def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
 
 
 def _call(
-    method: str, path: str, settings: Settings, *, branch: str, body: object = None
-) -> dict[str, object]:
+    method: str, path: str, settings: Settings, *, branch: str, body: dict[str, Json] | None = None
+) -> dict[str, Json]:
     try:
         answer = requests.request(
             method,
@@ -68,5 +68,5 @@ def _call(
         raise ServerRefusedError(f"the server does not answer: {error}") from error
     if not answer.ok:
         raise ServerRefusedError(f"{method} {path}: {answer.status_code} {answer.text}")
-    found = answer.json()
-    return dict(found) if isinstance(found, dict) else {}
+    found: dict[str, Json] = answer.json()
+    return found

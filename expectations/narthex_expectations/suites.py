@@ -49,6 +49,12 @@ KINDS = frozenset(
 )
 """The promises that a definition can make."""
 
+_NULLS = {
+    "expect_column_pair_values_A_to_be_greater_than_B": "either_value_is_missing",
+    "expect_multicolumn_sum_to_equal": "any_value_is_missing",
+}
+"""Rows that a promise says nothing about, unless it does: nothing is greater than null."""
+
 NUMBER = "number"
 """The key of an expectation's metadata that says which of the dataset's promises it is."""
 
@@ -89,6 +95,8 @@ def _kwargs(promise: Expectation, columns: Mapping[str, DataType]) -> dict[str, 
     given = dict(promise.arguments)
     of = columns.get(str(given.get("column")))
     kwargs = {name: _argument(name, value, of) for name, value in given.items()}
+    if promise.kind in _NULLS:
+        kwargs.setdefault("ignore_row_if", _NULLS[promise.kind])
     return kwargs if promise.mostly is None else kwargs | {"mostly": promise.mostly}
 
 
@@ -96,7 +104,7 @@ def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
     match name, value:
         case "json_schema", str(text):
             return json.loads(text)
-        case ("min_value" | "max_value" | "value_set"), _ if of is not None:
+        case (("min_value" | "max_value" | "value_set"), _) if of is not None:
             return _of_type(value, types.unrestricted(types.inner(of)))
         case _, tuple(items):
             return [_argument("", item, None) for item in items]

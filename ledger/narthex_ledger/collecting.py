@@ -22,7 +22,7 @@ class Collecting(Sessions):
         return self._run("pause_cold_jobs", registry.pause_cold_jobs)
 
     def unpinned(self, limit: int = 100) -> tuple[int, ...]:
-        """List live assets that nothing pins: candidates for `mark`, dependants first."""
+        """List live assets that nothing pins: candidates for `mark`."""
         return self._run("unpinned", lambda c: on_pins.unpinned_assets(c, limit))
 
     def mark(self, asset_id: int, *, actor: str = "collector") -> bool:
@@ -30,7 +30,7 @@ class Collecting(Sessions):
         return self._run("mark", lambda c: destruction.mark(c, asset_id, actor, self._rules))
 
     def due_destroys(self, limit: int = 100) -> tuple[int, ...]:
-        """List assets whose destruction may begin or go on, dependants first."""
+        """List assets whose destruction may begin or go on; one that others need says NotNow."""
         return self._run("due_destroys", lambda c: on_assets.due_destroys(c, limit))
 
     def destroy_intent(self, asset_id: int, owner: str) -> DestroyOrder | NotNow:

@@ -68,7 +68,7 @@ class Ledger(Driving, Collecting, Engines):
         return self._run("branch", lambda c: reads.branch(c, tenant, name))
 
     def commit(self, commit_id: UUID) -> CommitView:
-        """Read a commit with its assets.
+        """Read a commit with its assets, each after what it needs.
 
         Raises:
             NotFound: There is none of that id.

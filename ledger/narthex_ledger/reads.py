@@ -1,6 +1,7 @@
 """What the ledger knows, for people, readers and engines; nothing here locks."""
 
 from collections.abc import Iterable
+from graphlib import TopologicalSorter
 from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
@@ -37,7 +38,7 @@ from narthex_ledger.views import (
 
 
 def commit(connection: Connection, commit_id: UUID) -> CommitView:
-    """Read a commit with its assets."""
+    """Read a commit with its assets, each after what it needs."""
     row = on_reading.commit_row(connection, commit_id)
     if row is None:
         raise NotFound(f"there is no commit {commit_id}")
@@ -156,7 +157,9 @@ def _bindings(connection: Connection, manifest_id: UUID) -> dict[str, ResolvedAs
 def _assets(connection: Connection, manifest_id: UUID) -> tuple[AssetView, ...]:
     rows = on_reading.asset_rows(connection, manifest_id)
     needs = on_assets.needs_of(connection, [row["asset_id"] for row in rows])
-    return tuple(_asset_view(row, needs) for row in rows)
+    views = {row["asset_id"]: _asset_view(row, needs) for row in rows}
+    order = TopologicalSorter({asset_id: view.needs for asset_id, view in views.items()})
+    return tuple(views[asset_id] for asset_id in order.static_order())
 
 
 def _asset_view(row: RowMapping, needs: Iterable[RowMapping]) -> AssetView:

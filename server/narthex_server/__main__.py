@@ -5,10 +5,10 @@ import socket
 from urllib.parse import urlsplit
 
 import uvicorn
+from narthex.workers import WorkerPool
 
 from narthex.assets import AssetKind
 from narthex.settings import Settings, load_settings
-from narthex.workers import WorkerPool
 from narthex_ledger import Ledger, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow import Airflow
@@ -20,12 +20,13 @@ from narthex_server.services import Services
 from narthex_server.snapshot import Snapshots
 from narthex_stores import (
     Adapter,
-    CheckpointAdapter,
     HistoryAdapter,
-    IndexAdapter,
     LogProducer,
     LogReader,
     TopicAdapter,
+    checkpoint_adapter,
+    index_adapter,
+    storage_options,
 )
 
 WORKERS = 2
@@ -34,10 +35,12 @@ WORKERS = 2
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
     """Give the adapter of each kind of asset that is outside the ledger's database."""
     return {
-        AssetKind.KAFKA_TOPIC: TopicAdapter(settings.kafka),
-        AssetKind.INDEX: IndexAdapter(settings.index_dir),
-        AssetKind.HISTORY: HistoryAdapter(settings.history_dir),
-        AssetKind.CHECKPOINT: CheckpointAdapter(settings.checkpoint_dir),
+        AssetKind.KAFKA_TOPIC: TopicAdapter.connect(settings.kafka),
+        AssetKind.INDEX: index_adapter(settings.index_dir),
+        AssetKind.HISTORY: HistoryAdapter(
+            history_dir=settings.history_dir, storage=storage_options(os.environ)
+        ),
+        AssetKind.CHECKPOINT: checkpoint_adapter(settings.checkpoint_dir),
     }
 
 

@@ -1,11 +1,13 @@
 """What serves on a branch, for people and tools: datasets, featuresets, jobs, audits."""
 
+import datetime as dt
+import os
 import uuid
-from pathlib import Path
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel
 
+from narthex.assets import HistorySpec
 from narthex.entities import (
     AliasExtractor,
     CodeExtractor,
@@ -14,17 +16,19 @@ from narthex.entities import (
     Featureset,
     LookupExtractor,
 )
-from narthex.rendered_types import render_type
 from narthex.records import Json, to_plain
+from narthex.rendered_types import type_name
 from narthex.times import render_instant
 from narthex_ledger import AuditView
 from narthex_server.auth import branch_of
 from narthex_server.jobs import job_rows
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
-from narthex_stores import history_rows
+from narthex_stores import HistoryTable, alive, history_path, public, storage_options
 
 router = APIRouter()
+
+GREATEST_INSPECTED = 1000
 
 
 class Audit(BaseModel):
@@ -52,7 +56,7 @@ def _dataset(snapshot: Snapshot, dataset: Dataset, counts: dict[str, int]) -> di
         "name": dataset.name,
         "version": dataset.version,
         "keys": [column.name for column in schema.keys],
-        "columns": [{"name": f.name, "type": render_type(f.type)} for f in schema.fields],
+        "columns": [{"name": f.name, "type": type_name(f.type)} for f in schema.fields],
         "timestamp": schema.timestamp,
         "rows": counts.get(f"dataset/{dataset.name}/log"),
         "quarantined": counts.get(f"dataset/{dataset.name}/quarantine"),
@@ -89,7 +93,7 @@ def _history_path(services: Services, snapshot: Snapshot, name: str) -> str:
     asset = snapshot.bindings.get(f"dataset/{name}/history")
     if asset is None:
         raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` keeps no history"})
-    return f"{services.settings.history_dir}/{asset.physical_name}"
+    return history_path(services.settings.history_dir, asset.physical_name)
 
 
 @router.get("/dataset/{name}/inspect")
@@ -98,8 +102,30 @@ def inspect(name: str, request: Request, n: int = 10) -> list[dict[str, Json]]:
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     plan = snapshot.dataset(name)
-    path = Path(_history_path(services, snapshot, name))
-    return history_rows(path, plan.log, newest=min(n, 1000))
+    table = HistoryTable(
+        _history_path(services, snapshot, name),
+        HistorySpec(log=plan.log),
+        storage=storage_options(os.environ),
+    )
+    rows = public(plan.log, alive(table.scan()))
+    newest = rows.sort_by([(plan.log.time_field, "descending")]).slice(
+        0, min(n, GREATEST_INSPECTED)
+    )
+    return [{k: _shown(v) for k, v in row.items()} for row in newest.to_pylist()]
+
+
+def _shown(value: object) -> Json:
+    match value:
+        case dt.datetime() | dt.date():
+            return value.isoformat()
+        case bool() | int() | float() | str() | None:
+            return value
+        case list():
+            return [_shown(item) for item in value]
+        case dict():
+            return {str(name): _shown(item) for name, item in value.items()}
+        case _:
+            return str(value)
 
 
 @router.get("/featuresets")
@@ -118,7 +144,7 @@ def _featureset(featureset: Featureset) -> dict[str, Json]:
         "features": [
             {
                 "name": feature.name,
-                "type": render_type(feature.type),
+                "type": type_name(feature.type),
                 "from": _origin_of(featureset, feature.name),
                 "description": feature.metadata.description,
             }
@@ -187,7 +213,7 @@ def keep_audit(audit: Audit, request: Request) -> dict[str, Json]:
             from_us=audit.from_us,
             to_us=audit.to_us,
             success=audit.success,
-            result=audit.result,
+            result=_shown(audit.result),
         )
     )
     return {"audit_id": str(audit_id)}

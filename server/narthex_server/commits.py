@@ -2,6 +2,8 @@
 
 import hashlib
 import uuid
+from collections.abc import Callable
+from typing import TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, HTTPException, Request
@@ -24,6 +26,8 @@ from narthex_server.deploy.summary import render_summary
 from narthex_server.services import Services
 
 router = APIRouter()
+
+_T = TypeVar("_T")
 
 ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
 
@@ -221,7 +225,7 @@ def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
         case "commit":
             _taken(lambda: executor.commit(commit_id))
         case "backfill":
-            return {"jobs": _taken(lambda: executor.due_backfills(commit_id))}
+            return {"jobs": list(_taken(lambda: executor.due_backfills(commit_id)))}
         case "backfilled":
             _taken(lambda: executor.backfilled(commit_id))
         case "promote":
@@ -234,7 +238,7 @@ def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
     return {}
 
 
-def _taken(take):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _taken(take: Callable[[], _T]) -> _T:
     try:
         return take()
     except NotYet as error:

@@ -1,10 +1,10 @@
 """The definition server: what a commit's payload means, and every mistake in it, at once."""
 
 import attrs
-from narthex.changes import Changes, compare
 
 from narthex.assets import Blueprint
 from narthex.blueprint import compile_blueprint
+from narthex.changes import Changes, compare
 from narthex.entities import Definitions
 from narthex.errors import raise_all
 from narthex.graph import check
@@ -36,7 +36,7 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     """
     payload = decode_commit(body)
     changes = compare(deployed, payload.definitions, incremental=incremental)
-    raise_all((*check(changes.definitions), *changes.errors))
+    raise_all([*check(changes.definitions), *changes.errors])
     whole = attrs.evolve(payload, definitions=changes.definitions)
     return Proposal(
         payload=payload,

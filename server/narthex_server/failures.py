@@ -26,7 +26,8 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     del request
     if not isinstance(error, HTTPException):
         raise error
-    body = error.detail if isinstance(error.detail, dict) else {"err_msg": str(error.detail)}
+    found: object = error.detail
+    body = found if isinstance(found, dict) else {"err_msg": str(found)}
     return JSONResponse(body, status_code=error.status_code)
 
 

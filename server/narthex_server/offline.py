@@ -12,9 +12,12 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict
 
+from narthex.readplan import LookupStep, ReadPlan
 from narthex.records import Json, to_plain
 from narthex_server.auth import branch_of
 from narthex_server.services import Services
+from narthex_server.snapshot import Snapshot
+from narthex_stores import history_path
 
 router = APIRouter()
 
@@ -55,7 +58,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
         actor="token",
         manifest_id=snapshot.commit_id,
         request={
-            "read_plan": to_plain(plan),
+            "definitions": to_plain(snapshot.definitions),
             "inputs": list(call.inputs),
             "outputs": list(call.outputs),
             "timestamp_column": call.timestamp_column,
@@ -68,15 +71,21 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
                     "history": _history(services, snapshot, name),
                     "log": snapshot.topic(f"dataset/{name}/log"),
                 }
-                for name in plan.datasets
+                for name in looked_up(plan)
             },
         },
     )
     return {"request_id": str(request_id), "status": "queued"}
 
 
-def _history(services: Services, snapshot, name: str) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    return f"{services.settings.history_dir}/{snapshot.bindings[f'dataset/{name}/history'].physical_name}"
+def _history(services: Services, snapshot: Snapshot, name: str) -> str:
+    asset = snapshot.bindings[f"dataset/{name}/history"]
+    return history_path(services.settings.history_dir, asset.physical_name)
+
+
+def looked_up(plan: ReadPlan) -> tuple[str, ...]:
+    """Name the datasets that a plan looks rows up in."""
+    return tuple(step.dataset.name for step in plan.steps if isinstance(step, LookupStep))
 
 
 @router.get("/query_offline/status")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import attrs
 from fastapi import APIRouter, HTTPException, Request, Response
-from narthex.coerce import MistypedError, coerce, render_cell
-from narthex.evaluate.query import execute
-from narthex.readplan import ReadPlan
 from pydantic import BaseModel, ConfigDict
 
 from narthex.assets import DatasetPlan
+from narthex.coerce import MistypedError, coerce, render_cell
+from narthex.evaluate.query import execute
 from narthex.facts import Cell
+from narthex.readplan import ReadPlan
 from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime
@@ -112,7 +112,7 @@ def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], in
         columns[name] = []
         for number, value in enumerate(raw[name]):
             try:
-                columns[name].append(coerce(value, plan.types[name]))  # type: ignore[arg-type]
+                columns[name].append(coerce(value, plan.types[name]))
             except MistypedError as error:
                 problems.append(f"row {number}, `{name}`: {error}")
     if problems:
@@ -172,7 +172,7 @@ def lookup(name: str, call: LookupCall, request: Request) -> dict[str, Json]:
 
 def _key(plan: DatasetPlan, row: dict[str, object], number: int) -> tuple[Cell, ...]:
     try:
-        return tuple(coerce(row.get(c.name), c.type) for c in plan.schema.keys)  # type: ignore[arg-type]
+        return tuple(coerce(row.get(c.name), c.type) for c in plan.schema.keys)
     except MistypedError as error:
         raise HTTPException(status_code=400, detail={"err_msg": f"row {number}: {error}"}) from None
 

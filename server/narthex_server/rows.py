@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 from fastapi import APIRouter, HTTPException, Request
-from narthex.coerce import coerce, render_cell
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from narthex.admission import LeftOut, Refused, admit
+from narthex.coerce import coerce, render_cell
 from narthex.entities import Constant, Dataset, Source, WebhookEndpoint
-from narthex.facts import Cell
 from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
@@ -37,7 +36,7 @@ class LogCall(BaseModel):
 
     webhook: str
     endpoint: str
-    data: dict[str, list[object]] | list[dict[str, object]]
+    data: dict[str, list[JsonValue]] | list[dict[str, JsonValue]]
 
 
 @attrs.frozen(kw_only=True)
@@ -110,17 +109,17 @@ def _fed(snapshot: Snapshot, webhook: str, endpoint: str) -> tuple[Fed, ...]:
 
 
 def _rows(
-    data: dict[str, list[object]] | list[dict[str, object]],
+    data: dict[str, list[Json]] | list[dict[str, Json]],
 ) -> list[Mapping[str, Json]]:
     if isinstance(data, list):
-        return data  # type: ignore[return-value]
+        return list(data)
     lengths = {len(column) for column in data.values()}
     if len(lengths) > 1:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"columns differ in length: {sorted(lengths)}"}
         )
     names = list(data)
-    return [dict(zip(names, row, strict=True)) for row in zip(*data.values(), strict=True)]  # type: ignore[arg-type]
+    return [dict(zip(names, row, strict=True)) for row in zip(*data.values(), strict=True)]
 
 
 def _check(
@@ -165,5 +164,5 @@ def _raw_name(source: Source, field: str) -> str:
     return field
 
 
-def _instant_text(value: float) -> Cell:
-    return render_cell(coerce(value, Datetime()), Datetime())  # type: ignore[return-value]
+def _instant_text(value: float) -> Json:
+    return render_cell(coerce(value, Datetime()), Datetime())

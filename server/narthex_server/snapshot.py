@@ -7,11 +7,11 @@ from uuid import UUID
 
 import attrs
 from fastapi import HTTPException
-from narthex.readplan import ReadPlan
-from narthex.readplan import plan as plan_read
 
 from narthex.assets import AssetKind, DatasetPlan, IndexSpec, ResolvedAsset
 from narthex.entities import Definitions
+from narthex.readplan import ReadPlan
+from narthex.readplan import plan as plan_read
 from narthex.settings import Settings
 from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
 from narthex_server.bundles import read_bundle
@@ -19,6 +19,23 @@ from narthex_stores import LmdbIndex
 
 REFRESH_S = 0.1
 KEPT = 8
+
+
+@attrs.define
+class OpenIndexes:
+    """The indexes that this process has open: each once, as its store demands."""
+
+    index_dir: Path
+    _open: dict[str, LmdbIndex] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def open(self, physical_name: str, spec: IndexSpec) -> LmdbIndex:
+        """Give an index, for reading only."""
+        with self._lock:
+            if physical_name not in self._open:
+                path = self.index_dir / physical_name
+                self._open[physical_name] = LmdbIndex(path, spec, readonly=True)
+            return self._open[physical_name]
 
 
 @attrs.define
@@ -30,10 +47,8 @@ class Snapshot:
     definitions: Definitions
     plans: dict[str, DatasetPlan]
     bindings: dict[str, ResolvedAsset]
-    index_dir: Path
-    _indexes: dict[str, LmdbIndex] = attrs.field(factory=dict)
+    indexes: "OpenIndexes"
     _read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
-    _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def topic(self, path: str) -> str:
         """Give the physical name of the topic that a logical path is bound to."""
@@ -58,19 +73,13 @@ class Snapshot:
         Raises:
             HTTPException: 400: the dataset has none.
         """
-        with self._lock:
-            if dataset not in self._indexes:
-                self._indexes[dataset] = self._open(dataset)
-            return self._indexes[dataset]
-
-    def _open(self, dataset: str) -> LmdbIndex:
         asset = self.bindings.get(f"dataset/{dataset}/index")
         if asset is None or not isinstance(asset.spec, IndexSpec):
             raise HTTPException(
                 status_code=400,
                 detail={"err_msg": f"Please define an online index on dataset : {dataset}"},
             )
-        return LmdbIndex(self.index_dir / asset.physical_name, asset.spec, readonly=True)
+        return self.indexes.open(asset.physical_name, asset.spec)
 
     def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
         """Give how to answer a question; computed once a snapshot."""
@@ -96,6 +105,7 @@ class Snapshots:
         self._tenant = tenant
         self._branches: dict[str, tuple[float, BranchView]] = {}
         self._kept: dict[UUID, Snapshot] = {}
+        self._indexes = OpenIndexes(index_dir=settings.index_dir)
         self._lock = threading.Lock()
 
     def forget(self) -> None:
@@ -145,5 +155,5 @@ class Snapshots:
             definitions=bundle.definitions,
             plans={plan.name: plan for plan in manifest.plans},
             bindings=manifest.bindings,
-            index_dir=self._settings.index_dir,
+            indexes=self._indexes,
         )

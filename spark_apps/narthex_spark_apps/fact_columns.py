@@ -9,6 +9,7 @@ from pyspark.sql.avro.functions import from_avro, to_avro
 from narthex.assets import LogShape, LogSpec
 from narthex.codec import avro_schema
 from narthex.schema import Column
+from narthex.types import Bool, Bytes, Date, Datetime, Decimal, Float, Int, Str, inner, unrestricted
 from narthex_spark_apps.column_types import spark_type
 from narthex_spark_apps.identities import key_bytes
 
@@ -16,6 +17,7 @@ ROW_ID = "row_id"
 VERSION = "version"
 EVENT_TIME = "event_time"
 ALIVE = "alive"
+NOW = "now"
 
 
 @attrs.frozen(kw_only=True)
@@ -32,15 +34,13 @@ class FactColumns:
 def read_facts(records: DataFrame, log: LogSpec) -> DataFrame:
     """Decode the `value` of each record to columns row_id, version, event_time, alive, k_*, v_*.
 
-    The record's own topic, partition and offset stay beside them.
+    Beside them `now` is the instant that the broker gave the record.
     """
     decoded = records.select(
-        "topic",
-        "partition",
-        "offset",
+        sf.unix_micros(sf.col("timestamp")).alias(NOW),
         from_avro(sf.col("value"), avro_schema(log), {"mode": "FAILFAST"}).alias("fact"),
     )
-    return decoded.select("topic", "partition", "offset", "fact.*")
+    return decoded.select(NOW, "fact.*")
 
 
 def public_columns(log: LogSpec) -> dict[str, SparkColumn]:
@@ -53,7 +53,7 @@ def public_columns(log: LogSpec) -> dict[str, SparkColumn]:
 
 def fact_record(fact: FactColumns, log: LogSpec) -> tuple[SparkColumn, SparkColumn]:
     """Render a fact as the key and the value of a record of the log."""
-    keys = [_typed(column, fact.columns[column.name]) for column in log.keys]
+    keys = [_present(column, fact.columns[column.name]) for column in log.keys]
     values = [
         sf.when(fact.alive, _typed(column, fact.columns[column.name])) for column in log.values
     ]
@@ -73,3 +73,19 @@ def fact_record(fact: FactColumns, log: LogSpec) -> tuple[SparkColumn, SparkColu
 
 def _typed(column: Column, cell: SparkColumn) -> SparkColumn:
     return cell.cast(spark_type(column.type))
+
+
+def _present(column: Column, cell: SparkColumn) -> SparkColumn:
+    """Give a key's cell; of a dead row without one, a stand-in that the schema can carry."""
+    typed = _typed(column, cell)
+    match unrestricted(inner(column.type)):
+        case Str():
+            return sf.coalesce(typed, sf.lit(""))
+        case Bytes():
+            return sf.coalesce(typed, sf.lit(bytearray()))
+        case Int() | Datetime() | Date() | Float() | Decimal():
+            return sf.coalesce(typed, sf.lit(0).cast(spark_type(column.type)))
+        case Bool():
+            return sf.coalesce(typed, sf.lit(False))
+        case _:
+            return typed

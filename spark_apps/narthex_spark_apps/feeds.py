@@ -1,11 +1,51 @@
 """Reading many dataset logs with one consumer whose assignment changes while it runs."""
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from narthex_stores import LogReader, Record
+import structlog
+
+from narthex_stores import LogReader, Record, StoreError
+
+log = structlog.get_logger()
 
 ENDS_EVERY_S = 0.25
+
+
+class LogEnds:
+    """How far topics reach, asked for in a thread of its own so that no reader waits for it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Watch nothing yet."""
+        self._reader = LogReader(bootstrap)
+        self._topics: tuple[str, ...] = ()
+        self._ends: dict[str, dict[int, int]] = {}
+        self._changed = threading.Event()
+        threading.Thread(target=self._run, name="log-ends", daemon=True).start()
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Watch these topics from now on."""
+        self._topics = tuple(sorted(topics))
+        self._ends = {t: ends for t, ends in self._ends.items() if t in self._topics}
+        self._changed.set()
+
+    def known(self) -> dict[str, dict[int, int]]:
+        """Give the next offset of each partition of each topic that could be seen."""
+        return dict(self._ends)
+
+    def _run(self) -> None:
+        while True:
+            self._changed.wait(ENDS_EVERY_S)
+            self._changed.clear()
+            for topic in self._topics:
+                try:
+                    found = self._reader.end_offsets([topic])
+                except StoreError as error:
+                    log.warning("broker_did_not_answer", topic=topic, error=str(error))
+                    continue
+                if found:
+                    self._ends[topic] = {partition: end for (_, partition), end in found.items()}
 
 
 class FeedReader:
@@ -18,66 +58,53 @@ class FeedReader:
     def __init__(self, bootstrap: str) -> None:
         """Connect lazily to the brokers named."""
         self._log = LogReader(bootstrap)
+        self._ends = LogEnds(bootstrap)
         self._starts: dict[str, dict[int, int]] = {}
-        self._pending: set[str] = set()
-        self._ends: dict[str, dict[int, int]] = {}
-        self._positions: dict[tuple[str, int], int] = {}
+        self._read: set[str] = set()
         self._waiting_since: dict[str, float] = {}
-        self._asked = 0.0
 
     def assign(self, starts: Mapping[str, Mapping[int, int]]) -> None:
-        """Read these topics; a partition without a start is read from its beginning."""
-        for topic, offsets in starts.items():
-            if topic not in self._starts or dict(offsets) != self._starts[topic]:
-                self._pending.add(topic)
-        for gone in set(self._starts) - set(starts):
-            self._ends.pop(gone, None)
-            self._positions = {k: v for k, v in self._positions.items() if k[0] != gone}
-        self._starts = {topic: dict(offsets) for topic, offsets in starts.items()}
-        self._reassign()
+        """Read these topics; a partition without a start is read from its beginning.
 
-    def _reassign(self) -> None:
-        """Find the partitions of topics that wait for them, then tell the consumer."""
-        for topic in sorted(self._pending):
-            partitions = self._log.partitions(topic)
-            if partitions:
-                starts = self._starts.get(topic, {})
-                for partition in range(partitions):
-                    self._positions[(topic, partition)] = starts.get(partition, 0)
-                self._pending.discard(topic)
-        self._log.assign(self._positions)
+        A topic that is being read already goes on where it is.
+        """
+        self._starts = {topic: dict(offsets) for topic, offsets in starts.items()}
+        gone = self._read - set(starts)
+        if gone:
+            kept = {place: at for place, at in self._log.positions.items() if place[0] not in gone}
+            self._log.assign(kept)
+            self._read -= gone
+        self._ends.watch(starts)
+
+    def restart(self, topic: str) -> None:
+        """Read a topic again from the start that `assign` gave it last."""
+        self._read.discard(topic)
+        self._log.assign({p: at for p, at in self._log.positions.items() if p[0] != topic})
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
         """Give what has come; waits at most `timeout_s` for the first record."""
-        records = self._log.poll(max_records=max_records, timeout_s=timeout_s)
-        for record in records:
-            self._positions[(record.topic, record.partition)] = record.offset + 1
-        if time.monotonic() - self._asked >= ENDS_EVERY_S:
-            self._look()
-        return records
+        if len(self._read) < len(self._starts):
+            self._add_seen()
+        return self._log.poll(max_records=max_records, timeout_s=timeout_s)
 
-    def _look(self) -> None:
-        self._asked = time.monotonic()
-        if self._pending:
-            self._reassign()
-        topics = [topic for topic in self._starts if topic not in self._pending]
-        for (topic, partition), end in self._log.end_offsets(topics).items():
-            self._ends.setdefault(topic, {})[partition] = end
-        for topic in topics:
-            behind = any(
-                end > self._positions.get((topic, partition), 0)
-                for partition, end in self._ends.get(topic, {}).items()
-            )
-            if not behind:
-                self._waiting_since.pop(topic, None)
-            else:
-                self._waiting_since.setdefault(topic, self._asked)
+    def _add_seen(self) -> None:
+        """Begin to read the topics whose partitions are known by now."""
+        positions = self._log.positions
+        for topic, ends in self._ends.known().items():
+            if topic in self._starts and topic not in self._read:
+                start = self._starts[topic]
+                positions |= {(topic, p): start.get(p, 0) for p in ends}
+                self._read.add(topic)
+        self._log.assign(positions)
 
     def ends(self) -> dict[str, dict[int, int]]:
         """Give the next offset of each partition of each topic that could be seen."""
-        return self._ends
+        return self._ends.known()
 
-    def waiting_ms(self, topic: str) -> int:
-        """Give for how long the topic has had records that are not read."""
-        since = self._waiting_since.get(topic)
-        return 0 if since is None else round((time.monotonic() - since) * 1000)
+    def waiting_ms(self, topic: str, behind: int) -> int:
+        """Give for how long the topic has had records that are not worked off."""
+        now = time.monotonic()
+        if behind == 0:
+            self._waiting_since.pop(topic, None)
+            return 0
+        return round((now - self._waiting_since.setdefault(topic, now)) * 1000)

@@ -4,9 +4,10 @@ The table's own transaction carries how far each partition was read; a zombie wi
 version is refused by it, and a replay of a batch is no second row.
 """
 
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import attrs
 
@@ -14,7 +15,7 @@ from narthex.assets import HistorySpec
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
 from narthex_spark_apps.feeds import FeedReader
-from narthex_stores import HistoryTable, Record
+from narthex_stores import HistoryTable, Record, history_path, storage_options
 
 MAX_RECORDS = 50_000
 POLL_S = 0.05
@@ -40,7 +41,11 @@ class HistoryFeed:
         need = asset.need("history")
         if not isinstance(need.spec, HistorySpec):
             raise TypeError(f"asset {need.asset_id} is no history")
-        table = HistoryTable(f"{settings.history_dir}/{need.physical_name}", need.spec)
+        table = HistoryTable(
+            history_path(settings.history_dir, need.physical_name),
+            need.spec,
+            storage=storage_options(os.environ),
+        )
         return cls(
             assignment=assignment,
             topic=asset.need("log").physical_name,
@@ -76,10 +81,15 @@ class HistoryWriter:
             if found is None or found.epoch != feed.assignment.epoch:
                 feed.write()
                 del self._feeds[asset_id]
+        opened: set[str] = set()
         for asset_id, assignment in wanted.items():
             if asset_id not in self._feeds:
-                self._feeds[asset_id] = HistoryFeed.open(assignment, self._settings)
+                feed = HistoryFeed.open(assignment, self._settings)
+                self._feeds[asset_id] = feed
+                opened.add(feed.topic)
         self._reader.assign({feed.topic: feed.offsets for feed in self._feeds.values()})
+        for topic in opened:
+            self._reader.restart(topic)
 
     def step(self) -> None:
         """Take what has come."""
@@ -108,7 +118,7 @@ class HistoryWriter:
                     epoch=feed.assignment.epoch,
                     generation=feed.assignment.generation,
                     phase="caught_up" if caught_up else "running",
-                    lag_ms=0 if caught_up else self._reader.waiting_ms(feed.topic),
+                    lag_ms=self._reader.waiting_ms(feed.topic, behind),
                     progress={
                         "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
                         "behind": behind,
@@ -118,7 +128,7 @@ class HistoryWriter:
             )
 
 
-def _behind(feed: HistoryFeed, ends: Sequence[tuple[int, int]]) -> int:
+def _behind(feed: HistoryFeed, ends: Iterable[tuple[int, int]]) -> int:
     return sum(max(0, end - feed.offsets.get(partition, 0)) for partition, end in ends)
 
 

@@ -95,8 +95,6 @@ def _present_bytes(of: DataType, cell: SparkColumn) -> SparkColumn:
             return _sized(cell)
         case Float():
             return sf.concat(binary(b"\x00\x00\x00\x08"), _double_bytes(cell))
-        case Decimal(scale=scale):
-            return _sized(_decimal_bytes(cell, scale=scale))
         case composite:
             return _sized(_composite_bytes(composite, cell))
 
@@ -123,6 +121,8 @@ def _decimal_bytes(cell: SparkColumn, *, scale: int) -> SparkColumn:
 
 def _composite_bytes(of: DataType, cell: SparkColumn) -> SparkColumn:
     match of:
+        case Decimal(scale=scale):
+            return _decimal_bytes(cell, scale=scale)
         case List(of=item):
             return _joined(sf.transform(cell, lambda member: sf.hex(_cell_bytes(item, member))))
         case Embedding():

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import attrs
 
 from narthex.assets import IndexSpec, LogShape, ResolvedAsset
-from narthex.codec import codec, key_encoder
+from narthex.codec import FactCodec, key_encoder
+from narthex.codec import encode as fact_codec
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
 from narthex_spark_apps.feeds import FeedReader
@@ -34,6 +35,7 @@ class IndexFeed:
     assignment: Assignment
     topic: str
     index: LmdbIndex
+    codec: FactCodec
     touched_topic: str | None
     applied: int = 0
     duplicates: int = 0
@@ -52,13 +54,14 @@ class IndexFeed:
             assignment=assignment,
             topic=asset.need("log").physical_name,
             index=index,
+            codec=fact_codec(need.spec.log),
             touched_topic=_touched_topic(asset),
         )
 
     def apply(self, records: Sequence[Record], producer: LogProducer) -> None:
         """Apply records of this feed's topic in one transaction, with their offsets."""
         spec = self.index.spec
-        facts = codec(spec.log).decode_many([record.value for record in records])
+        facts = self.codec.decode_many([record.value or b"" for record in records])
         offsets: dict[tuple[str, int], int] = {}
         for record in records:
             offsets[(record.topic, record.partition)] = record.offset + 1
@@ -127,13 +130,18 @@ class IndexWriter:
             found = wanted.get(asset_id)
             if found is None or found.epoch != feed.assignment.epoch:
                 self._feeds.pop(asset_id).close()
+        opened: set[str] = set()
         for asset_id, assignment in wanted.items():
             if asset_id not in self._feeds:
-                self._feeds[asset_id] = IndexFeed.open(assignment, self._settings)
+                feed = IndexFeed.open(assignment, self._settings)
+                self._feeds[asset_id] = feed
+                opened.add(feed.topic)
         self._by_topic = {}
         for feed in self._feeds.values():
             self._by_topic.setdefault(feed.topic, []).append(feed)
         self._reader.assign({topic: self._start(feeds) for topic, feeds in self._by_topic.items()})
+        for topic in opened:
+            self._reader.restart(topic)
 
     @staticmethod
     def _start(feeds: Sequence[IndexFeed]) -> dict[int, int]:
@@ -173,7 +181,7 @@ class IndexWriter:
                     epoch=feed.assignment.epoch,
                     generation=feed.assignment.generation,
                     phase=phase,
-                    lag_ms=0 if caught_up else self._reader.waiting_ms(feed.topic),
+                    lag_ms=self._reader.waiting_ms(feed.topic, behind),
                     progress={
                         "offsets": {feed.topic: {str(p): o for p, o in offsets.items()}},
                         "behind": behind if known else None,

@@ -14,6 +14,8 @@ _ALL_CONNECTORS = (*_CONNECTORS, "commons-pool2-*", "spark-avro_*")
 
 _CONFIGURATION = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
     # Rows that overflow or divide by zero are values with a meaning (docs/decisions), not errors.
     "spark.sql.ansi.enabled": "false",

@@ -175,8 +175,8 @@ def _told(console: Console) -> Iterator[None]:
     try:
         yield
     except (BadConfigError, NotHereError) as error:
-        console.print(str(error), markup=False, highlight=False)
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(_YOURS) from None
     except StackError as error:
-        console.print(str(error), markup=False, highlight=False)
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(_OURS) from None

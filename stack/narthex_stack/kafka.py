@@ -73,6 +73,9 @@ def properties(broker: Broker) -> str:
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        # A killed broker may not come back before its session is over.
+        "broker.session.timeout.ms": "5000",
+        "broker.heartbeat.interval.ms": "1000",
         # A webhook's call of at most 16 MiB is one record.
         "message.max.bytes": str(17 * 1024 * 1024),
         "replica.fetch.max.bytes": str(17 * 1024 * 1024),

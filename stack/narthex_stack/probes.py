@@ -37,10 +37,10 @@ def look_at_url(url: str) -> str | None:
 
 def look_at_component(url: str, component: str) -> str | None:
     """Say what is wrong with one of Airflow's processes, by the API server's own account."""
-    wrong = look_at_url(url)
-    if wrong:
-        return wrong
-    found: Json = json.loads(answer_of(url)[1])
+    status, body = answer_of(url)
+    if status != HTTPStatus.OK:
+        return f"{url} answers {status}: {body[:200].decode(errors='replace')}"
+    found: Json = json.loads(body)
     part = found.get(component) if isinstance(found, dict) else None
     state = part.get("status") if isinstance(part, dict) else None
     return None if state == "healthy" else f"Airflow calls its {component} {state or 'absent'}"

@@ -184,6 +184,11 @@ class HistoryTable:
         found: pa.Table = self._table.to_pyarrow_dataset().to_table(columns=names, filter=wanted)
         return found.cast(pa.schema([self._schema.field(name) for name in names]))
 
+    def newest_event_time(self) -> int | None:
+        """Give the greatest event time of any state, dead ones too; None of an empty table."""
+        found = pc.max(self.scan(columns=["event_time"]).column("event_time")).as_py()
+        return None if found is None else int(found)
+
     def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
         """Rewrite small files into large ones; give how many files that replaced.
 

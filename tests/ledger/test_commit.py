@@ -171,6 +171,15 @@ def test_an_asset_waits_for_its_needs(world: World) -> None:
     assert set(outcome.needs) == {ids["kafka_topic/orders"], ids["index/orders"]}
 
 
+def test_assets_are_listed_after_what_they_need(world: World) -> None:
+    commit_id, _ = world.planned(world.request(1), blueprint(ORDERS, FLIGHTS))
+
+    seen: set[int] = set()
+    for found in world.ledger.commit(commit_id).assets:
+        assert set(found.needs) <= seen
+        seen.add(found.asset_id)
+
+
 def test_creations_may_come_twice(world: World) -> None:
     commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
     ids = {a.label: a.asset_id for a in world.ledger.commit(commit_id).assets}
@@ -198,7 +207,8 @@ def test_done_without_an_intent_is_refused(world: World) -> None:
 
 def test_a_zombie_executor_writes_nothing(world: World) -> None:
     commit_id, old = world.planned(world.request(1), blueprint(ORDERS))
-    asset_id = world.ledger.commit(commit_id).assets[0].asset_id
+    ids = {a.label: a.asset_id for a in world.ledger.commit(commit_id).assets}
+    asset_id = ids["kafka_topic/orders_ingest"]
     world.ledger.intend(asset_id, commit_id, old, call_timeout_s=5)
     world.at(LATER).claim(commit_id, "executor-2")
     ledger = world.ledger

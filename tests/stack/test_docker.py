@@ -42,7 +42,7 @@ def test_each_dependency_and_volume_is_there(compose: dict[str, Any]) -> None:
         assert {each for each in named if each.isalpha()} <= set(compose["volumes"])
 
 
-def test_no_secret_has_a_default(compose: dict[str, Any]) -> None:
+def test_no_secret_has_a_default() -> None:
     text = (DOCKER / "compose.yml").read_text()
     secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|TOKEN|SECRET|KEY)\w*)(:\?)?\}", text))
     listed = set(re.findall(r"^(\w+)=$", (DOCKER / "env.example").read_text(), re.MULTILINE))

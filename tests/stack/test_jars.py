@@ -31,7 +31,7 @@ def test_the_right_jar_is_taken(tmp_path: Path) -> None:
 def test_a_jar_with_another_sum_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a-1.jar").write_bytes(b"wrong")
 
-    with pytest.raises(JarRefusedError, match="a-1.jar"):
+    with pytest.raises(JarRefusedError, match=r"a-1\.jar"):
         check(tmp_path, expected=EXPECTED)
 
 

@@ -23,6 +23,7 @@ from narthex_stores import (
     Record,
     alive,
     below,
+    history_rows,
     newest,
     public,
     to_rows,
@@ -321,3 +322,21 @@ def test_the_state_is_that_of_the_set_however_its_facts_came(
     shuffle(shuffled)
 
     assert newest(to_table(LOG, shuffled)).equals(newest(to_table(LOG, rows)))
+
+
+def test_the_newest_rows_are_shown_under_public_names(path: str, table: HistoryTable) -> None:
+    table.append_rows(
+        [row(0, "a", 1, at=1), row(1, "a", 2, at=3), row(2, "b", 5, at=2)]
+        + [row(3 + n, "c", n, at=4, alive=n != 9) for n in range(10)]
+    )
+
+    assert history_rows(path, LOG, newest=2) == [
+        {"user": "a", "amount": 2, "at": "1970-01-01T00:00:00.000003Z"},
+        {"user": "b", "amount": 5, "at": "1970-01-01T00:00:00.000002Z"},
+    ]
+    assert len(history_rows(path, LOG, newest=50)) == 3
+
+
+def test_an_empty_history_has_no_rows_and_no_newest_instant(path: str, table: HistoryTable) -> None:
+    assert history_rows(path, LOG, newest=5) == []
+    assert table.newest_event_time() is None

@@ -49,3 +49,26 @@ class Algebra(abc.ABC):
         if not states:
             return self.identity()
         return functools.reduce(self.merge, states)
+
+    def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
+        """Give the state of each row alone."""
+        return [self.gather((cell,), (order,)) for cell, order in zip(cells, orders, strict=True)]
+
+    def merge_pairs(self, left: Sequence[State], right: Sequence[State]) -> list[State]:
+        """Merge states side by side."""
+        return list(map(self.merge, left, right))
+
+    def scatter(self, states: Sequence[State], places: Sequence[int]) -> list[State]:
+        """Merge the states that have the same place; places count up in order of first use."""
+        first: list[State] = []
+        shared: dict[int, list[State]] = {}
+        for state, place in zip(states, places, strict=True):
+            if place == len(first):
+                first.append(state)
+            elif place in shared:
+                shared[place].append(state)
+            else:
+                shared[place] = [first[place], state]
+        for place, parts in shared.items():
+            first[place] = self.merge_all(parts)
+        return first

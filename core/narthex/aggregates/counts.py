@@ -2,6 +2,7 @@
 """How many rows, and how many distinct values."""
 
 import hashlib
+import operator
 from collections.abc import Sequence
 
 import attrs
@@ -42,6 +43,16 @@ class RowCount(Algebra):
     @override
     def merge_all(self, states: Sequence[State]) -> State:
         return sum(states)
+
+    @override
+    def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
+        if self.dropnull:
+            return [0 if cell is None else 1 for cell in cells]
+        return [1] * len(cells)
+
+    @override
+    def merge_pairs(self, left: Sequence[State], right: Sequence[State]) -> list[State]:
+        return list(map(operator.add, left, right))
 
     @override
     def finish(self, state: State) -> Cell:

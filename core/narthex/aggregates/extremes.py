@@ -8,7 +8,7 @@ import attrs
 from typing_extensions import override
 
 from narthex.aggregates.algebra import Algebra, Order, State
-from narthex.aggregates.numeric import narrow, present, widen
+from narthex.aggregates.numeric import narrow, present, widen, widen_all
 from narthex.facts import Cell
 
 
@@ -43,7 +43,13 @@ class Extreme(Algebra):
     @override
     def merge_all(self, states: Sequence[State]) -> State:
         known = present(states)
-        return self._extreme(known if self.floats else [widen(state) for state in known])
+        return self._extreme(known if self.floats else widen_all(known))
+
+    @override
+    def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
+        if self.floats:
+            return list(cells)
+        return [None if cell is None else narrow(widen(cell)) for cell in cells]
 
     @override
     def finish(self, state: State) -> Cell:
@@ -51,7 +57,7 @@ class Extreme(Algebra):
             return self.default
         return float(state) if self.floats else widen(state)
 
-    def _extreme(self, numbers: list[State]) -> State:
+    def _extreme(self, numbers: Sequence[State]) -> State:
         if not numbers:
             return None
         if not self.floats:

@@ -70,10 +70,30 @@ class Folding:
             for partial, column in zip(self.partials, self.columns, strict=True)
         ]
 
-    def merge(self, left: Sequence[State], right: Sequence[State]) -> list[State]:
-        """Give the states of the rows of both, one a partial."""
+    def scatter(self, rows: Sequence[Row], places: Sequence[int]) -> list[list[State]]:
+        """Give, a column a partial, the states of rows gathered by place."""
+        orders: Sequence[tuple[int, bytes]] = rows  # type: ignore[assignment]
+        columns: list[list[State]] = []
+        for partial, column in zip(self.partials, self.columns, strict=True):
+            cells = rows if column is None else [row[2][column] for row in rows]
+            columns.append(partial.algebra.each(cells, orders))  # type: ignore[arg-type]
+        return self.coarsen(columns, places)
+
+    def coarsen(
+        self, columns: Sequence[Sequence[State]], places: Sequence[int]
+    ) -> list[list[State]]:
+        """Merge the states of each column that have the same place."""
         return [
-            partial.algebra.merge(a, b)
+            partial.algebra.scatter(states, places)
+            for partial, states in zip(self.partials, columns, strict=True)
+        ]
+
+    def merge_pairs(
+        self, left: Sequence[Sequence[State]], right: Sequence[Sequence[State]]
+    ) -> list[list[State]]:
+        """Merge two sets of columns, side by side."""
+        return [
+            partial.algebra.merge_pairs(a, b)
             for partial, a, b in zip(self.partials, left, right, strict=True)
         ]
 

@@ -51,6 +51,11 @@ def widen(state: State) -> int:
     return int.from_bytes(state, signed=True) if isinstance(state, bytes) else int(state)
 
 
+def widen_all(states: Sequence[State]) -> Sequence[State]:
+    """Give the integers that `narrow` took."""
+    return [widen(state) for state in states] if bytes in set(map(type, states)) else states
+
+
 def present(cells: Sequence[Cell]) -> list[State]:
     """Give the cells that are not null."""
     return [cell for cell in cells if cell is not None]

@@ -7,7 +7,7 @@ import attrs
 from typing_extensions import override
 
 from narthex.aggregates.algebra import Algebra, Order, State
-from narthex.aggregates.numeric import compensated, narrow, pairs, present, widen
+from narthex.aggregates.numeric import compensated, narrow, pairs, present, widen, widen_all
 from narthex.facts import Cell
 
 
@@ -29,7 +29,12 @@ class ExactSum(Algebra):
 
     @override
     def merge_all(self, states: Sequence[State]) -> State:
-        return narrow(sum(map(widen, states)))
+        return narrow(sum(widen_all(states)))
+
+    @override
+    def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
+        numbers: Sequence[State] = cells
+        return [0 if number is None else narrow(number) for number in numbers]
 
     @override
     def finish(self, state: State) -> Cell:
@@ -46,15 +51,19 @@ class FloatSum(Algebra):
 
     @override
     def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
-        return list(compensated(present(cells)))
+        return compensated(present(cells))
 
     @override
     def merge(self, left: State, right: State) -> State:
-        return list(compensated((*left, *right)))
+        return compensated((*left, *right))
 
     @override
     def merge_all(self, states: Sequence[State]) -> State:
-        return list(compensated(pairs(states)))
+        return compensated(pairs(states))
+
+    @override
+    def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
+        return [(0.0 if cell is None else cell, 0.0) for cell in cells]
 
     @override
     def finish(self, state: State) -> Cell:
@@ -118,6 +127,10 @@ class FloatAverage(Algebra):
     @override
     def merge_all(self, states: Sequence[State]) -> State:
         return [sum(state[0] for state in states), *compensated(pairs(states, at=1))]
+
+    @override
+    def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
+        return [(0, 0.0, 0.0) if cell is None else (1, cell, 0.0) for cell in cells]
 
     @override
     def finish(self, state: State) -> Cell:

@@ -86,7 +86,7 @@ def frame_schema(schema: Mapping[str, DataType]) -> dict[str, PolarsType]:
 def series_of(name: str, cells: Sequence[Cell], of: DataType) -> pl.Series:
     """Give cells of a type as a series."""
     if is_plain(of):
-        return pl.Series(name, list(cells), dtype=polars_type(of), strict=False)
+        return pl.Series(name, list(cells), dtype=polars_type(of))
     return pl.Series(name, [_element(cell, of) for cell in cells], dtype=polars_type(of))
 
 

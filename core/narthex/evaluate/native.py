@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 import polars as pl
+from pyarrow import compute
 
 from narthex.expr.instants import FIRST_US, LAST_US, UNIT_US
 from narthex.expr.plain.signature import Signature
@@ -49,16 +50,33 @@ def _defined(value: pl.Expr) -> pl.Expr:
     return value.fill_nan(None)
 
 
-def _arithmetic(compute: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Native:
+def _arithmetic(function: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Native:
     def native(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
         left, right = operands
         if _is(signature, Str):
             return left + right
         if _is(signature, Int):
-            return _narrow(compute(_wide(left), _wide(right)))
-        return _defined(compute(left.cast(pl.Float64), right.cast(pl.Float64)))
+            return _narrow(function(_wide(left), _wide(right)))
+        return _defined(function(left.cast(pl.Float64), right.cast(pl.Float64)))
 
     return native
+
+
+def _divided(columns: Sequence[pl.Series]) -> pl.Series:
+    left, right = columns
+    if left.len() != right.len():
+        left, right = (
+            one.new_from_index(0, other.len()) if one.len() == 1 else one
+            for one, other in ((left, right), (right, left))
+        )
+    return pl.Series(compute.divide(left.to_arrow(), right.to_arrow()), dtype=pl.Float64)
+
+
+# Polars divides by a constant through its reciprocal, which is not the nearest double; Arrow
+# divides as IEEE-754 says.
+def _quotient(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    operands = [left.cast(pl.Float64), right.cast(pl.Float64)]
+    return pl.map_batches(operands, _divided, return_dtype=pl.Float64, is_elementwise=True)
 
 
 def _floordiv(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
@@ -66,7 +84,7 @@ def _floordiv(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
     divisible = right != 0
     if _is(signature, Int):
         return pl.when(divisible).then(_narrow(_wide(left) // _wide(right)))
-    quotient = left.cast(pl.Float64) / right.cast(pl.Float64)
+    quotient = _quotient(left, right)
     return pl.when(divisible).then(_defined(quotient.floor()))
 
 
@@ -76,7 +94,7 @@ def _mod(_: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _div(_: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
-    return _defined(operands[0].cast(pl.Float64) / operands[1].cast(pl.Float64))
+    return _defined(_quotient(operands[0], operands[1]))
 
 
 # Polars negates no Int128.
@@ -106,8 +124,8 @@ def _to_int(rounding: Callable[[pl.Expr], pl.Expr]) -> Native:
     return native
 
 
-def _to_float(compute: Callable[[pl.Expr], pl.Expr]) -> Native:
-    return lambda _, operands: _defined(compute(operands[0].cast(pl.Float64)))
+def _to_float(function: Callable[[pl.Expr], pl.Expr]) -> Native:
+    return lambda _, operands: _defined(function(operands[0].cast(pl.Float64)))
 
 
 def _is_in(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
@@ -117,11 +135,11 @@ def _is_in(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
     return pl.any_horizontal(*(cast[0] == option for option in cast[1:]))
 
 
-def _part(compute: Callable[[pl.Expr], pl.Expr]) -> Native:
+def _part(function: Callable[[pl.Expr], pl.Expr]) -> Native:
     def native(_: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
         dated = operands[0].is_between(FIRST_US, LAST_US)
         instant = pl.when(dated).then(operands[0]).cast(pl.Datetime("us"))
-        return compute(instant).cast(pl.Int64)
+        return function(instant).cast(pl.Int64)
 
     return native
 
@@ -148,7 +166,9 @@ def _from_epoch(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
 def _log(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
     natural = operands[0].cast(pl.Float64).log()
     base = signature.option("base")
-    return _defined(natural / math.log(base) if isinstance(base, float | int) else natural)
+    if isinstance(base, float | int):
+        return _defined(_quotient(natural, pl.lit(math.log(base))))
+    return _defined(natural)
 
 
 NATIVE: Mapping[str, Native] = MappingProxyType(

@@ -277,7 +277,7 @@ def quiet_since_create(connection: Connection, asset_id: int, margin: dt.timedel
 
 
 def due_destroys(connection: Connection, limit: int) -> tuple[int, ...]:
-    """List destructions that may begin or go on, dependants before what they need."""
+    """List destructions that may begin or go on; locks nothing."""
     held = sa.func.coalesce(DESTROY_LEDGER.c.lease_expires_at > NOW, sa.false())
     found = (
         sa.select(DESTROY_LEDGER.c.asset_id)

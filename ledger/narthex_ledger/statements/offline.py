@@ -154,7 +154,9 @@ def delete_token(connection: Connection, token_sha256: bytes) -> None:
 
 def put_install(connection: Connection, install_id: str) -> None:
     """Insert the installation's identity; the first one stands."""
-    connection.execute(insert(INSTALL).values(install_id=install_id).on_conflict_do_nothing())
+    connection.execute(
+        insert(INSTALL).values(one=True, install_id=install_id).on_conflict_do_nothing()
+    )
 
 
 def _one(

@@ -89,8 +89,15 @@ def delete_expired(connection: Connection) -> tuple[UUID, ...]:
 
 
 def cool(connection: Connection) -> int:
-    """Let history pins past their hot window keep assets but no longer run jobs."""
-    cooled = sa.update(PIN).where(PIN.c.hot, PIN.c.hot_until < NOW).values(hot=False)
+    """Let history past its hot window keep assets but run no jobs; skips locked pins."""
+    due = (
+        sa.select(PIN.c.pin_id)
+        .where(PIN.c.hot, PIN.c.hot_until < NOW)
+        .order_by(PIN.c.pin_id)
+        .with_for_update(skip_locked=True)
+    )
+    ids = list(connection.execute(due).scalars())
+    cooled = sa.update(PIN).where(PIN.c.pin_id.in_(ids)).values(hot=False)
     return connection.execute(cooled).rowcount
 
 

@@ -60,7 +60,7 @@ def binding_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping,
 
 
 def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
-    """Read a manifest's assets with their paths, creations and references, needs first."""
+    """Read a manifest's assets with their paths, creations and references."""
     paths = sa.func.array_agg(sa.distinct(BINDING.c.logical_path))
     bound = (
         sa.select(BINDING.c.asset_id, paths.label("paths"))

@@ -1,5 +1,7 @@
 """Airflow as the one that sequences commits: asked to start a run, never needed to finish one."""
 
+from collections.abc import Mapping
+
 import httpx
 import structlog
 
@@ -56,7 +58,7 @@ class Airflow:
         return str(answer.json().get("state")) if answer.is_success else None
 
     def _call(
-        self, method: str, path: str, body: dict[str, object] | None = None
+        self, method: str, path: str, body: Mapping[str, object] | None = None
     ) -> httpx.Response:
         answer = self._send(method, path, body)
         if answer.status_code == httpx.codes.UNAUTHORIZED:
@@ -64,7 +66,7 @@ class Airflow:
             answer = self._send(method, path, body)
         return answer
 
-    def _send(self, method: str, path: str, body: dict[str, object] | None) -> httpx.Response:
+    def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> httpx.Response:
         return httpx.request(
             method,
             f"{self._settings.airflow_url}{path}",

@@ -134,9 +134,9 @@ class Executor:
                 raise Impossible(difference)
             case Absent():
                 raise NotYet(f"asset {asset.asset_id} is not there yet")
-            case Unknown(error=error):
-                self.ledger.create_failed(asset.asset_id, commit_id, fence, error=error)
-                raise NotYet(f"the store of asset {asset.asset_id} does not answer: {error}")
+            case Unknown(error=why):
+                self.ledger.create_failed(asset.asset_id, commit_id, fence, error=why)
+                raise NotYet(f"the store of asset {asset.asset_id} does not answer: {why}")
 
     def ready(self, commit_id: UUID) -> None:
         """T_ready: everything that is bound is live."""

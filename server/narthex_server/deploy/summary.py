@@ -3,7 +3,6 @@
 from collections import Counter
 
 from narthex.changes import Changes
-
 from narthex_ledger import CommitPlan, PlannedAsset
 
 SHOWN = 6

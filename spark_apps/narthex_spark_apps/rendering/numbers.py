@@ -58,8 +58,8 @@ def _as_decimal(call: Rendered, index: int) -> SparkColumn:
 
 
 def _negative(column: SparkColumn) -> SparkColumn:
-    # The angle tells -0.0 from 0.0, which compare equal.
-    return sf.atan2(column, sf.lit(-1.0)) < 0
+    # Its text tells -0.0 from 0.0, which compare equal.
+    return column.cast("string").startswith("-")
 
 
 def quotient(left: SparkColumn, right: SparkColumn) -> SparkColumn:
@@ -189,7 +189,9 @@ def _pow(call: Rendered) -> SparkColumn:
     base, exponent = call.as_double(0), call.as_double(1)
     infinite = sf.abs(exponent) == math.inf
     one = (base == 1) | ((base == -1) & infinite)
-    return sf.when(one & exponent.isNotNull(), sf.lit(1.0)).otherwise(no_nan(sf.pow(base, exponent)))
+    return sf.when(one & exponent.isNotNull(), sf.lit(1.0)).otherwise(
+        no_nan(sf.pow(base, exponent))
+    )
 
 
 def _int_pow(call: Rendered) -> SparkColumn:

@@ -27,31 +27,45 @@ class TileChanges:
 
     Attributes:
         length_us: Of the finest tiles.
-        added: New rows by tile.
-        rebuilt: Tiles that lost or changed a row; their part of `added` counts for nothing.
+        tiles: The tiles with new rows, numbered in the order of first use.
+        rows: The new rows; `places` says in which tile each is.
+        rebuilt: Tiles that lost or changed a row; their new rows count for nothing.
     """
 
     length_us: int
-    added: dict[Tile, list[RawRow]] = attrs.field(factory=dict)
+    tiles: dict[Tile, int] = attrs.field(factory=dict)
+    rows: list[RawRow] = attrs.field(factory=list)
+    places: list[int] = attrs.field(factory=list)
     rebuilt: set[Tile] = attrs.field(factory=set)
 
     def add(self, group: bytes, row: RawRow) -> None:
         """Note a row that is new."""
-        tile = (group, row[0] // self.length_us)
-        found = self.added.get(tile)
-        if found is None:
-            self.added[tile] = [row]
-        else:
-            found.append(row)
+        tiles = self.tiles
+        self.places.append(tiles.setdefault((group, row[0] // self.length_us), len(tiles)))
+        self.rows.append(row)
 
     def remove(self, group: bytes, event_time: int) -> None:
         """Note that a row went away or changed."""
         self.rebuilt.add((group, event_time // self.length_us))
 
+    def added(self) -> "TileChanges":
+        """Give the new rows of tiles that only gain."""
+        if not self.rebuilt:
+            return self
+        kept = TileChanges(length_us=self.length_us)
+        tiles = list(self.tiles)
+        for row, place in zip(self.rows, self.places, strict=True):
+            if tiles[place] not in self.rebuilt:
+                kept.add(tiles[place][0], row)
+        return kept
+
 
 @attrs.frozen(kw_only=True)
 class TileWriter:
-    """Applies a batch's changes to the tiles of all levels, each read and written once."""
+    """Applies a batch's changes to the tiles of all levels, each read and written once.
+
+    States go through it in columns, one a partial, so that a tile costs no call of its own.
+    """
 
     layout: Layout
     folding: Folding
@@ -61,41 +75,54 @@ class TileWriter:
     def apply(self, changes: TileChanges) -> None:
         """Make all tiles true again; the rows were written before."""
         ladder = self.layout.spec.ladder_us
-        rebuilt = changes.rebuilt
-        gather = self.folding.gather
-        added = {t: gather(rows) for t, rows in changes.added.items() if t not in rebuilt}
+        added, rebuilt = changes.added(), changes.rebuilt
+        tiles = list(added.tiles)
+        columns = self.folding.scatter(added.rows, added.places)
         for level, length in enumerate(ladder):
-            self._write(level, added, rebuilt)
+            self._write(level, tiles, columns)
+            for group, number in rebuilt:
+                self._rebuild(level, group, number)
             if level + 1 < len(ladder):
                 ratio = ladder[level + 1] // length
                 rebuilt = {(group, number // ratio) for group, number in rebuilt}
-                added = self._coarser(added, rebuilt, ratio)
+                tiles, columns = self._coarser(tiles, columns, rebuilt, ratio)
 
     def _coarser(
-        self, added: dict[Tile, list[State]], rebuilt: set[Tile], ratio: int
-    ) -> dict[Tile, list[State]]:
-        parts: dict[Tile, list[list[State]]] = {}
-        for (group, number), states in added.items():
-            tile = (group, number // ratio)
-            if tile not in rebuilt:
-                parts.setdefault(tile, []).append(states)
-        merge_all = self.folding.merge_all
-        return {tile: merge_all(states) for tile, states in parts.items()}
+        self, tiles: list[Tile], columns: list[list[State]], rebuilt: set[Tile], ratio: int
+    ) -> tuple[list[Tile], list[list[State]]]:
+        parents = [(group, number // ratio) for group, number in tiles]
+        if rebuilt:
+            kept = [place for place, tile in enumerate(parents) if tile not in rebuilt]
+            parents = [parents[place] for place in kept]
+            columns = [[states[place] for place in kept] for states in columns]
+        numbered: dict[Tile, int] = {}
+        places = [numbered.setdefault(tile, len(numbered)) for tile in parents]
+        if len(numbered) < len(parents):
+            columns = self.folding.coarsen(columns, places)
+        return list(numbered), columns
 
-    def _write(self, level: int, added: dict[Tile, list[State]], rebuilt: set[Tile]) -> None:
-        keys = {tile_key(group, level, number): (group, number) for group, number in added}
-        merge = self.folding.merge
-        ordered = sorted(keys)
+    def _write(self, level: int, tiles: list[Tile], columns: list[list[State]]) -> None:
+        keys = [tile_key(group, level, number) for group, number in tiles]
+        packed = list(map(pack, zip(*columns, strict=True)))
         with self.transaction.cursor(db=self.environment.tiles) as cursor:
-            known = dict(cursor.getmulti(ordered))
-            items = []
-            for key in ordered:
-                states = added[keys[key]]
-                stored = known.get(key)
-                items.append((key, pack(merge(unpack(stored), states) if stored else states)))
-            cursor.putmulti(items)
-        for group, number in rebuilt:
-            self._rebuild(level, group, number)
+            known = dict(cursor.getmulti(keys))
+            if known:
+                self._merge_known(keys, columns, known, packed)
+            cursor.putmulti(zip(keys, packed, strict=True))
+
+    def _merge_known(
+        self,
+        keys: list[bytes],
+        columns: list[list[State]],
+        known: dict[bytes, bytes],
+        packed: list[bytes],
+    ) -> None:
+        places = [place for place, key in enumerate(keys) if key in known]
+        stored = list(zip(*[unpack(known[keys[place]]) for place in places], strict=True))
+        fresh = [[states[place] for place in places] for states in columns]
+        merged = self.folding.merge_pairs(stored, fresh)
+        for place, value in zip(places, map(pack, zip(*merged, strict=True)), strict=True):
+            packed[place] = value
 
     def _rebuild(self, level: int, group: bytes, number: int) -> None:
         parts = self._rows(group, number) if level == 0 else self._finer(level, group, number)

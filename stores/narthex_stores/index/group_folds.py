@@ -22,12 +22,13 @@ from narthex_stores.index.layout import (
 )
 from narthex_stores.index.protocol import Found
 
-NEWEST_ROWS = 48
+NEWEST_ROWS = 32
 """So many of a group's newest rows are read first: most groups and short windows need no tile."""
 
 _BEGINNING = -(1 << 63)
 
-_Memo: TypeAlias = dict[Any, Any]
+_Parts: TypeAlias = tuple[Sequence[RawRow], Sequence[Plain]]
+"""The raw rows and the tiles that make up a span."""
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +101,8 @@ class _GroupFold:
     _known_from: int = _BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
-    _states: _Memo = attrs.field(factory=dict)
+    _parts: dict[Span, _Parts] = attrs.field(factory=dict)
+    _states: dict[tuple[int, Span], State] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
         """Read rows from where the cursor stands, newest first."""
@@ -124,29 +126,34 @@ class _GroupFold:
     def value(self, slot: PlannedSlot) -> Cell:
         """Give the value of one aggregate."""
         memo = (slot.partial, slot.span)
-        if memo not in self._states:
-            self._states[memo] = self._state(slot)
-        return slot.algebra.finish(self._states[memo])
+        state = self._states.get(memo)
+        if state is None:
+            state = self._states[memo] = self._state(slot)
+        return slot.algebra.finish(state)
 
     def _state(self, slot: PlannedSlot) -> State:
-        first, _ = slot.span
-        if (_BEGINNING if first is None else first) >= self._known_from:
-            return self._gather(slot, slot.span)
-        states = [self._gather(slot, span) for span in slot.cover.raw_spans]
+        parts = self._parts.get(slot.span)
+        if parts is None:
+            parts = self._parts[slot.span] = self._read(slot)
+        rows, tiles = parts
+        column = slot.column
+        cells: Any = rows if column is None else [row[2][column] for row in rows]
+        orders: Any = rows
+        state = slot.algebra.gather(cells, orders)
+        if not tiles:
+            return state
         partial = slot.partial
-        for tiles in slot.cover.tile_ranges:
-            states += [tile[partial] for tile in self._read_tiles(tiles)]
+        states = [tile[partial] for tile in tiles]
+        states.append(state)
         return slot.algebra.merge_all(states)
 
-    def _gather(self, slot: PlannedSlot, span: Span) -> State:
-        memo = (slot.partial, span)
-        if memo not in self._states:
-            rows = self._read_rows(span)
-            column = slot.column
-            cells: Any = rows if column is None else [row[2][column] for row in rows]
-            orders: Any = rows
-            self._states[memo] = slot.algebra.gather(cells, orders)
-        return self._states[memo]
+    def _read(self, slot: PlannedSlot) -> _Parts:
+        first, _ = slot.span
+        if (_BEGINNING if first is None else first) >= self._known_from:
+            return self._read_rows(slot.span), ()
+        rows = [row for span in slot.cover.raw_spans for row in self._read_rows(span)]
+        tiles = [tile for run in slot.cover.tile_ranges for tile in self._read_tiles(run)]
+        return rows, tiles
 
     def _read_rows(self, span: Span) -> Sequence[RawRow]:
         found = self._rows.get(span)

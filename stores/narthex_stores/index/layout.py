@@ -87,9 +87,12 @@ class Layout:
     Attributes:
         grouped_by: The columns whose cells make a group.
         columns: The columns whose cells a row keeps.
+        keyed: Whether a key has one row at an instant.
     """
 
     spec: IndexSpec
+    keyed: bool = attrs.field(init=False)
+    _keeps_key: bool = attrs.field(init=False, repr=False)
     grouped_by: tuple[Column, ...] = attrs.field(init=False)
     columns: tuple[Column, ...] = attrs.field(init=False)
     _places: tuple[int, ...] = attrs.field(init=False, repr=False)
@@ -108,8 +111,12 @@ class Layout:
         log = self.spec.log
         return (*log.keys, *log.values) if self._keeps_key else log.values
 
-    @property
-    def _keeps_key(self) -> bool:
+    @keyed.default
+    def _is_keyed(self) -> bool:
+        return self.spec.log.shape is LogShape.KEYED and not self.spec.by
+
+    @_keeps_key.default
+    def _must_keep_key(self) -> bool:
         # Where a row can leave its key, the key that it left must be told.
         return bool(self.spec.by) or (self.keyed and self.spec.correctable)
 
@@ -129,11 +136,6 @@ class Layout:
     @_lift.default
     def _find_lift(self) -> tuple[tuple[int, Conversion], ...]:
         return _changed([lifting(column.type) for column in self.columns])
-
-    @property
-    def keyed(self) -> bool:
-        """Whether a key has one row at an instant."""
-        return self.spec.log.shape is LogShape.KEYED and not self.spec.by
 
     def group(self, cells: Sequence[Cell]) -> bytes:
         """Give the group of key cells."""

@@ -114,8 +114,8 @@ class InMemoryIndex:
             for place, state in (known, (group, fact)) if known else ((group, fact),):
                 changed[place, state.event_time] = state.key
             self._states[identity] = (group, fact)
-        for place, offset in offsets.items():
-            self._offsets[place] = max(offset, self._offsets.get(place, offset))
+        for partition, offset in offsets.items():
+            self._offsets[partition] = max(offset, self._offsets.get(partition, offset))
         return AppliedBatch(
             fresh=fresh, duplicates=len(facts) - fresh, touched=self._touched(changed)
         )

@@ -10,6 +10,7 @@ from narthex.facts import Cell, Fact, RowId, Version
 from narthex_stores.index.environment import Environment, Transaction
 from narthex_stores.index.group_folds import GroupFolds, plan_slots
 from narthex_stores.index.layout import (
+    INSTANT_BYTES,
     Layout,
     Plain,
     event_time_of,
@@ -79,7 +80,7 @@ class Snapshot:
         if not_before is not None and event_time < not_before:
             return None
         plain = unpack(cursor.value())
-        if self.layout.spec.correctable:
+        if len(key) > len(group) + INSTANT_BYTES:
             plain = self._newest(cursor, group + instant_of(event_time), plain)
         if not plain[1]:
             return None

@@ -41,10 +41,13 @@ class BatchWriter:
         spec = self.layout.spec
         if self.folding is not None and spec.ladder_us:
             self._tiles = TileChanges(length_us=spec.ladder_us[0])
-        take = self._take_correctable if spec.correctable else self._take
         # Ordered writes touch each page once.
-        for key, group, fact in self._located(facts):
-            take(key, group, fact)
+        located = self._located(facts)
+        if spec.correctable:
+            for key, group, fact in located:
+                self._take_correctable(key, group, fact)
+        else:
+            self._take_all(located)
         if self._tiles is not None and self.folding is not None:
             TileWriter(
                 layout=self.layout,
@@ -57,21 +60,34 @@ class BatchWriter:
 
     def _located(self, facts: Sequence[Fact]) -> list[tuple[bytes, bytes, Fact]]:
         layout = self.layout
-        located = []
-        for fact in facts:
-            located.append((*layout.locate(fact), fact))
+        located = [(*layout.locate(fact), fact) for fact in facts]
         located.sort(key=_first)
         return located
 
-    def _take(self, key: bytes, group: bytes, fact: Fact) -> None:
-        value = self.layout.fact_value(fact)
+    def _take_all(self, located: Sequence[tuple[bytes, bytes, Fact]]) -> None:
+        repeated: list[tuple[bytes, bytes, Fact]] = []
+        items: list[tuple[bytes, bytes]] = []
+        render, added = self.layout.fact_value, self._added
+        last = b""
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            known = {key for key, _ in cursor.getmulti([key for key, _, _ in located])}
+            for place in located:
+                key, group, fact = place
+                if key == last or key in known:
+                    repeated.append(place)
+                    continue
+                last = key
+                items.append((key, render(fact)))
+                added(group, fact)
+            cursor.putmulti(items)
+        for key, group, fact in repeated:
+            self._take_repeated(key, group, fact)
+
+    def _take_repeated(self, key: bytes, group: bytes, fact: Fact) -> None:
         facts = self.environment.facts
-        if self.transaction.put(key, value, overwrite=False, db=facts):
-            self._added(group, fact)
-            return
         stored = unpack(self.transaction.get(key, db=facts))
         if stored[0] < fact.version:
-            self.transaction.put(key, value, db=facts)
+            self.transaction.put(key, self.layout.fact_value(fact), db=facts)
             self._removed(group, fact.event_time, fact.key)
             self._added(group, fact)
 

@@ -1,0 +1,155 @@
+"""How fast the index takes facts in and answers; prints a table, then one line of JSON.
+
+Facts per CPU-second of the process, with decoding left out; answers in microseconds a key.
+Every run is compared with the in-memory index first: a wrong fast run is no run.
+"""
+
+import argparse
+import json
+import math
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from narthex.aggregate_specs import AggregateSpec, Average, Count, Max, Min, Sum, TypedAggregate
+from narthex.assets import IndexSpec, LogShape, LogSpec
+from narthex.facts import Fact, RowId, Version, position
+from narthex.schema import Column
+from narthex.tiles import ladder
+from narthex.types import DataType, Float, Int, Optional, Str
+from narthex.windows import Continuous
+from narthex_stores.index import Found, InMemoryIndex, LmdbIndex
+
+SMALL = 200
+START_US = 1_700_000_000_000_000
+LOG = LogSpec(
+    shape=LogShape.CONTRIBUTIONS,
+    keys=(Column("user", Str()),),
+    values=(Column("amount", Int()), Column("price", Float())),
+    time_field="at",
+)
+
+
+def aggregates(windows: Sequence[str], *, each: int) -> tuple[TypedAggregate, ...]:
+    """So many aggregates over each window."""
+    found: list[TypedAggregate] = []
+    for window in windows:
+        span = Continuous(window)
+        asked: tuple[tuple[AggregateSpec, DataType | None, DataType], ...] = (
+            (Sum(into=f"sum_{window}", window=span, of="amount"), Int(), Int()),
+            (Count(into=f"count_{window}", window=span), None, Int()),
+            (Average(into=f"mean_{window}", window=span, of="price"), Float(), Float()),
+            (Max(into=f"max_{window}", window=span, of="amount"), Int(), Optional(Int())),
+            (Min(into=f"min_{window}", window=span, of="price"), Float(), Optional(Float())),
+        )
+        found += [TypedAggregate(spec, of, into) for spec, of, into in asked[:each]]
+    return tuple(found)
+
+
+def index_spec(windows: Sequence[str], *, each: int = 4, correctable: bool = False) -> IndexSpec:
+    """Describe the index of those aggregates."""
+    asked = aggregates(windows, each=each)
+    return IndexSpec(log=LOG, aggregates=asked, ladder_us=ladder(asked), correctable=correctable)
+
+
+def make_facts(count: int, *, keys: int, days: float, seed: int = 7) -> list[Fact]:
+    """Make facts in order of time, of random keys."""
+    rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    step = int(days * 86_400_000_000 / count)
+    return [
+        Fact(
+            row_id=RowId(position("kafka:localhost:9092/payments", 0, offset)),
+            version=Version(b"\x00"),
+            event_time=START_US + offset * step + rng.randrange(step),
+            key=(f"user-{rng.randrange(keys)}",),
+            values=(rng.randrange(1000), rng.random() * 100),
+        )
+        for offset in range(count)
+    ]
+
+
+def write_rate(spec: IndexSpec, facts: Sequence[Fact], *, batch: int) -> float:
+    """Give facts per CPU-second."""
+    with tempfile.TemporaryDirectory() as directory:
+        index = LmdbIndex(Path(directory), spec)
+        began = time.process_time()
+        for start in range(0, len(facts), batch):
+            index.apply(
+                facts[start : start + batch], offsets={("payments", 0): start + batch}, epoch=1
+            )
+        spent = time.process_time() - began
+        index.close()
+    return len(facts) / spent
+
+
+def read_cost(spec: IndexSpec, facts: Sequence[Fact], *, keys: int, check: int) -> float:
+    """Give microseconds a key for one question of 200 keys as of the newest instant."""
+    as_of = facts[-1].event_time
+    asked = [(f"user-{number % keys}",) for number in range(200)]
+    with tempfile.TemporaryDirectory() as directory:
+        index = LmdbIndex(Path(directory), spec)
+        twin = InMemoryIndex(spec)
+        index.apply(facts, offsets={}, epoch=1)
+        twin.apply(facts, offsets={}, epoch=1)
+        best = math.inf
+        with index.read() as reader:
+            answers = reader.lookup(asked, [as_of] * len(asked))
+            for _ in range(5):
+                began = time.process_time()
+                reader.lookup(asked, [as_of] * len(asked))
+                best = min(best, time.process_time() - began)
+        with twin.read() as expected:
+            wanted = expected.lookup(asked[:check], [as_of] * check)
+        index.close()
+    if not all(same(a, b) for a, b in zip(answers, wanted, strict=False)):
+        raise SystemExit("the answers are wrong")
+    return best / len(asked) * 1e6
+
+
+def same(found: Found | None, wanted: Found | None) -> bool:
+    """Compare two answers; floats to 1e-9."""
+    if found is None or wanted is None:
+        return found is wanted
+    return found.event_time == wanted.event_time and all(
+        math.isclose(a, b, rel_tol=1e-9)
+        if isinstance(a, float) and isinstance(b, float)
+        else a == b
+        for a, b in zip(found.values, wanted.values, strict=True)
+    )
+
+
+def main() -> None:
+    """Run all; 100k keys for writes, sparse and dense groups for reads."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", type=int, default=100_000)
+    count = parser.parse_args().facts
+    figures: dict[str, float] = {}
+    windows = ("1h", "1d", "7d")
+    spread = make_facts(count, keys=100_000, days=1)
+    few = make_facts(count, keys=1_000, days=1)
+    for name, spec in (
+        ("4x3", index_spec(windows)),
+        ("4x3 correctable", index_spec(windows, correctable=True)),
+        ("4x4 forever", index_spec((*windows, "forever"))),
+    ):
+        for batch in (SMALL, 2_000, 20_000):
+            part = count // 4 if batch == SMALL else count
+            for keys, facts in (("100k keys", spread), ("1k keys", few)):
+                label = f"write {name}, {keys}, batch {batch}"
+                figures[label] = write_rate(spec, facts[:part], batch=batch)
+                print(f"{label:56} {figures[label]:10,.0f} facts per CPU-second")
+    five = ("1m", "1h", "1d", "7d", "30d")
+    for name, keys in (("sparse, 10 rows a key", count // 10), ("dense, 2,000 rows a key", 50)):
+        facts = make_facts(count, keys=keys, days=31)
+        for each in (1, 5):
+            cost = read_cost(index_spec(five, each=each), facts, keys=keys, check=20)
+            label = f"read 5 windows, {each} aggregates, {name}"
+            figures[label] = cost
+            print(f"{label:56} {cost:10.1f} us a key")
+    print(json.dumps({name: round(value, 1) for name, value in figures.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+# mypy: disable-error-code="type-arg, explicit-any"
+"""The client: commit definitions, push rows, ask for features."""
+
+import json
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import pandas as pd
+
+from narthex.client.references import (
+    dataset_name,
+    dataset_types,
+    input_names,
+    known_types,
+    output_names,
+)
+from narthex.client.responses import ReadInfo, Response, parse_read
+from narthex.client.transport import Transport, text_of
+from narthex.client.waiting import Tell, wait_for_answers, wait_for_commit
+from narthex.declare.datasets import Dataset
+from narthex.declare.featuresets import Featureset
+from narthex.definitions import definitions
+from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, NotYetSupported, raise_all
+from narthex.frames import (
+    Columns,
+    columns_of,
+    frame_of_columns,
+    frame_of_rows,
+    rows_of,
+    series_of,
+    values_of,
+)
+from narthex.graph import check
+from narthex.records import Json
+from narthex.times import render_instant, to_micros
+from narthex.wire import CommitPayload, encode_commit
+
+COMMIT_TIMEOUT_S = 1800.0
+OFFLINE_TIMEOUT_S = 3600.0
+_FOUND = "found"
+
+
+def _tell(news: str) -> None:
+    sys.stderr.write(f"  {news}\n")
+    sys.stderr.flush()
+
+
+class Client:
+    """A client of one server and one branch.
+
+    It is made once and used by one thread at a time. `last_read` says what the last answer of
+    `query` was read from.
+    """
+
+    def __init__(self, url: str, token: str = "", branch: str | None = None) -> None:
+        self._transport = Transport(url, token, branch or "main")
+        self.last_read: ReadInfo | None = None
+
+    def branch(self) -> str:
+        """Give the branch that calls are about."""
+        return self._transport.branch
+
+    def checkout(self, name: str) -> None:
+        """Let calls be about another branch from now on."""
+        self._transport.branch = name
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def read(self, path: str) -> dict[str, Json]:
+        """Give what the server says at a path below `/api/v1`, such as `jobs`."""
+        return self._transport.read(path).body
+
+    def commit(  # noqa: PLR0913, PLR0917 (Fennel's signature)
+        self,
+        message: str,
+        datasets: Sequence[Dataset] | None = None,
+        featuresets: Sequence[Featureset] | None = None,
+        preview: bool = False,
+        env: str | None = None,
+        incremental: bool = False,
+        backfill: bool = True,
+        *,
+        wait: bool = True,
+        timeout_s: float = COMMIT_TIMEOUT_S,
+        tell: Tell = _tell,
+    ) -> Response:
+        """Commit definitions to the branch, and wait until they serve.
+
+        Progress is told on stderr. With `preview`, give the plan and change nothing.
+
+        Args:
+            message: What the commit is for.
+            datasets: All datasets of the branch; with `incremental`, those to add or change.
+            featuresets: The same of featuresets.
+            preview: Only plan.
+            env: Take what is declared for this env, and for none.
+            incremental: Keep what the branch has besides.
+            backfill: Fill new assets with history; if not, a commit that needs it is refused.
+            wait: Wait until readers read it; if not, until it is accepted.
+            timeout_s: How long to wait at most; the commit goes on by itself.
+            tell: Takes each line of progress.
+
+        Raises:
+            DefinitionErrors: All mistakes of the definitions, each with its file and line.
+            CommitFailed: It did not come to stand; nothing of it stays.
+            Refused: The server refused it, for instance because another is under way.
+        """
+        chosen = definitions(datasets or [], featuresets or [], env=env)
+        if not incremental:
+            raise_all(check(chosen))
+        payload = CommitPayload(
+            message=message,
+            definitions=chosen,
+            env=env or "",
+            preview=preview,
+            incremental=incremental,
+            backfill=backfill,
+        )
+        answer = self._transport.send(
+            "commit",
+            encode_commit(payload),
+            parameters={
+                "preview": str(preview).lower(),
+                "incremental": str(incremental).lower(),
+                "backfill": str(backfill).lower(),
+            },
+            key=secrets.token_hex(16),
+        )
+        for line in _texts(answer.body.get("summary")):
+            tell(line)
+        if preview or not wait:
+            return answer
+        commit_id = text_of(answer.body, "commit_id")
+        return wait_for_commit(self._transport, commit_id, tell=tell, timeout_s=timeout_s)
+
+    def log(
+        self, webhook: str, endpoint: str, df: pd.DataFrame, batch_size: int = 1000
+    ) -> Response | None:
+        """Push rows to a webhook's endpoint, in batches; each is accepted whole or not at all.
+
+        Gives the last answer; None if there are no rows.
+
+        Raises:
+            Refused: Rows do not fit; the message names them.
+        """
+        answer: Response | None = None
+        for start in range(0, len(df), batch_size):
+            batch = df.iloc[start : start + batch_size]
+            answer = self._transport.send(
+                "log",
+                {"webhook": webhook, "endpoint": endpoint, "data": _json(columns_of(batch))},
+                key=secrets.token_hex(16),
+            )
+        return answer
+
+    def query(  # noqa: PLR0913, PLR0917 (Fennel's signature)
+        self,
+        inputs: Sequence[object],
+        outputs: Sequence[object],
+        input_dataframe: pd.DataFrame,
+        log: bool = False,
+        workflow: str | None = None,  # noqa: ARG002 (Fennel's signature)
+        sampling_rate: float | None = None,  # noqa: ARG002
+        as_of: datetime | str | None = None,
+    ) -> pd.DataFrame:
+        """Give features for given ones, as of now or of one instant.
+
+        Args:
+            inputs: The features that are given.
+            outputs: The features, or whole featuresets, that are asked for.
+            input_dataframe: A column for each input, named in full.
+            log: Not supported yet.
+            workflow: Taken for compatibility.
+            sampling_rate: Taken for compatibility.
+            as_of: The instant; not given, now.
+
+        Raises:
+            ArgumentsUnfit: A column is missing.
+            Refused: The server cannot answer.
+        """
+        if log:
+            raise NotYetSupported("`query(log=True)` is not supported yet")
+        names = input_names(inputs)
+        if not names or not outputs:
+            return pd.DataFrame()
+        _require_columns(names, input_dataframe)
+        columns = {name: values_of(input_dataframe[name]) for name in names}
+        answers, _ = self.query_columns(names, output_names(outputs), columns, as_of=as_of)
+        return frame_of_columns(answers, known_types(outputs))
+
+    def query_columns(
+        self,
+        inputs: Sequence[object],
+        outputs: Sequence[object],
+        columns: Mapping[str, Sequence[object]],
+        *,
+        as_of: datetime | str | None = None,
+    ) -> tuple[dict[str, list[object]], dict[str, Json]]:
+        """Ask with plain columns; give plain columns, and what they were read from."""
+        body: dict[str, Json] = {
+            "inputs": [*input_names(inputs)],
+            "outputs": [*output_names(outputs)],
+            "data": {name: values_of(values) for name, values in columns.items()},
+        }
+        if as_of is not None:
+            body["as_of"] = _instant(as_of)
+        answer = self._transport.send("query", body)
+        header = answer.headers.get("x-narthex-read", "")
+        self.last_read = parse_read(json.loads(header)) if header else None
+        return _columns(answer.body), self.last_read.plain() if self.last_read else {}
+
+    def query_offline(  # noqa: PLR0913, PLR0917 (Fennel's signature)
+        self,
+        inputs: Sequence[object],
+        outputs: Sequence[object],
+        timestamp_column: str,
+        input_dataframe: pd.DataFrame | None = None,
+        input_s3: object = None,
+        output_s3: object = None,
+        feature_to_column_map: Mapping[object, str] | None = None,
+        workflow: str | None = None,  # noqa: ARG002 (Fennel's signature)
+        use_v2: bool = True,  # noqa: ARG002
+        num_dpus: int | None = None,  # noqa: ARG002
+    ) -> dict[str, Json]:
+        """Ask for features of many rows, each as of its own instant; give the request's status.
+
+        `track_offline_query` says how it goes, `offline_answers` waits and gives the answers.
+
+        Args:
+            inputs: The features that are given.
+            outputs: The features, or whole featuresets, that are asked for.
+            timestamp_column: The column with the instants.
+            input_dataframe: The rows; it is not changed.
+            input_s3: Not supported yet.
+            output_s3: Not supported yet.
+            feature_to_column_map: For each input whose column has another name, that name.
+            workflow: Taken for compatibility.
+            use_v2: Taken for compatibility.
+            num_dpus: Taken for compatibility.
+
+        Raises:
+            ArgumentsUnfit: A column is missing, or there are no rows.
+        """
+        if input_s3 is not None or output_s3 is not None:
+            raise NotYetSupported("offline queries from and to S3 are not supported yet")
+        if input_dataframe is None or input_dataframe.empty:
+            raise ArgumentsUnfit("there are no rows to answer for")
+        renamed = _renamed(input_dataframe, feature_to_column_map or {})
+        names = input_names(inputs)
+        _require_columns([*names, timestamp_column], renamed)
+        spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
+        return self._ask_offline(names, output_names(outputs), spine, timestamp_column, None)
+
+    def query_offline_columns(
+        self,
+        inputs: Sequence[object],
+        outputs: Sequence[object],
+        columns: Mapping[str, Sequence[object]],
+        *,
+        timestamp_column: str,
+        offsets_column: str | None = None,
+        timeout_s: float = OFFLINE_TIMEOUT_S,
+    ) -> dict[str, list[object]]:
+        """Ask with plain columns, wait, and give plain columns in the same order.
+
+        Args:
+            inputs: The features that are given.
+            outputs: The features, or whole featuresets, that are asked for.
+            columns: A column for each input, and those named below.
+            timestamp_column: The column with the instants.
+            offsets_column: A column with the log offsets at which to answer each row, as text of
+                JSON: what `query_columns` gave beside an online answer.
+            timeout_s: How long to wait at most.
+        """
+        spine = {name: values_of(values) for name, values in columns.items()}
+        asked = self._ask_offline(
+            input_names(inputs), output_names(outputs), spine, timestamp_column, offsets_column
+        )
+        request_id = text_of(asked, "request_id")
+        wait_for_answers(self._transport, request_id, timeout_s=timeout_s)
+        return self._answers(request_id)
+
+    def _ask_offline(
+        self,
+        inputs: list[str],
+        outputs: list[str],
+        spine: Columns,
+        timestamp_column: str,
+        offsets_column: str | None,
+    ) -> dict[str, Json]:
+        body: dict[str, Json] = {
+            "inputs": [*inputs],
+            "outputs": [*outputs],
+            "timestamp_column": timestamp_column,
+            "data": _json(spine),
+        }
+        if offsets_column is not None:
+            body["offsets"] = offsets_column
+        return self._transport.send("query_offline", body).body
+
+    def _answers(self, request_id: str) -> dict[str, list[object]]:
+        found = self._transport.read("query_offline/answers", {"request_id": request_id})
+        return _columns(found.body)
+
+    def offline_answers(
+        self,
+        request_id: str,
+        outputs: Sequence[object] = (),
+        *,
+        timeout_s: float = OFFLINE_TIMEOUT_S,
+    ) -> pd.DataFrame:
+        """Wait for an offline query and give its answers, in the order of its rows."""
+        wait_for_answers(self._transport, request_id, timeout_s=timeout_s)
+        return frame_of_columns(self._answers(request_id), known_types(outputs))
+
+    def track_offline_query(self, request_id: str) -> dict[str, Json]:
+        """Say how an offline query goes."""
+        return self._transport.read("query_offline/status", {"request_id": request_id}).body
+
+    def cancel_offline_query(self, request_id: str) -> dict[str, Json]:
+        """Cancel an offline query that has not ended."""
+        path = "query_offline/cancel"
+        return self._transport.send(path, parameters={"request_id": request_id}).body
+
+    def lookup(
+        self,
+        dataset: Dataset | str,
+        keys: pd.DataFrame,
+        fields: Sequence[str] | None = None,
+        timestamps: pd.Series | Sequence[datetime | str] | None = None,
+    ) -> tuple[pd.DataFrame | pd.Series, pd.Series]:
+        """Give a dataset's rows by key, as of now or of an instant each, and which were found.
+
+        Exactly one field gives a series instead of a frame.
+        """
+        body: dict[str, Json] = {
+            "keys": [*map(_json, rows_of(keys))],
+            "fields": [*(fields or ())],
+        }
+        if timestamps is not None:
+            body["timestamps"] = values_of(list(timestamps))
+        answer = self._transport.send(f"dataset/{dataset_name(dataset)}/lookup", body)
+        found, data = answer.body.get(_FOUND), answer.body.get("data")
+        if not isinstance(found, list) or not isinstance(data, dict):
+            raise AnswerNotUnderstood("the answer has no rows")
+        frame = frame_of_columns(_columns(data), dataset_types(dataset))
+        was_found = series_of(found)
+        if fields is not None and len(fields) == 1:
+            return frame[fields[0]], was_found
+        return frame, was_found
+
+    def inspect(self, dataset: Dataset | str, n: int = 10) -> pd.DataFrame:
+        """Give some of a dataset's newest rows."""
+        body = self._transport.read(f"dataset/{dataset_name(dataset)}/inspect", {"n": n}).body
+        rows = body.get("items", body.get("rows"))
+        if isinstance(rows, list):
+            return frame_of_rows([row for row in rows if isinstance(row, dict)])
+        return frame_of_columns(_columns(body), dataset_types(dataset))
+
+
+def _texts(lines: Json) -> list[str]:
+    return [str(line) for line in lines] if isinstance(lines, list) else []
+
+
+def _json(columns: Mapping[str, Json] | Columns) -> Json:
+    return dict(columns.items())
+
+
+def _instant(instant: datetime | str) -> str:
+    return instant if isinstance(instant, str) else render_instant(to_micros(instant))
+
+
+def _columns(body: Mapping[str, Json]) -> dict[str, list[object]]:
+    found: dict[str, list[object]] = {}
+    for name, values in body.items():
+        if not isinstance(values, list):
+            raise AnswerNotUnderstood(f"the answer's `{name}` is no column")
+        found[name] = [*values]
+    return found
+
+
+def _require_columns(names: Sequence[str], frame: pd.DataFrame) -> None:
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        has = ", ".join(f"`{name}`" for name in frame.columns) or "none"
+        raise ArgumentsUnfit(f"the frame has no column `{missing[0]}`; it has {has}")
+
+
+def _renamed(frame: pd.DataFrame, names: Mapping[object, str]) -> pd.DataFrame:
+    columns = {column: input_names([feature])[0] for feature, column in names.items()}
+    return frame.rename(columns=columns)

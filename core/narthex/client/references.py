@@ -1,0 +1,85 @@
+"""Features and datasets as arguments of calls: objects or names."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from narthex.declare.datasets import Dataset
+from narthex.declare.features import Feature
+from narthex.declare.featuresets import Featureset
+from narthex.errors import ArgumentsUnfit
+from narthex.types import DataType
+
+Output: TypeAlias = Feature | Featureset | str
+
+
+def input_names(inputs: Sequence[object]) -> list[str]:
+    """Give the full names of input features.
+
+    Raises:
+        ArgumentsUnfit: A whole featureset, or something else, is among them.
+    """
+    found: list[str] = []
+    for given in inputs:
+        match given:
+            case Feature():
+                found.append(given.fqn())
+            case str() if "." in given:
+                found.append(given)
+            case Featureset():
+                names = ", ".join(f"`{feature.fqn()}`" for feature in given.features)
+                raise ArgumentsUnfit(
+                    f"featureset `{given.fqn()}` is an input; inputs are features",
+                    hint=f"list those that you give: {names}",
+                )
+            case _:
+                raise ArgumentsUnfit(
+                    f"input `{given!r}` is not a feature",
+                    hint="write `Featureset.feature`, or its full name as text",
+                )
+    return found
+
+
+def output_names(outputs: Sequence[object]) -> list[str]:
+    """Give the full names of features, and the names of whole featuresets.
+
+    Raises:
+        ArgumentsUnfit: Something else is among them.
+    """
+    found: list[str] = []
+    for given in outputs:
+        match given:
+            case Feature() | Featureset():
+                found.append(given.fqn())
+            case str():
+                found.append(given)
+            case _:
+                raise ArgumentsUnfit(f"output `{given!r}` is neither feature nor featureset")
+    return found
+
+
+def known_types(outputs: Sequence[object]) -> dict[str, DataType]:
+    """Give the types of features that were passed as objects, by full name."""
+    features = [
+        feature
+        for given in outputs
+        for feature in (
+            given.features
+            if isinstance(given, Featureset)
+            else [given]
+            if isinstance(given, Feature)
+            else []
+        )
+    ]
+    return {feature.fqn(): feature.dtype for feature in features}
+
+
+def dataset_name(dataset: Dataset | str) -> str:
+    """Give a dataset's name."""
+    return dataset.fqn() if isinstance(dataset, Dataset) else dataset
+
+
+def dataset_types(dataset: Dataset | str) -> dict[str, DataType]:
+    """Give a dataset's types by field; none if only its name is known."""
+    if isinstance(dataset, Dataset):
+        return {field.name: field.dtype for field in dataset.fields}
+    return {}

@@ -1,0 +1,92 @@
+"""What calls of the client give back."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from narthex.records import Json
+
+
+@attrs.frozen(kw_only=True)
+class Response:
+    """An answer of the server; attributes, `.json()` and `["status_code"]` say the same."""
+
+    status_code: int
+    headers: Mapping[str, str]
+    body: dict[str, Json]
+
+    def json(self) -> dict[str, Json]:
+        """Give the body."""
+        return self.body
+
+    def __getitem__(self, name: str) -> object:
+        """Give a part by name: `status_code`, `headers`, `body`, or a part of the body."""
+        match name:
+            case "status_code":
+                return self.status_code
+            case "headers":
+                return self.headers
+            case "body":
+                return self.body
+            case _:
+                return self.body[name]
+
+
+@attrs.frozen(kw_only=True)
+class ReadInfo:
+    """What an answer was read from.
+
+    Attributes:
+        commit_id: The commit whose assets were read.
+        serving_seq: Which of the branch's promotions that is.
+        as_of_us: The instant as of which it was read, microseconds.
+        offsets: For each dataset, topic and partition, the next offset that was not read.
+    """
+
+    commit_id: str
+    serving_seq: int
+    as_of_us: int
+    offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
+
+    def plain(self) -> dict[str, Json]:
+        """Give it as the server sent it."""
+        return {
+            "commit_id": self.commit_id,
+            "serving_seq": self.serving_seq,
+            "as_of": self.as_of_us,
+            "offsets": {
+                dataset: {topic: dict(parts) for topic, parts in topics.items()}
+                for dataset, topics in self.offsets.items()
+            },
+        }
+
+
+def parse_read(plain: Json) -> ReadInfo | None:
+    """Read the header `x-narthex-read`; None if it says nothing of use."""
+    match plain:
+        case {
+            "commit_id": str(commit_id),
+            "serving_seq": int(seq),
+            "as_of": int(as_of),
+            "offsets": dict(offsets),
+        }:
+            return ReadInfo(
+                commit_id=commit_id,
+                serving_seq=seq,
+                as_of_us=as_of,
+                offsets={dataset: _topics(topics) for dataset, topics in offsets.items()},
+            )
+        case _:
+            return None
+
+
+def _topics(topics: Json) -> dict[str, dict[str, int]]:
+    if not isinstance(topics, dict):
+        return {}
+    return {topic: _partitions(partitions) for topic, partitions in topics.items()}
+
+
+def _partitions(partitions: Json) -> dict[str, int]:
+    if not isinstance(partitions, dict):
+        return {}
+    return {key: offset for key, offset in partitions.items() if isinstance(offset, int)}

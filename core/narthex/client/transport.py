@@ -1,0 +1,168 @@
+"""Calls of the server over HTTP: the only place that knows httpx."""
+
+import json
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import attrs
+import httpx
+
+from narthex.client.responses import Response
+from narthex.errors import (
+    AnswerNotUnderstood,
+    DefinitionError,
+    NarthexError,
+    Refused,
+    Unreachable,
+    catalogue,
+    raise_all,
+)
+from narthex.origin import Origin
+from narthex.records import Json
+
+API: Final = "/api/v1"
+TIMEOUT_S: Final = 600.0
+CONNECT_TIMEOUT_S: Final = 10.0
+_OK: Final = range(200, 300)
+
+Body: TypeAlias = "Json | bytes"
+"""JSON, or bytes that are sent as they are."""
+
+
+@attrs.define(eq=False)
+class Transport:
+    """One server, with the token and the branch that every call carries."""
+
+    url: str
+    token: str
+    branch: str
+    _http: httpx.Client = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Open the connection pool; nothing is sent yet."""
+        self._http = httpx.Client(
+            base_url=self.url.rstrip("/"),
+            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            transport=httpx.HTTPTransport(retries=2),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+        """Ask for something; changes nothing.
+
+        Raises:
+            Unreachable: The server cannot be reached.
+            Refused: It refused.
+        """
+        return self._call("GET", path, parameters=parameters)
+
+    def send(
+        self,
+        path: str,
+        body: Body = None,
+        *,
+        parameters: Mapping[str, str | int] | None = None,
+        key: str = "",
+    ) -> Response:
+        """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once.
+
+        Raises:
+            Unreachable: The server cannot be reached.
+            Refused: It refused.
+            DefinitionErrors: It refused a definition and said why, mistake by mistake.
+        """
+        return self._call("POST", path, body=body, parameters=parameters, key=key)
+
+    def _call(
+        self,
+        verb: str,
+        path: str,
+        *,
+        body: Body = None,
+        parameters: Mapping[str, str | int] | None = None,
+        key: str = "",
+    ) -> Response:
+        is_raw = isinstance(body, bytes)
+        content = body if isinstance(body, bytes) else _rendered(body)
+        try:
+            answer = self._http.request(
+                verb,
+                f"{API}/{path.lstrip('/')}",
+                params=dict(parameters or {}),
+                content=content if verb == "POST" else None,
+                headers=self._headers(key, is_raw=is_raw),
+            )
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"`{self.url}` cannot be reached: {error}",
+                hint="start the platform with `narthex up`, or give another address",
+            ) from error
+        return _response(answer)
+
+    def _headers(self, key: str, *, is_raw: bool) -> dict[str, str]:
+        headers = {
+            "authorization": f"Bearer {self.token}",
+            "x-narthex-branch": self.branch,
+            "content-type": "application/octet-stream" if is_raw else "application/json",
+        }
+        return headers | ({"idempotency-key": key} if key else {})
+
+
+def _rendered(body: Json) -> bytes:
+    return json.dumps({} if body is None else body, separators=(",", ":")).encode()
+
+
+def _response(answer: httpx.Response) -> Response:
+    body = _body(answer)
+    if answer.status_code not in _OK:
+        raise _refusal(answer.status_code, body)
+    return Response(status_code=answer.status_code, headers=dict(answer.headers.items()), body=body)
+
+
+def _body(answer: httpx.Response) -> dict[str, Json]:
+    try:
+        body = answer.json() if answer.content else {}
+    except ValueError:
+        return {"err_msg": answer.text.strip()[:500]}
+    return body if isinstance(body, dict) else {"items": body}
+
+
+def _refusal(status: int, body: dict[str, Json]) -> NarthexError:
+    errors = body.get("errors")
+    if isinstance(errors, list):
+        raise_all([e for e in map(_mistake, errors) if e is not None])
+    message = body.get("err_msg") or body.get("detail") or f"status {status}"
+    return Refused(str(message), status_code=status)
+
+
+def _mistake(plain: object) -> DefinitionError | None:
+    """Read one mistake that the server found; None if it is of another kind."""
+    match plain:
+        case {
+            "code": str(code),
+            "message": str(message),
+            "file": str(file),
+            "line": int(line),
+            "hint": str(hint),
+        }:
+            cls = catalogue().get(code, DefinitionError)
+            if not issubclass(cls, DefinitionError):
+                cls = DefinitionError
+            return cls(message, origin=Origin(file=file, line=line), hint=hint)
+        case _:
+            return None
+
+
+def text_of(body: Mapping[str, Json], name: str) -> str:
+    """Give a text of an answer.
+
+    Raises:
+        AnswerNotUnderstood: It is not there.
+    """
+    found = body.get(name)
+    if not isinstance(found, str):
+        raise AnswerNotUnderstood(f"the answer has no `{name}`")
+    return found

@@ -1,0 +1,183 @@
+"""Commands of authors: `narthex check`, `plan`, `commit`, `query`, `log`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narthex.author_files import load_file, load_whole
+from narthex.client import Client
+from narthex.errors import ArgumentsUnfit, render_report
+from narthex.frames import columns_of, frame_of_columns, frame_of_rows
+from narthex.records import Json
+from narthex.settings import NotInstalledError, load_settings
+
+File = Annotated[Path, typer.Argument(help="The Python file that declares.", metavar="FILE")]
+Url = Annotated[str, typer.Option(envvar="NARTHEX_URL", help="The server [that of `narthex up`].")]
+Token = Annotated[str, typer.Option(envvar="NARTHEX_TOKEN", help="The token of the server.")]
+Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch.")]
+Env = Annotated[str, typer.Option(help="Take what is declared for this env.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of authors."""
+    app.command("check")(check)
+    app.command("plan")(plan)
+    app.command("commit")(commit)
+    app.command("query")(query)
+    app.command("log")(log)
+
+
+def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
+    """Say everything that is wrong with a file; nothing is sent anywhere."""
+    found = load_file(file)
+    errors = found.check(env or None)
+    if as_json:
+        _print_json({"errors": [dict(error.plain()) for error in errors]})
+    elif errors:
+        _tell(render_report(errors))
+    else:
+        _tell(f"{_counted(len(found.datasets), 'dataset')}, {_features(found.featuresets)}: sound")
+    if errors:
+        raise typer.Exit(1)
+
+
+def plan(  # noqa: PLR0913 (one parameter an option)
+    file: File,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    env: Env = "",
+    incremental: bool = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a commit of a file would create, share and release; nothing changes."""
+    found = load_whole(file)
+    answer = _client(url, token, branch).commit(
+        "plan",
+        found.datasets,
+        found.featuresets,
+        preview=True,
+        env=env or None,
+        incremental=incremental,
+        tell=lambda line: None if as_json else print_line(line),
+    )
+    if as_json:
+        _print_json(answer.body.get("plan"))
+
+
+def commit(  # noqa: PLR0913 (one parameter an option)
+    file: File,
+    *,
+    message: Annotated[str, typer.Option("-m", "--message", help="What it is for.")] = "",
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    env: Env = "",
+    incremental: bool = False,
+    backfill: bool = True,
+    wait: bool = True,
+    as_json: AsJson = False,
+) -> None:
+    """Commit a file's definitions and wait until they serve."""
+    found = load_whole(file)
+    answer = _client(url, token, branch).commit(
+        message or f"commit of {file.name}",
+        found.datasets,
+        found.featuresets,
+        env=env or None,
+        incremental=incremental,
+        backfill=backfill,
+        wait=wait,
+    )
+    if as_json:
+        _print_json(answer.body)
+    else:
+        print_line(str(answer.body.get("commit_id", "")))
+
+
+def query(
+    outputs: Annotated[list[str], typer.Argument(help="Features or featuresets.")],
+    *,
+    given: Annotated[
+        list[str] | None, typer.Option("--with", help="An input, `Featureset.feature=value`.")
+    ] = None,
+    as_of: Annotated[str, typer.Option(help="An instant, RFC 3339 [now].")] = "",
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Ask for features; the answer is JSON."""
+    columns = {name: [value] for name, value in map(_given, given or [])}
+    answers, read = _client(url, token, branch).query_columns(
+        list(columns), outputs, columns, as_of=as_of or None
+    )
+    frame = frame_of_columns(answers)
+    _print_json({"answers": dict(columns_of(frame).items()), "read": read})
+
+
+def log(
+    webhook: str,
+    endpoint: str,
+    *,
+    rows: Annotated[
+        Path | None, typer.Option(help="A file of JSON lines [stdin].", exists=True)
+    ] = None,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Push rows, one JSON object a line, to a webhook's endpoint."""
+    text = rows.read_text() if rows else sys.stdin.read()
+    parsed = [json.loads(line) for line in text.splitlines() if line.strip()]
+    client = _client(url, token, branch)
+    client.log(webhook, endpoint, frame_of_rows(parsed))
+    _tell(f"{_counted(len(parsed), 'row')} accepted")
+
+
+def _given(text: str) -> tuple[str, Json]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ArgumentsUnfit(f"`{text}` is not `Featureset.feature=value`")
+    try:
+        parsed: Json = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, parsed
+
+
+def _client(url: str, token: str, branch: str) -> Client:
+    if url:
+        return Client(url, token, branch)
+    try:
+        settings = load_settings()
+    except NotInstalledError as error:
+        raise ArgumentsUnfit(
+            f"no server is known: {error}", hint="give `--url`, or start one with `narthex up`"
+        ) from None
+    return Client(settings.server_url, token or settings.token, branch)
+
+
+def _features(featuresets: tuple[object, ...]) -> str:
+    return _counted(len(featuresets), "featureset")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def print_line(line: str) -> None:
+    """Print one line of data."""
+    sys.stdout.write(f"{line}\n")
+
+
+def _print_json(value: Json) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _tell(story: str) -> None:
+    sys.stderr.write(f"{story}\n")

@@ -1,0 +1,44 @@
+"""All entities of one commit, from the objects that an author's file holds."""
+
+from collections.abc import Iterable, Sequence
+
+from narthex.declare.datasets import Dataset, dataset_entity, is_deleted
+from narthex.declare.env import check_commit_env
+from narthex.declare.featuresets import Featureset, featureset_entity
+from narthex.declare.metadata import metadata_of
+from narthex.entities import Definitions
+from narthex.errors import ArgumentInvalid
+
+
+def definitions(
+    datasets: Sequence[Dataset], featuresets: Sequence[Featureset], *, env: str | None = None
+) -> Definitions:
+    """Give the values of a commit for one env; entities marked deleted are left out.
+
+    Raises:
+        ArgumentInvalid: A list has something else in it.
+        EnvInvalid: `env` is not one name.
+    """
+    selected = check_commit_env(env)
+    for found in datasets:
+        if not isinstance(found, Dataset):
+            raise ArgumentInvalid(f"`datasets` has `{found!r}`, which is not a dataset")
+    for given in featuresets:
+        if not isinstance(given, Featureset):
+            raise ArgumentInvalid(f"`featuresets` has `{given!r}`, which is not a featureset")
+    return Definitions(
+        datasets=tuple(dataset_entity(d, selected) for d in datasets if not is_deleted(d)),
+        featuresets=tuple(
+            featureset_entity(f, selected) for f in featuresets if not metadata_of(f).deleted
+        ),
+    )
+
+
+def definitions_in(objects: Iterable[object], *, env: str | None = None) -> Definitions:
+    """Give the values of all datasets and featuresets among some objects, each once."""
+    unique = list({id(one): one for one in objects}.values())
+    return definitions(
+        [one for one in unique if isinstance(one, Dataset)],
+        [one for one in unique if isinstance(one, Featureset)],
+        env=env,
+    )

@@ -1,0 +1,219 @@
+"""Answer a question by its read plan: look-ups, expressions, authors' extractors, in order.
+
+Online and offline answers are made here, so they cannot differ; where rows are found is an
+argument.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias, assert_never
+
+import polars as pl
+
+from narthex.assets import DatasetPlan
+from narthex.errors import LookupImpossible
+from narthex.evaluate.columns import cells_of, frame_of
+from narthex.evaluate.expressions import evaluate
+from narthex.expr.nodes import Call, Case, Node
+from narthex.facts import Cell
+from narthex.readplan import (
+    AliasStep,
+    CodeStep,
+    ExpressionStep,
+    LookupRequest,
+    LookupStep,
+    ReadPlan,
+    Take,
+)
+from narthex.schema import Column
+from narthex.workers import WorkerPool
+
+COLUMNAR_ROWS = 64
+"""From how many rows on an expression is evaluated by column; below, by row: it starts faster."""
+
+Cells: TypeAlias = Sequence[Cell]
+
+
+class FoundRow(Protocol):
+    """What a look-up found."""
+
+    @property
+    def values(self) -> tuple[Cell, ...]:
+        """The dataset's value columns, in order; of aggregates, finished."""
+
+    @property
+    def event_time(self) -> int:
+        """Since when the row stands, microseconds."""
+
+
+class Lookup(Protocol):
+    """Finds the rows of a dataset as of instants; None where there is none."""
+
+    def __call__(
+        self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> "Sequence[FoundRow | None]": ...
+
+
+def execute(
+    plan: ReadPlan,
+    columns: Mapping[str, Cells] | pl.DataFrame,
+    *,
+    lookup: Lookup,
+    workers: WorkerPool,
+    as_of: Sequence[int],
+) -> dict[str, list[Cell]]:
+    """Give the wanted features, a cell a row.
+
+    Args:
+        plan: How to answer.
+        columns: The given features, fully qualified; a frame's as `narthex.evaluate` encodes them.
+        lookup: Finds rows; called once for each dataset and wave of look-ups.
+        workers: Run authors' code.
+        as_of: The instant of each row, microseconds.
+
+    Raises:
+        UserCodeError: Code of an author failed, or gave something else than it declares.
+    """
+    answer = _Answer(plan, _given(plan, columns), lookup, workers, as_of)
+    for step in plan.steps:
+        match step:
+            case LookupStep():
+                answer.look_up(step)
+            case AliasStep():
+                answer.keep(step.feature, answer.columns[step.source])
+            case ExpressionStep():
+                answer.keep(step.feature, answer.computed(step))
+            case CodeStep():
+                answer.run(step)
+            case _:
+                assert_never(step)
+    return {name: list(answer.columns[name]) for name in plan.outputs}
+
+
+def _given(plan: ReadPlan, columns: Mapping[str, Cells] | pl.DataFrame) -> dict[str, Cells]:
+    if isinstance(columns, pl.DataFrame):
+        return {name: cells_of(columns[name], plan.types[name]) for name in plan.inputs}
+    return {name: columns[name] for name in plan.inputs}
+
+
+class _Answer:
+    """The columns known so far."""
+
+    def __init__(
+        self,
+        plan: ReadPlan,
+        columns: dict[str, Cells],
+        lookup: Lookup,
+        workers: WorkerPool,
+        as_of: Sequence[int],
+    ) -> None:
+        self.plan = plan
+        self.columns = columns
+        self.lookup = lookup
+        self.workers = workers
+        self.as_of = as_of
+
+    def keep(self, feature: str, cells: Cells) -> None:
+        """Keep a column, unless it was given: what is given stands."""
+        self.columns.setdefault(feature, cells)
+
+    def look_up(self, step: LookupStep) -> None:
+        """Read the rows for all keys of the step at once, each key and instant once."""
+        asked: dict[tuple[tuple[Cell, ...], int], int] = {}
+        places: list[list[int | None]] = []
+        for request in step.requests:
+            keys = zip(*(self.columns[name] for name in request.keys), strict=True)
+            places.append(
+                [
+                    None if None in key else asked.setdefault((key, instant), len(asked))
+                    for key, instant in zip(keys, self.as_of, strict=True)
+                ]
+            )
+        found = (
+            self.lookup(step.dataset, [key for key, _ in asked], [at for _, at in asked])
+            if asked
+            else ()
+        )
+        for request, at in zip(step.requests, places, strict=True):
+            rows = [None if place is None else found[place] for place in at]
+            self._take(step.dataset, request, rows)
+
+    def _take(
+        self, dataset: DatasetPlan, request: LookupRequest, rows: "list[FoundRow | None]"
+    ) -> None:
+        for take in request.takes:
+            self.keep(take.feature, self._taken(dataset, request, take, rows))
+
+    def _taken(
+        self,
+        dataset: DatasetPlan,
+        request: LookupRequest,
+        take: Take,
+        rows: "list[FoundRow | None]",
+    ) -> list[Cell]:
+        values = [column.name for column in dataset.schema.values]
+        if take.column in values:
+            position = values.index(take.column)
+            cells: list[Cell] = [None if row is None else row.values[position] for row in rows]
+        elif take.column == dataset.schema.timestamp:
+            cells = [None if row is None else row.event_time for row in rows]
+        else:
+            keys = [column.name for column in dataset.schema.keys]
+            given = self.columns[request.keys[keys.index(take.column)]]
+            cells = [None if row is None else cell for row, cell in zip(rows, given, strict=True)]
+        return [
+            take.unseen if row is None else take.null if cell is None else cell
+            for row, cell in zip(rows, cells, strict=True)
+        ]
+
+    def computed(self, step: ExpressionStep) -> Cells:
+        """Evaluate an expression, by row or by column: both give the same."""
+        if len(self.as_of) < COLUMNAR_ROWS or not step.refs or _reads_the_clock(step.expression):
+            return [
+                step.prepared({name: self.columns[feature][row] for name, feature in step.refs}, at)
+                for row, at in enumerate(self.as_of)
+            ]
+        frame = frame_of({name: self.columns[feature] for name, feature in step.refs}, step.schema)
+        series = evaluate(step.expression, frame, step.schema)
+        return cells_of(series, self.plan.types[step.feature])
+
+    def run(self, step: CodeStep) -> None:
+        """Run an author's extractor in a worker."""
+        given = {column.name: self.columns[column.name] for column in step.inputs}
+        outputs = self.workers.extract(
+            step.extractor.code,
+            name=f"{step.featureset}.{step.extractor.name}",
+            instants=self.as_of,
+            inputs=[(column, given[column.name]) for column in step.inputs],
+            outputs=step.outputs,
+            find=self.find,
+        )
+        for feature, cells in zip(step.features, outputs, strict=True):
+            self.keep(feature, cells)
+
+    def find(
+        self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[list[Column], "list[FoundRow | None]"]:
+        """Answer a look-up that an extractor makes while it runs.
+
+        Raises:
+            LookupImpossible: The dataset is not there, has no index, or a key is missing.
+        """
+        known = self.plan.datasets.get(dataset)
+        if known is None or not (known.online or known.offline):
+            raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
+        names = [column.name for column in known.schema.keys]
+        if sorted(names) != sorted(keys):
+            raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
+        rows = list(zip(*(keys[name] for name in names), strict=True))
+        return list(known.schema.values), list(self.lookup(known, rows, as_of))
+
+
+def _reads_the_clock(node: Node) -> bool:
+    match node:
+        case Call():
+            return node.function == "now" or any(_reads_the_clock(one) for one in node.arguments)
+        case Case():
+            parts = [part for one in node.branches for part in (one.condition, one.value)]
+            return any(_reads_the_clock(part) for part in (*parts, node.otherwise))
+        case _:
+            return False

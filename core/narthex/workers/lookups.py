@@ -1,0 +1,65 @@
+# mypy: disable-error-code="type-arg"
+"""Look-ups that an extractor makes while it runs, answered on our side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from narthex.errors import LookupImpossible
+from narthex.facts import Cell
+from narthex.schema import Column
+from narthex.types import Datetime
+from narthex.workers.arrow_cells import array_of, cells_of
+from narthex.workers.frames import Frame
+from narthex.workers.results import read_table, render_table
+
+
+class Row(Protocol):
+    """A row that was found."""
+
+    @property
+    def values(self) -> tuple[Cell, ...]:
+        """Its value columns, in order."""
+
+
+Cells: TypeAlias = Sequence[Cell]
+
+
+class Find(Protocol):
+    """Gives a dataset's value columns and its rows as of instants, None where there is none."""
+
+    def __call__(
+        self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> "tuple[Sequence[Column], Sequence[Row | None]]": ...
+
+
+def answer_lookup(asked: Frame, find: Find | None) -> Frame:
+    """Answer what a worker asked: the found rows as a table, the column "" says which were.
+
+    Raises:
+        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+    """
+    if find is None:
+        raise LookupImpossible("rows can be looked up in extractors only")
+    table = read_table(asked.body)
+    keys = {name: _key_cells(table.column(name)) for name in table.column_names if name}
+    instants = [at for at in cells_of(table.column(""), Datetime()) if isinstance(at, int)]
+    if len(instants) != table.num_rows:
+        raise LookupImpossible("a look-up has no instant for some rows")
+    columns, rows = find(str(asked.header.get("dataset")), keys, instants)
+    arrays = [
+        array_of([None if row is None else row.values[at] for row in rows], column.type)
+        for at, column in enumerate(columns)
+    ]
+    found = pa.array([row is not None for row in rows], pa.bool_())
+    names = [*(column.name for column in columns), ""]
+    return Frame({"kind": "found"}, render_table(pa.table([*arrays, found], names=names)))
+
+
+def _key_cells(array: pa.ChunkedArray) -> list[Cell]:
+    if pa.types.is_timestamp(array.type):
+        return cells_of(array.cast(pa.timestamp("us", tz="UTC")), Datetime())
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.int32())
+    return list(array.to_pylist())

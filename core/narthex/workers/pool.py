@@ -1,0 +1,237 @@
+# mypy: disable-error-code="type-arg, arg-type"
+"""A pool of workers: authors' code called as a function, from any thread."""
+
+import queue
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+import attrs
+import pyarrow as pa
+
+from narthex.code import UserCode
+from narthex.errors import LookupImpossible, UserCodeError
+from narthex.facts import Cell
+from narthex.schema import Column
+from narthex.types import Bool, Datetime, Optional
+from narthex.workers.arrow_cells import array_of, arrow_type, cells_of
+from narthex.workers.author_lines import place_of
+from narthex.workers.frames import Frame
+from narthex.workers.lookups import Find, answer_lookup
+from narthex.workers.process import Sandbox, WorkerLostError, WorkerProcess
+from narthex.workers.results import misfits, read_table, render_table
+
+_MEBIBYTE: Final = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What one worker may use.
+
+    Attributes:
+        memory_bytes: Address space, that of Python and its libraries included.
+        call_timeout_s: How long one call may take.
+        start_timeout_s: How long a worker may take to start.
+        answer_bytes: How long an answer may be.
+        calls: After how many calls a worker is replaced by a fresh one.
+    """
+
+    memory_bytes: int = 4096 * _MEBIBYTE
+    call_timeout_s: float = 30.0
+    start_timeout_s: float = 60.0
+    answer_bytes: int = 512 * _MEBIBYTE
+    calls: int = 100_000
+
+
+Slot: TypeAlias = "WorkerProcess | None"
+
+
+class WorkerPool:
+    """Up to `size` workers; one is started when a call finds none idle, and kept warm.
+
+    A call waits while all are busy. A worker that dies or is silent for too long is killed and
+    replaced; the call that it was at fails, others do not notice.
+    """
+
+    def __init__(self, size: int, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._slots: queue.LifoQueue[Slot] = queue.LifoQueue()
+        self._size = size
+        # A worker dies with the thread that started it, so one that stays starts all of them.
+        self._launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="worker-launcher")
+        for _ in range(size):
+            self._slots.put(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers; waits for calls that are running."""
+        slots = [self._slots.get() for _ in range(self._size)]
+        for worker in slots:
+            if worker is not None:
+                worker.close()
+            self._slots.put(None)
+        self._launcher.shutdown()
+
+    def warm(self) -> Sandbox:
+        """Start one worker if none is idle; give what the kernel granted to it."""
+        worker = self._take()
+        self._slots.put(worker)
+        return worker.sandbox
+
+    def extract(
+        self,
+        code: UserCode,
+        *,
+        name: str,
+        instants: Sequence[int],
+        inputs: Sequence[tuple[Column, Sequence[Cell]]],
+        outputs: Sequence[Column],
+        find: Find | None = None,
+    ) -> list[list[Cell]]:
+        """Call an extractor with instants and columns; give its output columns, in order.
+
+        Args:
+            code: The extractor.
+            name: What to call it in messages.
+            instants: As of when each row is, microseconds.
+            inputs: Its arguments after the instants.
+            outputs: What it must give.
+            find: Answers look-ups that it makes.
+
+        Raises:
+            UserCodeError: It failed, took too long, or gave something else than it declares.
+        """
+        arrays = [array_of(list(instants), Datetime())]
+        arrays += [array_of(cells, column.type) for column, cells in inputs]
+        # A name may come twice, from two featuresets, so arguments are known by position.
+        table = pa.table(arrays, names=[str(position) for position in range(len(arrays))])
+        title = f"extractor `{name}`"
+        found = self._call(code, "extract", table, outputs, title=title, find=find)
+        return [
+            cells_of(found.column(position), column.type) for position, column in enumerate(outputs)
+        ]
+
+    def assign(
+        self, code: UserCode, table: pa.Table, column: Column, *, title: str = "`assign`"
+    ) -> pa.ChunkedArray:
+        """Call a function of a frame that gives one column, of `arrow_type(column.type)`.
+
+        Raises:
+            UserCodeError: It failed, took too long, or gave something else than it declares.
+        """
+        return self._call(code, "assign", table, (column,), title=title).column(0)
+
+    def filter(
+        self, code: UserCode, table: pa.Table, *, title: str = "`filter`"
+    ) -> pa.ChunkedArray:
+        """Call a predicate of a frame; give which rows stand: null counts as false.
+
+        Raises:
+            UserCodeError: It failed, took too long, or gave something else than booleans.
+        """
+        wanted = (Column("keep", Optional(Bool())),)
+        return self._call(code, "filter", table, wanted, title=title).column(0).fill_null(False)
+
+    def _call(
+        self,
+        code: UserCode,
+        kind: str,
+        table: pa.Table,
+        outputs: Sequence[Column],
+        *,
+        title: str,
+        find: Find | None = None,
+    ) -> pa.Table:
+        worker = self._take()
+        kept: Slot = None
+        try:
+            answer = self._ask(worker, _question(code, kind, table, outputs), find)
+            kept = worker
+        except WorkerLostError as error:
+            raise UserCodeError(
+                f"{title}: the worker was lost: {error}", origin=code.origin
+            ) from None
+        finally:
+            self._slots.put(kept)
+        if answer.header.get("kind") != "result":
+            raise _failed(code, title, answer.header)
+        result = read_table(answer.body)
+        wrong = misfits(result, outputs, rows=table.num_rows)
+        if wrong:
+            raise UserCodeError(f"{title} gave a wrong answer: {wrong[0]}", origin=code.origin)
+        return result
+
+    def _ask(self, worker: WorkerProcess, question: Frame, find: Find | None) -> Frame:
+        deadline = time.monotonic() + self._limits.call_timeout_s
+        worker.calls += 1
+        answer = worker.ask(question, deadline=deadline)
+        while answer.header.get("kind") == "lookup":
+            try:
+                found = answer_lookup(answer, find)
+            except LookupImpossible as error:
+                found = Frame({"kind": "refused", "message": error.message})
+            answer = worker.ask(found, deadline=deadline)
+        return answer
+
+    def _take(self) -> WorkerProcess:
+        worker = self._slots.get()
+        try:
+            if worker is not None and worker.is_alive and worker.calls < self._limits.calls:
+                return worker
+            if worker is not None:
+                worker.close()
+            return self._launcher.submit(self._start).result()
+        except BaseException:
+            self._slots.put(None)
+            raise
+
+    def _start(self) -> WorkerProcess:
+        return WorkerProcess(
+            memory_bytes=self._limits.memory_bytes,
+            start_timeout_s=self._limits.start_timeout_s,
+            greatest_answer_bytes=self._limits.answer_bytes,
+        )
+
+
+def _question(
+    code: UserCode,
+    kind: str,
+    table: pa.Table,
+    outputs: Sequence[Column],
+) -> Frame:
+    tree = f"{code.tree.hex()}/{code.entry}"
+    header: dict[str, object] = {
+        "kind": kind,
+        "tree": tree,
+        "entry": code.entry,
+        "source": code.source,
+        "outputs": [[column.name, _type_text(column)] for column in outputs],
+    }
+    return Frame(header, render_table(table))
+
+
+def _type_text(column: Column) -> str:
+    schema = pa.schema([("x", arrow_type(column.type))])
+    return bytes(schema.serialize()).hex()
+
+
+def _failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCodeError:
+    line = header.get("line")
+    where = place_of(code, line if isinstance(line, int) else 0)
+    text = f" at `{header['text']}`" if header.get("text") else ""
+    return UserCodeError(
+        f"{title} failed: {header.get('error')}: {header.get('message')}{text}",
+        origin=where,
+    )

@@ -1,0 +1,98 @@
+# mypy: disable-error-code="explicit-any, type-arg, unreachable, no-any-return"
+"""Arrow tables as pandas frames, and results as Arrow tables: inside a worker only."""
+
+import pandas as pd
+import pyarrow as pa
+
+_DTYPES = {
+    pa.int64(): pd.Int64Dtype(),
+    pa.float64(): pd.Float64Dtype(),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.string(): pd.StringDtype("python"),
+}
+
+
+class WrongResultError(TypeError):
+    """Code gave something else than it declares."""
+
+
+def read(body: bytes) -> pa.Table:
+    """Read a table from an Arrow stream."""
+    return pa.ipc.open_stream(body).read_all()
+
+
+def render(table: pa.Table) -> bytes:
+    """Render a table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """Give a table as a frame: Int64, Float64, boolean, string, instants in UTC; else objects."""
+    return table.to_pandas(
+        types_mapper=_DTYPES.get, use_threads=False, maps_as_pydicts="lossy", date_as_object=True
+    )
+
+
+def table(result: object, outputs: list[list[object]], *, index: pd.Index) -> pa.Table:
+    """Give a result as the declared columns, pairs of a name and an Arrow type as text.
+
+    Raises:
+        WrongResultError: A column or rows are missing, or values are of another type.
+    """
+    wanted = [(str(name), None if of is None else _type_of(str(of))) for name, of in outputs]
+    columns = _columns(result, [name for name, _ in wanted])
+    for name, column in columns.items():
+        if len(column) != len(index):
+            message = f"column `{name}` has {len(column)} rows, the input has {len(index)}"
+            raise WrongResultError(message)
+    arrays = [_array(name, columns[name], of) for name, of in wanted]
+    return pa.table(arrays, names=[name for name, _ in wanted])
+
+
+def _columns(result: object, names: list[str]) -> dict[str, pd.Series]:
+    if isinstance(result, pd.Series) and len(names) == 1:
+        return {names[0]: result}
+    if isinstance(result, pd.DataFrame):
+        missing = [name for name in names if name not in result.columns]
+        if missing:
+            message = f"the frame has no column `{missing[0]}`; it has {list(result.columns)}"
+            raise WrongResultError(message)
+        return {name: result[name] for name in names}
+    found = type(result).__name__
+    wanted = "a Series" if len(names) == 1 else f"a DataFrame of {names}"
+    raise WrongResultError(f"it gave a {found}, not {wanted}")
+
+
+def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
+    found = pa.Array.from_pandas(column)
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    if of is None or found.type == of:
+        return found
+    if _loses(found.type, of):
+        message = f"column `{name}` is of type `{column.dtype}`, not `{of}`"
+        raise WrongResultError(message)
+    try:
+        return pa.Array.from_pandas(column, type=of)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        message = f"column `{name}` of type `{column.dtype}` is not `{of}`: {error}"
+        raise WrongResultError(message) from None
+
+
+def _loses(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether the kinds differ, so that a conversion would be a guess."""
+    if pa.types.is_null(found):
+        return False
+    kinds = (pa.types.is_boolean, pa.types.is_floating, pa.types.is_integer, pa.types.is_string)
+    for kind in kinds:
+        if kind(found) and not kind(wanted):
+            return not (pa.types.is_integer(found) and pa.types.is_floating(wanted))
+    return False
+
+
+def _type_of(text: str) -> pa.DataType:
+    schema = pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))
+    return schema.field(0).type

@@ -1,0 +1,53 @@
+"""The newest rows of a history, for people."""
+
+from pathlib import Path
+
+import numpy as np
+
+from narthex import types
+from narthex.assets import HistorySpec, LogSpec
+from narthex.facts import Cell, Fact
+from narthex.records import Json
+from narthex.rendered_cells import render_cell
+from narthex_stores.fact_states import alive
+from narthex_stores.fact_tables import to_rows
+from narthex_stores.history import HistoryTable
+
+_MORE_STATES = 4
+"""How many times as many states as rows are looked at first: some are superseded or dead."""
+
+
+def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[str, Json]]:
+    """Give the rows of the greatest event times, the newest first, as JSON by public names.
+
+    Args:
+        path: Where the history stands.
+        log: The log whose facts it holds.
+        newest: How many rows at most.
+
+    Raises:
+        FileNotFoundError: There is no history.
+        TransientError: The store did not answer.
+    """
+    table = HistoryTable(path, HistorySpec(log=log))
+    order = np.sort(table.scan(columns=["event_time"]).column("event_time").to_numpy())
+    states = newest * _MORE_STATES
+    while True:
+        # All states of a row have one event time, so no row is cut in two.
+        enough = states >= len(order)
+        found = alive(table.scan(from_us=None if enough else int(order[-states])))
+        if enough or found.num_rows >= newest:
+            break
+        states *= _MORE_STATES
+    latest = found.sort_by([("event_time", "descending"), ("row_id", "ascending")])
+    return [render_fact(log, row.fact) for row in to_rows(log, latest.slice(0, newest))]
+
+
+def render_fact(log: LogSpec, fact: Fact) -> dict[str, Json]:
+    """Render a fact as JSON by public names: keys, values, then the event time."""
+    cells: tuple[Cell, ...] = fact.key + fact.values
+    rendered = {
+        column.name: render_cell(cell, column.type)
+        for column, cell in zip(log.keys + log.values, cells, strict=True)
+    }
+    return rendered | {log.time_field: render_cell(fact.event_time, types.Datetime())}

@@ -1,0 +1,215 @@
+"""Each aggregate is an algebra: how its rows are ordered and cut changes nothing."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narthex.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    LastK,
+    Max,
+    Min,
+    Stddev,
+    Sum,
+    TypedAggregate,
+)
+from narthex.aggregates import MissingInputError, algebra, fold, folding, partials, seen_until
+from narthex.facts import Cell
+from narthex.types import DataType, Decimal, Float, Int, List, Optional, Str
+from narthex.windows import Continuous, Tumbling
+
+W = Continuous("forever")
+_ints = st.none() | st.integers(-(2**63), 2**63 - 1)
+_floats = st.none() | st.floats(-1e6, 1e6).map(lambda number: round(number, 3))
+_decimals = st.none() | st.integers(-(10**28), 10**28)
+_texts = st.none() | st.text("abc", max_size=2)
+_lists = st.lists(st.integers(0, 2), max_size=2).map(tuple)
+
+CASES: list[tuple[AggregateSpec, DataType, st.SearchStrategy[Cell]]] = [
+    (Count(into="n", window=W), Int(), _ints),
+    (Count(into="n", window=W, of="x", dropnull=True), Optional(Int()), _ints),
+    (Count(into="n", window=W, of="x", unique=True), Optional(Str()), _texts),
+    (Count(into="n", window=W, of="x", unique=True, approx=True), Optional(Str()), _texts),
+    *(
+        (spec, of, cells)
+        for of, cells in ((Int(), _ints), (Float(), _floats), (Decimal(2), _decimals))
+        for spec in (
+            Sum(into="s", window=W, of="x"),
+            Average(into="a", window=W, of="x"),
+            Stddev(into="d", window=W, of="x"),
+            Min(into="l", window=W, of="x", default=0.5),
+            Max(into="m", window=W, of="x"),
+        )
+    ),
+    (LastK(into="k", window=W, of="x", limit=3, dedup=False), Optional(Str()), _texts),
+    (LastK(into="k", window=W, of="x", limit=3, dedup=True), Optional(Str()), _texts),
+    (LastK(into="k", window=W, of="x", limit=2, dedup=True, dropnull=True), Str(), _texts),
+    (LastK(into="k", window=W, of="x", limit=2, dedup=True), List(Int()), _lists),
+    (LastK(into="k", window=W, of="x", limit=2, dedup=False), Decimal(1), _decimals),
+]
+
+
+def _same(found: Cell, wanted: Cell) -> bool:
+    if isinstance(found, float) and isinstance(wanted, float):
+        return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-7)
+    return found == wanted
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@given(data=st.data())
+def test_where_and_in_which_order_rows_are_cut_does_not_change_the_value(
+    case: tuple[AggregateSpec, DataType, st.SearchStrategy[Cell]], data: st.DataObject
+) -> None:
+    spec, of, strategy = case
+    found = algebra(TypedAggregate(spec, of, of))
+    cells = data.draw(st.lists(strategy, max_size=8))
+    rows = [((index // 2, bytes([index])), cell) for index, cell in enumerate(cells)]
+    whole = found.finish(found.gather(cells, [order for order, _ in rows]))
+    shuffled = data.draw(st.permutations(rows))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
+    pieces = [
+        shuffled[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True)
+    ]
+    states = [found.gather([c for _, c in piece], [o for o, _ in piece]) for piece in pieces]
+    stored = [msgspec.msgpack.decode(msgspec.msgpack.encode(state)) for state in states]
+
+    left = found.identity()
+    right = found.identity()
+    for state in stored:
+        left = found.merge(left, state)
+        right = found.merge(state, right)
+    one_by_one = found.identity()
+    for order, cell in shuffled:
+        one_by_one = found.add(one_by_one, order, cell)
+    each = found.each([c for _, c in shuffled], [o for o, _ in shuffled])
+
+    assert _same(found.finish(left), whole)
+    assert _same(found.finish(right), whole)
+    assert _same(found.finish(found.merge_all(stored)), whole)
+    assert _same(found.finish(found.merge_all(each)), whole)
+    assert _same(found.finish(one_by_one), whole)
+    for state in found.scatter(each, [0] * len(each)):
+        assert _same(found.finish(state), whole)
+    pairs = found.merge_pairs(stored, stored[::-1])
+    assert all(
+        _same(found.finish(pair), found.finish(found.merge(a, b)))
+        for pair, a, b in zip(pairs, stored, stored[::-1], strict=True)
+    )
+
+
+def _value(spec: AggregateSpec, of: DataType | None, cells: Sequence[Cell]) -> Cell:
+    found = algebra(TypedAggregate(spec, of, Int()))
+    return found.finish(found.gather(cells, [(index, b"") for index in range(len(cells))]))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
+def test_integers_sum_and_spread_exactly(numbers: list[int]) -> None:
+    assert _value(Sum(into="s", window=W, of="x"), Int(), numbers) == sum(numbers)
+    found = _value(Stddev(into="d", window=W, of="x"), Int(), numbers)
+    assert isinstance(found, float)
+    assert math.isclose(found, statistics.pstdev(numbers), rel_tol=1e-12, abs_tol=0)
+
+
+def test_a_float_sum_keeps_what_cancels() -> None:
+    assert _value(Sum(into="s", window=W, of="x"), Float(), (1e16, 1.0, -1e16)) == 1.0
+
+
+def test_infinite_and_undefined_floats_show() -> None:
+    assert _value(Sum(into="s", window=W, of="x"), Float(), (1.0, math.inf)) == math.inf
+    for spec in (
+        Sum(into="s", window=W, of="x"),
+        Average(into="a", window=W, of="x"),
+        Stddev(into="d", window=W, of="x"),
+        Min(into="l", window=W, of="x"),
+        Max(into="m", window=W, of="x"),
+    ):
+        found = _value(spec, Float(), (1.0, math.nan, math.inf, 3.0))
+        assert isinstance(found, float)
+        assert math.isnan(found)
+
+
+def test_no_rows_give_the_empty_value_or_the_default() -> None:
+    assert _value(Count(into="n", window=W), None, ()) == 0
+    assert _value(Sum(into="s", window=W, of="x"), Float(), (None,)) == 0.0
+    assert _value(Average(into="a", window=W, of="x"), Int(), ()) == 0.0
+    assert _value(Average(into="a", window=W, of="x", default=None), Int(), ()) is None
+    assert _value(Stddev(into="d", window=W, of="x"), Float(), ()) == -1.0
+    assert _value(Min(into="l", window=W, of="x"), Int(), (None,)) is None
+    assert _value(Min(into="l", window=W, of="x", default=0.91), Decimal(2), ()) == 91
+    assert _value(Max(into="m", window=W, of="x", default=1), Float(), ()) == 1.0
+    assert _value(LastK(into="k", window=W, of="x", limit=2, dedup=False), Str(), ()) == ()
+
+
+def test_zero_is_an_extreme_and_one_value_spreads_by_nothing() -> None:
+    assert _value(Min(into="l", window=W, of="x", default=5), Int(), (0, 3)) == 0
+    assert _value(Stddev(into="d", window=W, of="x"), Float(), (2.5,)) == 0.0
+
+
+def test_decimals_keep_their_scale_and_averages_of_them_are_floats() -> None:
+    assert _value(Sum(into="s", window=W, of="x"), Decimal(2), (150, 25)) == 175
+    assert _value(Average(into="a", window=W, of="x"), Decimal(2), (150, 25)) == 0.875
+    assert _value(Stddev(into="d", window=W, of="x"), Decimal(1), (10, 30)) == 1.0
+
+
+def test_the_last_values_come_newest_first_and_ties_by_row_id() -> None:
+    found = algebra(
+        TypedAggregate(LastK(into="k", window=W, of="x", limit=3, dedup=True), Str(), List(Str()))
+    )
+
+    state = found.gather(("a", "b", "a", "c"), ((1, b"1"), (5, b"2"), (5, b"1"), (2, b"1")))
+
+    assert found.finish(state) == ("b", "a", "c")
+
+
+def test_an_approximate_count_is_within_two_percent_and_blind_to_cuts() -> None:
+    spec = Count(into="n", window=W, of="x", unique=True, approx=True)
+    found = algebra(TypedAggregate(spec, Int(), Int()))
+    cells = tuple(range(20_000))
+    orders = [(0, b"")] * len(cells)
+
+    whole = found.gather(cells, orders)
+    pieces = [found.gather(cells[i : i + 700], orders[i : i + 700]) for i in range(0, 20_000, 700)]
+
+    assert found.merge_all(pieces) == whole
+    value = found.finish(whole)
+    assert isinstance(value, int)
+    assert abs(value - len(cells)) < 0.02 * len(cells)
+
+
+def test_aggregates_that_differ_only_in_window_share_a_state() -> None:
+    first = Sum(into="a", window=Continuous("1h"), of="x")
+    second = Sum(into="b", window=Continuous("1d"), of="x")
+    third = Sum(into="c", window=Continuous("1d"), of="y")
+    typed = tuple(TypedAggregate(spec, Int(), Int()) for spec in (first, second, third))
+
+    assert [(p.kind, p.of) for p in partials(typed)] == [("Sum", "x"), ("Sum", "y")]
+    assert [slot.partial for slot in folding(typed, ("x", "y")).slots] == [0, 0, 1]
+
+
+def test_a_fold_is_exact_at_both_ends() -> None:
+    typed = (TypedAggregate(Count(into="n", window=Continuous(10)), None, Int()),)
+    rows = [(90, b"r", ()), (100, b"s", ())]
+
+    counts = [fold(typed, (), rows, as_of) for as_of in (89, 90, 100, 101, 110, 111)]
+
+    assert counts == [(0,), (1,), (2,), (1,), (1,), (0,)]
+
+
+def test_a_discrete_window_knows_rows_only_when_it_closes() -> None:
+    typed = (TypedAggregate(Count(into="n", window=Tumbling(10)), None, Int()),)
+
+    assert [seen_until(typed, as_of) for as_of in (9, 10, 19, 20)] == [-1, 9, 9, 19]
+
+
+def test_an_aggregate_of_an_unknown_column_is_refused() -> None:
+    with pytest.raises(MissingInputError):
+        algebra(TypedAggregate(Sum(into="s", window=W, of="x"), None, Int()))
+    with pytest.raises(MissingInputError):
+        algebra(TypedAggregate(Count(into="n", window=W, of="x", unique=True), None, Int()))

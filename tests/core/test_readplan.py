@@ -1,0 +1,172 @@
+"""A question is answered by a plan: one read a dataset, extractors in order."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+import pytest
+
+from narthex.assets import DatasetPlan
+from narthex.blueprint import compile_blueprint
+from narthex.entities import Definitions, ExpressionExtractor
+from narthex.errors import DefinitionErrors
+from narthex.evaluate.query import execute
+from narthex.expr.nodes import Ref
+from narthex.facts import Cell
+from narthex.readplan import CodeStep, LookupStep, ReadPlan, plan
+from narthex.workers import WorkerPool
+
+
+@attrs.frozen
+class Found:
+    values: tuple[Cell, ...]
+    event_time: int = 0
+
+
+class Rows:
+    """Rows by dataset and key; remembers what was asked."""
+
+    def __init__(self, rows: Mapping[str, Mapping[tuple[Cell, ...], Found]]) -> None:
+        self.rows = rows
+        self.asked: list[tuple[str, list[tuple[Cell, ...]]]] = []
+
+    def __call__(
+        self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> list[Found | None]:
+        assert len(keys) == len(as_of)
+        self.asked.append((plan.name, list(keys)))
+        return [self.rows.get(plan.name, {}).get(key) for key in keys]
+
+
+@pytest.fixture
+def rows() -> Rows:
+    return Rows(
+        {
+            "Spend": {("ann",): Found((3, 10.0, 2.5, (1.0, 2.0)))},
+            "Users": {("ann",): Found(("NO",))},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[WorkerPool]:
+    with WorkerPool(1) as pool:
+        yield pool
+
+
+def _plan(definitions: Definitions, inputs: Sequence[str], outputs: Sequence[str]) -> ReadPlan:
+    plans = {one.name: one for one in compile_blueprint(definitions).datasets}
+    return plan(definitions, plans, inputs=inputs, outputs=outputs)
+
+
+def test_lookups_of_one_dataset_are_one_read(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(shop, ["F.user"], ["F.total", "F.mean", "F.orders"])
+
+    answers = execute(
+        planned, {"F.user": ["ann", "bob", "ann"]}, lookup=rows, workers=workers, as_of=[5, 5, 5]
+    )
+
+    assert rows.asked == [("Spend", [("ann",), ("bob",)])]
+    assert answers == {
+        "F.total": [10.0, 0.0, 10.0],
+        "F.mean": [2.5, -1.0, 2.5],
+        "F.orders": [3, None, 3],
+    }
+
+
+def test_a_key_never_seen_has_the_aggregates_default_else_the_features(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(shop, ["F.user"], ["F.mean", "F.total", "F.orders", "F.country"])
+
+    answers = execute(planned, {"F.user": ["bob"]}, lookup=rows, workers=workers, as_of=[5])
+
+    assert answers == {
+        "F.mean": [-1.0],
+        "F.total": [0.0],
+        "F.orders": [None],
+        "F.country": [None],
+    }
+
+
+def test_expressions_are_the_same_by_row_and_by_column(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(shop, ["F.total", "F.mean"], ["F.ratio"])
+    totals = [float(number) for number in range(100)]
+    means = [float(number % 7) for number in range(100)]
+
+    whole = execute(
+        planned,
+        {"F.total": totals, "F.mean": means},
+        lookup=rows,
+        workers=workers,
+        as_of=[0] * 100,
+    )
+    single = [
+        execute(
+            planned, {"F.total": [one], "F.mean": [other]}, lookup=rows, workers=workers, as_of=[0]
+        )["F.ratio"][0]
+        for one, other in zip(totals, means, strict=True)
+    ]
+
+    assert repr(whole["F.ratio"]) == repr(single)
+
+
+def test_what_is_given_is_not_computed(shop: Definitions) -> None:
+    planned = _plan(shop, ["F.total", "F.country"], ["F.spent", "F.risk"])
+
+    assert not any(isinstance(step, LookupStep) for step in planned.steps)
+    assert any(isinstance(step, CodeStep) for step in planned.steps)
+
+
+def test_a_featureset_stands_for_all_its_features(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(shop, ["F.user"], ["F"])
+
+    answers = execute(planned, {"F.user": ["ann"]}, lookup=rows, workers=workers, as_of=[5])
+
+    assert answers == {
+        "F.user": ["ann"],
+        "F.total": [10.0],
+        "F.mean": [2.5],
+        "F.orders": [3],
+        "F.country": ["NO"],
+        "F.ratio": [4.0],
+        "F.spent": [10.0],
+        "F.risk": [20.0],
+    }
+
+
+def test_no_rows_give_no_answers(shop: Definitions, rows: Rows, workers: WorkerPool) -> None:
+    planned = _plan(shop, ["F.user"], ["F"])
+
+    answers = execute(planned, {"F.user": []}, lookup=rows, workers=workers, as_of=[])
+
+    assert set(map(len, answers.values())) == {0}
+    assert rows.asked == []
+
+
+def test_all_that_is_missing_is_told_at_once(shop: Definitions) -> None:
+    with pytest.raises(DefinitionErrors) as caught:
+        _plan(shop, [], ["F.total", "F.ttal"])
+
+    codes = [error.code for error in caught.value.exceptions_flat()]
+    assert sorted(codes) == ["NX604", "NX801"]
+    assert "no extractor gives feature `F.user`, which `F.total` needs" in str(caught.value)
+
+
+def test_features_that_need_each_other_are_refused(shop: Definitions) -> None:
+    (featureset,) = shop.featuresets
+    circle = (
+        ExpressionExtractor(feature="total", expression=Ref("mean")),
+        ExpressionExtractor(feature="mean", expression=Ref("total")),
+    )
+    wrong = attrs.evolve(shop, featuresets=(attrs.evolve(featureset, extractors=circle),))
+
+    with pytest.raises(DefinitionErrors) as caught:
+        _plan(wrong, ["F.user"], ["F.total"])
+
+    assert "`F.total` → `F.mean` → `F.total`" in str(caught.value)

@@ -1,0 +1,164 @@
+"""The house rules that no other tool holds."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("core", "ledger", "stores", "spark_apps", "expectations", "server", "plugins", "stack")
+MOST_LINES = 535
+BANNED_NAMES = {"utils", "common", "helpers", "base", "manager"}
+BANNED_WORDS = (
+    r"\bDLQ\b",
+    r"feature view",
+    r"entity dataframe",
+    r"\bmaterialize[ds]?\b",
+    r"\bartifact",
+    r"\bhelper",
+)
+BANNED_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "random"}
+SANDBOX = "core/narthex/workers"
+HOSTS = ("pypi.org", "pythonhosted", "maven.org", "maven.apache.org/maven2", "npmjs", "crates.io")
+
+
+@cache
+def python_files() -> tuple[Path, ...]:
+    return tuple(
+        path
+        for room in (*ROOMS, "dags")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if not path.name.endswith("_pb2.py")
+    )
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def place(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_a_file_holds_one_idea_and_so_is_short() -> None:
+    lengths = {place(p): len(p.read_text(encoding="utf-8").splitlines()) for p in python_files()}
+
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_module_is_named_for_nothing_in_particular() -> None:
+    assert [place(p) for p in python_files() if p.stem in BANNED_NAMES] == []
+
+
+def test_a_door_to_airflow_has_at_most_sixty_lines_of_logic() -> None:
+    lengths = {
+        place(p): len(p.read_text(encoding="utf-8").splitlines())
+        for p in (ROOT / "dags").glob("*.py")
+    }
+
+    assert {name: lines for name, lines in lengths.items() if lines > 90} == {}
+
+
+@pytest.mark.parametrize("word", BANNED_WORDS)
+def test_one_idea_has_one_word(word: str) -> None:
+    found = [
+        f"{place(path)}:{number}"
+        for path in python_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if re.search(word, line, re.IGNORECASE)
+    ]
+
+    assert found == []
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+
+
+def test_nothing_is_pickled_and_chance_is_an_argument() -> None:
+    found = [
+        f"{place(path)}:{line} {name}"
+        for path in python_files()
+        for name, line in imports(tree_of(path))
+        if name.split(".")[0] in BANNED_MODULES
+    ]
+
+    assert found == []
+
+
+def test_code_of_authors_runs_only_in_the_sandbox() -> None:
+    found = [
+        f"{place(path)}:{node.lineno}"
+        for path in python_files()
+        if not place(path).startswith(SANDBOX)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in {"exec", "compile", "__import__"}
+    ]
+
+    assert found == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    found = [
+        f"{place(path)}:{inner.lineno}"
+        for path in python_files()
+        if not place(path).startswith(("dags/", "plugins/", SANDBOX))
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
+
+    assert found == []
+
+
+def test_another_room_is_entered_by_its_front_door() -> None:
+    packages = {room: next((ROOT / room).glob("narthex_*"), None) for room in ROOMS}
+    names = {path.name for path in packages.values() if path is not None}
+    found = [
+        f"{place(path)}:{line} {name}"
+        for path in python_files()
+        for name, line in imports(tree_of(path))
+        if name.split(".")[0] in names
+        and "." in name
+        and name.split(".")[0] not in path.relative_to(ROOT).parts
+        and not place(path).startswith("dags/")
+    ]
+
+    assert found == []
+
+
+def test_no_package_registry_is_named() -> None:
+    files = [*python_files(), *(ROOT / "docs").rglob("*.md"), ROOT / "Makefile", ROOT / "README.md"]
+    found = [place(p) for p in files for host in HOSTS if host in p.read_text(encoding="utf-8")]
+
+    assert found == []
+
+
+def test_every_decision_has_a_page_with_its_three_parts() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    parts = ("## What we face", "## What we chose", "## What we gave up")
+
+    assert pages
+    assert [p.name for p in pages if not all(part in p.read_text() for part in parts)] == []
+
+
+def test_every_decision_that_code_cites_exists() -> None:
+    pages = {p.name[:4] for p in (ROOT / "docs" / "decisions").glob("[0-9]*.md")}
+    cited = {
+        number
+        for path in python_files()
+        for number in re.findall(r"docs/decisions/(\d{4})", path.read_text(encoding="utf-8"))
+    }
+
+    assert cited - pages == set()

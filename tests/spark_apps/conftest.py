@@ -1,0 +1,108 @@
+"""One Spark driver for the session, and topics and logs for its tests."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from narthex.settings import Settings
+from narthex_spark_apps.session import open_session
+
+_numbers = itertools.count(1)
+_WAIT_S = 60.0
+
+
+@pytest.fixture(scope="session")
+def settings_of(tmp_path_factory: pytest.TempPathFactory, connector_jars: Path) -> Settings:
+    """Give settings of an installation without services."""
+    home = tmp_path_factory.mktemp("home")
+    return Settings(
+        home=home,
+        install_id="testtest",
+        ledger_dsn="",
+        kafka="",
+        server_url="",
+        token="",
+        index_dir=home / "index",
+        history_dir=str(home / "history"),
+        checkpoint_dir=home / "checkpoints",
+        files_root=home / "files",
+        jars_dir=connector_jars,
+    )
+
+
+@pytest.fixture(scope="session")
+def spark(settings_of: Settings) -> Iterator[SparkSession]:
+    """Run one Spark driver for the session."""
+    session = open_session(settings_of, name="tests")
+    yield session
+    session.stop()
+
+
+class Log:
+    """Topics of one test: writes records, and waits for those that are expected."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    def topic(self, label: str, *, partitions: int = 1) -> str:
+        name = f"t{next(_numbers)}_{label}"
+        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+        return name
+
+    def send(self, topic: str, value: bytes | Mapping[str, object], key: bytes = b"k") -> None:
+        payload = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self._producer.produce(topic, payload, key)
+        self._producer.flush()
+
+    def records(self, topic: str, *, count: int) -> list[tuple[bytes, bytes]]:
+        """Wait for so many records; more that come in the meantime are given too."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "tests", "auto.offset.reset": "error"}
+        )
+        partitions = consumer.list_topics(topic).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        found: list[tuple[bytes, bytes]] = []
+        deadline = time.monotonic() + _WAIT_S
+        while len(found) < count and time.monotonic() < deadline:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                found.append((message.key(), message.value()))
+        consumer.close()
+        assert len(found) >= count, f"{len(found)} of {count} records came in {_WAIT_S:g} s"
+        return found
+
+
+@pytest.fixture(scope="session")
+def log(kafka_bootstrap: str) -> Log:
+    """Give the topics of the session's broker."""
+    return Log(kafka_bootstrap)
+
+
+@pytest.fixture
+def platform(settings_of: Settings, kafka_bootstrap: str, tmp_path: Path) -> Settings:
+    """Give settings of an installation with a broker and directories of this test's own."""
+    return Settings(
+        **{
+            **{
+                name: getattr(settings_of, name)
+                for name in ("home", "install_id", "ledger_dsn", "server_url", "token", "jars_dir")
+            },
+            "kafka": kafka_bootstrap,
+            "index_dir": tmp_path / "index",
+            "history_dir": str(tmp_path / "history"),
+            "checkpoint_dir": tmp_path / "checkpoints",
+            "files_root": tmp_path / "files",
+        }
+    )
+
+
+Make = Callable[..., object]

@@ -1,0 +1,121 @@
+"""Jobs for tests: resolved assets with topics of the test's own."""
+
+from pathlib import Path
+
+from narthex.assets import (
+    AssetKind,
+    CheckpointSpec,
+    LogShape,
+    LogSpec,
+    PipelineInput,
+    PipelineJobSpec,
+    ResolvedAsset,
+    ResolvedNeed,
+    SourceJobSpec,
+    TopicRole,
+    TopicSpec,
+    Trigger,
+)
+from narthex.entities import Cdc, Connector, Preproc, Source, Where
+from narthex.fingerprints import source_id
+from narthex.operators import Operator
+from narthex.schema import Field, Role, Schema
+from narthex.types import Between, Datetime, Float, Int, Optional, Str
+from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.source_job import SourceJob
+
+ORDERS = Schema(
+    (
+        Field(name="id", type=Int(), role=Role.KEY),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+        Field(name="who", type=Optional(Str())),
+        Field(name="amount", type=Between(Float(), 0, 1000)),
+    )
+)
+
+
+def log_of(schema: Schema) -> LogSpec:
+    return LogSpec(
+        shape=LogShape.KEYED if schema.keys else LogShape.ROWS,
+        keys=schema.keys,
+        values=schema.values,
+        time_field=schema.timestamp,
+    )
+
+
+def topic_need(role: str, name: str, *, log: LogSpec | None = None) -> ResolvedNeed:
+    spec = TopicSpec(role=TopicRole.DATASET, partitions=1, log=log)
+    return ResolvedNeed(
+        role=role, kind=AssetKind.KAFKA_TOPIC, asset_id=0, physical_name=name, spec=spec
+    )
+
+
+def checkpoint_need(directory: Path) -> ResolvedNeed:
+    return ResolvedNeed(
+        role="checkpoint",
+        kind=AssetKind.CHECKPOINT,
+        asset_id=0,
+        physical_name=directory.name,
+        spec=CheckpointSpec(job="00"),
+    )
+
+
+def source_job(  # noqa: PLR0913
+    connector: Connector,
+    *,
+    needs: tuple[ResolvedNeed, ...],
+    schema: Schema = ORDERS,
+    preproc: tuple[tuple[str, Preproc], ...] = (),
+    where: Where | None = None,
+    trigger: Trigger = Trigger.REAL_TIME,
+) -> SourceJob:
+    source = Source(
+        connector=connector,
+        disorder_us=0,
+        cdc=Cdc.UPSERT if schema.keys else Cdc.APPEND,
+        preproc=preproc,
+        where=where,
+    )
+    spec = SourceJobSpec(
+        dataset="Orders",
+        source_id=source_id(source),
+        source=source,
+        schema=schema,
+        log=log_of(schema),
+        trigger=trigger,
+        reason="test",
+    )
+    return SourceJob(asset=_job(spec, needs), spec=spec)
+
+
+def pipeline_job(  # noqa: PLR0913
+    operators: Operator,
+    *,
+    inputs: tuple[PipelineInput, ...],
+    schema: Schema,
+    needs: tuple[ResolvedNeed, ...],
+    log: LogSpec | None = None,
+    trigger: Trigger = Trigger.REAL_TIME,
+) -> PipelineJob:
+    spec = PipelineJobSpec(
+        dataset="Out",
+        pipeline="p",
+        operators=operators,
+        inputs=inputs,
+        schema=schema,
+        log=log or log_of(schema),
+        trigger=trigger,
+        reason="test",
+    )
+    return PipelineJob(asset=_job(spec, needs), spec=spec)
+
+
+def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...]) -> ResolvedAsset:
+    return ResolvedAsset(
+        asset_id=1,
+        kind=AssetKind.STREAM_JOB,
+        physical_name="nx_testtest_sj_x_i1",
+        fingerprint=b"f" * 32,
+        spec=spec,
+        needs=needs,
+    )

@@ -1,0 +1,222 @@
+"""Source jobs, from a topic or a file to a dataset's log and the quarantine."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import spark_jobs
+from narthex.assets import Trigger
+from narthex.codec import encode, key_bytes, keyed_row_id
+from narthex.entities import (
+    ColumnRef,
+    Computed,
+    Constant,
+    Csv,
+    Files,
+    JsonLines,
+    KafkaTopic,
+    Parquet,
+    WebhookEndpoint,
+    Where,
+)
+from narthex.expr.nodes import Call, Literal, Ref
+from narthex.facts import Fact, position
+from narthex.schema import Column, Field, Role, Schema
+from narthex.settings import Settings
+from narthex.types import Datetime, Int, Optional, Str
+from narthex_spark_apps.file_source import FileSource
+from narthex_spark_apps.kafka_io import Broker, Run
+from narthex_spark_apps.source_job import SourceJob, start_source
+
+pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+
+T0 = 1_357_000_000_000_000
+WEBHOOK = WebhookEndpoint(webhook="shop", endpoint="orders")
+
+
+def order(number: int, **other: object) -> dict[str, object]:
+    return {"id": number, "at": T0 + number, "who": "ann", "amount": 2.5} | other
+
+
+def run_of(platform: Settings, trigger: Trigger, name: str = "job") -> Run:
+    return Run(name=name, trigger=trigger, checkpoint=str(platform.checkpoint_dir / name))
+
+
+def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
+    return encode(job.spec.log).decode_many([value for _, value in records])
+
+
+def webhook_job(log) -> tuple[SourceJob, str]:  # noqa: ANN001
+    ingest = log.topic("ingest")
+    needs = (
+        spark_jobs.topic_need("input", ingest),
+        spark_jobs.topic_need("output", log.topic("orders")),
+        spark_jobs.topic_need("quarantine", log.topic("refused")),
+    )
+    return spark_jobs.source_job(WEBHOOK, needs=needs), ingest
+
+
+def test_rows_of_a_call_become_facts_in_real_time(
+    spark: SparkSession,
+    platform: Settings,
+    log,  # noqa: ANN001
+) -> None:
+    job, ingest = webhook_job(log)
+    reads = Broker(bootstrap=platform.kafka)
+    query = start_source(
+        spark, job, settings=platform, run=run_of(platform, Trigger.REAL_TIME), reads=reads
+    )
+    log.send(ingest, {"rows": [order(1), order(2, who=None, amount="7.25")]})
+
+    found = facts(job, log.records(job.output, count=2))
+    query.stop()
+
+    key = key_bytes(job.spec.log.keys, (2,))
+    assert found[1] == Fact(
+        row_id=keyed_row_id(key, T0 + 2),
+        version=position("webhook:shop/orders", 0, 0, 1),
+        event_time=T0 + 2,
+        key=(2,),
+        values=(None, 7.25),
+    )
+
+
+def test_a_job_that_is_killed_and_started_again_writes_the_same_facts(
+    spark: SparkSession,
+    platform: Settings,
+    log,  # noqa: ANN001
+) -> None:
+    job, ingest = webhook_job(log)
+    reads = Broker(bootstrap=platform.kafka)
+    seen: set[Fact] = set()
+    for number in range(3):
+        query = start_source(
+            spark, job, settings=platform, run=run_of(platform, Trigger.REAL_TIME), reads=reads
+        )
+        log.send(ingest, {"rows": [order(number * 10), order(number * 10 + 1)]})
+        seen |= set(facts(job, log.records(job.output, count=2 * (number + 1))))
+        query.stop()
+
+    written = set(facts(job, log.records(job.output, count=6)))
+    assert written >= seen
+    assert len({(fact.row_id, fact.version) for fact in written}) == 6
+    assert len(written) == 6
+
+
+def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
+    spark: SparkSession,
+    platform: Settings,
+    log,  # noqa: ANN001
+) -> None:
+    theirs = log.topic("theirs")
+    connector = KafkaTopic(name="k", bootstrap_servers="", topic=theirs)
+    needs = (
+        spark_jobs.topic_need("output", log.topic("orders")),
+        spark_jobs.topic_need("quarantine", log.topic("refused")),
+    )
+    job = spark_jobs.source_job(connector, needs=needs)
+    for value in (
+        json.dumps(order(1)).encode(),
+        b"{not json",
+        json.dumps(order(2, amount=5000)).encode(),
+        json.dumps(order(3, at=None)).encode(),
+        b"[1]",
+        json.dumps(order(4)).encode(),
+    ):
+        log.send(theirs, value)
+
+    reads = Broker(bootstrap=platform.kafka)
+    query = start_source(
+        spark, job, settings=platform, run=run_of(platform, Trigger.BOUNDED), reads=reads
+    )
+    query.awaitTermination()
+
+    assert [fact.key for fact in facts(job, log.records(job.output, count=2))] == [(1,), (4,)]
+    refused = [json.loads(value) for _, value in log.records(job.quarantine, count=4)]
+    assert [(one["offset"], one["field"]) for one in refused] == [
+        (1, None),
+        (2, "amount"),
+        (3, "at"),
+        (4, None),
+    ]
+    assert refused[0]["payload"] == "{not json"
+    assert refused[1]["reason"].startswith("`amount`: found 5000; the column is")
+    assert refused[1]["source"] == f"kafka:/{theirs}"
+    counts = query.lastProgress.observedMetrics["counts"]
+    assert (counts.rows, counts.quarantined) == (6, 4)
+
+
+FLIGHTS = Schema(
+    (
+        Field(name="flight", type=Str(), role=Role.VALUE),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+        Field(name="delay", type=Optional(Int())),
+        Field(name="known", type=Int()),
+    )
+)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_file_is_read_once_and_its_rows_are_numbered_as_they_stand(
+    spark: SparkSession,
+    platform: Settings,
+    log,  # noqa: ANN001
+    kind: str,
+) -> None:
+    platform.files_root.mkdir()
+    path = platform.files_root / f"flights.{kind}"
+    rows = [
+        {"carrier": "UA", "num": 1, "hour": T0, "delay": None},
+        {"carrier": "AA", "num": 2, "hour": T0 + 1, "delay": 5},
+        {"carrier": "AA", "num": None, "hour": T0 + 2, "delay": 6},
+        {"carrier": "B6", "num": 4, "hour": T0 + 3, "delay": 7},
+    ]
+    formats = {"csv": Csv(null="NA"), "jsonl": JsonLines(), "parquet": Parquet()}
+    _write(path, kind, rows)
+    connector = Files(name="air", path=path.name, format=formats[kind])
+    needs = (
+        spark_jobs.topic_need("output", log.topic("flights")),
+        spark_jobs.topic_need("quarantine", log.topic("refused")),
+    )
+    raw = (Column("carrier", Str()), Column("num", Optional(Int())))
+    where = Where(Call("not", (Call("isnull", (Ref("num"),)),)), raw)
+    named = Call("add", (Ref("carrier"), Literal("!", Str())))
+    preproc = (
+        ("flight", Computed(named, raw)),
+        ("at", ColumnRef("hour")),
+        ("known", Constant(9)),
+    )
+    job = spark_jobs.source_job(
+        connector, needs=needs, schema=FLIGHTS, preproc=preproc, where=where
+    )
+    source = FileSource(
+        spark, job, settings=platform, memory=platform.checkpoint_dir / "files.json"
+    )
+
+    counts = [source.read(file) for file in source.unread()]
+
+    assert source.unread() == ()
+    assert counts == [{"rows": 4, "quarantined": 0, "left_out": 1, "newest": T0 + 3}]
+    found = facts(job, log.records(job.output, count=3))
+    assert [(fact.values, fact.event_time) for fact in found] == [
+        (("UA!", None, 9), T0),
+        (("AA!", 5, 9), T0 + 1),
+        (("B6!", 7, 9), T0 + 3),
+    ]
+    place = f"files:air:flights.{kind}"
+    assert [fact.row_id for fact in found] == [position(place, 0, 0, n) for n in (0, 1, 3)]
+
+
+def _write(path: Path, kind: str, rows: list[dict[str, object]]) -> None:
+    if kind == "parquet":
+        import polars as pl  # noqa: PLC0415
+
+        pl.DataFrame(rows).write_parquet(path)
+    elif kind == "csv":
+        lines = ["carrier,num,hour,delay"]
+        lines += [",".join("NA" if v is None else str(v) for v in row.values()) for row in rows]
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
