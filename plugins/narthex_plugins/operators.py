@@ -3,6 +3,7 @@
 import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator, Context, get_current_context
@@ -10,6 +11,8 @@ from typing_extensions import override
 
 from narthex_plugins.platform import Json, StepNotYet, StepRefused, platform
 from narthex_plugins.triggers import CaughtUpTrigger
+
+SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
 
 STEP_EVERY_S = 0.25
 """How long a task waits before it asks again for a step that cannot be taken yet."""
@@ -43,6 +46,10 @@ def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) ->
     return str(made.get("state", ""))
 
 
+def _jars() -> Path:
+    return platform().settings.jars_dir
+
+
 class BackfillOperator(SparkSubmitOperator):
     """Fill a commit's new assets with history: one bounded Spark run, or none when none is due."""
 
@@ -57,6 +64,8 @@ class BackfillOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         due = take_step(self.commit_id, "backfill", within_s=60.0)
         if due.get("jobs"):
+            self.jars = ",".join(str(jar) for jar in sorted(_jars().glob("*.jar")))
+            self.conf = {**SPARK, **(self.conf or {})}
             super().execute(context)
         take_step(self.commit_id, "backfilled", within_s=60.0)
 

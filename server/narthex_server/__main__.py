@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -44,14 +45,16 @@ def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
     }
 
 
-def make_services(settings: Settings) -> Services:
+def make_services(
+    settings: Settings, *, adapters: Mapping[AssetKind, Adapter] | None = None
+) -> Services:
     """Connect a server process; migrates the ledger and makes the branch `main` when new."""
     migrate(settings.ledger_dsn)
     ledger = Ledger(settings.ledger_dsn)
     ledger.install(settings.install_id)
     tenant = ledger.ensure_tenant(TENANT)
     ledger.ensure_branch(tenant, "main")
-    adapters = make_adapters(settings)
+    adapters = make_adapters(settings) if adapters is None else adapters
     owner = f"server:{socket.gethostname()}:{os.getpid()}"
     executor = Executor(
         ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner

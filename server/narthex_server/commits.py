@@ -54,9 +54,7 @@ def _commit(
     branch = services.ledger.branch(services.tenant, branch_of(request))
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     proposal = propose(body, deployed=deployed, incremental=incremental)
-    commit_id = uuid.UUID(
-        bytes=hashlib.sha256(_entropy(request, proposal)).digest()[:16], version=8
-    )
+    commit_id = _commit_id(_entropy(request, proposal))
     wish = CommitRequest(
         commit_id=commit_id,
         tenant=branch.tenant_id,
@@ -87,6 +85,14 @@ def _commit(
         },
         status_code=202,
     )
+
+
+def _commit_id(entropy: bytes) -> UUID:
+    """Derive an id of version 8, which older Pythons cannot name but can hold."""
+    digest = bytearray(hashlib.sha256(entropy).digest()[:16])
+    digest[6] = 0x80 | digest[6] & 0x0F
+    digest[8] = 0x80 | digest[8] & 0x3F
+    return UUID(bytes=bytes(digest))
 
 
 def _entropy(request: Request, proposal: Proposal) -> bytes:

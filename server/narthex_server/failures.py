@@ -5,7 +5,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from narthex.errors import NarthexError, UserCodeError
+from narthex.errors import DefinitionErrors, NarthexError, UserCodeError
 from narthex_ledger import Contended, LedgerError, NotFound, OutcomeUnknown, Refused
 from narthex_stores import StoreError
 
@@ -17,6 +17,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(UserCodeError, _user_code)
+    app.add_exception_handler(DefinitionErrors, _mistakes)
     app.add_exception_handler(NarthexError, _mistake)
     app.add_exception_handler(LedgerError, _ledger)
     app.add_exception_handler(StoreError, _store)
@@ -36,9 +37,18 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"err_msg": str(error)}, status_code=400)
 
 
+async def _mistakes(request: Request, error: Exception) -> JSONResponse:
+    del request
+    if not isinstance(error, DefinitionErrors):
+        raise error
+    found = [mistake.plain() for mistake in error.exceptions_flat()]
+    return JSONResponse({"err_msg": str(error), "errors": found}, status_code=400)
+
+
 async def _mistake(request: Request, error: Exception) -> JSONResponse:
     del request
-    return JSONResponse({"err_msg": str(error)}, status_code=400)
+    found = [error.plain()] if isinstance(error, NarthexError) else []
+    return JSONResponse({"err_msg": str(error), "errors": found}, status_code=400)
 
 
 async def _user_code(request: Request, error: Exception) -> JSONResponse:

@@ -1,6 +1,7 @@
 """Makes, finds and removes Kafka topics."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from typing import TypeVar
@@ -17,6 +18,9 @@ from narthex_stores.errors import ForeignAssetError, PermanentError, StoreError,
 
 _MARGIN_S = 1.0
 """How long past the client's own timeout its answer is waited for."""
+
+_SETTLING_S = 0.02
+"""Between two looks at what the brokers show."""
 
 _T = TypeVar("_T")
 
@@ -66,6 +70,8 @@ class TopicAdapter:
             if found is None:
                 return Absent()
             config = self._config(name, timeout_s=timeout_s / 2)
+            if config is None:
+                return Absent()
         except StoreError as error:
             return Unknown(str(error))
         if difference := _difference(wanted, found, config):
@@ -80,18 +86,19 @@ class TopicAdapter:
             checked_name(name), num_partitions=wanted.partitions, config=topic_config(wanted)
         )
         futures = self.admin.create_topics(
-            [topic], operation_timeout=timeout_s / 2, request_timeout=timeout_s
+            [topic], operation_timeout=timeout_s / 2, request_timeout=timeout_s * 3 / 4
         )
         _answer(
             futures[name],
             what=f"create `{name}`",
-            timeout_s=timeout_s,
+            timeout_s=timeout_s * 3 / 4,
             unless=KafkaError.TOPIC_ALREADY_EXISTS,
         )
+        self._wait(name, lambda found: found is not None, timeout_s=timeout_s / 4)
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
         """Remove the topic of that id."""
-        found = self._found([checked_name(name)], timeout_s=timeout_s / 2).get(name)
+        found = self._found([checked_name(name)], timeout_s=timeout_s / 4).get(name)
         if found is None:
             return
         if external_id is not None and found.topic_id != external_id:
@@ -104,6 +111,11 @@ class TopicAdapter:
             what=f"destroy `{name}`",
             timeout_s=timeout_s / 2,
             unless=KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
+        self._wait(
+            name,
+            lambda now: now is None or now.topic_id != found.topic_id,
+            timeout_s=timeout_s / 4,
         )
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
@@ -139,11 +151,28 @@ class TopicAdapter:
                 found[name] = _Found(str(topic.topic_id), len(topic.partitions))
         return found
 
-    def _config(self, name: str, *, timeout_s: float) -> dict[str, str]:
+    def _config(self, name: str, *, timeout_s: float) -> dict[str, str] | None:
         asked = ConfigResource(ResourceType.TOPIC, name)
         futures = self.admin.describe_configs([asked], request_timeout=timeout_s)
-        entries = _answer(futures[asked], what=f"describe `{name}`", timeout_s=timeout_s)
-        return {entry.name: str(entry.value) for entry in (entries or {}).values()}
+        entries = _answer(
+            futures[asked],
+            what=f"describe `{name}`",
+            timeout_s=timeout_s,
+            unless=KafkaError.UNKNOWN_TOPIC_OR_PART,
+        )
+        if entries is None:
+            return None
+        return {entry.name: str(entry.value) for entry in entries.values()}
+
+    def _wait(
+        self, name: str, settled: Callable[[_Found | None], bool], *, timeout_s: float
+    ) -> None:
+        """Wait until the brokers' answers show what the controller has done already."""
+        deadline = time.monotonic() + timeout_s
+        while not settled(self._found([name], timeout_s=timeout_s).get(name)):
+            if time.monotonic() >= deadline:
+                raise TransientError(f"the brokers do not show `{name}` as it was left")
+            time.sleep(_SETTLING_S)
 
 
 def _answer(

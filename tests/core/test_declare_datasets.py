@@ -108,8 +108,8 @@ def test_the_only_datetime_is_the_timestamp_and_a_mark_decides_between_two() -> 
 
 
 def test_three_mistakes_of_one_dataset_are_told_together_with_file_and_line() -> None:
+    first = _line() + 5
     with pytest.raises(DefinitionErrors) as raised:
-        first = _line() + 4
 
         @dataset
         class Orders:

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001, ARG005, E501
 """A pipeline's function is called once, with rows that write down what is done to them."""
 
 from datetime import datetime
@@ -21,6 +22,7 @@ from narthex.datasets import (
 )
 from narthex.declare.collecting import collecting
 from narthex.declare.datasets import dataset_entity
+from narthex.definitions import definitions
 from narthex.dtypes import Continuous
 from narthex.errors import (
     AggregateInvalid,
@@ -39,7 +41,6 @@ from narthex.errors import (
 )
 from narthex.expr import col
 from narthex.graph import check
-from narthex.definitions import definitions
 from narthex.lib import inputs
 from narthex.operators import (
     Aggregate,
@@ -181,7 +182,7 @@ def _pipeline_of(body: Any) -> Any:
 
     @pipeline
     @inputs(Orders, Users)
-    def p(cls, orders, users):  # noqa: ANN001, ANN202, N805
+    def p(cls, orders, users):  # noqa: ANN001, ANN202
         return body(orders, users)
 
     made = type(
@@ -315,7 +316,7 @@ def test_a_pipeline_without_inputs_or_cls_is_refused() -> None:
 
             @pipeline
             @inputs(Orders)
-            def p(orders) -> None:  # noqa: ANN001, N805
+            def p(orders) -> None:  # noqa: N805
                 return None
 
 

@@ -13,7 +13,6 @@ from narthex.errors import (
     DefinitionError,
     DefinitionErrors,
     RestrictionInvalid,
-    StructInvalid,
     TypeNotSupported,
 )
 
@@ -47,7 +46,7 @@ class Place:
         (between(float, 0, 1, True, False), types.Between(types.Float(), 0, 1, True, False)),
         (oneof(str, ["a", "b"]), types.OneOf(types.Str(), ("a", "b"))),
         (regex("a+"), types.Regex("a+")),
-        (Optional[between(int, 0, 9)], types.Optional(types.Between(types.Int(), 0, 9))),
+        (Optional[between(int, 0, 9)], types.Optional(types.Between(types.Int(), 0, 9))),  # noqa: UP045
         (oneof(int, [1]) | None, types.Optional(types.OneOf(types.Int(), (1,)))),
     ],
 )
@@ -60,7 +59,7 @@ def test_an_annotation_means_a_type(annotation: object, meant: types.DataType) -
     [
         (set, TypeNotSupported, "`set` is not a type of a column"),
         (PythonDecimal, TypeNotSupported, "import `Decimal` from `narthex.dtypes`"),
-        (Union[int, str], TypeNotSupported, "union of several types"),
+        (Union[int, str], TypeNotSupported, "union of several types"),  # noqa: UP007
         (Dict[int, str], TypeNotSupported, "keys of a dict are `str`"),  # noqa: UP006
         (Decimal[0], TypeNotSupported, "use `int`"),
         (Decimal[29], TypeNotSupported, "from 1 to 28"),

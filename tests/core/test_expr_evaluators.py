@@ -1,5 +1,6 @@
 """Each evaluator of expressions gives what plain Python gives, and types never lie."""
 
+import functools
 import math
 
 import polars as pl
@@ -93,6 +94,7 @@ def with_rows(node: Node) -> st.SearchStrategy[Question]:
     return st.tuples(st.just(node), st.lists(row, max_size=3))
 
 
+@functools.cache
 def leaf(of: DataType) -> st.SearchStrategy[Node]:
     columns = [Ref(name) for name, known in SCHEMA.items() if inner(known) == of]
     found: st.SearchStrategy[Node] = st.sampled_from(columns)
@@ -107,6 +109,7 @@ def call(
     return st.tuples(*arguments).map(lambda found: Call(name, found, tuple(options.items())))
 
 
+@functools.cache
 def expressions(of: DataType, depth: int) -> st.SearchStrategy[Node]:
     if depth == 0:
         return leaf(of)

@@ -60,7 +60,7 @@ def checkpoint_need(directory: Path) -> ResolvedNeed:
     )
 
 
-def source_job(  # noqa: PLR0913
+def source_job(
     connector: Connector,
     *,
     needs: tuple[ResolvedNeed, ...],
@@ -88,7 +88,7 @@ def source_job(  # noqa: PLR0913
     return SourceJob(asset=_job(spec, needs), spec=spec)
 
 
-def pipeline_job(  # noqa: PLR0913
+def pipeline_job(
     operators: Operator,
     *,
     inputs: tuple[PipelineInput, ...],

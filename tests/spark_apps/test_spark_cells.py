@@ -235,7 +235,7 @@ EXPRESSIONS: list[Node] = [
     call("str.strptime", S, format="%Y-%m-%d"),
     *(
         call(f"dt.{part}", AT)
-        for part in ("year month week day hour minute second millisecond microsecond").split()
+        for part in ["year", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
     ),
     *(
         call("dt.since", AT, _lit(1357000000123456, Datetime()), unit=unit)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import spark_jobs
 from narthex.assets import Trigger
 from narthex.codec import encode, key_bytes, keyed_row_id
 from narthex.entities import (
@@ -29,6 +28,7 @@ from narthex.types import Datetime, Int, Optional, Str
 from narthex_spark_apps.file_source import FileSource
 from narthex_spark_apps.kafka_io import Broker, Run
 from narthex_spark_apps.source_job import SourceJob, start_source
+from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -37,6 +37,7 @@ from narthex.records import Json
 from narthex.times import render_instant, to_micros
 from narthex.wire import CommitPayload, encode_commit
 
+PAUSE_S = 0.3
 COMMIT_TIMEOUT_S = 1800.0
 OFFLINE_TIMEOUT_S = 3600.0
 _FOUND = "found"
@@ -51,11 +52,19 @@ class Client:
     """A client of one server and one branch.
 
     It is made once and used by one thread at a time. `last_read` says what the last answer of
-    `query` was read from.
+    `query` was read from; `pause_s` lies between two looks at what is waited for.
     """
 
-    def __init__(self, url: str, token: str = "", branch: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str = "",
+        branch: str | None = None,
+        *,
+        pause_s: float = PAUSE_S,
+    ) -> None:
         self._transport = Transport(url, token, branch or "main")
+        self._pause_s = pause_s
         self.last_read: ReadInfo | None = None
 
     def branch(self) -> str:
@@ -135,7 +144,9 @@ class Client:
         if preview or not wait:
             return answer
         commit_id = text_of(answer.body, "commit_id")
-        return wait_for_commit(self._transport, commit_id, tell=tell, timeout_s=timeout_s)
+        return wait_for_commit(
+            self._transport, commit_id, tell=tell, timeout_s=timeout_s, pause_s=self._pause_s
+        )
 
     def log(
         self, webhook: str, endpoint: str, df: pd.DataFrame, batch_size: int = 1000
@@ -281,7 +292,7 @@ class Client:
             input_names(inputs), output_names(outputs), spine, timestamp_column, offsets_column
         )
         request_id = text_of(asked, "request_id")
-        wait_for_answers(self._transport, request_id, timeout_s=timeout_s)
+        wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
         return self._answers(request_id)
 
     def _ask_offline(
@@ -314,7 +325,7 @@ class Client:
         timeout_s: float = OFFLINE_TIMEOUT_S,
     ) -> pd.DataFrame:
         """Wait for an offline query and give its answers, in the order of its rows."""
-        wait_for_answers(self._transport, request_id, timeout_s=timeout_s)
+        wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
         return frame_of_columns(self._answers(request_id), known_types(outputs))
 
     def track_offline_query(self, request_id: str) -> dict[str, Json]:

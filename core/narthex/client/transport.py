@@ -43,7 +43,7 @@ class Transport:
         self._http = httpx.Client(
             base_url=self.url.rstrip("/"),
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            transport=httpx.HTTPTransport(retries=2),
+            transport=httpx.HTTPTransport(retries=1),
         )
 
     def close(self) -> None:

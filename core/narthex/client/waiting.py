@@ -9,7 +9,6 @@ from narthex.client.transport import Transport, text_of
 from narthex.errors import CommitFailed, Refused
 from narthex.records import Json
 
-PAUSE_S: Final = 0.3
 _FAILED: Final = frozenset({"ABORTED", "REJECTED", "ABORTING"})
 _COMMITTED: Final = frozenset({"COMMITTED", "FINALIZED"})
 _OFFLINE_ENDS: Final = frozenset({"done", "failed", "cancelled"})
@@ -18,7 +17,7 @@ Tell = Callable[[str], None]
 
 
 def wait_for_commit(
-    transport: Transport, commit_id: str, *, tell: Tell, timeout_s: float
+    transport: Transport, commit_id: str, *, tell: Tell, timeout_s: float, pause_s: float
 ) -> Response:
     """Wait until readers read what a commit made; tell each new step.
 
@@ -40,7 +39,7 @@ def wait_for_commit(
                 f"commit {commit_id} is still at it after {timeout_s:.0f} s: {news}",
                 hint=f"it goes on by itself; look at it with `narthex commits {commit_id}`",
             )
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
 
 
 def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
@@ -97,7 +96,9 @@ def _waiting_for(transport: Transport, commit_id: str) -> str:
     return f"waiting for {', '.join(names[:4])}" + (" …" if len(names) > 4 else "")  # noqa: PLR2004 (what fits a line)
 
 
-def wait_for_answers(transport: Transport, request_id: str, *, timeout_s: float) -> None:
+def wait_for_answers(
+    transport: Transport, request_id: str, *, timeout_s: float, pause_s: float
+) -> None:
     """Wait until an offline query is done.
 
     Raises:
@@ -113,4 +114,4 @@ def wait_for_answers(transport: Transport, request_id: str, *, timeout_s: float)
             raise CommitFailed(f"offline query {request_id} is {status}: {_reason(body)}")
         if time.monotonic() > ends_at:
             raise CommitFailed(f"offline query {request_id} is {status} after {timeout_s:.0f} s")
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)

@@ -151,7 +151,7 @@ class _Encoder:
             return without_docstring(node.body)
         return found
 
-    def value(self, value: object) -> bytes:
+    def value(self, value: object) -> bytes:  # noqa: C901 (one case a type)
         match value:
             case None:
                 return b"0"

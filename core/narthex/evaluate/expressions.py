@@ -14,15 +14,12 @@ import polars as pl
 
 from narthex.evaluate.columns import cells_of, polars_type, series_of
 from narthex.evaluate.native import NATIVE, is_native
-from narthex.expr.lattice import lca
 from narthex.expr.nodes import Call, Case, Literal, Node, Ref
 from narthex.expr.plain import NoPresentError, apply, literal_cell
 from narthex.expr.plain.signature import Signature, convert, kept
 from narthex.expr.typing import fit, infer
 from narthex.facts import Cell
 from narthex.types import Bool, DataType, Datetime, Float, Int, Null, inner
-
-_BROUGHT_TOGETHER = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "fillnull", "add", "sub"})
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +102,8 @@ class _Rendering:
         signature = Signature(call=call, arguments=types, result=result)
         if not is_native(signature):
             return Rendered(expr=_by_row(signature, arguments), type=result)
-        operands = [one.expr for one in _together(call, arguments)]
+        common = signature.common
+        operands = [one.expr if common is None else _as_type(one, common) for one in arguments]
         return Rendered(expr=NATIVE[call.function](signature, operands), type=result)
 
     def _case(self, case: Case) -> Rendered:
@@ -128,15 +126,6 @@ def _literal(cell: Cell, of: DataType) -> Rendered:
     if isinstance(cell, tuple | dict):
         return Rendered(expr=pl.lit(series_of("", [cell], of)).first(), type=of)
     return Rendered(expr=pl.lit(cell, dtype=polars_type(of)), type=of)
-
-
-def _together(call: Call, arguments: list[Rendered]) -> list[Rendered]:
-    if call.function not in _BROUGHT_TOGETHER:
-        return arguments
-    common = lca(arguments[0].type, arguments[1].type)
-    if common is None:
-        return arguments
-    return [Rendered(expr=_as_type(one, common), type=common) for one in arguments]
 
 
 def _as_type(value: Rendered, target: DataType) -> pl.Expr:

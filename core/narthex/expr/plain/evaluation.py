@@ -5,7 +5,6 @@ from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from narthex.expr.functions import FUNCTIONS, Nulls
-from narthex.expr.lattice import lca
 from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref
 from narthex.expr.plain.collections import COLLECTIONS
 from narthex.expr.plain.numbers import NUMBERS
@@ -14,7 +13,7 @@ from narthex.expr.plain.texts import TEXTS
 from narthex.expr.plain.times import TIMES
 from narthex.expr.typing import infer
 from narthex.facts import Cell
-from narthex.types import DataType
+from narthex.types import DataType, inner
 
 Prepared: TypeAlias = Callable[[Mapping[str, Cell], int | None], Cell]
 """Gives the value of an expression on a row, at an instant."""
@@ -58,7 +57,7 @@ def apply(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     function = FUNCTIONS[signature.call.function]
     if function.nulls is Nulls.PROPAGATE and None in cells:
         return None
-    value = _COMPUTE[signature.call.function](signature, _common(signature, cells))
+    value = _COMPUTE[signature.call.function](signature, signature.brought_together(cells))
     return kept(value, signature.result)
 
 
@@ -106,6 +105,8 @@ def _prepared_case(case: Case, schema: Mapping[str, DataType] | None) -> Prepare
         if schema is None or result is None:
             return prepared
         found = infer(node, schema)
+        if inner(found) == inner(result):
+            return prepared
         return lambda row, now_us: kept(convert(prepared(row, now_us), found, result), result)
 
     branches = [(_prepared(one.condition, schema), value_of(one.value)) for one in case.branches]
@@ -118,23 +119,6 @@ def _prepared_case(case: Case, schema: Mapping[str, DataType] | None) -> Prepare
         return otherwise(row, now_us)
 
     return choose
-
-
-_BROUGHT_TOGETHER = frozenset(
-    {"add", "sub", "eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
-)
-
-
-def _common(signature: Signature, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    types = signature.arguments
-    if types is None or signature.call.function not in _BROUGHT_TOGETHER:
-        return cells
-    common: DataType | None = types[0]
-    for of in types[1:]:
-        common = None if common is None else lca(common, of)
-    if common is None:
-        return cells
-    return tuple(convert(cell, of, common) for cell, of in zip(cells, types, strict=True))
 
 
 def _and(_: Signature, cells: tuple[Cell, ...]) -> Cell:

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import attrs
 
+from narthex.expr.lattice import lca
 from narthex.expr.nodes import Call, LiteralValue
 from narthex.facts import Cell
 from narthex.types import (
@@ -18,17 +19,44 @@ from narthex.types import (
     inner,
 )
 
+_BROUGHT_TOGETHER = frozenset(
+    {"add", "sub", "eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
+)
+
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 DECIMAL_LIMIT = 10**28
 
 
 @attrs.frozen(kw_only=True)
 class Signature:
-    """A call with its types; without a schema they are unknown, and no decimal is in it."""
+    """A call with its types; without a schema they are unknown, and no decimal is in it.
+
+    Attributes:
+        common: The type to which the arguments are brought first; None leaves them as they are.
+    """
 
     call: Call
     arguments: tuple[DataType, ...] | None
     result: DataType | None
+    common: DataType | None = attrs.field(init=False)
+
+    @common.default
+    def _common(self) -> DataType | None:
+        if self.arguments is None or self.call.function not in _BROUGHT_TOGETHER:
+            return None
+        common: DataType | None = self.arguments[0]
+        for of in self.arguments[1:]:
+            common = None if common is None else lca(common, of)
+        if common is None or all(inner(of) == inner(common) for of in self.arguments):
+            return None
+        return common
+
+    def brought_together(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        """Give the arguments as their common type, where the function wants one."""
+        if self.common is None or self.arguments is None:
+            return cells
+        pairs = zip(cells, self.arguments, strict=True)
+        return tuple([convert(cell, of, self.common) for cell, of in pairs])
 
     def option(self, name: str) -> LiteralValue:
         """Give a constant of the call; None when it has none of that name."""
@@ -92,7 +120,7 @@ def int64(value: int) -> int | None:
 
 def convert(cell: Cell, found: DataType, target: DataType) -> Cell:
     """Give the same value as the target type, to which `found` can be brought."""
-    if cell is None or found == target:
+    if cell is None or found is target:
         return cell
     match inner(target):
         case Float():

@@ -1,0 +1,238 @@
+"""The bounded run of a commit: every job that owes its past works it off, in dependency order.
+
+It borrows each job under an epoch of its own, runs the same code as live with `availableNow`, and
+gives it back with the offsets where the live run starts. A run that dies is repeated: its facts
+are the same facts. Before a job that joins runs, the indexes that it looks into must contain all
+that their logs hold; their writers run in the supervisor, so this only waits for them.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from uuid import UUID
+
+import attrs
+import structlog
+from pyspark.sql import SparkSession
+
+from narthex.assets import IndexSpec, ResolvedAsset, ResolvedNeed
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex_ledger import Epoch, JobView, Ledger
+from narthex_spark_apps.jobs import file_source, input_broker, input_topics, start_query
+from narthex_stores import LmdbIndex, LogReader
+
+log = structlog.get_logger()
+
+REPORT_EVERY_S = 10.0
+LOOK_EVERY_S = 0.2
+INDEX_WAIT_S = 1800.0
+
+
+class IndexBehindError(TimeoutError):
+    """An index that a join looks into did not catch up; is a supervisor running?"""
+
+
+@attrs.frozen(kw_only=True)
+class Filled:
+    """One job that was worked off."""
+
+    job: str
+    rows: int
+    seconds: float
+
+
+class Backfill:
+    """The bounded run of one commit."""
+
+    def __init__(
+        self,
+        commit_id: UUID,
+        *,
+        ledger: Ledger,
+        settings: Settings,
+        session: Callable[[], SparkSession],
+    ) -> None:
+        """Prepare; Spark is started by the first job that needs it."""
+        self._commit_id = commit_id
+        self._ledger = ledger
+        self._settings = settings
+        self._session = session
+        self._ends = LogReader(settings.kafka)
+
+    def run(self, *, progress: Callable[[str], None]) -> list[Filled]:
+        """Work off every job that owes its past; give what was done."""
+        done: list[Filled] = []
+        due = self._due()
+        for number, job in enumerate(due, start=1):
+            progress(f"backfill {number}/{len(due)}: {job.asset.physical_name}")
+            filled = self._fill(job, progress=progress)
+            if filled is not None:
+                done.append(filled)
+                progress(f"  {filled.rows} rows in {filled.seconds:.1f} s")
+        return done
+
+    def _due(self) -> list[JobView]:
+        """Give the jobs of the commit that owe a backfill, sources first, readers after writers."""
+        bound = {asset.asset_id for asset in self._ledger.commit(self._commit_id).assets}
+        owing = [
+            job
+            for job in self._ledger.jobs()
+            if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
+        ]
+        return in_order(owing)
+
+    def _fill(self, job: JobView, *, progress: Callable[[str], None]) -> Filled | None:
+        asset = job.asset
+        epoch = self._ledger.claim_job_for_backfill(self._commit_id, asset.asset_id)
+        if epoch is None:
+            return None
+        began = time.monotonic()
+        with _Loan(self._ledger, asset.asset_id, epoch) as loan:
+            offsets, rows = self._work_off(asset, loan, progress)
+        self._ledger.finish_backfill(asset.asset_id, epoch, offsets=offsets)
+        return Filled(job=_label(asset), rows=rows, seconds=round(time.monotonic() - began, 2))
+
+    def _work_off(
+        self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
+    ) -> tuple[dict[str, Json], int]:
+        files = file_source(self._session(), asset, self._settings)
+        if files is not None:
+            rows = sum(files.read(file).get("rows", 0) for file in files.unread())
+            return {}, rows
+        self._await_indexes(asset, loan, progress)
+        ends = self._ends_of(asset)
+        query = start_query(
+            self._session(), asset, settings=self._settings, bounded=True, epoch=int(loan.epoch)
+        )
+        while not query.awaitTermination(1):
+            loan.note({"running": True})
+        offsets: dict[str, Json] = {
+            topic: {str(p): o for p, o in partitions.items()} for topic, partitions in ends.items()
+        }
+        return offsets, sum(end for partitions in ends.values() for end in partitions.values())
+
+    def _ends_of(self, asset: ResolvedAsset) -> dict[str, dict[int, int]]:
+        """Give how far the job's topics reach now: the bounded run reads at least so far."""
+        broker = input_broker(asset, self._settings)
+        reader = self._ends if broker == self._settings.kafka else LogReader(broker)
+        found: dict[str, dict[int, int]] = {}
+        for (topic, partition), end in reader.end_offsets(input_topics(asset)).items():
+            found.setdefault(topic, {})[partition] = end
+        return found
+
+    def _await_indexes(
+        self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
+    ) -> None:
+        feeds = _logs_of_indexes(self._ledger.jobs())
+        for need in asset.needs:
+            if isinstance(need.spec, IndexSpec) and need.asset_id in feeds:
+                self._await_index(need, need.spec, feeds[need.asset_id], loan, progress)
+
+    def _await_index(  # noqa: PLR0913, PLR0917 - one wait has these parts
+        self,
+        need: ResolvedNeed,
+        spec: IndexSpec,
+        topic: str,
+        loan: "_Loan",
+        progress: Callable[[str], None],
+    ) -> None:
+        """Wait until the index contains all that its log holds now."""
+        wanted = self._ends.end_offsets([topic])
+        index = LmdbIndex(self._settings.index_dir / need.physical_name, spec, readonly=True)
+        ends_at = time.monotonic() + INDEX_WAIT_S
+        try:
+            while _behind(index.offsets(), wanted):
+                if time.monotonic() > ends_at:
+                    raise IndexBehindError(f"{need.role} `{need.physical_name}`")
+                loan.note({"waiting_for": need.role})
+                time.sleep(LOOK_EVERY_S)
+        finally:
+            index.close()
+        progress(f"  {need.role} is caught up")
+
+
+def in_order(jobs: Sequence[JobView]) -> list[JobView]:
+    """Order jobs so that who writes a log runs before who reads it, or an index of it."""
+    ordered: dict[int, JobView] = {}
+
+    def visit(job: JobView, reading: frozenset[int]) -> None:
+        if job.asset.asset_id in ordered or job.asset.asset_id in reading:
+            return
+        for writer in _writers_before(job, jobs):
+            visit(writer, reading | {job.asset.asset_id})
+        ordered[job.asset.asset_id] = job
+
+    for job in sorted(jobs, key=lambda j: j.asset.asset_id):
+        visit(job, frozenset())
+    return list(ordered.values())
+
+
+def _writers_before(job: JobView, jobs: Iterable[JobView]) -> Iterable[JobView]:
+    """Give the jobs that write what this one reads; several sources may write one log."""
+    read = {
+        need.asset_id for need in job.asset.needs if need.role.startswith(("input", "touched:"))
+    }
+    looked_up = any(need.role.startswith("right:") for need in job.asset.needs)
+    for other in jobs:
+        if other.asset.asset_id == job.asset.asset_id:
+            continue
+        writes = {need.asset_id for need in other.asset.needs if need.role == "output"}
+        is_source = not any(n.role.startswith("input:") for n in other.asset.needs)
+        if writes & read or (looked_up and is_source):
+            yield other
+
+
+def _logs_of_indexes(jobs: Iterable[JobView]) -> dict[int, str]:
+    """Give, for each index that a feed writes, the topic that it is fed from."""
+    found: dict[int, str] = {}
+    for job in jobs:
+        roles = {need.role: need for need in job.asset.needs}
+        if "index" in roles and "log" in roles:
+            found[roles["index"].asset_id] = roles["log"].physical_name
+    return found
+
+
+def _behind(offsets: Mapping[tuple[str, int], int], wanted: Mapping[tuple[str, int], int]) -> bool:
+    return any(offsets.get(place, 0) < end for place, end in wanted.items())
+
+
+def _label(asset: ResolvedAsset) -> str:
+    return str(getattr(asset.spec, "dataset", asset.physical_name))
+
+
+class _Loan:
+    """A borrowed job; its progress reports keep the loan alive while Spark works."""
+
+    def __init__(self, ledger: Ledger, asset_id: int, epoch: Epoch) -> None:
+        self._ledger = ledger
+        self._asset_id = asset_id
+        self.epoch = epoch
+        self._progress: dict[str, Json] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="loan", daemon=True)
+
+    def note(self, progress: dict[str, Json]) -> None:
+        """Say how far the run is, with the next report."""
+        self._progress = progress
+
+    def __enter__(self) -> "_Loan":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, *_rest: object) -> None:
+        self._done.set()
+        self._thread.join()
+        if kind is not None:
+            self._ledger.release_backfill(self._asset_id, self.epoch)
+
+    def _keep(self) -> None:
+        while not self._done.wait(REPORT_EVERY_S):
+            self._ledger.report_backfill(self._asset_id, self.epoch, progress=dict(self._progress))
+
+
+def say(line: str) -> None:
+    """Tell a person, on stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

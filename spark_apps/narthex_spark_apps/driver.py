@@ -1,0 +1,136 @@
+"""`python -m narthex_spark_apps.driver`: one Spark driver with many jobs, as its supervisor wants.
+
+Ends its whole process group when the supervisor is gone, because the JVM would outlive it.
+"""
+
+import sys
+import threading
+import time
+
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from narthex.errors import NarthexError
+from narthex.records import Json
+from narthex.settings import Settings, load_settings
+from narthex.workers import WorkerPool
+from narthex_spark_apps.children import (
+    Desired,
+    Inbox,
+    OfflineReport,
+    OfflineRun,
+    end_process_group,
+    send,
+)
+from narthex_spark_apps.feeds import LogEnds
+from narthex_spark_apps.jobs import input_broker, input_topics
+from narthex_spark_apps.live_job import LiveJob
+from narthex_spark_apps.offline import answer_query, parse_query
+from narthex_spark_apps.session import open_session
+from narthex_stores import StoreError
+
+log = structlog.get_logger()
+
+TURN_S = 0.2
+REPORT_EVERY_S = 1.0
+
+
+class Driver:
+    """All jobs of this process and the one Spark session behind them."""
+
+    def __init__(self, settings: Settings, session: SparkSession) -> None:
+        """Run nothing yet."""
+        self._settings = settings
+        self._session = session
+        self._jobs: dict[int, LiveJob] = {}
+        self._ends: dict[str, LogEnds] = {}
+        self._offline: set[str] = set()
+
+    def assign(self, desired: Desired) -> None:
+        """Make the jobs what is desired; a new epoch is a new run."""
+        wanted = {a.asset.asset_id: a for a in desired.assignments}
+        for asset_id, job in list(self._jobs.items()):
+            found = wanted.get(asset_id)
+            if found is None or found.epoch != job.assignment.epoch:
+                self._jobs.pop(asset_id).stop()
+            else:
+                job.assignment = found
+        for asset_id, assignment in wanted.items():
+            if asset_id not in self._jobs:
+                broker = input_broker(assignment.asset, self._settings)
+                ends = self._ends.setdefault(broker, LogEnds(broker))
+                self._jobs[asset_id] = LiveJob(assignment, self._session, self._settings, ends)
+        self._watch()
+        for run in desired.offline:
+            self._answer(run)
+
+    def _watch(self) -> None:
+        by_broker: dict[str, set[str]] = {broker: set() for broker in self._ends}
+        for job in self._jobs.values():
+            asset = job.assignment.asset
+            by_broker[input_broker(asset, self._settings)] |= set(input_topics(asset))
+        for broker, topics in by_broker.items():
+            self._ends[broker].watch(topics)
+
+    def tend(self) -> None:
+        """Start what should run and does not."""
+        for job in self._jobs.values():
+            job.tend()
+
+    def report(self) -> None:
+        """Tell the supervisor how each job stands."""
+        for job in self._jobs.values():
+            send(job.report())
+
+    def _answer(self, run: OfflineRun) -> None:
+        if run.request_id in self._offline:
+            return
+        self._offline.add(run.request_id)
+        threading.Thread(
+            target=self._answer_now, args=(run,), name=f"offline-{run.request_id}", daemon=True
+        ).start()
+
+    def _answer_now(self, run: OfflineRun) -> None:
+        def said(progress: dict[str, Json]) -> None:
+            send(_offline(run, "running", progress))
+
+        said({})
+        try:
+            with WorkerPool(size=1) as workers:
+                rows = answer_query(
+                    self._session, parse_query(run.request), workers=workers, progress=said
+                )
+        except (NarthexError, PySparkException, StoreError, OSError, ValueError, KeyError) as error:
+            log.warning("offline_query_failed", request_id=run.request_id, error=str(error))
+            send(_offline(run, "failed", {}, error=str(error)))
+        else:
+            send(_offline(run, "done", {"rows": rows}))
+
+
+def _offline(
+    run: OfflineRun, state: str, progress: dict[str, Json], *, error: str | None = None
+) -> OfflineReport:
+    return OfflineReport(
+        request_id=run.request_id, epoch=run.epoch, state=state, progress=progress, error=error
+    )
+
+
+def main() -> None:
+    """Run until the supervisor is gone."""
+    settings = load_settings()
+    inbox = Inbox(sys.stdin, gone=end_process_group)
+    driver = Driver(settings, open_session(settings, name="narthex"))
+    reported = time.monotonic()
+    while True:
+        desired = inbox.newest(wait_s=TURN_S)
+        if desired is not None:
+            driver.assign(desired)
+        driver.tend()
+        if time.monotonic() - reported >= REPORT_EVERY_S:
+            driver.report()
+            reported = time.monotonic()
+
+
+if __name__ == "__main__":
+    main()

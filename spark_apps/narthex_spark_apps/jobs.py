@@ -1,0 +1,110 @@
+"""Starting any job of the registry, live or bounded, by the one code that each has."""
+
+from pathlib import Path
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from narthex.assets import PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
+from narthex.entities import Files, KafkaTopic, WebhookEndpoint
+from narthex.settings import Settings
+from narthex_spark_apps.file_source import FileSource
+from narthex_spark_apps.join_stage import start_joined
+from narthex_spark_apps.kafka_io import Broker, Run
+from narthex_spark_apps.plan_columns import PipelineJob, start_pipeline
+from narthex_spark_apps.source_job import SourceJob, start_source
+
+
+class NotRunnableError(RuntimeError):
+    """A job that this version cannot run; the message says which part of it."""
+
+
+def checkpoint_of(asset: ResolvedAsset, settings: Settings) -> Path:
+    """Give the directory in which a job keeps what Spark needs to go on."""
+    return settings.checkpoint_dir / asset.need("checkpoint").physical_name
+
+
+def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
+    """Name the topics that a job reads; none for files."""
+    match asset.spec:
+        case SourceJobSpec(source=source) as spec:
+            if isinstance(source.connector, Files):
+                return ()
+            return (SourceJob(asset=asset, spec=spec).topic(),)
+        case PipelineJobSpec() as spec:
+            topic = PipelineJob(asset=asset, spec=spec).input_topic
+            corrections = (n.physical_name for n in asset.needs if n.role.startswith("touched:"))
+            return (topic, *corrections)
+        case _:
+            raise NotRunnableError(f"asset {asset.asset_id} is no job")
+
+
+def input_broker(asset: ResolvedAsset, settings: Settings) -> str:
+    """Give the bootstrap servers of the topics that a job reads."""
+    if isinstance(asset.spec, SourceJobSpec):
+        return _broker_of(asset.spec, settings).bootstrap
+    return settings.kafka
+
+
+def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
+    match spec.source.connector:
+        case KafkaTopic() as topic:
+            if topic.username is not None or topic.security_protocol != "PLAINTEXT":
+                raise NotRunnableError(
+                    f"`{spec.source_id}` needs {topic.security_protocol}; only PLAINTEXT brokers "
+                    "can be read so far"
+                )
+            return Broker(bootstrap=topic.bootstrap_servers or settings.kafka)
+        case WebhookEndpoint():
+            return Broker(bootstrap=settings.kafka)
+        case Files():
+            raise NotRunnableError(f"`{spec.source_id}` reads files, not topics")
+        case _:
+            assert_never(spec.source.connector)
+
+
+def file_source(
+    session: SparkSession, asset: ResolvedAsset, settings: Settings
+) -> FileSource | None:
+    """Give the reader of a job of files; None for any other job."""
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Files):
+        return None
+    memory = checkpoint_of(asset, settings) / "files.json"
+    return FileSource(session, SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
+
+
+def start_query(
+    session: SparkSession,
+    asset: ResolvedAsset,
+    *,
+    settings: Settings,
+    bounded: bool,
+    starts: tuple[tuple[str, int, int], ...] = (),
+    epoch: int = 0,
+) -> StreamingQuery:
+    """Start a job that reads topics; chosen only by its trigger, live and bounded are the same.
+
+    Raises:
+        NotRunnableError: Something in it cannot be run by this version.
+    """
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec | PipelineJobSpec):
+        raise NotRunnableError(f"asset {asset.asset_id} is no job")
+    kind = "backfill" if bounded else "live"
+    run = Run(
+        name=f"{asset.physical_name}:{kind}:{epoch}",
+        trigger=Trigger.BOUNDED if bounded else spec.trigger,
+        checkpoint=str(checkpoint_of(asset, settings) / kind),
+        starts=starts,
+    )
+    if isinstance(spec, SourceJobSpec):
+        job = SourceJob(asset=asset, spec=spec)
+        return start_source(
+            session, job, settings=settings, run=run, reads=_broker_of(spec, settings)
+        )
+    pipeline = PipelineJob(asset=asset, spec=spec)
+    if spec.trigger is Trigger.REAL_TIME:
+        return start_pipeline(session, pipeline, settings=settings, run=run)
+    return start_joined(session, pipeline, settings=settings, run=run)

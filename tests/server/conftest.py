@@ -1,0 +1,86 @@
+"""A server in this process: its real application around a real ledger."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+from tests.server.calling import TestClient
+
+from narthex.assets import AssetKind
+from narthex.settings import Settings
+from narthex_ledger import Ledger
+from narthex_server.__main__ import make_services
+from narthex_server.app import make_app
+from narthex_server.services import Services
+from narthex_stores import Adapter, InMemoryAdapter
+
+TOKEN = "a-token-of-tests"
+NOBODY = "127.0.0.1:1"
+
+Adapters = Mapping[AssetKind, Adapter]
+
+
+@attrs.frozen(kw_only=True)
+class House:
+    """A server and a client of it that has the token."""
+
+    services: Services
+    client: TestClient
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.services.ledger
+
+
+MakeHouse = Callable[..., AbstractContextManager[House]]
+
+
+def settings_at(home: Path, *, dsn: str, kafka: str) -> Settings:
+    return Settings(
+        home=home,
+        install_id="tests000",
+        ledger_dsn=dsn,
+        kafka=kafka,
+        server_url="http://127.0.0.1:1",
+        token=TOKEN,
+        index_dir=home / "index",
+        history_dir=str(home / "history"),
+        checkpoint_dir=home / "checkpoints",
+        files_root=home,
+        jars_dir=home / "jars",
+    )
+
+
+@contextmanager
+def house_at(settings: Settings, *, adapters: Adapters | None = None) -> Iterator[House]:
+    """Serve without the recovery loop: a test takes the steps itself."""
+    services = make_services(settings, adapters=adapters)
+    with ExitStack() as closing:
+        closing.callback(services.ledger.close)
+        closing.callback(services.workers.close)
+        closing.callback(services.reader.close)
+        closing.callback(services.producer.close)
+        client = TestClient(make_app(services), headers={"authorization": f"Bearer {TOKEN}"})
+        closing.callback(client.close)
+        yield House(services=services, client=client)
+
+
+def in_memory() -> dict[AssetKind, Adapter]:
+    kinds = (AssetKind.KAFKA_TOPIC, AssetKind.INDEX, AssetKind.HISTORY, AssetKind.CHECKPOINT)
+    return {kind: InMemoryAdapter(kind) for kind in kinds}
+
+
+@pytest.fixture
+def adapters() -> dict[AssetKind, Adapter]:
+    return in_memory()
+
+
+@pytest.fixture
+def house(
+    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]
+) -> Iterator[House]:
+    """A server whose stores are in memory."""
+    with house_at(settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY), adapters=adapters) as made:
+        yield made

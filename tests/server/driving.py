@@ -1,0 +1,52 @@
+"""Takes a commit's steps through the API, as Airflow's tasks do."""
+
+import time
+from typing import Any
+
+from tests.server.calling import TestClient
+
+from narthex.entities import Definitions
+from tests.server.shop import payload
+
+STEP_S = 0.05
+GREATEST_S = 60.0
+
+
+def accept(client: TestClient, definitions: Definitions, **headers: str) -> str:
+    answer = client.post("/api/v1/commit", content=payload(definitions), headers=headers)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["commit_id"])
+
+
+def step(client: TestClient, commit_id: str, name: str) -> Any:  # noqa: ANN401
+    """Take a step, asking again while it cannot be taken yet, as a task does."""
+    ends_at = time.monotonic() + GREATEST_S
+    while True:
+        answer = client.post(f"/api/v1/commits/{commit_id}/steps/{name}")
+        if answer.status_code != 409 or time.monotonic() > ends_at:
+            assert answer.status_code == 200, f"{name}: {answer.text}"
+            return answer.json()
+        time.sleep(STEP_S)
+
+
+def create_all(client: TestClient, commit_id: str) -> list[str]:
+    """Plan, and create every asset; give their labels."""
+    assets = step(client, commit_id, "plan")["assets"]
+    for asset in assets:
+        assert step(client, commit_id, f"create/{asset['asset_id']}") == {"state": "live"}
+    return [asset["label"] for asset in assets]
+
+
+def deploy(client: TestClient, definitions: Definitions) -> str:
+    """Drive a commit until its head has moved and its jobs should run."""
+    commit_id = accept(client, definitions)
+    create_all(client, commit_id)
+    for name in ("ready", "commit", "backfill", "backfilled"):
+        step(client, commit_id, name)
+    return commit_id
+
+
+def shown(client: TestClient, commit_id: str) -> Any:  # noqa: ANN401
+    answer = client.get(f"/api/v1/commits/{commit_id}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()

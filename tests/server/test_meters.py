@@ -1,0 +1,99 @@
+"""What the server counts is OpenMetrics that a scraper can read."""
+
+import re
+
+import pytest
+
+from narthex_server.meters import Counter, Histogram, Meters
+from tests.server.conftest import House
+
+_SAMPLE = re.compile(
+    r"^(?P<name>[a-z_]+)(?:\{(?P<labels>[^{}]*)\})? (?P<value>[0-9.e+-]+|\+Inf|NaN)$"
+)
+_LABEL = re.compile(r'[a-z_]+="(?:[^"\\\n]|\\["\\n])*"')
+_SUFFIXES = {
+    "counter": ("_total",),
+    "histogram": ("_bucket", "_count", "_sum"),
+    "gauge": ("",),
+}
+
+
+def families(text: str) -> dict[str, str]:
+    """Read an exposition strictly: each sample below the family that it belongs to."""
+    assert text.endswith("\n")
+    types: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if line == "# EOF":
+            continue
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in types, f"{name} is there twice"
+            types[name] = kind
+        elif line.startswith("# HELP "):
+            assert line.split(" ")[2] == name
+        else:
+            sample = _SAMPLE.match(line)
+            assert sample is not None, line
+            assert sample["name"] in {name + s for s in _SUFFIXES[types[name]]}, line
+            labels = sample["labels"]
+            assert not labels or ",".join(_LABEL.findall(labels)) == labels, line
+    return types
+
+
+def test_a_counter_renders_each_series_once_with_its_total() -> None:
+    rows = Counter("rows", "Rows.")
+    rows.add(2, webhook="shop", endpoint="orders")
+    rows.add(3, endpoint="orders", webhook="shop")
+    rows.add(webhook='a "b"\\\n')
+
+    assert rows.render() == [
+        "# TYPE rows counter",
+        "# HELP rows Rows.",
+        'rows_total{endpoint="orders",webhook="shop"} 5',
+        'rows_total{webhook="a \\"b\\"\\\\\\n"} 1',
+    ]
+
+
+def test_large_counts_keep_their_digits() -> None:
+    rows = Counter("rows", "Rows.")
+    rows.add(123_456_789)
+
+    assert rows.render()[-1] == "rows_total 123456789"
+
+
+def test_buckets_of_a_histogram_are_cumulative_and_end_with_the_count() -> None:
+    took = Histogram("took_seconds", "How long.")
+    for seconds in (0.0005, 0.03, 0.03, 99.0):
+        took.observe(seconds, route="/query")
+
+    lines = took.render()[2:]
+    counts = [float(line.split(" ")[1]) for line in lines if "_bucket" in line]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (1, 4)
+    assert 'took_seconds_bucket{route="/query",le="+Inf"} 4' in lines
+    assert 'took_seconds_count{route="/query"} 4' in lines
+
+
+def test_meters_of_a_process_are_openmetrics() -> None:
+    meters = Meters()
+    meters.accepted.add(5, webhook="shop", endpoint="orders")
+    meters.requests.add(route="/query", status="200")
+    meters.took.observe(0.1, route="/query")
+
+    assert families("\n".join([*meters.render(), ""])) == {
+        "narthex_rows_accepted": "counter",
+        "narthex_requests": "counter",
+        "narthex_request_seconds": "histogram",
+    }
+
+
+@pytest.mark.postgres
+def test_the_metrics_route_answers_openmetrics(house: House) -> None:
+    answer = house.client.get("/api/v1/metrics")
+
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.text.endswith("# EOF\n")
+    assert {"narthex_requests", "narthex_job_up", "narthex_job_backlog"} <= set(
+        families(answer.text)
+    )

@@ -1,0 +1,470 @@
+"""What every index must do, against an oracle that is the definition; each engine inherits it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from narthex.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    LastK,
+    Max,
+    Stddev,
+    Sum,
+    TypedAggregate,
+)
+from narthex.assets import IndexSpec, LogShape, LogSpec
+from narthex.codec import key_bytes, keyed_row_id
+from narthex.facts import Cell, Fact, RowId, Version
+from narthex.schema import Column
+from narthex.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
+from narthex.windows import Continuous, Tumbling, Window
+from narthex_stores.index import Fenced, Found, IndexStore, Touched, WrongShapeError
+
+USER = Column("user", Str())
+KEYS: tuple[str, ...] = ("a", "b", "long " * 60)
+VALUES = (Column("amount", Optional(Int())), Column("price", Optional(Float())))
+CONTRIBUTIONS = LogSpec(shape=LogShape.CONTRIBUTIONS, keys=(USER,), values=VALUES, time_field="at")
+KEYED = LogSpec(
+    shape=LogShape.KEYED,
+    keys=(USER,),
+    values=(Column("price", Optional(Decimal(2))), Column("tags", Optional(List(Str())))),
+    time_field="at",
+)
+ROWS = LogSpec(
+    shape=LogShape.ROWS,
+    keys=(),
+    values=(Column("user", Optional(Str())), Column("ok", Bool())),
+    time_field="at",
+)
+WINDOWS: tuple[Window, ...] = (Continuous(0), Continuous(7), Continuous(40), Continuous("forever"))
+LADDERS: tuple[tuple[int, ...], ...] = ((), (5,), (4, 12, 24))
+
+
+def aggregates_over(windows: Iterable[Window]) -> tuple[TypedAggregate, ...]:
+    """Ask every kind of state over each window."""
+    found: list[TypedAggregate] = []
+    for window in windows:
+        asked: tuple[tuple[AggregateSpec, DataType | None], ...] = (
+            (Count(into="n", window=window), None),
+            (Sum(into="s", window=window, of="amount"), Int()),
+            (Average(into="a", window=window, of="price"), Float()),
+            (Stddev(into="d", window=window, of="amount"), Int()),
+            (Max(into="m", window=window, of="amount", default=-1), Int()),
+            (LastK(into="k", window=window, of="amount", limit=2, dedup=True), Optional(Int())),
+        )
+        found += [TypedAggregate(spec, of, Int()) for spec, of in asked]
+    return tuple(found)
+
+
+def contributions_spec(
+    ladder_us: tuple[int, ...],
+    *,
+    correctable: bool = False,
+    windows: Sequence[Window] = WINDOWS,
+) -> IndexSpec:
+    """Describe an index of contributions."""
+    return IndexSpec(
+        log=CONTRIBUTIONS,
+        aggregates=aggregates_over(windows),
+        ladder_us=ladder_us,
+        correctable=correctable,
+    )
+
+
+def contribution(
+    row_id: bytes,
+    at: int,
+    *cells: Cell,
+    user: str = "a",
+    version: bytes = b"\x00",
+    alive: bool = True,
+) -> Fact:
+    """Make a fact of the contributions."""
+    return Fact(
+        row_id=RowId(row_id),
+        version=Version(version),
+        event_time=at,
+        key=(user,),
+        values=cells or (1, 1.0),
+        alive=alive,
+    )
+
+
+def row(user: str, at: int, version: bytes, *cells: Cell, alive: bool = True) -> Fact:
+    """Make a keyed fact."""
+    return Fact(
+        row_id=keyed_row_id(key_bytes((USER,), (user,)), at),
+        version=Version(version),
+        event_time=at,
+        key=(user,),
+        values=cells or (None, None),
+        alive=alive,
+    )
+
+
+def standing(facts: Iterable[Fact]) -> list[Fact]:
+    """Give the state of each row with the greatest version: the definition of a dataset."""
+    newest: dict[bytes, Fact] = {}
+    for fact in facts:
+        if fact.row_id not in newest or newest[fact.row_id].version < fact.version:
+            newest[fact.row_id] = fact
+    return list(newest.values())
+
+
+def expected_fold(
+    facts: Sequence[Fact], user: str, as_of: int, windows: Sequence[Window]
+) -> Found | None:
+    """Give what a lookup must find, by definition and without an algebra."""
+    known = [f for f in standing(facts) if f.key == (user,) and f.event_time <= as_of]
+    if not known:
+        return None
+    values: list[Cell] = []
+    for window in windows:
+        assert isinstance(window, Continuous)
+        first = -math.inf if window.duration is None else as_of - window.duration
+        rows = sorted(
+            (f for f in known if f.alive and f.event_time >= first),
+            key=lambda f: (f.event_time, f.row_id),
+        )
+        values += _values_of(rows)
+    return Found(values=tuple(values), event_time=max(f.event_time for f in known))
+
+
+def _values_of(rows: Sequence[Fact]) -> list[Cell]:
+    amounts = [f.values[0] for f in rows if isinstance(f.values[0], int)]
+    prices = [f.values[1] for f in rows if isinstance(f.values[1], float)]
+    mean = sum(amounts) / len(amounts) if amounts else 0.0
+    spread = sum((amount - mean) ** 2 for amount in amounts)
+    return [
+        len(rows),
+        sum(amounts),
+        math.fsum(prices) / len(prices) if prices else 0.0,
+        math.sqrt(spread / len(amounts)) if amounts else -1.0,
+        max(amounts, default=-1),
+        tuple(dict.fromkeys(f.values[0] for f in reversed(rows)))[:2],
+    ]
+
+
+def same(found: Found | None, wanted: Found | None) -> bool:
+    """Compare answers; floats to 1e-9."""
+    if found is None or wanted is None:
+        return found is wanted
+    return found.event_time == wanted.event_time and all(
+        math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+        if isinstance(a, float) and isinstance(b, float)
+        else a == b
+        for a, b in zip(found.values, wanted.values, strict=True)
+    )
+
+
+_times = st.integers(-30, 90)
+_versions = st.sampled_from([b"\x00", b"\x01", b"\x01\x00", b"\x02"])
+_amounts = st.none() | st.integers(-3, 3)
+_prices = st.none() | st.integers(-8, 8).map(lambda number: number / 8)
+_row_ids = st.integers(0, 12).map(lambda number: b"r%02d" % number) | st.integers(0, 2).map(
+    lambda number: b"long" * 80 + bytes([number])
+)
+_free_contributions = st.builds(
+    lambda row_id, at, amount, price, user, version, alive: contribution(
+        row_id, at, amount, price, user=user, version=version, alive=alive
+    ),
+    _row_ids,
+    _times,
+    _amounts,
+    _prices,
+    st.sampled_from(KEYS),
+    _versions,
+    st.sampled_from([True, True, True, False]),
+)
+_rows = st.builds(
+    lambda user, at, version, price, tags, alive: row(user, at, version, price, tags, alive=alive),
+    st.sampled_from(KEYS),
+    st.integers(0, 12),
+    _versions,
+    st.none() | st.integers(-(10**27), 10**27),
+    st.none() | st.lists(st.text("xy", max_size=1), max_size=2).map(tuple),
+    st.booleans(),
+)
+
+
+def once_a_version(facts: Sequence[Fact]) -> list[Fact]:
+    """Keep the first fact of each (row_id, version): a log never has two different ones."""
+    kept: dict[tuple[bytes, bytes], Fact] = {}
+    for fact in facts:
+        kept.setdefault((fact.row_id, fact.version), fact)
+    return list(kept.values())
+
+
+def at_home(facts: Sequence[Fact]) -> list[Fact]:
+    """Make every state of a row stand where the first one does: nothing moves."""
+    home: dict[bytes, Fact] = {}
+    for fact in facts:
+        home.setdefault(fact.row_id, fact)
+    return [
+        attrs.evolve(fact, key=home[fact.row_id].key, event_time=home[fact.row_id].event_time)
+        for fact in facts
+    ]
+
+
+@attrs.frozen
+class Delivery:
+    """The facts, and the batches in which a log delivered them: late, twice, in any order."""
+
+    facts: list[Fact]
+    batches: list[list[Fact]]
+
+
+@st.composite
+def deliveries(draw: st.DrawFn, facts: st.SearchStrategy[Fact]) -> Delivery:
+    """Draw facts, repeat some, shuffle them, and cut them into batches."""
+    distinct = once_a_version(draw(st.lists(facts, max_size=24)))
+    again = draw(st.lists(st.sampled_from(distinct), max_size=6)) if distinct else []
+    order = draw(st.permutations([*distinct, *again]))
+    cuts = sorted(draw(st.lists(st.integers(0, len(order)), max_size=4)))
+    batches = [
+        order[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(order)], strict=True)
+    ]
+    return Delivery(distinct, batches)
+
+
+_examples = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+)
+
+
+class IndexSuite:
+    """Inherit it and say how an empty index is opened; it is closed after the block."""
+
+    def opened(self, spec: IndexSpec) -> AbstractContextManager[IndexStore]:
+        raise NotImplementedError
+
+    @_examples
+    @given(deliveries(_free_contributions), st.sampled_from(LADDERS), st.data())
+    def test_corrected_contributions_fold_as_the_definition_says(
+        self, delivery: Delivery, ladder_us: tuple[int, ...], data: st.DataObject
+    ) -> None:
+        with self.opened(contributions_spec(ladder_us, correctable=True)) as index:
+            self._check_folds(index, delivery, delivery.facts, data)
+
+    @_examples
+    @given(deliveries(_free_contributions), st.sampled_from(LADDERS), st.data())
+    def test_contributions_that_never_move_fold_as_the_definition_says(
+        self, delivery: Delivery, ladder_us: tuple[int, ...], data: st.DataObject
+    ) -> None:
+        home = {(f.row_id, f.version): f for f in at_home(delivery.facts)}
+        batches = [[home[f.row_id, f.version] for f in batch] for batch in delivery.batches]
+        settled = Delivery(list(home.values()), batches)
+        with self.opened(contributions_spec(ladder_us)) as index:
+            self._check_folds(index, settled, settled.facts, data)
+
+    def _check_folds(
+        self, index: IndexStore, delivery: Delivery, facts: list[Fact], data: st.DataObject
+    ) -> None:
+        taken = 0
+        for batch in delivery.batches:
+            applied = index.apply(batch, offsets={("t", 0): taken}, epoch=1)
+            taken += len(batch)
+            assert applied.fresh + applied.duplicates == len(batch)
+        ends = [f.event_time + w for f in facts for w in (-1, 0, 1, 7, 8, 40, 41)]
+        moments = data.draw(st.lists(st.sampled_from(ends or [0]) | _times, min_size=1, max_size=6))
+        questions = [(user, at) for user in KEYS for at in moments]
+        with index.read() as reader:
+            found = reader.lookup([(user,) for user, _ in questions], [at for _, at in questions])
+        for (user, at), answer in zip(questions, found, strict=True):
+            assert same(answer, expected_fold(facts, user, at, WINDOWS)), (user, at)
+
+    @_examples
+    @given(deliveries(_rows), st.booleans(), st.lists(st.integers(-1, 14), min_size=1, max_size=5))
+    def test_a_keyed_lookup_is_the_floor_of_the_greatest_versions(
+        self, delivery: Delivery, correctable: bool, moments: list[int]
+    ) -> None:
+        with self.opened(IndexSpec(log=KEYED, correctable=correctable)) as index:
+            for batch in delivery.batches:
+                index.apply(batch, offsets={}, epoch=1)
+            questions = [(user, at) for user in KEYS for at in moments]
+            with index.read() as reader:
+                found = reader.lookup([(user,) for user, _ in questions], [a for _, a in questions])
+        for (user, at), answer in zip(questions, found, strict=True):
+            known = [f for f in standing(delivery.facts) if f.key == (user,) and f.event_time <= at]
+            newest = max(known, key=lambda fact: fact.event_time, default=None)
+            wanted = (
+                Found(values=newest.values, event_time=newest.event_time)
+                if newest is not None and newest.alive
+                else None
+            )
+            assert answer == wanted
+
+    @_examples
+    @given(deliveries(_rows), st.booleans())
+    def test_each_change_of_the_past_is_touched(
+        self, delivery: Delivery, correctable: bool
+    ) -> None:
+        moments = list(range(-1, 15))
+        keys = [(user,) for user in KEYS for _ in moments]
+        with self.opened(IndexSpec(log=KEYED, correctable=correctable)) as index:
+            for batch in delivery.batches:
+                with index.read() as reader:
+                    before = reader.lookup(keys, moments * len(KEYS))
+                announced = index.preview_touched(batch)
+                touched = index.apply(batch, offsets={}, epoch=1).touched
+                with index.read() as reader:
+                    after = reader.lookup(keys, moments * len(KEYS))
+                for key, at, old, new in zip(keys, moments * len(KEYS), before, after, strict=True):
+                    if old != new:
+                        assert _covers(touched, key, at)
+                        assert _covers(announced, key, at)
+
+    @_examples
+    @given(st.data(), st.booleans())
+    def test_rows_by_columns_are_those_that_stand(
+        self, data: st.DataObject, correctable: bool
+    ) -> None:
+        users = st.sampled_from(["a", "b", None])
+        strategy = st.builds(
+            lambda row_id, at, user, version, alive: Fact(
+                row_id=RowId(row_id),
+                version=Version(version),
+                event_time=at,
+                key=(),
+                values=(user if alive else None, True),
+                alive=alive,
+            ),
+            _row_ids,
+            st.integers(0, 12),
+            users,
+            _versions if correctable else st.just(b"\x00"),
+            st.sampled_from([True, True, False]) if correctable else st.just(True),
+        )
+        delivery = data.draw(deliveries(strategy))
+        first, last = sorted(data.draw(st.tuples(st.integers(-1, 14), st.integers(-1, 14))))
+        spec = IndexSpec(log=ROWS, by=("user",), correctable=correctable)
+        with self.opened(spec) as index:
+            for batch in delivery.batches:
+                index.apply(batch, offsets={}, epoch=1)
+            for user in ("a", "b", None):
+                wanted = sorted(
+                    (f for f in standing(delivery.facts) if f.alive and f.values[0] == user),
+                    key=lambda fact: (fact.event_time, fact.row_id),
+                )
+                with index.read() as reader:
+                    assert reader.rows((user,), -1, None) == wanted
+                    assert reader.rows((user,), first, last) == [
+                        f for f in wanted if first <= f.event_time < last
+                    ]
+
+    def test_a_group_emptied_by_retraction_is_found_with_empty_values(self) -> None:
+        with self.opened(contributions_spec((4,), correctable=True)) as index:
+            index.apply([contribution(b"r", 5, 2, 0.5)], offsets={}, epoch=1)
+            index.apply(
+                [contribution(b"r", 5, None, None, version=b"\x01", alive=False)],
+                offsets={},
+                epoch=1,
+            )
+            with index.read() as reader:
+                before, after, never = reader.lookup([("a",), ("a",), ("b",)], [4, 5, 5])
+
+        assert before is None
+        assert after == Found(values=(0, 0, 0.0, -1.0, -1, ()) * len(WINDOWS), event_time=5)
+        assert never is None
+
+    def test_a_retraction_may_come_before_its_row(self) -> None:
+        gone = contribution(b"r", 5, None, None, version=b"\x01", alive=False)
+        for correctable in (True, False):
+            with self.opened(contributions_spec((4,), correctable=correctable)) as index:
+                index.apply([gone], offsets={}, epoch=1)
+                applied = index.apply([contribution(b"r", 5, 2, 0.5)], offsets={}, epoch=1)
+                with index.read() as reader:
+                    (found,) = reader.lookup([("a",)], [9])
+
+            assert applied.duplicates == 1
+            assert found is not None
+            assert found.values[0] == 0
+
+    def test_a_row_that_changes_its_group_leaves_the_old_one_as_if_it_never_was(self) -> None:
+        with self.opened(contributions_spec((4,), correctable=True)) as index:
+            index.apply([contribution(b"r", 5)], offsets={}, epoch=1)
+            index.apply([contribution(b"r", 6, user="b", version=b"\x01")], offsets={}, epoch=1)
+            with index.read() as reader:
+                old, new = reader.lookup([("a",), ("b",)], [9, 9])
+
+        assert old is None
+        assert new is not None
+        assert new.values[0] == 0
+        assert new.values[-6] == 1
+
+    def test_a_discrete_window_shows_when_it_closes(self) -> None:
+        spec = contributions_spec((4,), windows=(Tumbling(10),))
+        with self.opened(spec) as index:
+            index.apply([contribution(b"%d" % at, at) for at in (0, 5, 10)], offsets={}, epoch=1)
+            with index.read() as reader:
+                found = reader.lookup([("a",)] * 5, [9, 10, 19, 20, 30])
+
+        assert [None if f is None else f.values[0] for f in found] == [None, 2, 2, 1, 0]
+
+    def test_a_row_that_is_too_old_is_no_floor(self) -> None:
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            index.apply([row("a", 5, b"v", 1, ())], offsets={}, epoch=1)
+            with index.read() as reader:
+                found = reader.floor([("a",)] * 3, [9, 9, 9], not_before=[5, 6, None])
+
+        assert [f is not None for f in found] == [True, False, True]
+
+    def test_offsets_are_part_of_the_batch_and_never_go_back(self) -> None:
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            index.apply([], offsets={("t", 0): 5, ("t", 1): 7, ("u.x", 0): 1}, epoch=1)
+            index.apply([], offsets={("t", 0): 3, ("t", 1): 8}, epoch=1)
+
+            assert index.offsets() == {("t", 0): 5, ("t", 1): 8, ("u.x", 0): 1}
+            with index.read() as reader:
+                assert reader.offsets == index.offsets()
+
+    def test_a_snapshot_does_not_see_what_comes_later(self) -> None:
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            with index.read() as reader:
+                index.apply([row("a", 5, b"v", 1, ())], offsets={("t", 0): 1}, epoch=1)
+                assert reader.lookup([("a",)], [9]) == [None]
+                assert reader.offsets == {}
+            with index.read() as reader:
+                assert reader.lookup([("a",)], [9]) != [None]
+
+    def test_a_writer_of_an_earlier_epoch_changes_nothing(self) -> None:
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            index.apply([], offsets={}, epoch=2)
+            index.raise_epoch(3)
+
+            with pytest.raises(Fenced):
+                index.apply([row("a", 5, b"v", 1, ())], offsets={("t", 0): 1}, epoch=2)
+            with pytest.raises(Fenced):
+                index.raise_epoch(2)
+            assert index.offsets() == {}
+            with index.read() as reader:
+                assert reader.lookup([("a",)], [9]) == [None]
+
+    def test_a_question_of_another_shape_is_refused(self) -> None:
+        with self.opened(IndexSpec(log=KEYED)) as index, index.read() as reader:
+            with pytest.raises(WrongShapeError):
+                reader.rows(("a",), 0, None)
+        with (
+            self.opened(IndexSpec(log=ROWS, by=("user",))) as index,
+            index.read() as reader,
+        ):
+            with pytest.raises(WrongShapeError):
+                reader.lookup([("a",)], [0])
+            with pytest.raises(WrongShapeError):
+                reader.floor([("a",)], [0], not_before=[None])
+
+
+def _covers(touched: Iterable[Touched], key: tuple[Cell, ...], at: int) -> bool:
+    return any(
+        span.key == key and span.from_us <= at and (span.to_us is None or at < span.to_us)
+        for span in touched
+    )
