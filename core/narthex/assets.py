@@ -219,10 +219,15 @@ class FeedSpec:
     """A registry row: the writer tails `log` into `index` (or `history`).
 
     Needs: `log` (topic), `index` or `history`, and `touched` (topic) where joins depend on it.
+
+    Attributes:
+        disorder_us: How late a row of the dataset's sources is expected to be at most; None
+            where no source fills it. It changes no result.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
     log: LogSpec
+    disorder_us: int | None = attrs.field(default=None, metadata=DESCRIPTION)
 
 
 AssetSpec: TypeAlias = (

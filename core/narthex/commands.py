@@ -1,4 +1,4 @@
-"""Commands of authors: `narthex check`, `plan`, `commit`, `query`, `log`."""
+"""Commands of authors: `narthex check`, `plan`, `commit`, `commits`, `query`, `log`."""
 
 import json
 import sys
@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("check")(check)
     app.command("plan")(plan)
     app.command("commit")(commit)
+    app.command("commits")(commits)
     app.command("query")(query)
     app.command("log")(log)
 
@@ -98,6 +99,18 @@ def commit(  # noqa: PLR0913 (one parameter an option)
         _print_json(answer.body)
     else:
         print_line(str(answer.body.get("commit_id", "")))
+
+
+def commits(
+    commit_id: Annotated[str, typer.Argument(help="One commit [the newest ones].")] = "",
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Show one commit whole, or list the newest; the answer is JSON."""
+    path = f"commits/{commit_id}" if commit_id else "commits"
+    _print_json(_client(url, token, branch).read(path))
 
 
 def query(

@@ -23,7 +23,7 @@ from narthex.code import UserCode
 from narthex.entities import Files, KafkaTopic, Pipeline, Source, WebhookEndpoint
 from narthex.fingerprints import ENGINE_SEMANTICS, fingerprint, source_fingerprint, source_id
 from narthex.graph import pipeline_reads
-from narthex.holding import Held, add_index_feed
+from narthex.holding import Held, add_index_feed, disorder_of
 from narthex.join_sides import joins_of
 from narthex.operators import Aggregate, AssignCode, Filter, Join, Operator
 from narthex.schemas import steps_of
@@ -188,7 +188,11 @@ def _add_left_index(
     add_index_feed(
         bill,
         index,
-        FeedSpec(dataset=name, log=stream.plan.log),
+        FeedSpec(
+            dataset=name,
+            log=stream.plan.log,
+            disorder_us=disorder_of(stream.typed.dataset),
+        ),
         topic=stream.topic,
         touched=None,
         path=f"{path}/left_feed{more}",

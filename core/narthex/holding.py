@@ -19,6 +19,7 @@ from narthex.assets import (
     TopicSpec,
 )
 from narthex.bill import Bill
+from narthex.entities import Dataset
 from narthex.fingerprints import fingerprint, operator_fingerprint, source_fingerprint
 from narthex.graph import TypedDataset
 
@@ -62,6 +63,7 @@ def hold(
         path=f"dataset/{dataset.name}/log",
         label=f"log of {dataset.name}",
     )
+    feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
     index, touched = None, None
     if dataset.index is not None or joined:
         index = _add_index(bill, typed, plan, data)
@@ -69,13 +71,18 @@ def hold(
         add_index_feed(
             bill,
             index,
-            FeedSpec(dataset=dataset.name, log=plan.log),
+            feed,
             topic=topic,
             touched=touched,
             path=f"dataset/{dataset.name}/index_feed",
         )
-    _add_history(bill, dataset.name, plan.log, data=data, topic=topic)
+    _add_history(bill, feed, data=data, topic=topic)
     return Held(typed=typed, plan=plan, data=data, topic=topic, index=index, touched=touched)
+
+
+def disorder_of(dataset: Dataset) -> int | None:
+    """Give the greatest disorder of a dataset's sources; None if it has none."""
+    return max((source.disorder_us for source in dataset.sources), default=None)
 
 
 def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
@@ -150,22 +157,20 @@ def _add_touched(bill: Bill, name: str, data: Fingerprint) -> AssetRef:
     )
 
 
-def _add_history(
-    bill: Bill, name: str, log: LogSpec, *, data: Fingerprint, topic: AssetRef
-) -> None:
-    spec = HistorySpec(log=log)
+def _add_history(bill: Bill, feed: FeedSpec, *, data: Fingerprint, topic: AssetRef) -> None:
+    spec = HistorySpec(log=feed.log)
     history = bill.add(
         AssetKind.HISTORY,
         fingerprint("history", spec, (data,)),
         spec,
-        path=f"dataset/{name}/history",
-        label=f"history of {name}",
+        path=f"dataset/{feed.dataset}/history",
+        label=f"history of {feed.dataset}",
     )
     bill.add(
         AssetKind.HISTORY_FEED,
         fingerprint("feed.history", None, (of_ref(topic), of_ref(history))),
-        FeedSpec(dataset=name, log=log),
+        feed,
         needs=(Need("log", topic), Need("history", history)),
-        path=f"dataset/{name}/history_feed",
-        label=f"history feed of {name}",
+        path=f"dataset/{feed.dataset}/history_feed",
+        label=f"history feed of {feed.dataset}",
     )

@@ -22,11 +22,12 @@ from narthex.times import render_instant
 from narthex_ledger import AuditView
 from narthex_server.auth import branch_of
 from narthex_server.jobs import job_rows
+from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
 from narthex_stores import HistoryTable, alive, history_path, public, storage_options
 
-router = APIRouter()
+router = APIRouter(route_class=PlainRoute)
 
 GREATEST_INSPECTED = 1000
 

@@ -23,11 +23,15 @@ from narthex_server.auth import branch_of
 from narthex_server.definitions import Proposal, propose
 from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
 from narthex_server.deploy.summary import render_summary
+from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
-router = APIRouter()
+router = APIRouter(route_class=PlainRoute)
 
 _T = TypeVar("_T")
+
+KEY_BYTES = range(8, 201)
+"""What the ledger keeps as an idempotency key."""
 
 ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
 
@@ -59,7 +63,7 @@ def _commit(
         commit_id=commit_id,
         tenant=branch.tenant_id,
         branch=branch.branch_id,
-        idempotency_key=request.headers.get("idempotency-key") or str(commit_id),
+        idempotency_key=_key(request) or str(commit_id),
         request_sha256=hashlib.sha256(body).digest(),
         actor=request.headers.get("x-narthex-actor", "token"),
         message=proposal.payload.message,
@@ -87,6 +91,16 @@ def _commit(
     )
 
 
+def _key(request: Request) -> str:
+    key = request.headers.get("idempotency-key", "")
+    if key and len(key.encode()) not in KEY_BYTES:
+        wanted = f"{KEY_BYTES.start} to {KEY_BYTES.stop - 1} bytes"
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"the idempotency key must have {wanted}"}
+        )
+    return key
+
+
 def _commit_id(entropy: bytes) -> UUID:
     """Derive an id of version 8, which older Pythons cannot name but can hold."""
     digest = bytearray(hashlib.sha256(entropy).digest()[:16])
@@ -96,7 +110,7 @@ def _commit_id(entropy: bytes) -> UUID:
 
 
 def _entropy(request: Request, proposal: Proposal) -> bytes:
-    key = request.headers.get("idempotency-key")
+    key = _key(request)
     seed = key.encode() if key else uuid.uuid4().bytes  # noqa: TID251 - the edge gives the id
     return hashlib.sha256(proposal.bundle).digest() + seed
 

@@ -6,7 +6,7 @@ from narthex.assets import Blueprint
 from narthex.blueprint import compile_blueprint
 from narthex.changes import Changes, compare
 from narthex.entities import Definitions
-from narthex.errors import raise_all
+from narthex.errors import RecordNotUnderstood, raise_all
 from narthex.graph import check
 from narthex.wire import CommitPayload, decode_commit, encode_commit
 
@@ -34,6 +34,9 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     Raises:
         DefinitionErrors: Everything that is wrong with it, in source order.
     """
+    if not body:
+        # No bytes are a valid message of protobuf, and would mean: remove everything.
+        raise RecordNotUnderstood("the commit has no bytes")
     payload = decode_commit(body)
     changes = compare(deployed, payload.definitions, incremental=incremental)
     raise_all([*check(changes.definitions), *changes.errors])

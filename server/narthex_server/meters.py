@@ -17,6 +17,12 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def number(value: float) -> str:
+    """Render a sample's value with all its digits."""
+    whole = int(value)
+    return str(whole) if whole == value else repr(float(value))
+
+
 @attrs.define
 class Counter:
     """A number that only grows, by labels."""
@@ -38,7 +44,7 @@ class Counter:
         with self._lock:
             values = dict(self._values)
         return lines + [
-            f"{self.name}_total{_labels(key)} {value:g}" for key, value in values.items()
+            f"{self.name}_total{_labels(key)} {number(value)}" for key, value in values.items()
         ]
 
 
@@ -69,10 +75,10 @@ class Histogram:
             found = {key: list(counts) for key, counts in self._counts.items()}
         for key, counts in found.items():
             for bound, count in zip(BUCKETS_S, counts, strict=False):
-                lines.append(f"{self.name}_bucket{_labels((*key, ('le', str(bound))))} {count:g}")
-            lines.append(f"{self.name}_bucket{_labels((*key, ('le', '+Inf')))} {counts[-2]:g}")
-            lines.append(f"{self.name}_count{_labels(key)} {counts[-2]:g}")
-            lines.append(f"{self.name}_sum{_labels(key)} {counts[-1]:g}")
+                lines.append(f"{self.name}_bucket{_labels((*key, ('le', str(bound))))} {number(count)}")
+            lines.append(f"{self.name}_bucket{_labels((*key, ('le', '+Inf')))} {number(counts[-2])}")
+            lines.append(f"{self.name}_count{_labels(key)} {number(counts[-2])}")
+            lines.append(f"{self.name}_sum{_labels(key)} {number(counts[-1])}")
         return lines
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from narthex.records import Json
 from narthex_ledger import JobView
 from narthex_server.jobs import job_rows
+from narthex_server.meters import number
 from narthex_server.services import Services
 
 GAUGES = {
@@ -40,4 +41,4 @@ def render_metrics(services: Services) -> str:
 
 
 def _number(value: Json) -> str:
-    return f"{float(value):g}" if isinstance(value, int | float) else "0"
+    return number(value) if isinstance(value, int | float) else "0"

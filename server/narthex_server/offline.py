@@ -15,11 +15,12 @@ from pydantic import BaseModel, ConfigDict
 from narthex.readplan import LookupStep, ReadPlan
 from narthex.records import Json, to_plain
 from narthex_server.auth import branch_of
+from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
 from narthex_stores import history_path
 
-router = APIRouter()
+router = APIRouter(route_class=PlainRoute)
 
 
 class OfflineCall(BaseModel):

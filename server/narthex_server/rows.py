@@ -19,11 +19,12 @@ from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
 from narthex_server.auth import branch_of
+from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
 from narthex_stores import GREATEST_RECORD_BYTES
 
-router = APIRouter()
+router = APIRouter(route_class=PlainRoute)
 
 DELIVERY_S = 10.0
 GREATEST_PROBLEMS = 50

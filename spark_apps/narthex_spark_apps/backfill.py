@@ -101,8 +101,9 @@ class Backfill:
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())
             return {}, rows
-        self._await_indexes(asset, loan, progress)
+        # Before the wait: a correction announced meanwhile is the live run's to read.
         ends = self._ends_of(asset)
+        self._await_indexes(asset, loan, progress)
         query = start_query(
             self._session(), asset, settings=self._settings, bounded=True, epoch=int(loan.epoch)
         )
@@ -130,7 +131,7 @@ class Backfill:
             if isinstance(need.spec, IndexSpec) and need.asset_id in feeds:
                 self._await_index(need, need.spec, feeds[need.asset_id], loan, progress)
 
-    def _await_index(  # noqa: PLR0913, PLR0917 - one wait has these parts
+    def _await_index(
         self,
         need: ResolvedNeed,
         spec: IndexSpec,

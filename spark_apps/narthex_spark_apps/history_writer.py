@@ -11,11 +11,14 @@ from collections.abc import Iterable
 
 import attrs
 
-from narthex.assets import HistorySpec
+from narthex.assets import AssetSpec, FeedSpec, HistorySpec
+from narthex.codec import encode
+from narthex.lateness import Lateness, render_late_row
+from narthex.records import Json
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
 from narthex_spark_apps.feeds import FeedReader
-from narthex_stores import HistoryTable, Record, history_path, storage_options
+from narthex_stores import HistoryTable, LogRow, Record, history_path, storage_options
 
 MAX_RECORDS = 50_000
 POLL_S = 0.05
@@ -31,6 +34,7 @@ class HistoryFeed:
     topic: str
     table: HistoryTable
     offsets: dict[int, int]
+    lateness: Lateness | None = None
     waiting: list[Record] = attrs.field(factory=list)
     written: int = 0
 
@@ -51,13 +55,22 @@ class HistoryFeed:
             topic=asset.need("log").physical_name,
             table=table,
             offsets=table.offsets(),
+            lateness=_lateness(asset.spec),
         )
 
     def write(self) -> None:
         """Append what waits, in one transaction with its offsets."""
         if not self.waiting:
             return
-        self.table.append(self.waiting)
+        facts = encode(self.table.log).decode_many([r.value or b"" for r in self.waiting])
+        self.table.append_rows(
+            [
+                LogRow(record.partition, record.offset, fact)
+                for record, fact in zip(self.waiting, facts, strict=True)
+            ]
+        )
+        if self.lateness is not None:
+            self.lateness.observe(facts)
         for record in self.waiting:
             self.offsets[record.partition] = record.offset + 1
         self.written += len(self.waiting)
@@ -123,6 +136,7 @@ class HistoryWriter:
                         "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
                         "behind": behind,
                         "written": feed.written,
+                        **_late(feed),
                     },
                 )
             )
@@ -130,6 +144,23 @@ class HistoryWriter:
 
 def _behind(feed: HistoryFeed, ends: Iterable[tuple[int, int]]) -> int:
     return sum(max(0, end - feed.offsets.get(partition, 0)) for partition, end in ends)
+
+
+def _lateness(spec: AssetSpec) -> Lateness | None:
+    if not isinstance(spec, FeedSpec) or spec.disorder_us is None:
+        return None
+    return Lateness(spec.disorder_us, spec.log.shape)
+
+
+def _late(feed: HistoryFeed) -> dict[str, Json]:
+    """Give how many rows came late since this process began, and the newest of them."""
+    if feed.lateness is None:
+        return {}
+    keys = feed.table.log.keys
+    return {
+        "late": feed.lateness.count,
+        "late_rows": [render_late_row(row, keys) for row in feed.lateness.newest],
+    }
 
 
 def main() -> None:

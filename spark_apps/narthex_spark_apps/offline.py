@@ -1,3 +1,4 @@
+# mypy: disable-error-code="arg-type,misc,dict-item"
 """Offline queries: many keys, each as of its own instant, answered as the online reader would.
 
 The spine and each dataset's history meet in Spark, in buckets of keys; in a bucket the facts are

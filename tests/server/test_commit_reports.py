@@ -98,20 +98,20 @@ def test_a_preview_tells_the_plan_and_changes_nothing(
 
 
 def test_a_request_sent_twice_with_one_key_is_one_commit(house: House) -> None:
-    first = accept(house.client, shop_definitions(), **{"idempotency-key": "k1"})
-    again = accept(house.client, shop_definitions(), **{"idempotency-key": "k1"})
+    first = accept(house.client, shop_definitions(), **{"idempotency-key": "key-of-one-commit"})
+    again = accept(house.client, shop_definitions(), **{"idempotency-key": "key-of-one-commit"})
 
     assert first == again
     assert len(house.ledger.commits()) == 1
 
 
 def test_a_key_used_for_another_commit_is_refused(house: House) -> None:
-    accept(house.client, shop_definitions(), **{"idempotency-key": "k1"})
+    accept(house.client, shop_definitions(), **{"idempotency-key": "key-of-one-commit"})
 
     answer = house.client.post(
         "/api/v1/commit",
         content=payload(changed_definitions()),
-        headers={"idempotency-key": "k1"},
+        headers={"idempotency-key": "key-of-one-commit"},
     )
 
     assert answer.status_code == 409
@@ -125,3 +125,12 @@ def test_a_cancelled_commit_that_is_queued_is_rejected(house: House) -> None:
     assert shown(house.client, commit_id)["state"] == "REJECTED"
     answer = house.client.post(f"/api/v1/commits/{commit_id}/steps/plan")
     assert answer.status_code == 410
+
+
+def test_a_key_that_is_too_short_is_the_callers_mistake(house: House) -> None:
+    answer = house.client.post(
+        "/api/v1/commit", content=payload(shop_definitions()), headers={"idempotency-key": "k"}
+    )
+
+    assert answer.status_code == 400
+    assert answer.json()["err_msg"] == "the idempotency key must have 8 to 200 bytes"

@@ -1,7 +1,6 @@
 """Every door is closed by default; only what says nothing of anybody's data is open."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.routing import APIRoute
@@ -43,7 +42,7 @@ def test_every_route_but_two_refuses_a_call_without_the_token(house: House) -> N
             else:
                 assert answer.json() == {"err_msg": "a valid token is required"}
 
-    assert len(calls) > 25
+    assert len(calls) >= 25
     assert open_to_all == OPEN == OPEN_PATHS
 
 
@@ -63,8 +62,7 @@ def test_the_token_is_in_no_answer_and_no_page(house: House) -> None:
 
 
 @pytest.mark.postgres
-def test_a_branch_on_which_nothing_serves_says_so(house: House, tmp_path: Path) -> None:
-    assert tmp_path.exists()
+def test_a_branch_on_which_nothing_serves_says_so(house: House) -> None:
     answers = [
         house.client.get("/api/v1/datasets"),
         house.client.post("/api/v1/query", json={"inputs": [], "outputs": [], "data": {}}),

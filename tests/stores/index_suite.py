@@ -450,9 +450,12 @@ class IndexSuite:
                 assert reader.lookup([("a",)], [9]) == [None]
 
     def test_a_question_of_another_shape_is_refused(self) -> None:
-        with self.opened(IndexSpec(log=KEYED)) as index, index.read() as reader:
-            with pytest.raises(WrongShapeError):
-                reader.rows(("a",), 0, None)
+        with (
+            self.opened(IndexSpec(log=KEYED)) as index,
+            index.read() as reader,
+            pytest.raises(WrongShapeError),
+        ):
+            reader.rows(("a",), 0, None)
         with (
             self.opened(IndexSpec(log=ROWS, by=("user",))) as index,
             index.read() as reader,

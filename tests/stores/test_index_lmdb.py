@@ -107,7 +107,7 @@ def test_a_killed_writer_leaves_whole_batches_and_nothing_of_the_rest(tmp_path: 
         with _child(ENDLESS, tmp_path) as child:
             assert child.stdout is not None
             lines = itertools.islice(child.stdout, batches)
-            committed = max(committed, max(int(line) for line in lines))
+            committed = max(committed, *(int(line) for line in lines))
             os.kill(child.pid, signal.SIGKILL)
             child.wait()
 
