@@ -73,3 +73,7 @@ def _whose(error: NarthexError) -> int:
 def _fail(report: str, code: int) -> None:
     sys.stderr.write(f"{report}\n")
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -93,7 +93,10 @@ class NarthexError(Exception):
 
 
 class DefinitionError(NarthexError):
-    """What an author wrote cannot stand; nothing was changed anywhere."""
+    """What an author wrote cannot stand; nothing was changed anywhere.
+
+    All mistakes are reported together, each with its file and line.
+    """
 
     code = "NX100"
 
@@ -112,6 +115,7 @@ class DurationInvalid(DefinitionError):
     """A duration cannot be read.
 
     Durations are text: numbers with y (365 days), w, d, h, m or s, such as `1d` or `1h 30m`.
+    Months have no fixed length. Instead: `30d`.
     """
 
     code = "NX102"
@@ -122,32 +126,49 @@ class TypeNotSupported(DefinitionError):
 
     Columns are `int`, `float`, `bool`, `str`, `bytes`, `datetime`, `date`, `Decimal[n]`,
     `List[T]`, `Dict[str, T]`, `Optional[T]`, `Embedding[n]`, `Window`, a `@struct` class, or one
-    of `between`, `oneof`, `regex`.
+    of `between`, `oneof`, `regex`. Another type has no exact form in a log. Instead: the nearest of
+    these.
     """
 
     code = "NX103"
 
 
 class RestrictionInvalid(DefinitionError):
-    """The bounds, options or pattern of `between`, `oneof` or `regex` do not fit their type."""
+    """The bounds, options or pattern of `between`, `oneof` or `regex` do not fit their type.
+
+    A value that no row can have, or a pattern that no program can read, would send every row to
+    quarantine. Instead: give bounds in order and options of the type itself.
+    """
 
     code = "NX104"
 
 
 class StructInvalid(DefinitionError):
-    """A `@struct` class has something besides typed members: a method, a default, a meta."""
+    """A `@struct` class has something besides typed members: a method, a default, a meta.
+
+    A struct is part of a column's type and is stored as such; behaviour has no place in it.
+    Instead: give its members types only, and compute in a pipeline or an extractor.
+    """
 
     code = "NX105"
 
 
 class MetaInvalid(DefinitionError):
-    """What is said of an entity cannot stand, such as an owner that is no e-mail address."""
+    """What is said of an entity cannot stand, such as an owner that is no e-mail address.
+
+    Owners are told when something breaks, so an address must be one. Instead: give `owner` an
+    e-mail address, tags and descriptions as text.
+    """
 
     code = "NX106"
 
 
 class ArgumentInvalid(DefinitionError):
-    """A decorator or a declaration was called with an argument that it does not take."""
+    """A decorator or a declaration was called with an argument that it does not take.
+
+    A misspelt argument that is silently ignored would mean something else than was written.
+    Instead: see the message for what it takes.
+    """
 
     code = "NX107"
 
@@ -156,6 +177,7 @@ class EnvInvalid(DefinitionError):
     """An env selector is empty, has a space, or mixes names with negated names.
 
     A selector is a name (`prod`), a list of names, or a list of negated names (`~dev`).
+    A mixture would have no clear meaning. Instead: name those that are meant.
     """
 
     code = "NX108"
@@ -164,75 +186,121 @@ class EnvInvalid(DefinitionError):
 class TimestampUnclear(DefinitionError):
     """A dataset has no event-time field, or more than one candidate.
 
-    Every dataset has exactly one `datetime` field that says when a row happened. Where there
-    are several, mark one with `field(timestamp=True)`.
+    Every dataset has exactly one `datetime` field that says when a row happened; to guess
+    which would be to guess every window. Instead: mark one with `field(timestamp=True)`.
     """
 
     code = "NX110"
 
 
 class KeyNotAllowed(DefinitionError):
-    """A key field is optional, is the timestamp, or has a type that cannot be compared exactly."""
+    """A key field is optional, is the timestamp, or has a type that cannot be compared exactly.
+
+    A key must find its row again, bit by bit: nulls and floats do not compare exactly, and the
+    timestamp is the version of a row. Instead: drop rows without it before; key by `int`, `str`
+    or `Decimal[n]` instead of `float`.
+    """
 
     code = "NX111"
 
 
 class IndexInvalid(DefinitionError):
-    """An index is asked of a keyless dataset, twice, or in a combination that means nothing."""
+    """An index is asked of a keyless dataset, twice, or in a combination that means nothing.
+
+    Look-ups go by key, and `index=True` is online and offline already. Instead: give the
+    dataset a key, and say `index=True`, `online=True` or `offline=True` once.
+    """
 
     code = "NX112"
 
 
 class FieldInvalid(DefinitionError):
-    """The options of a field contradict each other, such as an erase key that is no key."""
+    """The options of a field contradict each other, such as an erase key that is no key.
+
+    One of the two would have to be ignored. Instead: keep the option that is meant; fields have
+    no default, and an erase key is one of the keys.
+    """
 
     code = "NX113"
 
 
 class ExpectationInvalid(DefinitionError):
-    """The expectations of a dataset are not a list of `expect_…` calls on its columns."""
+    """The expectations of a dataset are not a list of `expect_…` calls on its columns.
+
+    Expectations are compiled to a suite that audits rows; anything else could not be. Instead:
+    return a list of the `expect_…` calls of `narthex.lib`.
+    """
 
     code = "NX120"
 
 
 class PipelineInvalid(DefinitionError):
-    """A pipeline has no inputs, does not begin with `cls`, or returns no step."""
+    """A pipeline has no inputs, does not begin with `cls`, or returns no step.
+
+    A pipeline is called once, with placeholders for its inputs, and what it returns is the
+    dataset. Instead: decorate with `@inputs(…)`, take `cls` and one parameter for each, return
+    the last step.
+    """
 
     code = "NX201"
 
 
 class ColumnNotFound(DefinitionError):
-    """A step names a column that its input does not have."""
+    """A step names a column that its input does not have.
+
+    The rows have nothing by that name at this step: it was misspelt, dropped, renamed or never
+    joined. Instead: use a column that the message lists.
+    """
 
     code = "NX202"
 
 
 class ColumnExists(DefinitionError):
-    """A step would give two columns the same name."""
+    """A step would give two columns the same name.
+
+    One of the two would be lost without a word. Instead: rename one of them before, or drop it.
+    """
 
     code = "NX203"
 
 
 class ColumnRoleWrong(DefinitionError):
-    """A step changes or leaves out a key or the timestamp, which it may not."""
+    """A step changes or leaves out a key or the timestamp, which it may not.
+
+    Keys and the event time say which row a row is; another key is another row. Instead: change
+    values only, and group by what shall be the key.
+    """
 
     code = "NX204"
 
 
 class OperatorInvalid(DefinitionError):
-    """A step of a pipeline was called in a form that it does not have."""
+    """A step of a pipeline was called in a form that it does not have.
+
+    The step has no meaning in that form, such as `dropnull` of a column that has no null.
+    Instead: see the message for the forms that it has.
+    """
 
     code = "NX205"
 
 
 class JoinInvalid(DefinitionError):
-    """A join is not on the right dataset's keys, or its bounds mean nothing."""
+    """A join is not on the right dataset's keys, or its bounds mean nothing.
+
+    A join looks rows of the right side up by its key as of the left row's instant; without the
+    whole key it would find many rows, or none. Instead: name each key of the right dataset
+    once, with columns of the same types, and give `within` no negative bound.
+    """
 
     code = "NX206"
 
 
 class SchemaDiffers(DefinitionError):
-    """What a pipeline gives is not what its dataset declares."""
+    """What a pipeline gives is not what its dataset declares.
+
+    Readers rely on what the dataset declares. Instead: change the declaration, or add the step
+    (`select`, `rename`, `assign`, `dropnull`) that makes them equal.
+    """
 
     code = "NX207"
 
@@ -248,37 +316,62 @@ class OperatorAfterTerminal(DefinitionError):
 
 
 class AggregateInvalid(DefinitionError):
-    """An aggregate is asked of a column whose type it cannot take, or lacks a parameter."""
+    """An aggregate is asked of a column whose type it cannot take, or lacks a parameter.
+
+    The result would have no value for some rows, or none at all. Instead: take a column of a
+    type that the message lists, and give `of=`, `limit=` or `default=` where asked for.
+    """
 
     code = "NX301"
 
 
 class WindowInvalid(DefinitionError):
-    """A window has a length, a stride or a lookback that cannot be."""
+    """A window has a length, a stride or a lookback that cannot be.
+
+    One of no length has no rows, sessions have no common end, and windows of different kinds
+    have no common instant at which a row changes. Instead: a length above zero; one kind of
+    window and one lookback for all aggregates of a dataset.
+    """
 
     code = "NX302"
 
 
 class ExpressionTypeWrong(DefinitionError):
-    """An expression has operands, or a result, of a type that cannot stand there."""
+    """An expression has operands, or a result, of a type that cannot stand there.
+
+    Types are checked before anything runs, so that no row fails for one later. Instead: fill
+    nulls with `fillnull`, convert one operand, or change the column's declared type.
+    """
 
     code = "NX401"
 
 
 class ExpressionInvalid(DefinitionError):
-    """An expression is not complete, or uses a function with an argument that it cannot have."""
+    """An expression is not complete, or uses a function with an argument that it cannot have.
+
+    It cannot be carried out by any engine. Instead: end a `when` by `otherwise`, and see the
+    message for what the function takes.
+    """
 
     code = "NX402"
 
 
 class SourceInvalid(DefinitionError):
-    """The parameters of a source contradict each other or the dataset."""
+    """The parameters of a source contradict each other or the dataset.
+
+    Rows could be missed, or waited for without end. Instead: see the message for the two that
+    do not go together.
+    """
 
     code = "NX501"
 
 
 class PreprocInvalid(DefinitionError):
-    """A preproc entry or a `where` does not fit the dataset's fields."""
+    """A preproc entry or a `where` does not fit the dataset's fields.
+
+    A field that nothing fills would be refused in every row. Instead: name fields of the
+    dataset, and give a constant of the field's type, `ref("column")` or `eval(…)`.
+    """
 
     code = "NX502"
 
@@ -294,31 +387,52 @@ class CredentialInline(DefinitionError):
 
 
 class ConnectorInvalid(DefinitionError):
-    """A connector lacks a part, such as an endpoint, or has one that it cannot use."""
+    """A connector lacks a part, such as an endpoint, or has one that it cannot use.
+
+    Rows could not be read from it. Instead: name the endpoint, topic or path on the connector,
+    `webhook.endpoint("orders")`.
+    """
 
     code = "NX504"
 
 
 class FeatureInvalid(DefinitionError):
-    """A feature's reference, type or default does not fit what it refers to."""
+    """A feature's reference, type or default does not fit what it refers to.
+
+    A look-up finds its row by features named as the dataset's keys, and gives null where there
+    is no row. Instead: declare the keys as features, and make the type optional or give a
+    default.
+    """
 
     code = "NX601"
 
 
 class ExtractorInvalid(DefinitionError):
-    """An extractor's inputs, outputs or signature do not fit its featureset."""
+    """An extractor's inputs, outputs or signature do not fit its featureset.
+
+    Columns are passed by position and come back by name, so each must be known. Instead: one
+    parameter after `cls` and `ts` for each of `@inputs`, one column for each of `@outputs`.
+    """
 
     code = "NX602"
 
 
 class FeatureExtractedTwice(DefinitionError):
-    """Two extractors that are selected together give the same feature."""
+    """Two extractors that are selected together give the same feature.
+
+    Which of the two is served would be a matter of chance. Instead: give one of them another
+    feature, or another env.
+    """
 
     code = "NX603"
 
 
 class FeatureWithoutExtractor(DefinitionError):
-    """A feature that is asked for is neither given nor extracted."""
+    """A feature that is asked for is neither given nor extracted.
+
+    There is nothing to compute it from. Instead: give it as an input of the query, or write its
+    look-up, expression or extractor.
+    """
 
     code = "NX604"
 
@@ -355,91 +469,147 @@ class CodeNotCarried(DefinitionError):
 
 
 class CodeDisagrees(DefinitionError):
-    """What the client resolved of a function is not what the server resolves from its source."""
+    """What the client resolved of a function is not what the server resolves from its source.
+
+    Code runs where the bundle says what it is; a hash that disagrees means that it was changed
+    on the way, or that client and server read Python differently. Instead: commit again, with
+    the server's version of the client.
+    """
 
     code = "NX704"
 
 
 class EntityMissing(DefinitionError):
-    """A dataset or featureset that another one needs is not in the commit."""
+    """A dataset or featureset that another one needs is not in the commit.
+
+    A commit is a whole: what it names must be in it. Instead: pass it to `commit` too, or
+    commit with `incremental=True` on top of a branch that has it.
+    """
 
     code = "NX801"
 
 
 class EntityTwice(DefinitionError):
-    """Two entities of one commit have the same name."""
+    """Two entities of one commit have the same name.
+
+    Names are how readers find them. Instead: rename one of the two.
+    """
 
     code = "NX802"
 
 
 class GraphCycle(DefinitionError):
-    """Datasets, or features, feed each other in a circle."""
+    """Datasets, or features, feed each other in a circle.
+
+    Nothing in the circle could be computed first. Instead: break it, for instance by a dataset
+    that both sides read.
+    """
 
     code = "NX803"
 
 
 class OwnerMissing(DefinitionError):
-    """A dataset or featureset has no owner, or a part of it cannot be resolved to one."""
+    """A dataset or featureset has no owner, or a part of it cannot be resolved to one.
+
+    Somebody must be told when it breaks. Instead: `@meta(owner=…)`, or `__owner__` in the file.
+    """
 
     code = "NX804"
 
 
 class SourceAndPipeline(DefinitionError):
-    """A dataset has both sources and pipelines; it may be filled from one kind only."""
+    """A dataset has both sources and pipelines; it may be filled from one kind only.
+
+    Rows of two origins would have two meanings of identity. Instead: read both by a pipeline,
+    from a dataset of its own for the source.
+    """
 
     code = "NX805"
 
 
 class CdcMismatch(DefinitionError):
-    """A source appends to a keyed dataset, or upserts into a keyless one."""
+    """A source appends to a keyed dataset, or upserts into a keyless one.
+
+    A keyed dataset keeps the last row of a key, a keyless one all rows; the source says which
+    it delivers. Instead: `cdc="upsert"` for keyed datasets, `cdc="append"` for keyless ones.
+    """
 
     code = "NX806"
 
 
 class VersionNotRaised(DefinitionError):
-    """A dataset, pipeline or extractor changed but its version did not."""
+    """A dataset, pipeline or extractor changed but its version did not.
+
+    Readers would get values of another meaning under the old name. Instead: raise `version=`;
+    the old one serves until the new one is filled.
+    """
 
     code = "NX807"
 
 
 class EnvAmbiguous(DefinitionError):
-    """More than one pipeline of a dataset is selected for an env."""
+    """More than one pipeline of a dataset is selected for an env.
+
+    A dataset is filled by one pipeline. Instead: give each an `env=`, and commit with the one
+    that is meant.
+    """
 
     code = "NX808"
 
 
 class LookupImpossible(DefinitionError):
-    """A dataset is looked up that has no index of the kind that the lookup needs."""
+    """A dataset is looked up that has no index of the kind that the lookup needs.
+
+    Without an index, a look-up would read the whole log. Instead: `@dataset(index=True)`, or
+    `online=True` or `offline=True` for one kind.
+    """
 
     code = "NX809"
 
 
 class RecordNotUnderstood(DefinitionError):
-    """A commit has a part that this version does not know; client and server differ."""
+    """A commit has a part that this version does not know; client and server differ.
+
+    Carrying out a part of a definition would be carrying out another one. Instead: bring client
+    and server to the same version.
+    """
 
     code = "NX810"
 
 
 class NotYetSupported(DefinitionError):
-    """A part of the language that exists but cannot be carried out yet."""
+    """A part of the language that exists but cannot be carried out yet.
+
+    It is refused as long as it would not be exact. Instead: see the hint, where there is a
+    close thing that can be carried out.
+    """
 
     code = "NX901"
 
 
 class ClientError(NarthexError):
-    """What a client asked was not done."""
+    """What a client asked was not done.
+
+    The message says whether the request or the server was at fault.
+    """
 
     code = "NX950"
 
 
 class Unreachable(ClientError):
-    """The server could not be reached, or did not answer in time."""
+    """The server could not be reached, or did not answer in time.
+
+    Whether a request that was under way arrived is not known. Instead: see `narthex status` and
+    the address, then try again.
+    """
 
     code = "NX951"
 
 
 class Refused(ClientError):
     """The server refused a request.
+
+    Nothing of it was done. Instead: see the message, which is the server's own.
 
     Attributes:
         status_code: The HTTP status that it answered with.
@@ -460,31 +630,50 @@ class Refused(ClientError):
 
 
 class CommitFailed(ClientError):
-    """A commit was accepted but did not come to stand; its branch reads what it read before."""
+    """A commit was accepted but did not come to stand; its branch reads what it read before.
+
+    What it had created is destroyed again, and readers notice nothing. Instead: see the error
+    of the failed step in `narthex commits ID` or in Airflow, and commit again.
+    """
 
     code = "NX953"
 
 
 class FileNotLoaded(ClientError):
-    """A definition file does not exist, or raised while it was read."""
+    """A definition file does not exist, or raised while it was read.
+
+    A file is run once to see what it declares; it must be there, and must run. Instead: see the
+    message for the line that raised.
+    """
 
     code = "NX954"
 
 
 class ArgumentsUnfit(ClientError):
-    """The arguments of a call do not fit each other, such as a missing input column."""
+    """The arguments of a call do not fit each other, such as a missing input column.
+
+    The question has no answer as it was put. Instead: see the message for what is missing.
+    """
 
     code = "NX955"
 
 
 class AnswerNotUnderstood(ClientError):
-    """The server answered with something that this client cannot read."""
+    """The server answered with something that this client cannot read.
+
+    Guessing at an answer would be worse than none. Instead: bring client and server to the same
+    version; check that the address is a Narthex server's.
+    """
 
     code = "NX956"
 
 
 class UserCodeError(NarthexError):
-    """Code of an author failed while it ran; the message has its own error, the place is its."""
+    """Code of an author failed while it ran; the message has its own error, the place is its.
+
+    Only the rows that were asked for are affected: nothing that was stored. Instead: mend the
+    line that the message names, raise the version, commit.
+    """
 
     code = "NX971"
 

@@ -13,7 +13,6 @@ from narthex.assets import (
     Fingerprint,
     HistorySpec,
     IndexSpec,
-    LogSpec,
     Need,
     TopicRole,
     TopicSpec,

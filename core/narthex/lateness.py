@@ -22,8 +22,9 @@ from narthex.schema import Column
 from narthex.times import render_instant
 
 KEPT_STEPS: Final = 1024
-"""How many steps of the greatest event time a source partition remembers; older ones are thinned,
-so that a row from far back is judged by a maximum from a little before it, never after."""
+"""How many steps of the greatest event time a source partition remembers; the older half of more
+is thinned evenly over its span, so that a row from far back is judged by a little less than the
+maximum before it, never by more."""
 
 KEPT_ROWS: Final = 20
 """How many of the newest late rows are listed."""
@@ -78,8 +79,14 @@ class _Progress:
         self.steps[place:covered] = [step]
         self.greatest[place:covered] = [event_time]
         if len(self.steps) > KEPT_STEPS:
-            del self.steps[: KEPT_STEPS // 2 : 2]
-            del self.greatest[: KEPT_STEPS // 2 : 2]
+            self._thin(KEPT_STEPS // 2)
+
+    def _thin(self, older: int) -> None:
+        grid = (self.greatest[older - 1] - self.greatest[0]) // (older // 2) + 1
+        cells = [greatest // grid for greatest in self.greatest[:older]]
+        kept = [place for place in range(older) if not place or cells[place] != cells[place - 1]]
+        self.steps[:older] = [self.steps[place] for place in kept]
+        self.greatest[:older] = [self.greatest[place] for place in kept]
 
 
 class Lateness:

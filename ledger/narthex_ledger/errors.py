@@ -2,20 +2,20 @@
 
 LedgerError
 ├── Refused                     the caller can act on it
-│   ├── Fenced                  NX501
-│   ├── LeaseHeld               NX502
-│   ├── CommitInProgress        NX503
-│   ├── IdempotencyKeyReused    NX504
-│   ├── CommitRejected          NX505
-│   ├── CommitCancelled         NX506
-│   ├── AlreadyCommitted        NX507
-│   ├── WrongState              NX508
-│   ├── NotReady                NX509
-│   └── NotPinned               NX510
-├── NotFound                    NX520
-├── Contended                   NX530  retries are used up; nothing was changed
-├── OutcomeUnknown              NX531  the connection broke while committing
-└── UnsafeSession               NX532  the server or its settings break the protocol's rules
+│   ├── Fenced                  NX1101
+│   ├── LeaseHeld               NX1102
+│   ├── CommitInProgress        NX1103
+│   ├── IdempotencyKeyReused    NX1104
+│   ├── CommitRejected          NX1105
+│   ├── CommitCancelled         NX1106
+│   ├── AlreadyCommitted        NX1107
+│   ├── WrongState              NX1108
+│   ├── NotReady                NX1109
+│   └── NotPinned               NX1110
+├── NotFound                    NX1120
+├── Contended                   NX1130  retries are used up; nothing was changed
+├── OutcomeUnknown              NX1131  the connection broke while committing
+└── UnsafeSession               NX1132  the server or its settings break the protocol's rules
 """
 
 from uuid import UUID
@@ -26,7 +26,7 @@ from narthex.records import Json
 class LedgerError(Exception):
     """The ledger could not do what was asked; `code` names why, `detail` is for machines."""
 
-    code = "NX500"
+    code = "NX1100"
 
     def __init__(self, what: str, *, detail: Json = None, hint: str = "") -> None:
         super().__init__(f"[{self.code}] {what}" + (f"\nhint: {hint}" if hint else ""))
@@ -40,21 +40,32 @@ class Refused(LedgerError):
 
 
 class Fenced(Refused):
-    """Somebody else took over the commit, slot or job since this caller's claim; stop at once."""
+    """Somebody else took over the commit, slot or job since this caller's claim; stop at once.
 
-    code = "NX501"
+    A second writer would undo what the first has done since. Instead: nothing; who took over
+    goes on.
+    """
+
+    code = "NX1101"
 
 
 class LeaseHeld(Refused):
-    """Another holder's lease has not expired; come again later."""
+    """Another holder's lease has not expired; come again later.
 
-    code = "NX502"
+    Two holders never work on one thing. Instead: wait until it is released or has expired.
+    """
+
+    code = "NX1102"
 
 
 class CommitInProgress(Refused):
-    """The branch has another commit in flight; wait for it, or cancel it."""
+    """The branch has another commit in flight.
 
-    code = "NX503"
+    Two commits at once would each plan on what the other changes. Instead: wait for it, or cancel
+    it.
+    """
+
+    code = "NX1103"
 
     def __init__(self, commit_id: UUID) -> None:
         super().__init__(
@@ -66,19 +77,24 @@ class CommitInProgress(Refused):
 
 
 class IdempotencyKeyReused(Refused):
-    """The idempotency key was used for a different request; give each request its own key."""
+    """The idempotency key was used for a different request; give each request its own key.
 
-    code = "NX504"
+    The key promises that a repetition is the same request; this one differs. Instead: a new
+    key.
+    """
+
+    code = "NX1104"
 
 
 class CommitRejected(Refused):
     """The plan was refused before anything was reserved; the commit is REJECTED for good.
 
     `reason` is `stale_base`, `plan_changed`, `would_backfill`, `quarantined`, `branch_deleted`
-    or what the caller of `abort` gave.
+    or what the caller of `abort` gave. What was planned is no longer what would be done. Instead:
+    commit again, on what the branch has now.
     """
 
-    code = "NX505"
+    code = "NX1105"
 
     def __init__(self, reason: str, *, detail: Json = None, hint: str = "") -> None:
         super().__init__(f"the commit is rejected: {reason}", detail=detail, hint=hint)
@@ -86,57 +102,84 @@ class CommitRejected(Refused):
 
 
 class CommitCancelled(Refused):
-    """A cancel arrived before the commit point; abort the commit."""
+    """A cancel arrived before the commit point; abort the commit.
 
-    code = "NX506"
+    What was cancelled must not come to stand. Instead: commit again.
+    """
+
+    code = "NX1106"
 
 
 class AlreadyCommitted(Refused):
-    """The commit point has passed; only forward from here. Roll back with a new commit."""
+    """The commit point has passed; only forward from here. Roll back with a new commit.
 
-    code = "NX507"
+    Others may have built on it already. Instead: commit the former definitions again.
+    """
+
+    code = "NX1107"
 
 
 class WrongState(Refused):
-    """The row is not in a state from which this step may be taken."""
+    """The row is not in a state from which this step may be taken.
 
-    code = "NX508"
+    Steps are taken in the order in which the states are drawn, each at most once. Instead: read
+    the commit's state and take the step that follows.
+    """
+
+    code = "NX1108"
 
 
 class NotReady(Refused):
-    """What the step needs is not there yet; `detail` lists what it waits for."""
+    """What the step needs is not there yet; `detail` lists what it waits for.
 
-    code = "NX509"
+    Readers must never see a part of a commit. Instead: wait, and take the step again.
+    """
+
+    code = "NX1109"
 
 
 class NotPinned(Refused):
-    """No pin reaches the manifest any more, so it may be going away; take a served one."""
+    """No pin reaches the manifest any more, so it may be going away; take a served one.
 
-    code = "NX510"
+    Its assets may be destroyed while it is read. Instead: ask for what is served now.
+    """
+
+    code = "NX1110"
 
 
 class NotFound(LedgerError):
-    """No row has that id or name."""
+    """No row has that id or name.
 
-    code = "NX520"
+    It was never there, or belongs to another tenant. Instead: list what there is.
+    """
+
+    code = "NX1120"
 
 
 class Contended(LedgerError):
-    """The transaction lost every retry against others; nothing was changed, try again."""
+    """The transaction lost every retry against others; nothing was changed, try again.
 
-    code = "NX530"
+    Waiting longer would hold up others. Instead: the same call again.
+    """
+
+    code = "NX1130"
 
 
 class OutcomeUnknown(LedgerError):
     """The connection broke while committing: the change may or may not have happened.
 
-    Repeat the same call: each is written so that its second time finds the first's effect.
+    Nobody can tell before it is looked at. Instead: the same call again; each is written so that
+    its second time finds the first's effect.
     """
 
-    code = "NX531"
+    code = "NX1131"
 
 
 class UnsafeSession(LedgerError):
-    """The database session is not as the protocol needs it (isolation, durability, primary)."""
+    """The database session is not as the protocol needs it (isolation, durability, primary).
 
-    code = "NX532"
+    What the ledger promises would not hold. Instead: a primary server, isolation READ
+    COMMITTED, and `synchronous_commit` not off.
+    """
+
+    code = "NX1132"

@@ -14,14 +14,24 @@ from narthex.expr.lattice import promotable
 from narthex.expr.typing import infer
 from narthex.rendered_types import type_name
 from narthex.schema import Column, Schema
-from narthex.types import DataType, Optional, base_type
-from narthex_spark_apps.raw_cells import Coerced, Raw, coerce, held, path_of, raw_value
+from narthex.types import DataType, Optional, base_type, optional
+from narthex_spark_apps.raw_cells import (
+    Raw,
+    coerce,
+    held,
+    is_refused,
+    kind_of,
+    path_of,
+    raw_value,
+)
 from narthex_spark_apps.rendering import Scope, convert, kept, literal, render
 
 ROW = "row"
 NOW = "now"
+REFUSED = "any_refused"
 REFUSALS = "refusals"
 LEFT_OUT = "left_out"
+_SHOWN = 80
 
 
 @attrs.frozen(kw_only=True)
@@ -42,14 +52,14 @@ class Admission:
         self._schema = schema
         self._raws: dict[str, Raw] = {}
         self._made: dict[str, Typed | None] = {}
-        self._cells: dict[tuple[str, DataType], Coerced] = {}
-        self._refusals: list[tuple[str, SparkColumn]] = []
+        self._cells: dict[tuple[str, DataType], SparkColumn] = {}
+        self._refusals: list[SparkColumn] = []
         self._number = 0
 
     def admit(self) -> DataFrame:
         """Give the rows with a column `f_<name>` for each field, `refusals` and `left_out`.
 
-        `refusals` is a list of structs (field, reason), empty for a row that is admitted.
+        `refusals` lists structs (field, reason) where `any_refused` is true.
         """
         preproc = dict(self._source.preproc)
         self._take(self._raw_names(preproc))
@@ -58,10 +68,15 @@ class Admission:
         left_out = self._where()
         cells = self._typed(tuple(Column(field.name, field.type) for field in self._schema.fields))
         instant = cells[self._schema.timestamp]
-        left_out = left_out | ~self._wanted(instant)
+        left_out = left_out | (~self._any_refused() & ~self._wanted(instant))
         named = {f"f_{name}": cell for name, cell in cells.items()}
         return self._rows.withColumns(
-            named | {LEFT_OUT: sf.coalesce(left_out, sf.lit(False)), REFUSALS: self._reasons()}
+            named
+            | {
+                LEFT_OUT: sf.coalesce(left_out, sf.lit(False)),
+                REFUSED: self._any_refused(),
+                REFUSALS: sf.when(self._any_refused(), self._reasons()),
+            }
         )
 
     def _raw_names(self, preproc: dict[str, Preproc]) -> tuple[str, ...]:
@@ -84,9 +99,7 @@ class Admission:
             f"raw_{index}": sf.try_variant_get(sf.col(ROW), path_of(name), "variant")
             for index, name in enumerate(names)
         }
-        kinds = {
-            f"kind_{index}": sf.schema_of_variant(f"raw_{index}") for index in range(len(names))
-        }
+        kinds = {f"kind_{index}": kind_of(sf.col(f"raw_{index}")) for index in range(len(names))}
         if names:
             self._rows = self._rows.withColumns(values).withColumns(kinds)
         for index, name in enumerate(names):
@@ -114,56 +127,66 @@ class Admission:
         inputs = self._typed(where.schema)
         types = {column.name: column.type for column in where.schema}
         scope = Scope(types=types, columns=inputs, now=sf.col(NOW))
-        seen = self._reasons()
+        seen = self._any_refused()
         wanted = sf.coalesce(render(where.expression, scope), sf.lit(False))
         # A row that `where` leaves out is not asked whether its other fields are right.
-        return self._stage((sf.size(seen) == 0) & ~wanted)
+        return self._stage(~seen & ~wanted)
 
     def _typed(self, wanted: tuple[Column, ...]) -> dict[str, SparkColumn]:
         """Give the cells of columns; what is refused is noted, once for a column and type."""
-        cells: dict[str, SparkColumn] = {}
-        added: dict[str, SparkColumn] = {}
+        fresh: dict[str, Column] = {}
         for column in wanted:
             place = (column.name, column.type)
             if place not in self._cells:
-                index = len(self._cells)
-                coerced = self._coerced(column)
-                added |= {f"cell_{index}": coerced.cell, f"no_{index}": coerced.refused}
-                self._cells[place] = Coerced(sf.col(f"cell_{index}"), sf.col(f"no_{index}"))
-                self._note(column, sf.col(f"no_{index}"))
-            cells[column.name] = self._cells[place].cell
-        if added:
-            self._rows = self._rows.withColumns(added)
-        return cells
+                name = f"cell_{len(self._cells)}"
+                fresh[name] = column
+                self._cells[place] = sf.col(name)
+        if fresh:
+            cells = {name: self._cell(column) for name, column in fresh.items()}
+            self._rows = self._rows.withColumns(cells)
+            refused = {f"no_{name}": self._refused(name, one) for name, one in fresh.items()}
+            self._rows = self._rows.withColumns(refused)
+            self._refusals += [self._problem(name, one) for name, one in fresh.items()]
+        return {column.name: self._cells[column.name, column.type] for column in wanted}
 
-    def _coerced(self, column: Column) -> Coerced:
+    def _cell(self, column: Column) -> SparkColumn:
         made = self._made.get(column.name)
         if made is None:
             return coerce(self._raws[column.name], column.type)
         wanted = base_type(column.type)
-        optional_wanted = Optional(wanted) if not isinstance(wanted, Optional) else wanted
-        if not promotable(made.type, optional_wanted):
+        if not promotable(made.type, optional(wanted)):
             return coerce(raw_value(made.column.cast("variant")), column.type)
-        cell = held(kept(convert(made.column, made.type, wanted), wanted), column.type)
-        if not isinstance(column.type, Optional):
-            return Coerced(cell, cell.isNull())
-        return Coerced(cell, cell.isNull() & made.column.isNotNull())
+        return held(kept(convert(made.column, made.type, wanted), wanted), column.type)
 
-    def _note(self, column: Column, refused: SparkColumn) -> None:
-        raw = self._raws.get(column.name)
-        found = sf.lit("a value")
-        if raw is not None and self._made.get(column.name) is None:
-            found = sf.coalesce(sf.substring(sf.to_json(raw.value), 1, 80), sf.lit("null"))
+    def _refused(self, name: str, column: Column) -> SparkColumn:
+        made, cell = self._made.get(column.name), sf.col(name)
+        if made is None:
+            return is_refused(self._raws[column.name], cell, column.type)
+        if isinstance(column.type, Optional):
+            return cell.isNull() & made.column.isNotNull()
+        return cell.isNull()
+
+    def _problem(self, name: str, column: Column) -> SparkColumn:
+        found = sf.lit("no value")
+        if self._made.get(column.name) is None:
+            shown = sf.to_json(self._raws[column.name].value)
+            found = sf.coalesce(sf.substring(shown, 1, _SHOWN), sf.lit("null"))
         reason = sf.concat(
             sf.lit("found "), found, sf.lit(f"; the column is `{type_name(column.type)}`")
         )
         problem = sf.struct(sf.lit(column.name).alias("field"), reason.alias("reason"))
-        self._refusals.append((column.name, sf.when(refused, problem)))
+        return sf.when(sf.col(f"no_{name}"), problem)
+
+    def _any_refused(self) -> SparkColumn:
+        refused = sf.lit(False)
+        for place in range(len(self._cells)):
+            refused = refused | sf.col(f"no_cell_{place}")
+        return refused
 
     def _reasons(self) -> SparkColumn:
         if not self._refusals:
             return sf.array().cast("array<struct<field:string,reason:string>>")
-        return sf.array_compact(sf.array(*(problem for _, problem in self._refusals)))
+        return sf.array_compact(sf.array(*self._refusals))
 
     def _wanted(self, instant: SparkColumn) -> SparkColumn:
         wanted = sf.lit(True)

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self
 from uuid import UUID
 
 import attrs
@@ -102,26 +103,32 @@ class Backfill:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())
             return {}, rows
         # Before the wait: a correction announced meanwhile is the live run's to read.
-        ends = self._ends_of(asset)
+        ends, is_empty = self._ends_of(asset)
+        if is_empty:
+            return _offsets(ends), 0
         self._await_indexes(asset, loan, progress)
         query = start_query(
             self._session(), asset, settings=self._settings, bounded=True, epoch=int(loan.epoch)
         )
         while not query.awaitTermination(1):
             loan.note({"running": True})
-        offsets: dict[str, Json] = {
-            topic: {str(p): o for p, o in partitions.items()} for topic, partitions in ends.items()
-        }
-        return offsets, sum(end for partitions in ends.values() for end in partitions.values())
+        return _offsets(ends), sum(
+            end for partitions in ends.values() for end in partitions.values()
+        )
 
-    def _ends_of(self, asset: ResolvedAsset) -> dict[str, dict[int, int]]:
-        """Give how far the job's topics reach now: the bounded run reads at least so far."""
+    def _ends_of(self, asset: ResolvedAsset) -> tuple[dict[str, dict[int, int]], bool]:
+        """Give how far the job's topics reach now, and whether there is nothing in them.
+
+        The bounded run reads at least so far.
+        """
         broker = input_broker(asset, self._settings)
         reader = self._ends if broker == self._settings.kafka else LogReader(broker)
         found: dict[str, dict[int, int]] = {}
-        for (topic, partition), end in reader.end_offsets(input_topics(asset)).items():
+        topics = input_topics(asset)
+        ends, firsts = reader.end_offsets(topics), reader.first_offsets(topics)
+        for (topic, partition), end in ends.items():
             found.setdefault(topic, {})[partition] = end
-        return found
+        return found, ends == firsts
 
     def _await_indexes(
         self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
@@ -199,6 +206,10 @@ def _behind(offsets: Mapping[tuple[str, int], int], wanted: Mapping[tuple[str, i
     return any(offsets.get(place, 0) < end for place, end in wanted.items())
 
 
+def _offsets(ends: Mapping[str, Mapping[int, int]]) -> dict[str, Json]:
+    return {topic: {str(p): o for p, o in found.items()} for topic, found in ends.items()}
+
+
 def _label(asset: ResolvedAsset) -> str:
     return str(getattr(asset.spec, "dataset", asset.physical_name))
 
@@ -218,7 +229,7 @@ class _Loan:
         """Say how far the run is, with the next report."""
         self._progress = progress
 
-    def __enter__(self) -> "_Loan":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

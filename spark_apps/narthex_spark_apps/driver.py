@@ -101,7 +101,15 @@ class Driver:
                 rows = answer_query(
                     self._session, parse_query(run.request), workers=workers, progress=said
                 )
-        except (NarthexError, PySparkException, StoreError, OSError, ValueError, KeyError) as error:
+        except (
+            NarthexError,
+            PySparkException,
+            StoreError,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+        ) as error:
             log.warning("offline_query_failed", request_id=run.request_id, error=str(error))
             send(_offline(run, "failed", {}, error=str(error)))
         else:

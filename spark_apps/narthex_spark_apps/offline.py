@@ -95,13 +95,13 @@ def parse_query(request: Json) -> OfflineQuery:
     """Read what the server stored.
 
     Raises:
-        ValueError: It is no offline query.
+        TypeError: It is no offline query.
     """
     if not isinstance(request, dict) or not isinstance(request["datasets"], dict):
-        raise ValueError("not an offline query")
+        raise TypeError("not an offline query")
     definitions = from_plain(request["definitions"])
     if not isinstance(definitions, Definitions):
-        raise ValueError("an offline query without definitions")
+        raise TypeError("an offline query without definitions")
     return OfflineQuery(
         definitions=definitions,
         inputs=tuple(_texts(request["inputs"])),
@@ -120,10 +120,10 @@ def _texts(items: Json) -> Iterable[str]:
 
 def _dataset(request: Json) -> OfflineDataset:
     if not isinstance(request, dict):
-        raise ValueError("not a dataset of an offline query")
+        raise TypeError("not a dataset of an offline query")
     plan = from_plain(request["plan"])
     if not isinstance(plan, DatasetPlan):
-        raise ValueError("a dataset without a plan")
+        raise TypeError("a dataset without a plan")
     return OfflineDataset(plan=plan, history=str(request["history"]), log=str(request["log"]))
 
 
@@ -235,7 +235,7 @@ def _attempt(
     return answers, missing
 
 
-def _lookup(  # noqa: PLR0913 - the first three are bound, the rest is the reader's signature
+def _lookup(
     limits: Mapping[str, Limits],
     found: Mapping[Wanted, Found | None],
     missing: dict[str, set[Wanted]],

@@ -30,7 +30,12 @@ from narthex.types import (
     Struct,
     unrestricted,
 )
-from narthex_spark_apps.raw_texts import day_of_text, epoch_instant, instant_of_text
+from narthex_spark_apps.raw_texts import (
+    day_of_text,
+    epoch_of_fraction,
+    epoch_of_whole,
+    instant_of_text,
+)
 
 INT_TEXT = r"\A\s*([+-]?[0-9]+)(\.0*)?\s*\z"
 FLOAT_TEXT = r"(?i)\A\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf|infinity|nan)\s*\z"
@@ -45,7 +50,7 @@ class Raw:
     """A raw value: a variant, with what can be asked of it.
 
     Attributes:
-        kind: What it is, as Spark names it: STRING, BIGINT, DECIMAL(3,1), OBJECT<…>.
+        kind: What it is: see `kind_of`.
     """
 
     value: SparkColumn
@@ -54,9 +59,7 @@ class Raw:
     @property
     def is_null(self) -> SparkColumn:
         """Whether there is no value; NaN is none."""
-        absent = self.kind.isNull() | (self.kind == "VOID")
-        nan = (self.kind == "DOUBLE") & sf.isnan(self.as_type("double"))
-        return absent | nan
+        return self.kind == "NULL"
 
     @property
     def is_text(self) -> SparkColumn:
@@ -66,12 +69,17 @@ class Raw:
     @property
     def is_whole(self) -> SparkColumn:
         """Whether it is a number without a point, however big."""
-        return (self.kind == "BIGINT") | self.kind.rlike(r"^DECIMAL\([0-9]+,0\)$")
+        return self.kind.isin("BIGINT", "WHOLE")
 
     @property
     def is_fraction(self) -> SparkColumn:
         """Whether it is a number that is not whole by its looks."""
-        return self.kind.isin("DOUBLE", "FLOAT") | self.kind.rlike(r"^DECIMAL\([0-9]+,[1-9]")
+        return self.kind == "FRACTION"
+
+    @property
+    def is_number(self) -> SparkColumn:
+        """Whether it is any number."""
+        return self.kind.isin("BIGINT", "WHOLE", "FRACTION")
 
     def as_type(self, name: str) -> SparkColumn:
         """Give it as a Spark type; null where Spark cannot."""
@@ -84,7 +92,25 @@ class Raw:
 
 def raw_value(value: SparkColumn) -> Raw:
     """Take a variant as a raw value."""
-    return Raw(value, sf.schema_of_variant(value))
+    return Raw(value, kind_of(value))
+
+
+def kind_of(value: SparkColumn) -> SparkColumn:
+    """Say what a variant is.
+
+    NULL; STRING; BOOLEAN; BIGINT, WHOLE (without a point, maybe beyond 64 bits), FRACTION; BINARY,
+    DATE, TIMESTAMP…; ARRAY…, OBJECT….
+    """
+    named = sf.coalesce(sf.schema_of_variant(value), sf.lit("VOID"))
+    decimal = sf.when(named.endswith(",0)"), "WHOLE").otherwise("FRACTION")
+    nan = sf.isnan(sf.try_variant_get(value, "$", "double"))
+    double = sf.when(nan, "NULL").otherwise("FRACTION")
+    return (
+        sf.when(named == "VOID", "NULL")
+        .when(named.startswith("DECIMAL"), decimal)
+        .when(named.isin("DOUBLE", "FLOAT"), double)
+        .otherwise(named)
+    )
 
 
 def path_of(name: str) -> str:
@@ -93,25 +119,17 @@ def path_of(name: str) -> str:
     return f"$[{quote}{name}{quote}]"
 
 
-@attrs.frozen
-class Coerced:
-    """A cell, and whether the raw value was refused."""
-
-    cell: SparkColumn
-    refused: SparkColumn
-
-
-def coerce(raw: Raw, of: DataType) -> Coerced:
-    """Give a raw value as a cell of a type, and whether it cannot be one."""
+def coerce(raw: Raw, of: DataType) -> SparkColumn:
+    """Give a raw value as a cell of a type; null where it is none, or null."""
     inner_type = of.of if isinstance(of, Optional) else of
-    cell = held(
-        _COERCIONS[type(unrestricted(inner_type))](raw, unrestricted(inner_type)), inner_type
-    )
-    cell = sf.when(~raw.is_null, cell)
-    refused = cell.isNull()
+    return held(_COERCIONS[type(unrestricted(inner_type))](raw, unrestricted(inner_type)), of)
+
+
+def is_refused(raw: Raw, cell: SparkColumn, of: DataType) -> SparkColumn:
+    """Whether a raw value, which `coerce` made a cell of, cannot be one."""
     if isinstance(of, Optional):
-        refused = refused & ~raw.is_null
-    return Coerced(cell, refused)
+        return cell.isNull() & ~raw.is_null
+    return cell.isNull()
 
 
 def held(cell: SparkColumn, of: DataType) -> SparkColumn:
@@ -137,39 +155,44 @@ def java_pattern(pattern: str) -> str:
 
 
 def _int(raw: Raw, _: DataType) -> SparkColumn:
-    double, exact = raw.as_type("double"), raw.as_type("decimal(38,0)")
+    double = sf.when(raw.is_fraction, raw.as_type("double"))
     fits = (double == sf.rint(double)) & (double >= -_TWO_63) & (double < _TWO_63)
-    text = raw.as_type("string")
-    digits = sf.regexp_extract(text, INT_TEXT, 1).cast("decimal(38,0)")
     return (
         sf.when(raw.kind == "BIGINT", raw.as_type("bigint"))
-        .when(raw.is_whole & _inside(exact), exact.cast("long"))
-        .when(raw.is_fraction & fits, double.cast("long"))
-        .when(raw.is_text & text.rlike(INT_TEXT) & _inside(digits), digits.cast("long"))
+        .when(fits, double.cast("long"))
+        .otherwise(_inside(_big(raw)))
+    )
+
+
+def _big(raw: Raw) -> SparkColumn:
+    """Give what is written without a point, or as such text, as a wide decimal."""
+    digits = sf.regexp_extract(raw.as_type("string"), INT_TEXT, 1)
+    return sf.when(raw.is_whole, raw.as_type("decimal(38,0)")).when(
+        raw.is_text & (digits != ""), digits.cast("decimal(38,0)")
     )
 
 
 def _inside(number: SparkColumn) -> SparkColumn:
-    return number.between(-(2**63), 2**63 - 1)
+    return sf.when(number.between(-(2**63), 2**63 - 1), number.cast("long"))
 
 
 def _float(raw: Raw, _: DataType) -> SparkColumn:
     text = raw.as_type("string")
     parsed = sf.trim(text).cast("double")
-    number = sf.when(raw.is_whole | raw.is_fraction, raw.as_type("double")).when(
+    number = sf.when(raw.is_number, raw.as_type("double")).when(
         raw.is_text & text.rlike(FLOAT_TEXT), parsed
     )
-    return sf.when(~sf.isnan(number), number)
+    return sf.nullif(number, sf.lit(float("nan")))
 
 
 def _bool(raw: Raw, _: DataType) -> SparkColumn:
     text = sf.lower(sf.trim(raw.as_type("string")))
-    double = raw.as_type("double")
-    number = raw.is_whole | raw.is_fraction
+    number = sf.when(raw.is_number, raw.as_type("double"))
+    is_text = raw.is_text
     return (
         sf.when(raw.kind == "BOOLEAN", raw.as_type("boolean"))
-        .when((number & (double == 1)) | (raw.is_text & text.isin("true", "1")), sf.lit(True))
-        .when((number & (double == 0)) | (raw.is_text & text.isin("false", "0")), sf.lit(False))
+        .when((number == 1) | (is_text & text.isin("true", "1")), sf.lit(True))
+        .when((number == 0) | (is_text & text.isin("false", "0")), sf.lit(False))
     )
 
 
@@ -185,17 +208,20 @@ def _bytes(raw: Raw, _: DataType) -> SparkColumn:
 
 
 def _datetime(raw: Raw, _: DataType) -> SparkColumn:
-    text = raw.as_type("string")
-    whole = sf.regexp_extract(text, INT_TEXT, 1).cast("decimal(38,0)")
-    instant = sf.unix_micros(raw.as_type("timestamp"))
-    is_instant = raw.kind.startswith("TIMESTAMP") | (raw.kind == "DATE")
+    text = sf.trim(raw.as_type("string"))
+    fraction = sf.when(raw.is_fraction, raw.as_type("double")).when(
+        raw.is_text & text.rlike(FLOAT_TEXT), text.cast("double")
+    )
     return (
-        sf.when(raw.is_whole, epoch_instant(raw.as_type("decimal(38,0)")))
-        .when(raw.is_fraction, epoch_instant(raw.as_type("double")))
-        .when(raw.is_text & text.rlike(INT_TEXT), epoch_instant(whole))
-        .when(raw.is_text & text.rlike(FLOAT_TEXT), epoch_instant(sf.trim(text).cast("double")))
-        .when(raw.is_text, instant_of_text(sf.trim(text)))
-        .when(is_instant, instant)
+        sf.when(raw.kind.startswith("TIMESTAMP"), sf.unix_micros(raw.as_type("timestamp")))
+        .when(raw.kind == "DATE", sf.unix_micros(raw.as_type("timestamp")))
+        .otherwise(
+            sf.coalesce(
+                epoch_of_whole(_big(raw)),
+                epoch_of_fraction(fraction),
+                sf.when(raw.is_text, instant_of_text(text)),
+            )
+        )
     )
 
 
@@ -225,9 +251,7 @@ def _decimal(raw: Raw, of: DataType) -> SparkColumn:
 def _items(raw: Raw, of: DataType) -> SparkColumn:
     item = of.of if isinstance(of, List) else Float()
     members = raw.as_type("array<variant>")
-    cells = _all_or_none(
-        sf.transform(members, lambda member: _pair(coerce(raw_value(member), item)))
-    )
+    cells = _all_or_none(sf.transform(members, lambda member: _pair(member, item)))
     if isinstance(of, Embedding):
         cells = sf.when(sf.array_size(members) == of.size, cells)
     return sf.when(raw.kind.startswith("ARRAY"), cells)
@@ -236,7 +260,7 @@ def _items(raw: Raw, of: DataType) -> SparkColumn:
 def _map(raw: Raw, of: DataType) -> SparkColumn:
     item = of.of if isinstance(of, Map) else of
     members = raw.as_type("map<string,variant>")
-    coerced = sf.transform_values(members, lambda _, member: _pair(coerce(raw_value(member), item)))
+    coerced = sf.transform_values(members, lambda _, member: _pair(member, item))
     refused = sf.exists(sf.map_values(coerced), lambda pair: pair["refused"])
     cells = sf.transform_values(coerced, lambda _, pair: pair["cell"])
     return sf.when(raw.kind.startswith("OBJECT") & ~refused, cells)
@@ -244,16 +268,20 @@ def _map(raw: Raw, of: DataType) -> SparkColumn:
 
 def _struct(raw: Raw, of: DataType) -> SparkColumn:
     fields = of.fields if isinstance(of, Struct) else ()
-    members = {field.name: coerce(raw.member(field.name), field.type) for field in fields}
     refused = sf.lit(False)
-    for member in members.values():
-        refused = refused | member.refused
-    cells = sf.struct(*(member.cell.alias(name) for name, member in members.items()))
-    return sf.when(raw.kind.startswith("OBJECT") & ~refused, cells)
+    cells: list[SparkColumn] = []
+    for field in fields:
+        member = raw.member(field.name)
+        cell = coerce(member, field.type)
+        refused = refused | is_refused(member, cell, field.type)
+        cells.append(cell.alias(field.name))
+    return sf.when(raw.kind.startswith("OBJECT") & ~refused, sf.struct(*cells))
 
 
-def _pair(coerced: Coerced) -> SparkColumn:
-    return sf.struct(coerced.cell.alias("cell"), coerced.refused.alias("refused"))
+def _pair(member: SparkColumn, of: DataType) -> SparkColumn:
+    raw = raw_value(member)
+    cell = coerce(raw, of)
+    return sf.struct(cell.alias("cell"), is_refused(raw, cell, of).alias("refused"))
 
 
 def _all_or_none(pairs: SparkColumn) -> SparkColumn:

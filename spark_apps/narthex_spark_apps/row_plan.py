@@ -123,16 +123,12 @@ class RowPlan:
                 return self._filter_code(code, given)
             case AssignCode():
                 return self._assign_code(operator, given)
-            case Filter():
-                return _filter(operator, given)
-            case Assign():
-                return _assign(operator, given)
             case Aggregate():
                 return given
             case Latest(by=by):
                 return attrs.evolve(given, group=by)
             case _:
-                return _reshaped(operator, given)
+                return _computed(operator, given)
 
     def _join(self, join: Join, given: Rows, lookup: JoinLookup) -> Rows:
         right = self.rights[join.right.dataset]
@@ -241,8 +237,12 @@ def _assign(operator: Assign, given: Rows) -> Rows:
     return attrs.evolve(given, types=types)
 
 
-def _reshaped(operator: Operator, given: Rows) -> Rows:
+def _computed(operator: Operator, given: Rows) -> Rows:
     match operator:
+        case Filter():
+            return _filter(operator, given)
+        case Assign():
+            return _assign(operator, given)
         case Select(columns=columns):
             chosen = given.fixed | set(columns)
             return _named(given, {name: name for name in given.types if name in chosen})

@@ -26,9 +26,9 @@ _CONFIGURATION = {
     "spark.sql.streaming.numRecentProgressUpdates": "8",
     "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # A long chain of columns is worth more as plain projections than as one huge method.
-    "spark.sql.codegen.maxFields": "400",
-    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    # A type check in columns compiles for many seconds a job and runs for milliseconds a batch.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.locality.wait": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.cleaner.periodicGC.interval": "10min",

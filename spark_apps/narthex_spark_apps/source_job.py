@@ -13,7 +13,14 @@ from pyspark.sql.streaming import StreamingQuery
 from narthex.assets import LogShape, ResolvedAsset, SourceJobSpec
 from narthex.entities import Cdc, Files, KafkaTopic
 from narthex.settings import Settings
-from narthex_spark_apps.admission_columns import LEFT_OUT, NOW, REFUSALS, ROW, Admission
+from narthex_spark_apps.admission_columns import (
+    LEFT_OUT,
+    NOW,
+    REFUSALS,
+    REFUSED,
+    ROW,
+    Admission,
+)
 from narthex_spark_apps.fact_columns import FactColumns, fact_record
 from narthex_spark_apps.identities import binary, key_bytes, keyed_row_id, position
 from narthex_spark_apps.kafka_io import Broker, Run, read_topics, write_records
@@ -108,7 +115,7 @@ def source_records(
         rows = parsed(rows)
     admitted = Admission(rows, spec.source, spec.schema).admit()
     malformed = sf.col(ROW).isNull()
-    refused = malformed | (~sf.col(LEFT_OUT) & (sf.size(REFUSALS) > 0))
+    refused = malformed | (~sf.col(LEFT_OUT) & sf.col(REFUSED))
     left_out = ~malformed & sf.col(LEFT_OUT)
     instant = sf.col(f"f_{spec.schema.timestamp}")
     marked = admitted.withColumns({"refused": refused, "is_left_out": left_out}).observe(

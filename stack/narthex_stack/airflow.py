@@ -128,7 +128,7 @@ def services(installation: Installation) -> tuple[Service, ...]:
             probe=_probe(installation, component),
             stop_wave=1 if name == "api-server" else 0,
             port=installation.ports["airflow"] if name == "api-server" else 0,
-            within_s=150.0,
+            within_s=240.0,
         )
         for name, component in PROCESSES.items()
     )

@@ -104,7 +104,7 @@ def service(broker: Broker) -> Service:
         probe=_probe(broker),
         stop_wave=3,
         port=broker.port,
-        within_s=90.0,
+        within_s=150.0,
     )
 
 

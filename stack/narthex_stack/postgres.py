@@ -128,7 +128,7 @@ def service(of: Cluster, *, databases: Iterable[Database], home: Path) -> Servic
         stop_signal=signal.SIGINT,
         stop_wave=3,
         port=of.port,
-        within_s=60.0,
+        within_s=120.0,
     )
 
 

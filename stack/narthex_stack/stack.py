@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import attrs
+
 from narthex.settings import Settings, home_of, load_settings
 from narthex_stack import postgres
 from narthex_stack.errors import NotHereError, NotStartedError
@@ -21,9 +23,16 @@ from narthex_stack.installation import load_installation
 from narthex_stack.layout import Layout
 from narthex_stack.plan import GROUPS, cluster, with_needs
 from narthex_stack.processes import MARK, Process, is_alive, leftovers, send, wait_gone
-from narthex_stack.status import ServiceStatus, Status, load_children, load_services, parse_process
+from narthex_stack.status import (
+    ServiceStatus,
+    State,
+    Status,
+    load_children,
+    load_services,
+    parse_process,
+)
 
-START_S = 240.0
+START_S = 300.0
 _KEEPER_S = 60.0
 _STOP_S = 180.0
 _ASKED_S = 30.0
@@ -50,6 +59,14 @@ Watcher = Callable[[Status], None]
 
 def _nobody(_status: Status) -> None:
     return
+
+
+def _as_of_now(service: ServiceStatus) -> ServiceStatus:
+    """Correct what the keeper wrote: it looks five times a second, a process may die between."""
+    is_gone = service.process is not None and not is_alive(service.process)
+    if not is_gone or service.state is not State.HEALTHY:
+        return service
+    return attrs.evolve(service, state=State.UNWELL, reason="its process has just ended")
 
 
 class Stack:
@@ -106,9 +123,8 @@ class Stack:
         keeper = parse_process(load_object(self.layout.keeper))
         if keeper is None or not is_alive(keeper):
             return Status(home=self.layout.home, keeper=None)
-        return Status(
-            home=self.layout.home, keeper=keeper, services=load_services(self.layout.status)
-        )
+        services = tuple(_as_of_now(each) for each in load_services(self.layout.status))
+        return Status(home=self.layout.home, keeper=keeper, services=services)
 
     def launch(self) -> bool:
         """Make sure that a keeper keeps what is wanted; say whether one was there already.

@@ -1,7 +1,6 @@
 """Which rows come late, whatever the order in which a log's partitions are read."""
 
-import random
-
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 from narthex.assets import FeedSpec, LogShape
 from narthex.blueprint import compile_blueprint
 from narthex.codec import keyed_row_id
+from narthex.entities import Definitions
 from narthex.facts import Fact, RowId, Version, position
 from narthex.lateness import KEPT_ROWS, KEPT_STEPS, Lateness, render_late_row
 from narthex.schema import Column
@@ -116,8 +116,7 @@ def test_a_row_is_never_called_late_for_the_order_of_reading(
 
 
 def test_what_is_remembered_of_a_partition_stays_small_and_sound() -> None:
-    rng = random.Random(3)  # noqa: S311 - reproducible, not secret
-    times = [offset * 10 + rng.randrange(50) for offset in range(KEPT_STEPS * 5)]
+    times = [offset * 10 + offset * 37 % 50 for offset in range(KEPT_STEPS * 5)]
     lateness = Lateness(DISORDER, LogShape.ROWS)
 
     # The other half of the log is read after all of this one.
@@ -126,3 +125,20 @@ def test_what_is_remembered_of_a_partition_stays_small_and_sound() -> None:
     lateness.observe([row(101, 0)])
 
     assert [late.offset for late in lateness.newest] == [101]
+
+
+def test_a_feed_knows_the_greatest_disorder_of_its_sources(
+    shop: Definitions,
+) -> None:
+    orders, *others = shop.datasets
+    (source,) = orders.sources
+    sources = (source, attrs.evolve(source, disorder_us=7))
+    definitions = attrs.evolve(shop, datasets=(attrs.evolve(orders, sources=sources), *others))
+
+    disorders = {
+        asset.spec.dataset: asset.spec.disorder_us
+        for asset in compile_blueprint(definitions).assets
+        if isinstance(asset.spec, FeedSpec)
+    }
+
+    assert disorders == {"Orders": 7, "Users": 0, "Enriched": None, "Spend": None}

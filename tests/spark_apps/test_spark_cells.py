@@ -39,7 +39,7 @@ from narthex.types import (
 )
 from narthex_spark_apps import identities
 from narthex_spark_apps.column_types import spark_schema
-from narthex_spark_apps.raw_cells import Raw, coerce
+from narthex_spark_apps.raw_cells import Raw, coerce, is_refused, kind_of
 from narthex_spark_apps.rendering import NotRenderedError, Scope, render
 
 pytestmark = pytest.mark.spark
@@ -173,7 +173,8 @@ def _lit(value: Cell, of: DataType) -> Literal:
     return Literal(value, of)  # type: ignore[arg-type]
 
 
-I, J, X, Y, S, T, B, P = (Ref(name) for name in "ijxystbp")
+PARTS = ("year", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
+I, J, X, Y, S, T, B, P = (Ref(name) for name in "ijxystbp")  # noqa: E741
 AT, ON, C, L, M, D, R = (Ref(name) for name in ("at", "on", "c", "l", "m", "d", "r"))
 SEVEN, TWO = _lit(7, Int()), _lit(2.5, Float())
 
@@ -233,10 +234,7 @@ EXPRESSIONS: list[Node] = [
     call("str.split", S, sep=","),
     call("str.split", T, sep="."),
     call("str.strptime", S, format="%Y-%m-%d"),
-    *(
-        call(f"dt.{part}", AT)
-        for part in ["year", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"]
-    ),
+    *(call(f"dt.{part}", AT) for part in PARTS),
     *(
         call("dt.since", AT, _lit(1357000000123456, Datetime()), unit=unit)
         for unit in ("day", "microsecond", "year")
@@ -338,12 +336,12 @@ def test_spark_coerces_raw_values_as_the_server_does(spark: SparkSession) -> Non
     frame = spark.createDataFrame(texts, "index int, text string").select(
         "index", sf.try_variant_get(sf.try_parse_json("text"), "$.v", "variant").alias("value")
     )
-    frame = frame.withColumn("kind", sf.schema_of_variant("value"))
+    frame = frame.withColumn("kind", kind_of(sf.col("value")))
     raw = Raw(sf.col("value"), sf.col("kind"))
     columns = []
     for index, of in enumerate(RAW_TYPES):
-        coerced = coerce(raw, of)
-        columns += [coerced.cell.alias(f"c{index}"), coerced.refused.alias(f"r{index}")]
+        cell = coerce(raw, of)
+        columns += [cell.alias(f"c{index}"), is_refused(raw, cell, of).alias(f"r{index}")]
     found = frame.select("index", *columns).orderBy("index").collect()
 
     wrong: list[str] = []

@@ -90,8 +90,8 @@ def test_a_killed_broker_is_started_again(stack: Stack) -> None:
 
     os.kill(before.pid, signal.SIGKILL)
 
-    assert within(10, lambda: service(stack, "kafka").restarts > restarts)
-    stack.wait_healthy(within_s=90)
+    stack.wait_healthy(within_s=200)
+    assert service(stack, "kafka").restarts > restarts
     assert process(stack, "kafka") != before
 
 
@@ -102,7 +102,7 @@ def test_what_a_killed_keeper_left_is_replaced_by_the_next_up(home: Path, stack:
     left = load_children(stack.layout.children)
 
     os.kill(keeper.pid, signal.SIGKILL)
-    assert within(10, lambda: stack.status().keeper is None)
+    assert within(30, lambda: stack.status().keeper is None)
     found = stack.start()
 
     assert found.keeper not in {None, keeper}

@@ -361,6 +361,35 @@ class IndexSuite:
                         f for f in wanted if first <= f.event_time < last
                     ]
 
+    def test_a_replay_changes_nothing_and_touches_nothing(self) -> None:
+        facts = [row("a", at, b"v", 1, ()) for at in (1, 5)]
+        moved = [contribution(b"r", 5), contribution(b"r", 6, version=b"\x01")]
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            first = index.apply(facts, offsets={}, epoch=1)
+            again = index.apply(facts, offsets={}, epoch=1)
+        for correctable in (True, False):
+            spec = contributions_spec((4,), correctable=correctable)
+            with self.opened(spec) as index:
+                index.apply(moved, offsets={}, epoch=1)
+                assert index.apply(moved, offsets={}, epoch=1).fresh == 0
+
+        assert (first.fresh, first.duplicates) == (2, 0)
+        assert (again.fresh, again.duplicates, again.touched) == (0, 2, ())
+
+    def test_a_touched_span_ends_where_the_next_version_begins(self) -> None:
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            index.apply([row("a", 7, b"v", 1, ()), row("b", 6, b"v", 1, ())], offsets={}, epoch=1)
+            late = [row("a", 6, b"v", 1, ()), row("a", 7, b"w", 1, ())]
+            announced = index.preview_touched(late)
+            applied = index.apply(late, offsets={}, epoch=1)
+
+        spans = (
+            Touched(key=("a",), from_us=6, to_us=7),
+            Touched(key=("a",), from_us=7, to_us=None),
+        )
+        assert applied.touched == spans
+        assert announced == spans
+
     def test_a_group_emptied_by_retraction_is_found_with_empty_values(self) -> None:
         with self.opened(contributions_spec((4,), correctable=True)) as index:
             index.apply([contribution(b"r", 5, 2, 0.5)], offsets={}, epoch=1)

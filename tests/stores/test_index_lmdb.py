@@ -77,16 +77,30 @@ def _child(script: str, path: Path, *, arguments: str = "") -> Iterator["subproc
         child.communicate()
 
 
+@contextmanager
+def _opened(spec: IndexSpec, *, newest_rows: int) -> Iterator[LmdbIndex]:
+    with tempfile.TemporaryDirectory() as directory:
+        index = LmdbIndex(Path(directory), spec, newest_rows=newest_rows)
+        try:
+            yield index
+        finally:
+            index.close()
+
+
 class TestLmdbIndex(IndexSuite):
     @override
     @contextmanager
     def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:
-        with tempfile.TemporaryDirectory() as directory:
-            index = LmdbIndex(Path(directory), spec)
-            try:
-                yield index
-            finally:
-                index.close()
+        with _opened(spec, newest_rows=3) as index:
+            yield index
+
+
+class TestLmdbIndexThatReadsTiles(IndexSuite):
+    @override
+    @contextmanager
+    def opened(self, spec: IndexSpec) -> Iterator[LmdbIndex]:
+        with _opened(spec, newest_rows=0) as index:
+            yield index
 
 
 def _batch(number: int) -> InMemoryIndex:

@@ -4,6 +4,7 @@ An order is written down before the store is called; the call waits until no cre
 be in flight; the store must say twice that the thing is gone before the ledger does.
 """
 
+import threading
 import time
 from collections.abc import Mapping
 from uuid import UUID
@@ -43,19 +44,38 @@ ANY_SPEC: dict[AssetKind, AssetSpec] = {
 
 @attrs.define(kw_only=True)
 class Collector:
-    """Carries out the destructions that are due."""
+    """Carries out the destructions that are due.
+
+    Attributes:
+        owner: Who holds the orders of this process; a restart is another owner.
+    """
 
     ledger: Ledger
     adapters: Mapping[AssetKind, Adapter]
     owner: str
+    _begun: set[int] = attrs.field(factory=set)
     _absent_since: dict[int, float] = attrs.field(factory=dict)
+    _collecting: threading.Lock = attrs.field(factory=threading.Lock)
 
     def collect(self, commit_id: UUID | None) -> None:
-        """Take each due destruction as far as it goes now; `commit_id` only says what for."""
-        for asset_id in self.ledger.due_destroys():
+        """Take each due destruction as far as it goes now; `commit_id` only says what for.
+
+        It does nothing while another thread is at it.
+        """
+        if not self._collecting.acquire(blocking=False):
+            return
+        try:
+            self._collect(commit_id)
+        finally:
+            self._collecting.release()
+
+    def _collect(self, commit_id: UUID | None) -> None:
+        # What this process holds is not due for anybody; it goes on with it all the same.
+        for asset_id in sorted({*self.ledger.due_destroys(), *self._begun}, reverse=True):
             try:
                 self._destroy(asset_id)
             except (Refused, StoreError) as error:
+                self._begun.discard(asset_id)
                 log.info(
                     "destruction_waits",
                     asset_id=asset_id,
@@ -66,9 +86,11 @@ class Collector:
     def _destroy(self, asset_id: int) -> None:
         order = self.ledger.destroy_intent(asset_id, self.owner)
         if isinstance(order, NotNow):
+            self._begun.discard(asset_id)
             return
+        self._begun.add(asset_id)
         if order.kind in ROW_KINDS:
-            self.ledger.destroyed(asset_id, order.fence)
+            self._destroyed(order)
             return
         call = self.ledger.destroy_call(asset_id, order.fence, call_timeout_s=CALL_TIMEOUT_S)
         if isinstance(call, NotNow):
@@ -90,10 +112,14 @@ class Collector:
                 since = self._absent_since.setdefault(order.asset_id, time.monotonic())
                 if time.monotonic() - since < self._patience(order):
                     return
-                self.ledger.destroyed(order.asset_id, order.fence)
-                del self._absent_since[order.asset_id]
+                self._destroyed(order)
             case _:
                 self._absent_since.pop(order.asset_id, None)
+
+    def _destroyed(self, order: DestroyOrder) -> None:
+        self.ledger.destroyed(order.asset_id, order.fence)
+        self._begun.discard(order.asset_id)
+        self._absent_since.pop(order.asset_id, None)
 
     @staticmethod
     def _patience(order: DestroyOrder) -> float:

@@ -75,6 +75,7 @@ class GroupFolds:
 
     layout: Layout
     folding: Folding
+    newest_rows: int
     facts: Transaction
     tiles: Transaction
 
@@ -108,7 +109,7 @@ class _GroupFold:
         """Read rows from where the cursor stands, newest first."""
         group, layout = self.group, self.folds.layout
         newest = self._newest
-        left = NEWEST_ROWS
+        left = self.folds.newest_rows
         for key, value in self.folds.facts.iterprev():
             if not key.startswith(group):
                 return

@@ -13,6 +13,7 @@ from narthex.assets import IndexSpec, LogShape
 from narthex.facts import Fact
 from narthex.records import to_plain
 from narthex_stores.index.environment import MAP_SIZE, Environment, Transaction
+from narthex_stores.index.group_folds import NEWEST_ROWS
 from narthex_stores.index.layout import Layout, pack, unpack
 from narthex_stores.index.protocol import (
     AppliedBatch,
@@ -37,15 +38,29 @@ class LmdbIndex:
     """
 
     def __init__(
-        self, path: Path, spec: IndexSpec, *, readonly: bool = False, map_size: int = MAP_SIZE
+        self,
+        path: Path,
+        spec: IndexSpec,
+        *,
+        readonly: bool = False,
+        map_size: int = MAP_SIZE,
+        newest_rows: int = NEWEST_ROWS,
     ) -> None:
         """Open it.
+
+        Args:
+            path: Its directory.
+            spec: What it was made for.
+            readonly: Never writes, nor waits for a writer.
+            map_size: Bytes of address space to begin with; it doubles when they are full.
+            newest_rows: So many of a group's rows are read before any tile; changes no answer.
 
         Raises:
             IndexMissingError: No index stands there.
             IndexMismatchError: It was made for another spec.
         """
         self.spec = spec
+        self._newest_rows = newest_rows
         self._layout = Layout(spec=spec)
         self._folding = _folding_of(spec)
         self._environment = Environment(path, readonly=readonly, map_size=map_size)
@@ -158,6 +173,7 @@ class LmdbIndex:
             yield Snapshot(
                 layout=self._layout,
                 folding=self._folding,
+                newest_rows=self._newest_rows,
                 environment=self._environment,
                 transaction=transaction,
                 offsets=self._offsets(transaction),

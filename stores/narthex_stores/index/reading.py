@@ -26,10 +26,12 @@ class Snapshot:
 
     Attributes:
         folding: The aggregates of contributions; None of other shapes.
+        newest_rows: So many rows of a group are read before any tile.
     """
 
     layout: Layout
     folding: Folding | None
+    newest_rows: int
     environment: Environment
     transaction: Transaction
     offsets: Offsets
@@ -43,6 +45,7 @@ class Snapshot:
         folds = GroupFolds(
             layout=self.layout,
             folding=self.folding,
+            newest_rows=self.newest_rows,
             facts=self.transaction.cursor(db=self.environment.facts),
             tiles=self.transaction.cursor(db=self.environment.tiles),
         )

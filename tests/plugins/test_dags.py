@@ -1,0 +1,114 @@
+"""The DAGs stand in Airflow as drawn: their tasks, their order, their rollback."""
+
+from typing import Any
+
+import pytest
+
+from tests.plugins.conftest import Ask
+
+pytestmark = pytest.mark.airflow
+
+_DRAW = """
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag("dags")
+def draw(dag):
+    return {
+        "tasks": {
+            t.task_id: {
+                "upstream": sorted(t.upstream_task_ids),
+                "mapped": bool(t.is_mapped),
+                "teardown": bool(t.is_teardown),
+                "setup": bool(t.is_setup),
+                "type": t.task_type,
+                "trigger_rule": str(getattr(t.trigger_rule, "value", t.trigger_rule)),
+            }
+            for t in dag.tasks
+        },
+        "paused": dag.is_paused_upon_creation,
+        "timeout": str(dag.dagrun_timeout),
+        "max_active_runs": dag.max_active_runs,
+        "catchup": dag.catchup,
+        "params": {name: dag.params.get_param(name).schema for name in dag.params},
+        "timetable": getattr(dag.timetable, "expression", None),
+    }
+answer = {
+    "errors": {name: text for name, text in bag.import_errors.items()},
+    "dags": {name: draw(dag) for name, dag in bag.dags.items()},
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def drawn(ask: Ask) -> Any:  # noqa: ANN401
+    return ask(_DRAW)
+
+
+def test_all_dags_can_be_imported(drawn: Any) -> None:  # noqa: ANN401
+    assert drawn["errors"] == {}
+    assert set(drawn["dags"]) == {"commit", "quality_audit"}
+
+
+def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
+    drawn: Any,  # noqa: ANN401
+) -> None:
+    tasks = drawn["dags"]["commit"]["tasks"]
+
+    assert set(tasks) == {
+        "open_commit",
+        "create_asset",
+        "move_head",
+        "backfill",
+        "wait_until_caught_up",
+        "promote",
+        "roll_back",
+    }
+    assert tasks["create_asset"]["upstream"] == ["open_commit"]
+    assert tasks["move_head"]["upstream"] == ["create_asset"]
+    assert tasks["backfill"]["upstream"] == ["move_head"]
+    assert tasks["wait_until_caught_up"]["upstream"] == ["backfill"]
+    assert tasks["promote"]["upstream"] == ["wait_until_caught_up"]
+
+
+def test_each_asset_is_a_task_of_its_own(drawn: Any) -> None:  # noqa: ANN401
+    tasks = drawn["dags"]["commit"]["tasks"]
+
+    assert [name for name, task in tasks.items() if task["mapped"]] == ["create_asset"]
+
+
+def test_rollback_is_a_teardown_that_no_timeout_of_the_run_can_skip(
+    drawn: Any,  # noqa: ANN401
+) -> None:
+    commit = drawn["dags"]["commit"]
+
+    assert [name for name, task in commit["tasks"].items() if task["teardown"]] == ["roll_back"]
+    assert [name for name, task in commit["tasks"].items() if task["setup"]] == ["open_commit"]
+    assert commit["tasks"]["roll_back"]["upstream"] == ["open_commit", "promote"]
+    assert commit["timeout"] == "None"
+
+
+def test_a_commit_that_creates_nothing_still_moves_the_head(drawn: Any) -> None:  # noqa: ANN401
+    tasks = drawn["dags"]["commit"]["tasks"]
+
+    assert tasks["move_head"]["trigger_rule"] == "none_failed"
+
+
+def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
+    drawn: Any,  # noqa: ANN401
+) -> None:
+    commit = drawn["dags"]["commit"]
+
+    assert commit["max_active_runs"] == 16
+    assert commit["paused"] is False
+    assert commit["params"]["commit_id"]["format"] == "uuid"
+    assert commit["params"]["commit_id"]["type"] == ["null", "string"]
+
+
+def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(
+    drawn: Any,  # noqa: ANN401
+) -> None:
+    audit = drawn["dags"]["quality_audit"]
+
+    assert audit["tasks"]["audit"]["upstream"] == ["datasets_with_promises"]
+    assert audit["tasks"]["audit"]["mapped"] is True
+    assert audit["timetable"] == "0 * * * *"
+    assert (audit["catchup"], audit["paused"]) == (False, False)
