@@ -65,63 +65,91 @@ def admit(source: Source, schema: Schema, raw: Mapping[str, Json], *, now_us: in
         raw: The row as it arrived.
         now_us: What the expression `now()` means, microseconds.
     """
-    problems: list[Problem] = []
-    columns = _Columns(raw=dict(raw), cells={})
-    _preprocess(source, schema, columns, now_us=now_us, problems=problems)
-    if problems:
-        return Refused(problems=tuple(problems))
-    if source.where is not None:
-        seen = columns.typed(source.where.schema, problems)
+    return Admitter.of(source, schema).admit(raw, now_us=now_us)
+
+
+@attrs.frozen(kw_only=True)
+class Admitter:
+    """What a source asks of its rows, prepared once for many of them."""
+
+    source: Source
+    fields: tuple[Column, ...]
+    types: Mapping[str, DataType]
+    timestamp: str
+    wanted: Prepared | None
+
+    @classmethod
+    def of(cls, source: Source, schema: Schema) -> "Admitter":
+        """Prepare the admission of a source's rows."""
+        where = source.where
+        return cls(
+            source=source,
+            fields=tuple(Column(f.name, f.type) for f in schema.fields),
+            types=schema.columns,
+            timestamp=schema.timestamp,
+            wanted=None if where is None else _prepared(where.expression, where.schema),
+        )
+
+    def admit(self, raw: Mapping[str, Json], *, now_us: int) -> Admission:
+        """Decide what becomes of a raw row."""
+        problems: list[Problem] = []
+        columns = _Columns(raw=raw, cells={})
+        if self.source.preproc:
+            columns = self._preprocessed(raw, now_us=now_us, problems=problems)
+            if problems:
+                return Refused(problems=tuple(problems))
+        if self.wanted is not None and self.source.where is not None:
+            seen = columns.typed(self.source.where.schema, problems)
+            if problems:
+                return Refused(problems=tuple(problems))
+            if self.wanted(seen, now_us) is not True:
+                return LeftOut()
+        cells = columns.typed(self.fields, problems)
         if problems:
             return Refused(problems=tuple(problems))
-        if _prepared(source.where.expression, source.where.schema)(seen, now_us) is not True:
-            return LeftOut()
-    fields = tuple(Column(f.name, f.type) for f in schema.fields)
-    cells = columns.typed(fields, problems)
-    if problems:
-        return Refused(problems=tuple(problems))
-    event_time = cells[schema.timestamp]
-    return Admitted(cells=cells) if _wanted(source, event_time) else LeftOut()
+        event_time = cells[self.timestamp]
+        return Admitted(cells=cells) if _wanted(self.source, event_time) else LeftOut()
+
+    def _preprocessed(
+        self, raw: Mapping[str, Json], *, now_us: int, problems: list[Problem]
+    ) -> "_Columns":
+        columns = _Columns(raw=dict(raw), cells={})
+        for name, preproc in self.source.preproc:
+            match preproc:
+                case Constant(value=value):
+                    columns.cells[name] = literal_cell(value)
+                case ColumnRef(column=column):
+                    columns.raw = {**columns.raw, name: raw.get(column)}
+                case Computed(expression=expression, schema=given):
+                    inputs = columns.typed(given, problems)
+                    if not problems:
+                        prepared = _prepared(expression, given, self.types.get(name))
+                        columns.cells[name] = prepared(inputs, now_us)
+        return columns
 
 
 @attrs.define
 class _Columns:
     """The row so far: what arrived, and what preproc has made cells of already."""
 
-    raw: dict[str, Json]
+    raw: Mapping[str, Json]
     cells: dict[str, Cell]
 
     def typed(self, wanted: tuple[Column, ...], problems: list[Problem]) -> dict[str, Cell]:
         """Give columns as cells of their types; a cell of preproc's is one already."""
         found: dict[str, Cell] = {}
         for column in wanted:
-            if column.name in self.cells:
-                found[column.name] = self.cells[column.name]
-                if found[column.name] is None and not isinstance(column.type, Optional):
-                    problems.append(Problem(field=column.name, reason="its preproc gives null"))
+            name = column.name
+            if name in self.cells:
+                found[name] = self.cells[name]
+                if found[name] is None and not isinstance(column.type, Optional):
+                    problems.append(Problem(field=name, reason="its preproc gives null"))
                 continue
             try:
-                found[column.name] = coerce(self.raw.get(column.name), column.type)
+                found[name] = coerce(self.raw.get(name), column.type)
             except MistypedError as error:
-                problems.append(Problem(field=column.name, reason=str(error)))
+                problems.append(Problem(field=name, reason=str(error)))
         return found
-
-
-def _preprocess(
-    source: Source, schema: Schema, columns: _Columns, *, now_us: int, problems: list[Problem]
-) -> None:
-    arrived = dict(columns.raw)
-    for name, preproc in source.preproc:
-        match preproc:
-            case Constant(value=value):
-                columns.cells[name] = literal_cell(value)
-            case ColumnRef(column=column):
-                columns.raw[name] = arrived.get(column)
-            case Computed(expression=expression, schema=given):
-                inputs = columns.typed(given, problems)
-                if not problems:
-                    wanted = schema.columns.get(name)
-                    columns.cells[name] = _prepared(expression, given, wanted)(inputs, now_us)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -40,6 +40,7 @@ class Fact:
 def position(source_id: str, partition: int, offset: int, ordinal: int = 0) -> bytes:
     """Give the position of a row in a source as bytes.
 
-    They sort like (source_id, partition, offset, ordinal). It is the row_id of an appended row and the version of an upserted one.
+    They sort like (source_id, partition, offset, ordinal). It is the row_id of an appended row
+    and the version of an upserted one.
     """
     return source_id.encode() + b"\x00" + _POSITION.pack(partition, offset, ordinal)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import uvicorn
-from narthex.workers import WorkerPool
 
 from narthex.assets import AssetKind
 from narthex.settings import Settings, load_settings
+from narthex.workers import WorkerPool
 from narthex_ledger import Ledger, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow import Airflow

@@ -227,7 +227,6 @@ def step_create(commit_id: UUID, asset_id: int, request: Request) -> dict[str, J
     """Create one asset."""
     services: Services = request.app.state.services
     services.recovery.driven(commit_id)
-    _refuse_ended(services.ledger.commit(commit_id))
     return {"state": _taken(lambda: services.executor.create(commit_id, asset_id))}
 
 
@@ -238,24 +237,32 @@ def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
     services.recovery.driven(commit_id)
     executor = services.executor
     if step != "rollback":
-        _refuse_ended(services.ledger.commit(commit_id))
+        view = services.ledger.commit(commit_id)
+        _refuse_ended(view)
+        if view.state is CommitState.FINALIZED:
+            return {"jobs": []}
+    if step == "backfill":
+        return {"jobs": list(_taken(lambda: executor.due_backfills(commit_id)))}
+    if step == "rollback":
+        return {"state": _taken(lambda: services.recovery.roll_back(commit_id))}
+    _taken(lambda: _take(services, commit_id, step))
+    return {}
+
+
+def _take(services: Services, commit_id: UUID, step: str) -> None:
+    executor = services.executor
     match step:
         case "ready":
-            _taken(lambda: executor.ready(commit_id))
+            executor.ready(commit_id)
         case "commit":
-            _taken(lambda: executor.commit(commit_id))
-        case "backfill":
-            return {"jobs": list(_taken(lambda: executor.due_backfills(commit_id)))}
+            executor.commit(commit_id)
         case "backfilled":
-            _taken(lambda: executor.backfilled(commit_id))
+            executor.backfilled(commit_id)
         case "promote":
-            _taken(lambda: executor.promote(commit_id))
+            executor.promote(commit_id)
             services.snapshots.forget()
-        case "rollback":
-            return {"state": _taken(lambda: services.recovery.roll_back(commit_id))}
         case _:
             raise HTTPException(status_code=404, detail={"err_msg": f"no step `{step}`"})
-    return {}
 
 
 def _taken(take: Callable[[], _T]) -> _T:

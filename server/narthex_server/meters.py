@@ -75,8 +75,12 @@ class Histogram:
             found = {key: list(counts) for key, counts in self._counts.items()}
         for key, counts in found.items():
             for bound, count in zip(BUCKETS_S, counts, strict=False):
-                lines.append(f"{self.name}_bucket{_labels((*key, ('le', str(bound))))} {number(count)}")
-            lines.append(f"{self.name}_bucket{_labels((*key, ('le', '+Inf')))} {number(counts[-2])}")
+                lines.append(
+                    f"{self.name}_bucket{_labels((*key, ('le', str(bound))))} {number(count)}"
+                )
+            lines.append(
+                f"{self.name}_bucket{_labels((*key, ('le', '+Inf')))} {number(counts[-2])}"
+            )
             lines.append(f"{self.name}_count{_labels(key)} {number(counts[-2])}")
             lines.append(f"{self.name}_sum{_labels(key)} {number(counts[-1])}")
         return lines

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from narthex_stores import LogReader, Record, StoreError
+from narthex_stores import LogReader, LogTips, Record, StoreError
 
 log = structlog.get_logger()
 
-ENDS_EVERY_S = 0.25
+ENDS_EVERY_S = 0.5
+FETCH_WAIT_MS = 200
+"""The broker answers at once when there is something; this is how often nothing is said."""
 
 
 class LogEnds:
@@ -18,7 +20,7 @@ class LogEnds:
 
     def __init__(self, bootstrap: str) -> None:
         """Watch nothing yet."""
-        self._reader = LogReader(bootstrap)
+        self._tips = LogTips(bootstrap)
         self._topics: tuple[str, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
         self._changed = threading.Event()
@@ -38,14 +40,10 @@ class LogEnds:
         while True:
             self._changed.wait(ENDS_EVERY_S)
             self._changed.clear()
-            for topic in self._topics:
-                try:
-                    found = self._reader.end_offsets([topic])
-                except StoreError as error:
-                    log.warning("broker_did_not_answer", topic=topic, error=str(error))
-                    continue
-                if found:
-                    self._ends[topic] = {partition: end for (_, partition), end in found.items()}
+            try:
+                self._ends = {**self._ends, **self._tips.ends(self._topics)}
+            except StoreError as error:
+                log.warning("broker_did_not_answer", error=str(error))
 
 
 class FeedReader:
@@ -57,7 +55,7 @@ class FeedReader:
 
     def __init__(self, bootstrap: str) -> None:
         """Connect lazily to the brokers named."""
-        self._log = LogReader(bootstrap)
+        self._log = LogReader(bootstrap, fetch_wait_ms=FETCH_WAIT_MS)
         self._ends = LogEnds(bootstrap)
         self._starts: dict[str, dict[int, int]] = {}
         self._read: set[str] = set()

@@ -9,18 +9,17 @@ import glob
 import json
 import os
 from pathlib import Path
-from typing import assert_never
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from narthex.entities import Csv, Files, JsonLines, Parquet
+from narthex.entities import Files
+from narthex.records import to_plain
 from narthex.settings import Settings
-from narthex_spark_apps.admission_columns import NOW, ROW
+from narthex_spark_apps.file_rows import OUTPUT, FileRun
 from narthex_spark_apps.kafka_io import Broker, write_batch
-from narthex_spark_apps.source_job import COUNTS, SourceJob, source_records
+from narthex_spark_apps.source_job import COUNTS, SourceJob
 
-_ONE_PIECE = str(1 << 60)
 _GLOB = frozenset("*?[")
 
 
@@ -71,9 +70,7 @@ class FileSource:
         connector = job.spec.source.connector
         if not isinstance(connector, Files):
             raise TypeError("only a source of files has files")
-        # A session of its own: no other job's files must be read in one piece.
-        self._session = session.newSession()
-        self._session.conf.set("spark.sql.files.maxPartitionBytes", _ONE_PIECE)
+        self._session = session
         self._connector = connector
         self._job = job
         self._settings = settings
@@ -90,10 +87,22 @@ class FileSource:
         source_id = identity_of(
             self._job.spec.source_id, self._connector, file, self._settings.files_root
         )
-        rows = self._rows(file)
+        run = FileRun(
+            spec=json.dumps(to_plain(self._job.spec)),
+            output=self._job.output,
+            quarantine=self._job.quarantine,
+        )
         counts = Observation(COUNTS)
-        records = source_records(rows, self._job, source_id=source_id, counts=counts)
-        write_batch(records, Broker(bootstrap=self._settings.kafka))
+        named = self._session.createDataFrame([(str(file), source_id)], "path string, id string")
+        records = named.mapInArrow(run, OUTPUT).observe(
+            counts,
+            sf.count(sf.lit(1)).alias("rows"),
+            sf.count_if(sf.col("topic") == self._job.quarantine).alias("quarantined"),
+            sf.count_if(sf.col("topic").isNull()).alias("left_out"),
+        )
+        write_batch(
+            records.where(sf.col("topic").isNotNull()), Broker(bootstrap=self._settings.kafka)
+        )
         self._remember(file)
         return {name: number or 0 for name, number in counts.get.items()}
 
@@ -111,60 +120,3 @@ class FileSource:
         fresh = self._memory.with_suffix(".new")
         fresh.write_text(json.dumps(known))
         fresh.replace(self._memory)
-
-    def _rows(self, file: Path) -> DataFrame:
-        match self._connector.format:
-            case Csv() as csv:
-                rows = self._csv(file, csv)
-            case JsonLines():
-                lines = self._session.read.text(str(file)).withColumnRenamed("value", "payload")
-                rows = lines.where(sf.trim("payload") != "").withColumn("ordinal", _number())
-            case Parquet():
-                rows = self._parquet(file)
-            case _:
-                assert_never(self._connector.format)
-        return rows.withColumns(
-            {
-                "partition": sf.lit(0),
-                "offset": sf.lit(0).cast("long"),
-                # A file's rows have no arrival that a second reading repeats.
-                NOW: sf.lit(None).cast("long"),
-            }
-        )
-
-    def _csv(self, file: Path, csv: Csv) -> DataFrame:
-        reader = (
-            self._session.read.option("header", csv.headers is None)
-            .option("sep", csv.delimiter)
-            .option("nullValue", csv.null)
-            .option("multiLine", "true")
-            .option("quote", '"')
-            .option("escape", '"')
-            .option("encoding", "UTF-8")
-        )
-        if csv.headers is not None:
-            columns = ", ".join(f"`{name}` string" for name in csv.headers)
-            reader = reader.schema(columns)
-        texts = reader.csv(str(file))
-        return _with_row(texts.withColumn("ordinal", _number()), texts.columns)
-
-    def _parquet(self, file: Path) -> DataFrame:
-        table = self._session.read.parquet(str(file))
-        numbered = table.withColumn("ordinal", sf.col("_metadata.row_index").cast("int"))
-        return _with_row(numbered, table.columns)
-
-
-def _number() -> sf.Column:
-    # One file in one piece is one partition, in which this counts from 0.
-    return sf.monotonically_increasing_id().cast("int")
-
-
-def _with_row(rows: DataFrame, names: list[str]) -> DataFrame:
-    """Give rows of columns as a variant `row` with a JSON `payload` for the quarantine."""
-    fields = [sf.col(f"`{name}`").alias(name) for name in names]
-    row = sf.struct(*fields)
-    return rows.select(
-        "ordinal",
-        sf.to_variant_object(row).alias(ROW),
-        sf.to_json(row).alias("payload"),
-    )

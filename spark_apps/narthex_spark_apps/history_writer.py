@@ -136,7 +136,7 @@ class HistoryWriter:
                         "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
                         "behind": behind,
                         "written": feed.written,
-                        **_late(feed),
+                        **lateness_told(feed),
                     },
                 )
             )
@@ -152,7 +152,7 @@ def _lateness(spec: AssetSpec) -> Lateness | None:
     return Lateness(spec.disorder_us, spec.log.shape)
 
 
-def _late(feed: HistoryFeed) -> dict[str, Json]:
+def lateness_told(feed: HistoryFeed) -> dict[str, Json]:
     """Give how many rows came late since this process began, and the newest of them."""
     if feed.lateness is None:
         return {}

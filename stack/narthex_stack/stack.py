@@ -46,6 +46,7 @@ _OURS = (
     "index",
     "history",
     "checkpoints",
+    "spark",
     "run",
     "logs",
     "ports.json",

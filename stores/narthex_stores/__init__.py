@@ -45,6 +45,7 @@ from narthex_stores.logs import (
     Record,
 )
 from narthex_stores.memory import Crash, Fault, InMemoryAdapter, Operation, When
+from narthex_stores.tips import LogTips
 from narthex_stores.topics import TopicAdapter, topic_config
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "LogProducer",
     "LogReader",
     "LogRow",
+    "LogTips",
     "MalformedNameError",
     "Match",
     "Mismatch",

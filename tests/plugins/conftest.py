@@ -66,7 +66,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(airflow_home: Path) -> Ask:
     """Run code beside Airflow; gives what it leaves in `answer`."""
 
-    def run(code: str, **more: str) -> Any:  # noqa: ANN401
+    def run(code: str, **more: str) -> Any:
         done = subprocess.run(
             (sys.executable, "-c", _ASKING.format(code=code)),
             env=airflow_environment(airflow_home) | more,

@@ -39,17 +39,17 @@ answer = {
 
 
 @pytest.fixture(scope="module")
-def drawn(ask: Ask) -> Any:  # noqa: ANN401
+def drawn(ask: Ask) -> Any:
     return ask(_DRAW)
 
 
-def test_all_dags_can_be_imported(drawn: Any) -> None:  # noqa: ANN401
+def test_all_dags_can_be_imported(drawn: Any) -> None:
     assert drawn["errors"] == {}
     assert set(drawn["dags"]) == {"commit", "quality_audit"}
 
 
 def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
-    drawn: Any,  # noqa: ANN401
+    drawn: Any,
 ) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
@@ -69,14 +69,14 @@ def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
     assert tasks["promote"]["upstream"] == ["wait_until_caught_up"]
 
 
-def test_each_asset_is_a_task_of_its_own(drawn: Any) -> None:  # noqa: ANN401
+def test_each_asset_is_a_task_of_its_own(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
     assert [name for name, task in tasks.items() if task["mapped"]] == ["create_asset"]
 
 
 def test_rollback_is_a_teardown_that_no_timeout_of_the_run_can_skip(
-    drawn: Any,  # noqa: ANN401
+    drawn: Any,
 ) -> None:
     commit = drawn["dags"]["commit"]
 
@@ -86,14 +86,14 @@ def test_rollback_is_a_teardown_that_no_timeout_of_the_run_can_skip(
     assert commit["timeout"] == "None"
 
 
-def test_a_commit_that_creates_nothing_still_moves_the_head(drawn: Any) -> None:  # noqa: ANN401
+def test_a_commit_that_creates_nothing_still_moves_the_head(drawn: Any) -> None:
     tasks = drawn["dags"]["commit"]["tasks"]
 
     assert tasks["move_head"]["trigger_rule"] == "none_failed"
 
 
 def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
-    drawn: Any,  # noqa: ANN401
+    drawn: Any,
 ) -> None:
     commit = drawn["dags"]["commit"]
 
@@ -104,7 +104,7 @@ def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
 
 
 def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(
-    drawn: Any,  # noqa: ANN401
+    drawn: Any,
 ) -> None:
     audit = drawn["dags"]["quality_audit"]
 

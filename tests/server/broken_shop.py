@@ -1,3 +1,4 @@
+# ruff: noqa: ANN001, ANN201, N805
 """Mistakes that a client of ours would have refused, made on the values that travel."""
 
 from collections.abc import Callable

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.server.calling import TestClient
 
 from narthex.assets import AssetKind
 from narthex.settings import Settings
@@ -15,6 +14,7 @@ from narthex_server.__main__ import make_services
 from narthex_server.app import make_app
 from narthex_server.services import Services
 from narthex_stores import Adapter, InMemoryAdapter
+from tests.server.calling import TestClient
 
 TOKEN = "a-token-of-tests"
 NOBODY = "127.0.0.1:1"
@@ -78,9 +78,7 @@ def adapters() -> dict[AssetKind, Adapter]:
 
 
 @pytest.fixture
-def house(
-    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]
-) -> Iterator[House]:
+def house(tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]) -> Iterator[House]:
     """A server whose stores are in memory."""
     with house_at(settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY), adapters=adapters) as made:
         yield made

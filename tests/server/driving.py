@@ -3,9 +3,8 @@
 import time
 from typing import Any
 
-from tests.server.calling import TestClient
-
 from narthex.entities import Definitions
+from tests.server.calling import TestClient
 from tests.server.shop import payload
 
 STEP_S = 0.05
@@ -18,7 +17,7 @@ def accept(client: TestClient, definitions: Definitions, **headers: str) -> str:
     return str(answer.json()["commit_id"])
 
 
-def step(client: TestClient, commit_id: str, name: str) -> Any:  # noqa: ANN401
+def step(client: TestClient, commit_id: str, name: str) -> Any:
     """Take a step, asking again while it cannot be taken yet, as a task does."""
     ends_at = time.monotonic() + GREATEST_S
     while True:
@@ -46,7 +45,7 @@ def deploy(client: TestClient, definitions: Definitions) -> str:
     return commit_id
 
 
-def shown(client: TestClient, commit_id: str) -> Any:  # noqa: ANN401
+def shown(client: TestClient, commit_id: str) -> Any:
     answer = client.get(f"/api/v1/commits/{commit_id}")
     assert answer.status_code == 200, answer.text
     return answer.json()

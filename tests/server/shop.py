@@ -1,3 +1,4 @@
+# ruff: noqa: ANN001, ANN201, ARG002, N805
 """A shop as its author writes it: orders by webhook, spend per user, features of it."""
 
 from datetime import datetime

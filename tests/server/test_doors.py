@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from fastapi.routing import APIRoute
-from tests.server.calling import TestClient
 
 from narthex_server.auth import OPEN_PATHS
+from tests.server.calling import TestClient
 from tests.server.conftest import House
 
 OPEN = {"/healthz", "/console"}

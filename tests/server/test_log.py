@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def open_shop(
         yield house
 
 
-def log(house: House, rows: Any, *, endpoint: str = "orders", **headers: str) -> Any:  # noqa: ANN401
+def log(house: House, rows: Any, *, endpoint: str = "orders", **headers: str) -> Any:
     return house.client.post(
         "/api/v1/log",
         json={"webhook": "shop", "endpoint": endpoint, "data": rows},

@@ -37,6 +37,7 @@ from narthex.errors import (
     SourceInvalid,
 )
 from narthex.expr.nodes import Node
+from narthex.expr.typing import references
 from narthex.expression_types import misfit
 from narthex.node_schema import did_you_mean, listed
 from narthex.origin import Origin
@@ -297,10 +298,8 @@ def _preproc(field: str, value: object, dataset: str, schema: Schema, origin: Or
                     origin=origin,
                     hint="use `ref(…)` or a constant",
                 )
-            return Computed(
-                expression=_expression(value, of, schema, f"`preproc` of `{field}`", origin),
-                schema=_raw_columns(value, schema, origin),
-            )
+            node = _expression(value, of, schema, f"`preproc` of `{field}`", origin)
+            return Computed(expression=node, schema=_used(node, value, schema, origin))
         case _:
             return _constant(field, value, of, origin)
 
@@ -337,6 +336,12 @@ def _raw_columns(value: Eval, schema: Schema, origin: Origin) -> tuple[Column, .
     return tuple(Column(name, of) for name, of in columns.items())
 
 
+def _used(node: Node, value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
+    """Give the raw columns that an expression reads: only they must be right for it."""
+    read = references(node)
+    return tuple(c for c in _raw_columns(value, schema, origin) if c.name in read)
+
+
 def _expression(value: Eval, of: DataType, schema: Schema, what: str, origin: Origin) -> Node:
     node = node_of(value.expression)
     if node is None:
@@ -364,4 +369,4 @@ def _where(where: object, schema: Schema, origin: Origin) -> Where | None:
         return None
     call = where if isinstance(where, Eval) else Eval(where, {})
     node = _expression(call, Optional(Bool()), schema, "`where`", origin)
-    return Where(expression=node, schema=_raw_columns(call, schema, origin))
+    return Where(expression=node, schema=_used(node, call, schema, origin))

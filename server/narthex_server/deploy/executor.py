@@ -18,7 +18,6 @@ from narthex.records import Json
 from narthex_ledger import (
     ROW_KINDS,
     AlreadyLive,
-    AssetView,
     CommitState,
     CommitView,
     Fence,
@@ -27,6 +26,7 @@ from narthex_ledger import (
     NotReady,
     Readiness,
     Waiting,
+    WrongState,
 )
 from narthex_server.bundles import read_bundle
 from narthex_server.definitions import compile_definitions
@@ -60,6 +60,7 @@ class Executor:
     adapters: Mapping[AssetKind, Adapter]
     install_id: str
     owner: str
+    _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
     def plan(self, commit_id: UUID) -> CommitView:
         """T1: decide and reserve; a second time gives what was reserved."""
@@ -95,7 +96,7 @@ class Executor:
             Impossible: Reality contradicts the ledger; the asset is set aside, the commit aborts.
         """
         fence = self._claim(commit_id)
-        if self._asset(commit_id, asset_id).kind in ROW_KINDS:
+        if self._kind(commit_id, asset_id) in ROW_KINDS:
             outcome = self.ledger.create_row_asset(asset_id, commit_id, fence)
         else:
             outcome = self.ledger.intend(asset_id, commit_id, fence, call_timeout_s=CALL_TIMEOUT_S)
@@ -108,11 +109,13 @@ class Executor:
             case Go():
                 return self._make(commit_id, fence, outcome)
 
-    def _asset(self, commit_id: UUID, asset_id: int) -> AssetView:
-        for asset in self.ledger.commit(commit_id).assets:
-            if asset.asset_id == asset_id:
-                return asset
-        raise Impossible(f"commit {commit_id} has no asset {asset_id}")
+    def _kind(self, commit_id: UUID, asset_id: int) -> AssetKind:
+        if asset_id not in self._kinds:
+            for asset in self.ledger.commit(commit_id).assets:
+                self._kinds[asset.asset_id] = asset.kind
+        if asset_id not in self._kinds:
+            raise Impossible(f"commit {commit_id} has no asset {asset_id}")
+        return self._kinds[asset_id]
 
     def _make(self, commit_id: UUID, fence: Fence, go: Go) -> str:
         asset = go.asset
@@ -190,7 +193,10 @@ class Executor:
         return self.ledger.abort(commit_id, error=error, actor=self.owner)
 
     def _claim(self, commit_id: UUID) -> Fence:
-        return self.ledger.claim(commit_id, owner=self.owner)
+        try:
+            return self.ledger.claim(commit_id, owner=self.owner)
+        except WrongState as error:
+            raise Impossible(str(error)) from error
 
 
 def definitions_of(ledger: Ledger, commit_id: UUID | None) -> Definitions | None:

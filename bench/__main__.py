@@ -1,0 +1,31 @@
+"""`python -m bench`: the benchmarks of the whole platform, one after the other, on one platform.
+
+python -m bench [--home HOME]
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.running import platform
+
+BENCHES = ("bench.freshness", "bench.reads")
+
+
+def main() -> int:
+    """Run all; exits with 1 if one has failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
+    with platform(parser.parse_args().home) as settings:
+        ended = [
+            subprocess.run(
+                [sys.executable, "-m", bench, "--home", str(settings.home)], check=False
+            ).returncode
+            for bench in BENCHES
+        ]
+    return max(ended)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

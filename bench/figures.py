@@ -1,0 +1,45 @@
+"""Quantiles, and the table in which a benchmark shows them beside its targets."""
+
+import csv
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+RAW = Path(__file__).resolve().parents[1] / "build" / "bench"
+
+
+def quantile(values: Sequence[float], p: float) -> float:
+    """Give the least value that a share `p` of all does not exceed; nan of none."""
+    if not values:
+        return float("nan")
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(p * len(ordered)))]
+
+
+def show(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on stderr; the first column is text, the others are figures."""
+    table = Table(title=title)
+    for number, name in enumerate(head):
+        table.add_column(name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    Console(stderr=True, width=120).print(table)
+
+
+def keep_raw(name: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Keep every single measurement as CSV below `build/bench`; gives its path."""
+    RAW.mkdir(parents=True, exist_ok=True)
+    path = RAW / f"{name}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows(rows)
+    return str(path)
+
+
+def load_average() -> float:
+    """Say how busy the machine is: figures of a busy one are worth little."""
+    return round(os.getloadavg()[0], 1)

@@ -1,0 +1,74 @@
+"""One real platform for all tests of this directory, with one project committed to it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+from confluent_kafka import Producer
+
+from narthex.client import Client
+from narthex_stack import Stack
+from tests.acceptance import market as features
+from tests.acceptance.platform import COMMIT_S, Platform
+
+ARCHIVED = """user,item,quantity,price,ordered_at
+ann,tea,2,1.5,2026-03-01T08:00:00Z
+ann,salt,1,4.0,2026-03-01T08:30:00Z
+bob,rope,0,9.0,2026-03-01T08:40:00Z
+bob,rope,3,9.0,2026-03-01T08:50:00Z
+cat,NA,1,1.0,2026-03-01T08:55:00Z
+ann,tea,1,1.5,2026-03-01T09:00:00Z
+"""
+"""Six rows: one without an item is quarantined, one of quantity 0 does not pass the filter."""
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """Everything that `narthex up` starts, on an installation of its own."""
+    home = tmp_path_factory.mktemp("platform")
+    files = tmp_path_factory.mktemp("files")
+    (files / "market").mkdir()
+    (files / features.ARCHIVE).write_text(ARCHIVED)
+    stack = Stack(home, files_root=files)
+    try:
+        stack.start()
+        settings = stack.settings
+        client = Client(settings.server_url, settings.token)
+        producer = Producer(
+            {"bootstrap.servers": settings.kafka, "partitioner": "murmur2_random", "linger.ms": 1}
+        )
+        yield Platform(stack=stack, settings=settings, client=client, producer=producer)
+        client.close()
+    finally:
+        stack.stop()
+
+
+@attrs.frozen(kw_only=True)
+class Market:
+    """The committed project."""
+
+    platform: Platform
+    commit_id: str
+    shown: dict[str, Any]
+    told: tuple[str, ...]
+
+
+@pytest.fixture(scope="session")
+def market(platform: Platform) -> Market:
+    """The market, committed through Airflow and serving."""
+    platform.make_topic(features.TOPIC)
+    told: list[str] = []
+    answer = platform.client.commit(
+        "a market",
+        datasets=features.DATASETS,
+        featuresets=features.FEATURESETS,
+        timeout_s=COMMIT_S,
+        tell=told.append,
+    )
+    return Market(
+        platform=platform,
+        commit_id=str(answer.body["commit_id"]),
+        shown=answer.body,
+        told=tuple(told),
+    )

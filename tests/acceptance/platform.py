@@ -1,0 +1,211 @@
+"""The whole platform as a person meets it: its client, its broker, its Airflow, its processes."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+import httpx
+import pandas as pd
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from narthex.client import Client
+from narthex.settings import Settings
+from narthex_stack import ServiceStatus, Stack, State
+from narthex_stores import LogReader, Record
+
+LOOK_EVERY_S = 0.25
+COMMIT_S = 300.0
+STREAM_S = 90.0
+
+_T = TypeVar("_T")
+Row = Mapping[str, object]
+
+
+def wait_until(
+    happens: Callable[[], _T], *, within_s: float, what: str = "", so_far: object = None
+) -> _T:
+    """Look until it is true; give what was seen.
+
+    Raises:
+        AssertionError: It did not happen in time; with what was seen last.
+    """
+    ends_at = time.monotonic() + within_s
+    while True:
+        seen = happens()
+        if seen:
+            return seen
+        if time.monotonic() > ends_at:
+            last = so_far() if callable(so_far) else seen
+            raise AssertionError(f"not within {within_s:.0f} s: {what}; last seen: {last}")
+        time.sleep(LOOK_EVERY_S)
+
+
+@attrs.frozen(kw_only=True)
+class Platform:
+    """A running installation."""
+
+    stack: Stack
+    settings: Settings
+    client: Client
+    producer: Producer
+
+    def log(self, endpoint: str, rows: Sequence[Row]) -> None:
+        """Push rows to the market's webhook."""
+        self.client.log("market", endpoint, pd.DataFrame(list(rows)))
+
+    def produce(self, topic: str, payloads: Sequence[bytes]) -> None:
+        """Append records to a topic as an outside service does, and wait until they stand."""
+        for payload in payloads:
+            self.producer.produce(topic, payload)
+        assert self.producer.flush(30) == 0
+
+    def make_topic(self, topic: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.settings.kafka})
+        new = NewTopic(topic, num_partitions=2, replication_factor=1)
+        admin.create_topics([new])[topic].result(30)
+
+    def ask(self, outputs: Sequence[str], *, as_of: str, **given: str) -> dict[str, Any]:
+        """Ask for features of one row online; names are those within their featureset."""
+        featureset = outputs[0].split(".")[0]
+        columns = {f"{featureset}.{name}": [value] for name, value in given.items()}
+        answers, _ = self.client.query_columns([*columns], outputs, columns, as_of=as_of)
+        return {name.split(".")[1]: values[0] for name, values in answers.items()}
+
+    def airflow(self, method: str, path: str, body: object = None) -> Any:
+        """Call Airflow's REST API as its admin."""
+        url = self.settings.airflow_url
+        token = httpx.post(
+            f"{url}/auth/token",
+            json={
+                "username": self.settings.airflow_user,
+                "password": self.settings.airflow_password,
+            },
+            timeout=30.0,
+        ).json()["access_token"]
+        answer = httpx.request(
+            method,
+            f"{url}/api/v2/{path}",
+            json=body,
+            headers={"authorization": f"Bearer {token}"},
+            timeout=30.0,
+        )
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def post(self, path: str) -> dict[str, Any]:
+        """Post to a path of the server's API."""
+        answer = httpx.post(
+            f"{self.settings.server_url}/api/v1/{path}",
+            headers={"authorization": f"Bearer {self.settings.token}"},
+            timeout=60.0,
+        )
+        assert answer.is_success, f"{path}: {answer.status_code} {answer.text}"
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def topics(self) -> list[str]:
+        """Name all topics of the broker."""
+        admin = AdminClient({"bootstrap.servers": self.settings.kafka})
+        return list(admin.list_topics(timeout=30).topics)
+
+    def run_of(self, commit_id: str) -> dict[str, Any]:
+        """Give the Airflow run of a commit."""
+        found: dict[str, Any] = self.airflow("GET", f"dags/commit/dagRuns/{commit_id}")
+        return found
+
+    def tasks_of(self, run_id: str, *, dag: str = "commit") -> list[dict[str, Any]]:
+        """Give the task instances of a run."""
+        path = f"dags/{dag}/dagRuns/{run_id}/taskInstances?limit=200"
+        found: list[dict[str, Any]] = self.airflow("GET", path)["task_instances"]
+        return found
+
+    def commit_of(self, commit_id: str) -> dict[str, Any]:
+        """Give a commit as the server shows it."""
+        return self.client.read(f"commits/{commit_id}")
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Give all jobs and feeds."""
+        found = self.client.read("jobs")["jobs"]
+        assert isinstance(found, list)
+        return [job for job in found if isinstance(job, dict)]
+
+    def settle(self) -> None:
+        """Wait until every job and feed has worked off what was sent, twice in a row."""
+
+        def is_quiet() -> bool:
+            behind = [j for j in self.jobs() if j["desired"] == "running"]
+            return all(j["phase"] == "caught_up" and not j["behind"] for j in behind)
+
+        wait_until(lambda: is_quiet() and is_quiet(), within_s=STREAM_S, what="all caught up")
+
+    def topic(self, label: str) -> str:
+        """Give the physical name of a topic by its label."""
+        for commit in self.client.read("commits")["commits"]:  # type: ignore[union-attr]
+            assert isinstance(commit, dict)
+            for asset in self.commit_of(str(commit["commit_id"]))["assets"]:
+                if asset["label"] == label and asset["kind"] == "kafka_topic":
+                    return str(asset["physical_name"])
+        raise AssertionError(f"no topic has the label {label}")
+
+    def records(self, topic: str) -> list[Record]:
+        """Read a whole topic."""
+        with LogReader(self.settings.kafka) as reader:
+            ends = reader.end_offsets([topic])
+            reader.assign(dict.fromkeys(ends, 0))
+            found: list[Record] = []
+            while len(found) < sum(ends.values()):
+                found += reader.poll(max_records=1000, timeout_s=5.0)
+        return found
+
+    def service(self, name: str) -> ServiceStatus:
+        return next(one for one in self.stack.status().services if one.name == name)
+
+    def child_pid(self, name: str) -> int:
+        """Give the process (and group) of a child of the supervisor."""
+        return int((self.settings.home / "run" / f"{name}.pid").read_text())
+
+    def kill_child(self, name: str) -> int:
+        """Kill a child of the supervisor with all that it started; give its old number."""
+        pid = self.child_pid(name)
+        os.killpg(pid, signal.SIGKILL)
+        return pid
+
+    def wait_back(self, name: str, *, other_than: int) -> None:
+        """Wait until a killed child is another process."""
+        wait_until(
+            lambda: self.child_pid(name) != other_than, within_s=STREAM_S, what=f"{name} is back"
+        )
+
+    def kill_service(self, name: str) -> int:
+        """Kill a service's own process; give its old number."""
+        process = self.service(name).process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        return process.pid
+
+    def wait_service(self, name: str, *, other_than: int) -> None:
+        """Wait until a killed service is another process and well."""
+
+        def is_back() -> bool:
+            found = self.service(name)
+            return (
+                found.state is State.HEALTHY
+                and found.process is not None
+                and found.process.pid != other_than
+            )
+
+        wait_until(is_back, within_s=120.0, what=f"{name} is back", so_far=self.stack.status)
+
+
+def order(user: str, at: str, *, quantity: object = 1, item: str = "tea") -> dict[str, object]:
+    """Give an order as sources send it."""
+    return {"user": user, "item": item, "quantity": quantity, "price": 2.0, "ordered_at": at}
+
+
+def as_json(rows: Sequence[Row]) -> list[bytes]:
+    return [json.dumps(row).encode() for row in rows]
