@@ -35,6 +35,7 @@ REFUND_EACH = 10
 TICK_S = 0.02
 WARM_UP_S = 3.0
 SETTLE_S = 90.0
+AT_ONCE = 500
 TARGET_MS = {"p50": 20.0, "p99": 250.0}
 COUNT, CENTS, USER = "BenchUser.count_ever", "BenchUser.cents_ever", "BenchUser.user"
 
@@ -153,18 +154,32 @@ def ask(client: Client, users: Sequence[str], outputs: Sequence[str]) -> dict[st
 def is_exact(client: Client, expected: dict[str, tuple[int, int]]) -> bool:
     """Wait until every user has what was sent; false if it is another number, or never comes."""
     users = sorted(expected)
-    wanted = [expected[user] for user in users]
     ends_at = time.monotonic() + SETTLE_S
     agreed = 0
+    differing: list[str] = []
     # Twice, a second apart: a row that is counted twice may come after one that was counted once.
     while agreed < 2 and time.monotonic() < ends_at:  # noqa: PLR2004
-        found: list[object] = []
-        for start in range(0, len(users), 500):
-            answers = ask(client, users[start : start + 500], [COUNT, CENTS])
-            found += zip(answers[COUNT], answers[CENTS], strict=True)
-        agreed = agreed + 1 if found == wanted else 0
+        found = totals(client, users)
+        differing = [user for user in users if found[user] != expected[user]]
+        agreed = 0 if differing else agreed + 1
         time.sleep(1.0)
-    return agreed > 0
+    if differing:
+        found = totals(client, users)
+        say(f"{len(differing)} of {len(users)} users differ, such as (user, found, wanted):")
+        for user in differing[:5]:
+            say(f"  {user} {found[user]} {expected[user]}")
+    return agreed > 1
+
+
+def totals(client: Client, users: Sequence[str]) -> dict[str, tuple[object, object]]:
+    """Ask for each user's count and sum."""
+    found: dict[str, tuple[object, object]] = {}
+    for start in range(0, len(users), AT_ONCE):
+        some = users[start : start + AT_ONCE]
+        answers = ask(client, some, [COUNT, CENTS])
+        pairs = zip(answers[COUNT], answers[CENTS], strict=True)
+        found |= dict(zip(some, pairs, strict=True))
+    return found
 
 
 def measure(settings: Settings, *, rows_per_s: float, seconds: float) -> dict[str, object]:

@@ -245,12 +245,11 @@ def show(result: dict[str, object], settings: Settings, differences: list[str]) 
     story.print(table)
     for difference in differences:
         story.print(f"[red]{difference}")
+    secrets = f"{settings.home}/services.json"
     story.print(
-        f"Airflow   {settings.airflow_url}  ({settings.airflow_user}; password in {settings.home}/services.json)"
+        f"Airflow   {settings.airflow_url}  ({settings.airflow_user}, password in {secrets})"
     )
-    story.print(
-        f"console   {settings.server_url}/console  (token in {settings.home}/services.json)"
-    )
+    story.print(f"console   {settings.server_url}/console  (token in {secrets})")
     story.print("stop with `make down`")
 
 

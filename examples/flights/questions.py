@@ -10,7 +10,6 @@ import attrs
 from examples.flights.data import Row
 from examples.flights.replay import Replay
 from narthex.client import Client
-from narthex.frames import frame_of_columns
 
 FAR = "2014-06-01T00:00:00Z"
 INPUTS = ("AboutToDepart.origin", "AboutToDepart.carrier", "AboutToDepart.tailnum")

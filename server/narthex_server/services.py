@@ -1,9 +1,9 @@
 """What a server process holds while it runs: connections, caches, counters."""
 
 import attrs
-from narthex.workers import WorkerPool
 
 from narthex.settings import Settings
+from narthex.workers import WorkerPool
 from narthex_ledger import Ledger, TenantId
 from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.executor import Executor

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="arg-type"
 """The rows of one file, admitted and rendered: the Python stage of a source of files.
 
 Files are bounded and never run in real time, so the truth itself, `narthex.admission`, decides
@@ -6,26 +5,20 @@ what becomes of each row. Runs in Spark's Python workers; memory holds one batch
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from pyspark.accumulators import Accumulator
 
-from narthex.admission import Admitted, Admitter, LeftOut, Refused
-from narthex.assets import LogShape, SourceJobSpec
-from narthex.codec import encode as fact_codec
-from narthex.codec import key_encoder, keyed_row_id
-from narthex.entities import Cdc, Csv, Files, JsonLines, Parquet
-from narthex.facts import Cell, Fact, RowId, Version, position
-from narthex.records import Json, from_plain
+from narthex.entities import Csv, Files, JsonLines, Parquet
+from narthex.records import Json
+from narthex_spark_apps.admitted_rows import Place, RecordCells, RowRenderer, render_batch
 
-OUTPUT = "topic string, key binary, value binary"
-_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 _BATCH = 10_000
 _BLOCK_BYTES = 4 * 1024 * 1024
-_APPENDED = Version(b"\x00")
 
 
 class UnreadableFileError(ValueError):
@@ -38,100 +31,43 @@ class FileRun:
 
     Attributes:
         spec: The source job's spec, as plain JSON text.
+        counted: Spark's accumulators of rows, and of those set aside or left out.
     """
 
     spec: str
     output: str
     quarantine: str
+    counted: Mapping[str, Accumulator]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the records of the files that are named in columns `path` and `source_id`."""
-        spec = from_plain(json.loads(self.spec))
-        if not isinstance(spec, SourceJobSpec):
-            raise TypeError("not the spec of a source")
         for batch in batches:
             for path, source_id in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-                yield from self._records(spec, str(path), str(source_id))
+                yield from self._records(str(path), str(source_id))
 
-    def _records(self, spec: SourceJobSpec, path: str, source_id: str) -> Iterator[pa.RecordBatch]:
-        renderer = _Renderer(
-            spec=spec,
-            source_id=source_id,
-            run=self,
-            admitter=Admitter.of(spec.source, spec.schema),
+    def _records(self, path: str, source_id: str) -> Iterator[pa.RecordBatch]:
+        renderer = RowRenderer.of(
+            self.spec, source_id=source_id, output=self.output, quarantine=self.quarantine
         )
-        waiting: list[tuple[str | None, bytes | None, bytes | None]] = []
-        for ordinal, row in enumerate(read_rows(spec.source.connector, path)):
-            waiting.append(renderer.record(ordinal, row))
+        waiting: list[RecordCells] = []
+        for ordinal, row in enumerate(read_rows(renderer.spec.source.connector, path)):
+            # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
+            record = renderer.record(Place(ordinal=ordinal), row, now_us=0)
+            self._count(record[0])
+            if record[0] is not None:
+                waiting.append(record)
             if len(waiting) >= _BATCH:
-                yield _batch(waiting)
+                yield render_batch(waiting)
                 waiting = []
         if waiting:
-            yield _batch(waiting)
+            yield render_batch(waiting)
 
-
-def _batch(records: list[tuple[str | None, bytes | None, bytes | None]]) -> pa.RecordBatch:
-    columns = zip(*records, strict=True)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
-
-
-@attrs.define
-class _Renderer:
-    """Turns raw rows of one file into records; a topic of None says: left out."""
-
-    spec: SourceJobSpec
-    source_id: str
-    run: FileRun
-    admitter: Admitter
-
-    def record(
-        self, ordinal: int, row: dict[str, Json] | str
-    ) -> tuple[str | None, bytes | None, bytes | None]:
-        place = position(self.source_id, 0, 0, ordinal)
-        if isinstance(row, str):
-            return self._refusal(place, ordinal, row, "the line is no JSON object", None)
-        match self.admitter.admit(row, now_us=0):
-            case LeftOut():
-                return None, None, None
-            case Refused(problems=problems):
-                reason = "; ".join(str(problem) for problem in problems)
-                return self._refusal(place, ordinal, json.dumps(row), reason, problems[0].field)
-            case Admitted(cells=cells):
-                return self._fact(place, cells)
-
-    def _fact(self, place: bytes, cells: dict[str, Cell]) -> tuple[str, bytes, bytes]:
-        log = self.spec.log
-        key = tuple(cells[column.name] for column in log.keys)
-        instant = cells[log.time_field]
-        if not isinstance(instant, int):
-            raise TypeError("an event time is microseconds")
-        row_id, version, record_key = RowId(place), _APPENDED, place
-        if log.shape is LogShape.KEYED or self.spec.source.cdc is Cdc.UPSERT:
-            record_key = key_encoder(log.keys)(key)
-            row_id, version = keyed_row_id(record_key, instant), Version(place)
-        fact = Fact(
-            row_id=row_id,
-            version=version,
-            event_time=instant,
-            key=key,
-            values=tuple(cells[column.name] for column in log.values),
-        )
-        return self.run.output, record_key, fact_codec(log).encode(fact)
-
-    def _refusal(
-        self, place: bytes, ordinal: int, payload: str, reason: str, field: str | None
-    ) -> tuple[str, bytes, bytes]:
-        described = {
-            "payload": payload,
-            "reason": reason,
-            "source": self.source_id,
-            "partition": 0,
-            "offset": 0,
-            "ordinal": ordinal,
-            "field": field,
-        }
-        return self.run.quarantine, place, json.dumps(described).encode()
+    def _count(self, topic: str | None) -> None:
+        self.counted["rows"].add(1)
+        if topic is None:
+            self.counted["left_out"].add(1)
+        elif topic == self.quarantine:
+            self.counted["quarantined"].add(1)
 
 
 def read_rows(connector: object, path: str) -> Iterator[dict[str, Json] | str]:

@@ -10,15 +10,15 @@ import json
 import os
 from pathlib import Path
 
-from pyspark.sql import Observation, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 
 from narthex.entities import Files
 from narthex.records import to_plain
 from narthex.settings import Settings
-from narthex_spark_apps.file_rows import OUTPUT, FileRun
+from narthex_spark_apps.admitted_rows import OUTPUT
+from narthex_spark_apps.file_rows import FileRun
 from narthex_spark_apps.kafka_io import Broker, write_batch
-from narthex_spark_apps.source_job import COUNTS, SourceJob
+from narthex_spark_apps.source_job import SourceJob
 
 _GLOB = frozenset("*?[")
 
@@ -87,24 +87,19 @@ class FileSource:
         source_id = identity_of(
             self._job.spec.source_id, self._connector, file, self._settings.files_root
         )
+        context = self._session.sparkContext
+        counted = {name: context.accumulator(0) for name in ("rows", "quarantined", "left_out")}
         run = FileRun(
             spec=json.dumps(to_plain(self._job.spec)),
             output=self._job.output,
             quarantine=self._job.quarantine,
+            counted=counted,
         )
-        counts = Observation(COUNTS)
         named = self._session.createDataFrame([(str(file), source_id)], "path string, id string")
-        records = named.mapInArrow(run, OUTPUT).observe(
-            counts,
-            sf.count(sf.lit(1)).alias("rows"),
-            sf.count_if(sf.col("topic") == self._job.quarantine).alias("quarantined"),
-            sf.count_if(sf.col("topic").isNull()).alias("left_out"),
-        )
-        write_batch(
-            records.where(sf.col("topic").isNotNull()), Broker(bootstrap=self._settings.kafka)
-        )
+        records = named.mapInArrow(run, OUTPUT)
+        write_batch(records, Broker(bootstrap=self._settings.kafka))
         self._remember(file)
-        return {name: number or 0 for name, number in counts.get.items()}
+        return {name: int(count.value) for name, count in counted.items()}
 
     def _name(self, file: Path) -> str:
         return os.path.relpath(file, self._settings.files_root)

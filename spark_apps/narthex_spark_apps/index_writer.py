@@ -7,6 +7,7 @@ the two repeats the message, which is harmless, and never loses it.
 """
 
 import base64
+import gc
 import json
 import sys
 import time
@@ -202,6 +203,8 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     writer = IndexWriter(settings)
+    # What was imported lives for ever: the collector need not look at it again and again.
+    gc.freeze()
     reported = synced = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)

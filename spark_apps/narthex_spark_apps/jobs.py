@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import assert_never
 
+import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -11,9 +12,12 @@ from narthex.entities import Files, KafkaTopic, WebhookEndpoint
 from narthex.settings import Settings
 from narthex_spark_apps.file_source import FileSource
 from narthex_spark_apps.join_stage import start_joined
-from narthex_spark_apps.kafka_io import Broker, Run
+from narthex_spark_apps.kafka_io import Broker, Run, in_micro_batches
 from narthex_spark_apps.plan_columns import PipelineJob, start_pipeline
+from narthex_spark_apps.rendering import NotRenderedError
 from narthex_spark_apps.source_job import SourceJob, start_source
+
+log = structlog.get_logger()
 
 
 class NotRunnableError(RuntimeError):
@@ -106,5 +110,10 @@ def start_query(
         )
     pipeline = PipelineJob(asset=asset, spec=spec)
     if spec.trigger is Trigger.REAL_TIME:
-        return start_pipeline(session, pipeline, settings=settings, run=run)
+        try:
+            return start_pipeline(session, pipeline, settings=settings, run=run)
+        except NotRenderedError as error:
+            # An expression for which Spark has nothing exact: slower, never wrong.
+            log.info("job_in_micro_batches", job=asset.physical_name, reason=str(error))
+            run = in_micro_batches(run)
     return start_joined(session, pipeline, settings=settings, run=run)

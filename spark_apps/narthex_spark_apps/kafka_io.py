@@ -46,6 +46,13 @@ class Run:
     starts: StartOffsets = ()
 
 
+def in_micro_batches(run: Run) -> Run:
+    """Give a run without real time, for a plan with Python in it; a bounded one stays bounded."""
+    if run.trigger is Trigger.BOUNDED:
+        return run
+    return attrs.evolve(run, trigger=Trigger.MICRO_BATCH)
+
+
 def read_topics(
     session: SparkSession, broker: Broker, topics: Iterable[str], *, run: Run
 ) -> DataFrame:

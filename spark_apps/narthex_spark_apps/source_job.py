@@ -4,6 +4,8 @@ Each raw row becomes at most one record, whose `topic` says where it goes: the l
 or nowhere (the author's `where` left it out). So one Kafka sink writes both, also in real time.
 """
 
+import json
+
 import attrs
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -12,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import LogShape, ResolvedAsset, SourceJobSpec
 from narthex.entities import Cdc, Files, KafkaTopic
+from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admission_columns import (
     LEFT_OUT,
@@ -21,9 +24,18 @@ from narthex_spark_apps.admission_columns import (
     ROW,
     Admission,
 )
+from narthex_spark_apps.admitted_rows import OUTPUT
 from narthex_spark_apps.fact_columns import FactColumns, fact_record
 from narthex_spark_apps.identities import binary, key_bytes, keyed_row_id, position
-from narthex_spark_apps.kafka_io import Broker, Run, read_topics, write_records
+from narthex_spark_apps.kafka_io import (
+    Broker,
+    Run,
+    in_micro_batches,
+    read_topics,
+    write_records,
+)
+from narthex_spark_apps.rendering import NotRenderedError
+from narthex_spark_apps.topic_rows import TopicRun
 
 COUNTS = "counts"
 _MALFORMED = "the record is no JSON object"
@@ -57,16 +69,39 @@ class SourceJob:
 def start_source(
     session: SparkSession, job: SourceJob, *, settings: Settings, run: Run, reads: Broker
 ) -> StreamingQuery:
-    """Start a source job that reads a topic of the broker `reads`; facts go to the platform's."""
+    """Start a source job that reads a topic of the broker `reads`; facts go to the platform's.
+
+    A source with an expression that Spark cannot say exactly runs in micro-batches of Python.
+    """
     if isinstance(job.spec.source.connector, Files):
         raise TypeError("files are read by `narthex_spark_apps.file_source`")
-    records = read_topics(session, reads, [job.topic()], run=run)
-    if isinstance(job.spec.source.connector, KafkaTopic):
-        rows = _one_row_a_record(records)
-    else:
-        rows = _rows_of_calls(records)
-    written = source_records(rows, job, source_id=job.spec.source_id)
+    calls = not isinstance(job.spec.source.connector, KafkaTopic)
+    try:
+        records = read_topics(session, reads, [job.topic()], run=run)
+        rows = _rows_of_calls(records) if calls else _one_row_a_record(records)
+        written = source_records(rows, job, source_id=job.spec.source_id)
+    except NotRenderedError:
+        run = in_micro_batches(run)
+        records = read_topics(session, reads, [job.topic()], run=run)
+        written = _admitted_in_python(records, job, calls=calls)
     return write_records(written, Broker(bootstrap=settings.kafka), run=run)
+
+
+def _admitted_in_python(records: DataFrame, job: SourceJob, *, calls: bool) -> DataFrame:
+    stage = TopicRun(
+        spec=json.dumps(to_plain(job.spec)),
+        output=job.output,
+        quarantine=job.quarantine,
+        calls=calls,
+    )
+    rows = records.select("partition", "offset", _written_at(), "value")
+    rendered = rows.mapInArrow(stage, OUTPUT).observe(
+        COUNTS,
+        sf.count(sf.lit(1)).alias("rows"),
+        sf.count_if(sf.col("topic") == job.quarantine).alias("quarantined"),
+        sf.count_if(sf.col("topic").isNull()).alias("left_out"),
+    )
+    return rendered.where(sf.col("topic").isNotNull())
 
 
 def _rows_of_calls(records: DataFrame) -> DataFrame:

@@ -37,7 +37,7 @@ from narthex.records import Json
 from narthex.times import render_instant, to_micros
 from narthex.wire import CommitPayload, encode_commit
 
-PAUSE_S = 0.3
+PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0
 OFFLINE_TIMEOUT_S = 3600.0
 _FOUND = "found"

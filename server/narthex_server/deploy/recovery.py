@@ -30,7 +30,7 @@ from narthex_server.deploy.executor import Executor, Impossible, NotYet
 
 log = structlog.get_logger()
 
-LOOK_EVERY_S = 0.5
+LOOK_EVERY_S = 1.0
 SILENT_S = 60.0
 OFFER_EVERY_S = 5.0
 

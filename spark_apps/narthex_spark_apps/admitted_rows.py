@@ -1,0 +1,115 @@
+# mypy: disable-error-code="arg-type"
+"""Raw rows admitted by the truth itself, `narthex.admission`, and rendered as records.
+
+What files and expressions that Spark cannot say pass through; in Spark's Python workers.
+"""
+
+import json
+from typing import TypeAlias
+
+import attrs
+import pyarrow as pa
+
+from narthex.admission import Admitted, Admitter, LeftOut, Refused
+from narthex.assets import LogShape, SourceJobSpec
+from narthex.codec import encode as fact_codec
+from narthex.codec import key_encoder, keyed_row_id
+from narthex.entities import Cdc
+from narthex.facts import Cell, Fact, RowId, Version, position
+from narthex.records import Json, from_plain
+
+RecordCells: TypeAlias = "tuple[str | None, bytes | None, bytes | None]"
+"""Topic, key and value; a topic of None says that the row is left out."""
+
+OUTPUT = "topic string, key binary, value binary"
+_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+_APPENDED = Version(b"\x00")
+_MALFORMED = "the record is no JSON object"
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where a raw row stands in its source."""
+
+    partition: int = 0
+    offset: int = 0
+    ordinal: int = 0
+
+
+def render_batch(records: list[RecordCells]) -> pa.RecordBatch:
+    """Give records as the Arrow batch that Spark takes."""
+    columns = zip(*records, strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+@attrs.define
+class RowRenderer:
+    """Turns raw rows of one source into records of its log or of its quarantine."""
+
+    spec: SourceJobSpec
+    source_id: str
+    output: str
+    quarantine: str
+    admitter: Admitter
+
+    @classmethod
+    def of(cls, spec: str, *, source_id: str, output: str, quarantine: str) -> "RowRenderer":
+        """Prepare for the source job whose spec this plain JSON text is."""
+        found = from_plain(json.loads(spec))
+        if not isinstance(found, SourceJobSpec):
+            raise TypeError("not the spec of a source")
+        return cls(
+            spec=found,
+            source_id=source_id or found.source_id,
+            output=output,
+            quarantine=quarantine,
+            admitter=Admitter.of(found.source, found.schema),
+        )
+
+    def record(self, place: Place, row: dict[str, Json] | str, *, now_us: int) -> RecordCells:
+        """Render one row; text is what could not be read as an object."""
+        if isinstance(row, str):
+            return self._refusal(place, row, _MALFORMED, None)
+        match self.admitter.admit(row, now_us=now_us):
+            case LeftOut():
+                return None, None, None
+            case Refused(problems=problems):
+                reason = "; ".join(str(problem) for problem in problems)
+                return self._refusal(place, json.dumps(row, default=str), reason, problems[0].field)
+            case Admitted(cells=cells):
+                return self._fact(self._position(place), cells)
+
+    def _position(self, place: Place) -> bytes:
+        return position(self.source_id, place.partition, place.offset, place.ordinal)
+
+    def _fact(self, place: bytes, cells: dict[str, Cell]) -> RecordCells:
+        log = self.spec.log
+        key = tuple(cells[column.name] for column in log.keys)
+        instant = cells[log.time_field]
+        if not isinstance(instant, int):
+            raise TypeError("an event time is microseconds")
+        row_id, version, record_key = RowId(place), _APPENDED, place
+        if log.shape is LogShape.KEYED or self.spec.source.cdc is Cdc.UPSERT:
+            record_key = key_encoder(log.keys)(key)
+            row_id, version = keyed_row_id(record_key, instant), Version(place)
+        fact = Fact(
+            row_id=row_id,
+            version=version,
+            event_time=instant,
+            key=key,
+            values=tuple(cells[column.name] for column in log.values),
+        )
+        return self.output, record_key, fact_codec(log).encode(fact)
+
+    def _refusal(self, place: Place, payload: str, reason: str, field: str | None) -> RecordCells:
+        described = {
+            "payload": payload,
+            "reason": reason,
+            "source": self.source_id,
+            "partition": place.partition,
+            "offset": place.offset,
+            "ordinal": place.ordinal,
+            "field": field,
+        }
+        return self.quarantine, self._position(place), json.dumps(described).encode()
