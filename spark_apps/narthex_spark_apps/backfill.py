@@ -102,7 +102,9 @@ class Backfill:
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())
             return {}, rows
-        # Before the wait: a correction announced meanwhile is the live run's to read.
+        # First so that the live run has few corrections to repeat; then again, because what was
+        # announced before `ends` must be in the indexes: the live run will not read of it.
+        self._await_indexes(asset, loan, progress)
         ends, is_empty = self._ends_of(asset)
         if is_empty:
             return _offsets(ends), 0

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 import attrs
+import structlog
 
 from narthex.assets import ResolvedAsset
 from narthex.records import Json, from_plain, to_plain
@@ -179,6 +180,8 @@ class Inbox:
 
     def __init__(self, source: TextIO, *, gone: Callable[[], None]) -> None:
         """Start reading `source`; `gone` is called when it ends."""
+        # Stdout is for reports alone; the story goes where people look for it.
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         self._lines: queue.SimpleQueue[Desired] = queue.SimpleQueue()
         self._source = source
         self._gone = gone

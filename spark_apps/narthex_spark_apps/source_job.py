@@ -34,7 +34,6 @@ from narthex_spark_apps.kafka_io import (
     read_topics,
     write_records,
 )
-from narthex_spark_apps.rendering import NotRenderedError
 from narthex_spark_apps.topic_rows import TopicRun
 
 COUNTS = "counts"
@@ -71,19 +70,14 @@ def start_source(
 ) -> StreamingQuery:
     """Start a source job that reads a topic of the broker `reads`; facts go to the platform's.
 
-    A source with an expression that Spark cannot say exactly runs in micro-batches of Python.
+    Rows are admitted in micro-batches of Python: docs/decisions/0006.
     """
     if isinstance(job.spec.source.connector, Files):
         raise TypeError("files are read by `narthex_spark_apps.file_source`")
     calls = not isinstance(job.spec.source.connector, KafkaTopic)
-    try:
-        records = read_topics(session, reads, [job.topic()], run=run)
-        rows = _rows_of_calls(records) if calls else _one_row_a_record(records)
-        written = source_records(rows, job, source_id=job.spec.source_id)
-    except NotRenderedError:
-        run = in_micro_batches(run)
-        records = read_topics(session, reads, [job.topic()], run=run)
-        written = _admitted_in_python(records, job, calls=calls)
+    run = in_micro_batches(run)
+    records = read_topics(session, reads, [job.topic()], run=run)
+    written = _admitted_in_python(records, job, calls=calls)
     return write_records(written, Broker(bootstrap=settings.kafka), run=run)
 
 

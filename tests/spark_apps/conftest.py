@@ -63,8 +63,10 @@ class Log:
         self._producer.produce(topic, payload, key)
         self._producer.flush()
 
-    def records(self, topic: str, *, count: int) -> list[tuple[bytes, bytes]]:
-        """Wait for so many records; more that come in the meantime are given too."""
+    def records(
+        self, topic: str, *, count: int, distinct: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Wait for so many records, repetitions counted unless `distinct`; give all that came."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "tests", "auto.offset.reset": "error"}
         )
@@ -72,12 +74,14 @@ class Log:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         found: list[tuple[bytes, bytes]] = []
         deadline = time.monotonic() + _WAIT_S
-        while len(found) < count and time.monotonic() < deadline:
+        while len(set(found) if distinct else found) < count and time.monotonic() < deadline:
             message = consumer.poll(0.2)
             if message is not None and message.error() is None:
                 found.append((message.key(), message.value()))
         consumer.close()
-        assert len(found) >= count, f"{len(found)} of {count} records came in {_WAIT_S:g} s"
+        assert len(set(found) if distinct else found) >= count, (
+            f"{len(found)} of {count} records came in {_WAIT_S:g} s"
+        )
         return found
 
 

@@ -33,6 +33,7 @@ from narthex.operators import (
 from narthex.schema import Column, Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Int, Optional, Str
+from narthex_spark_apps import join_stage
 from narthex_spark_apps.jobs import start_query
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_stores import LmdbIndex
@@ -201,12 +202,17 @@ def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
     spark: SparkSession,
     platform: Settings,
     log,  # noqa: ANN001
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     right_spec, left_spec = IndexSpec(log=PEOPLE), IndexSpec(log=LOG, by=("who",))
     topics = {name: log.topic(name) for name in ("clicks", "joined", "touched", "people")}
-    platform.index_dir.mkdir()
+    for name in (topics["people"], f"{topics['clicks']}_left"):
+        (platform.index_dir / name).mkdir(parents=True)
     right = LmdbIndex(platform.index_dir / topics["people"], right_spec)
     left = LmdbIndex(platform.index_dir / f"{topics['clicks']}_left", left_spec)
+    # LMDB opens an index once in a process, and here the writer lives in the reader's.
+    for name, index in ((topics["people"], right), (f"{topics['clicks']}_left", left)):
+        monkeypatch.setitem(join_stage._OPEN, name, index)  # noqa: SLF001
     join = Join(
         DatasetRef("Clicks"),
         DatasetRef("People"),
