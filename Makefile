@@ -10,10 +10,10 @@ PURE := not (postgres or kafka or spark or stack or airflow or acceptance)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test demo up down status bench clean
+.PHONY: help setup lock fix check test acceptance demo up down status bench clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Make the environment that the lock file describes
 
@@ -44,8 +44,11 @@ check: setup  ## Everything that needs no service: what a commit must pass
 	$(BIN)/lint-imports
 	$(BIN)/pytest -m "$(PURE)" $(ARGS)
 
-test: setup  ## All tests, each starting what it needs; some: make test ARGS="-m spark tests/stores"
-	$(BIN)/pytest $(ARGS)
+test: setup  ## All tests but acceptance; some: make test ARGS="-m spark tests/stores"
+	$(BIN)/pytest -m "not acceptance" $(ARGS)
+
+acceptance: setup  ## A person's paths through the whole platform
+	$(BIN)/pytest -m acceptance $(ARGS)
 
 demo: setup  ## Start everything, run the flights example, show what it says
 	$(BIN)/python -m examples.flights.demo $(ARGS)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from narthex_stack import (
     CONNECTORS,
@@ -13,6 +14,16 @@ from narthex_stack import (
     postgres_server,
     resolve,
 )
+
+# The same examples in every run, and no clock: a machine's mood is no property of the code.
+settings.register_profile(
+    "house",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("house")
+
 
 _numbers = itertools.count(1)
 
