@@ -65,7 +65,7 @@ class BackfillOperator(SparkSubmitOperator):
         due = take_step(self.commit_id, "backfill", within_s=60.0)
         if due.get("jobs"):
             self.jars = ",".join(str(jar) for jar in sorted(_jars().glob("*.jar")))
-            self.conf = {**SPARK, **(self.conf or {})}
+            self.conf = dict(SPARK)
             super().execute(context)
         take_step(self.commit_id, "backfilled", within_s=60.0)
 
