@@ -31,10 +31,13 @@ from narthex.types import (
     unrestricted,
 )
 from narthex_spark_apps.raw_texts import (
+    ISO_TEXT,
     day_of_text,
     epoch_of_fraction,
+    epoch_of_long,
     epoch_of_whole,
-    instant_of_text,
+    instant_of_iso,
+    instant_of_mail,
 )
 
 INT_TEXT = r"\A\s*([+-]?[0-9]+)(\.0*)?\s*\z"
@@ -212,14 +215,17 @@ def _datetime(raw: Raw, _: DataType) -> SparkColumn:
     fraction = sf.when(raw.is_fraction, raw.as_type("double")).when(
         raw.is_text & text.rlike(FLOAT_TEXT), text.cast("double")
     )
+    # The forms that sources write come first: what follows asks the same number many times.
     return (
-        sf.when(raw.kind.startswith("TIMESTAMP"), sf.unix_micros(raw.as_type("timestamp")))
+        sf.when(raw.is_text & text.rlike(ISO_TEXT), instant_of_iso(text))
+        .when(raw.kind == "BIGINT", epoch_of_long(raw.as_type("bigint")))
+        .when(raw.kind.startswith("TIMESTAMP"), sf.unix_micros(raw.as_type("timestamp")))
         .when(raw.kind == "DATE", sf.unix_micros(raw.as_type("timestamp")))
         .otherwise(
             sf.coalesce(
                 epoch_of_whole(_big(raw)),
                 epoch_of_fraction(fraction),
-                sf.when(raw.is_text, instant_of_text(text)),
+                sf.when(raw.is_text, instant_of_mail(text)),
             )
         )
     )

@@ -141,7 +141,7 @@ def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
         (4, None),
     ]
     assert refused[0]["payload"] == "{not json"
-    assert refused[1]["reason"].startswith("`amount`: found 5000; the column is")
+    assert refused[1]["reason"].startswith("`amount`: found 5000.0; the column holds")
     assert refused[1]["source"] == f"kafka:/{theirs}"
     counts = query.lastProgress.observedMetrics["counts"]
     assert (counts.rows, counts.quarantined) == (6, 4)
