@@ -5,13 +5,13 @@ pass here before they are accepted; every engine's rendering of a source must ag
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import attrs
 from typing_extensions import override
 
-from narthex.coerce import MistypedError, coerce
+from narthex.coerce import MistypedError, coercion
 from narthex.entities import ColumnRef, Computed, Constant, Source
 from narthex.expr.nodes import Node
 from narthex.expr.plain import Prepared, literal_cell, prepare
@@ -68,15 +68,45 @@ def admit(source: Source, schema: Schema, raw: Mapping[str, Json], *, now_us: in
     return Admitter.of(source, schema).admit(raw, now_us=now_us)
 
 
+@attrs.frozen
+class _Accepted:
+    """A column that a row must have, made ready for many rows."""
+
+    name: str
+    is_optional: bool
+    to_cell: Callable[[Json], Cell]
+
+    @classmethod
+    def of(cls, column: Column) -> "_Accepted":
+        return cls(column.name, isinstance(column.type, Optional), coercion(column.type))
+
+
+@attrs.frozen
+class _Calculation:
+    """An expression with the columns that it reads."""
+
+    inputs: tuple[_Accepted, ...]
+    value: Prepared
+
+    @classmethod
+    def of(
+        cls, expression: Node, columns: tuple[Column, ...], target: DataType | None = None
+    ) -> "_Calculation":
+        return cls(
+            tuple(_Accepted.of(column) for column in columns),
+            _prepared(expression, columns, target),
+        )
+
+
 @attrs.frozen(kw_only=True)
 class Admitter:
     """What a source asks of its rows, prepared once for many of them."""
 
     source: Source
-    fields: tuple[Column, ...]
-    types: Mapping[str, DataType]
     timestamp: str
-    wanted: Prepared | None
+    _fields: tuple[_Accepted, ...]
+    _wanted: _Calculation | None
+    _preprocs: tuple[tuple[str, Constant | ColumnRef | _Calculation], ...]
 
     @classmethod
     def of(cls, source: Source, schema: Schema) -> "Admitter":
@@ -84,27 +114,35 @@ class Admitter:
         where = source.where
         return cls(
             source=source,
-            fields=tuple(Column(f.name, f.type) for f in schema.fields),
-            types=schema.columns,
             timestamp=schema.timestamp,
-            wanted=None if where is None else _prepared(where.expression, where.schema),
+            fields=tuple(_Accepted.of(Column(f.name, f.type)) for f in schema.fields),
+            wanted=None if where is None else _Calculation.of(where.expression, where.schema),
+            preprocs=tuple(
+                (
+                    name,
+                    _Calculation.of(one.expression, one.schema, schema.columns.get(name))
+                    if isinstance(one, Computed)
+                    else one,
+                )
+                for name, one in source.preproc
+            ),
         )
 
     def admit(self, raw: Mapping[str, Json], *, now_us: int) -> Admission:
         """Decide what becomes of a raw row."""
         problems: list[Problem] = []
         columns = _Columns(raw=raw, cells={})
-        if self.source.preproc:
+        if self._preprocs:
             columns = self._preprocessed(raw, now_us=now_us, problems=problems)
             if problems:
                 return Refused(problems=tuple(problems))
-        if self.wanted is not None and self.source.where is not None:
-            seen = columns.typed(self.source.where.schema, problems)
+        if self._wanted is not None:
+            seen = columns.typed(self._wanted.inputs, problems)
             if problems:
                 return Refused(problems=tuple(problems))
-            if self.wanted(seen, now_us) is not True:
+            if self._wanted.value(seen, now_us) is not True:
                 return LeftOut()
-        cells = columns.typed(self.fields, problems)
+        cells = columns.typed(self._fields, problems)
         if problems:
             return Refused(problems=tuple(problems))
         event_time = cells[self.timestamp]
@@ -114,17 +152,16 @@ class Admitter:
         self, raw: Mapping[str, Json], *, now_us: int, problems: list[Problem]
     ) -> "_Columns":
         columns = _Columns(raw=dict(raw), cells={})
-        for name, preproc in self.source.preproc:
+        for name, preproc in self._preprocs:
             match preproc:
                 case Constant(value=value):
                     columns.cells[name] = literal_cell(value)
                 case ColumnRef(column=column):
                     columns.raw = {**columns.raw, name: raw.get(column)}
-                case Computed(expression=expression, schema=given):
-                    inputs = columns.typed(given, problems)
+                case _Calculation(inputs=inputs, value=calculate):
+                    read = columns.typed(inputs, problems)
                     if not problems:
-                        prepared = _prepared(expression, given, self.types.get(name))
-                        columns.cells[name] = prepared(inputs, now_us)
+                        columns.cells[name] = calculate(read, now_us)
         return columns
 
 
@@ -135,18 +172,18 @@ class _Columns:
     raw: Mapping[str, Json]
     cells: dict[str, Cell]
 
-    def typed(self, wanted: tuple[Column, ...], problems: list[Problem]) -> dict[str, Cell]:
+    def typed(self, wanted: tuple[_Accepted, ...], problems: list[Problem]) -> dict[str, Cell]:
         """Give columns as cells of their types; a cell of preproc's is one already."""
         found: dict[str, Cell] = {}
         for column in wanted:
             name = column.name
             if name in self.cells:
                 found[name] = self.cells[name]
-                if found[name] is None and not isinstance(column.type, Optional):
+                if found[name] is None and not column.is_optional:
                     problems.append(Problem(field=name, reason="its preproc gives null"))
                 continue
             try:
-                found[name] = coerce(self.raw.get(name), column.type)
+                found[name] = column.to_cell(self.raw.get(name))
             except MistypedError as error:
                 problems.append(Problem(field=name, reason=str(error)))
         return found

@@ -137,9 +137,17 @@ class CheckpointSpec:
 
 @record
 class Trigger(enum.Enum):
-    """How a live job runs; a backfill of any job is `availableNow`."""
+    """How a live job runs; a backfill of any job is `availableNow`.
+
+    Attributes:
+        REAL_TIME: A Spark query in Real-time Mode: expressions only.
+        STAGE: A Python stage that takes records as they come, in a process beside Spark's.
+        MICRO_BATCH: Spark looks for something new again and again.
+        BOUNDED: The backfill is all there is.
+    """
 
     REAL_TIME = "real_time"
+    STAGE = "stage"
     MICRO_BATCH = "micro_batch"
     BOUNDED = "bounded"
 

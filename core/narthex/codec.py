@@ -209,6 +209,7 @@ def encode(log: LogSpec) -> "FactCodec":
 
 
 _Names: TypeAlias = tuple[tuple[str, Conversion | None], ...]
+_Lowers: TypeAlias = tuple[tuple[str, Conversion], ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -222,6 +223,7 @@ class FactCodec:
     log: LogSpec
     _schema: dict[str, Json] = attrs.field(init=False, repr=False, eq=False)
     _batch: dict[str, Json] = attrs.field(init=False, repr=False, eq=False)
+    _lowers: _Lowers = attrs.field(init=False, repr=False, eq=False)
     _keys: _Names = attrs.field(init=False, repr=False, eq=False)
     _values: _Names = attrs.field(init=False, repr=False, eq=False)
 
@@ -236,6 +238,12 @@ class FactCodec:
         plain = _fact_schema(self.log, _bare_decimal)
         parsed: dict[str, Json] = fastavro.parse_schema({"type": "array", "items": plain})
         return parsed
+
+    @_lowers.default
+    def _find_lowers(self) -> _Lowers:
+        named = [("k_" + column.name, lowering(column.type)) for column in self.log.keys]
+        named += [("v_" + column.name, lowering(column.type)) for column in self.log.values]
+        return tuple((name, lower) for name, lower in named if lower is not None)
 
     @_keys.default
     def _name_keys(self) -> _Names:
@@ -259,13 +267,12 @@ class FactCodec:
         }
         target = io.BytesIO()
         try:
-            for names, columns, cells in (
-                (self._keys, self.log.keys, fact.key),
-                (self._values, self.log.values, fact.values),
-            ):
-                for (name, _), column, cell in zip(names, columns, cells, strict=True):
-                    lower = lowering(column.type)
-                    datum[name] = cell if lower is None or cell is None else lower(cell)
+            for names, cells in ((self._keys, fact.key), (self._values, fact.values)):
+                for (name, _), cell in zip(names, cells, strict=True):
+                    datum[name] = cell
+            for name, lower in self._lowers:
+                cell = datum[name]
+                datum[name] = None if cell is None else lower(cell)
             fastavro.schemaless_writer(target, self._schema, datum, disable_tuple_notation=True)
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
             raise WrongCellError(f"{fact!r} is no fact of the log: {error}") from error

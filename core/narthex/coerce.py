@@ -8,6 +8,7 @@ regex) are enforced here and nowhere else. Columns that nobody declared are igno
 import base64
 import binascii
 import decimal
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -57,6 +58,7 @@ __all__ = [
     "Raw",
     "coerce",
     "coerce_row",
+    "coercion",
     "parse_cell",
     "render_cell",
 ]
@@ -113,12 +115,50 @@ def coerce(value: Raw, of: DataType) -> Cell:
     Raises:
         MistypedError: It cannot be one.
     """
+    return coercion(of)(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def coercion(of: DataType) -> Callable[[Raw], Cell]:
+    """Give `coerce` to one type, made ready for many values."""
     if isinstance(of, Optional):
-        return None if _is_null(value) else coerce(value, of.of)
-    if _is_null(value):
-        raise MistypedError(f"found null; the column is `{type_name(of)}`, not Optional")
-    cell = _COERCIONS[type(unrestricted(of))](value, unrestricted(of))
-    return _hold(cell, of)
+        required = coercion(of.of)
+        return lambda value: None if _is_null(value) else required(value)
+    plain = unrestricted(of)
+    accept = _COERCIONS[type(plain)]
+    exact = _EXACTLY.get(type(of))
+
+    def to_cell(value: Raw) -> Cell:
+        # Most values are what they should be: those need no second look.
+        if exact is not None and (cell := exact(value)) is not None:
+            return cell
+        if _is_null(value):
+            raise MistypedError(f"found null; the column is `{type_name(of)}`, not Optional")
+        return _hold(accept(value, plain), of)
+
+    return to_cell
+
+
+def _exact_int(value: Raw) -> Cell:
+    return value if type(value) is int and -_INT_LIMIT <= value < _INT_LIMIT else None
+
+
+def _exact_float(value: Raw) -> Cell:
+    return value if type(value) is float and not math.isnan(value) else None
+
+
+def _exact_str(value: Raw) -> Cell:
+    return value if type(value) is str and value.isascii() else None
+
+
+def _exact_bool(value: Raw) -> Cell:
+    return value if type(value) is bool else None
+
+
+_EXACTLY: Mapping[type[DataType], Callable[[Raw], Cell]] = MappingProxyType(
+    {Int: _exact_int, Float: _exact_float, Str: _exact_str, Bool: _exact_bool}
+)
+"""The values of a type that are cells already; None for all others."""
 
 
 def _is_null(value: Raw) -> bool:

@@ -100,11 +100,11 @@ def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
         match step:
             case Join():
                 reason = f"join `{step.right.dataset}` looks rows up in an index"
-                return Trigger.MICRO_BATCH, reason
+                return Trigger.STAGE, reason
             case AssignCode():
-                return Trigger.MICRO_BATCH, f"assign `{step.column.name}` runs Python"
+                return Trigger.STAGE, f"assign `{step.column.name}` runs Python"
             case Filter(predicate=UserCode()):
-                return Trigger.MICRO_BATCH, "a filter runs Python"
+                return Trigger.STAGE, "a filter runs Python"
             case _:
                 pass
     return Trigger.REAL_TIME, "expressions only"
@@ -113,7 +113,7 @@ def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
 def _source_trigger(source: Source) -> tuple[Trigger, str]:
     match source.connector:
         case WebhookEndpoint() | KafkaTopic():
-            return Trigger.REAL_TIME, "a topic, and expressions only"
+            return Trigger.STAGE, "each row is checked by `narthex.admission`, as it comes"
         case Files():
             if source.bounded:
                 return Trigger.BOUNDED, "files that do not grow are read once, by the backfill"

@@ -13,6 +13,7 @@ _ISO = re.compile(
     r"(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?: ?([Zz]|[+-]\d{2}(?::?\d{2})?))?)?",
     re.ASCII,
 )
+_PLAIN = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:Z|\+00:00)?", re.ASCII)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _BELOW_SECONDS, _BELOW_MILLIS, _BELOW_MICROS = 10**11, 10**14, 10**17
 
@@ -47,8 +48,11 @@ def parse_instant(text: str) -> int:
     Raises:
         NoInstantError: It is none of them, or names no instant of the years 1 to 9999.
     """
-    found = _ISO.fullmatch(text)
     try:
+        if _PLAIN.fullmatch(text):
+            # What most sources write; the C parser reads it several times as fast.
+            return to_micros(datetime.fromisoformat(text[:19]))
+        found = _ISO.fullmatch(text)
         if found is None:
             return to_micros(parsedate_to_datetime(text))
         return _iso_instant(found)

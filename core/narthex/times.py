@@ -62,7 +62,8 @@ def parse_duration(text: str) -> int:
 def to_micros(instant: datetime) -> Micros:
     """Give the microseconds of an instant; a naive one is taken as UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return Micros((aware - _EPOCH) // timedelta(microseconds=1))
+    since = aware - _EPOCH
+    return Micros(since.days * DAY_US + since.seconds * SECOND_US + since.microseconds)
 
 
 def from_micros(instant: int) -> datetime:

@@ -5,6 +5,7 @@ What files and expressions that Spark cannot say pass through; in Spark's Python
 """
 
 import json
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -12,8 +13,8 @@ import pyarrow as pa
 
 from narthex.admission import Admitted, Admitter, LeftOut, Refused
 from narthex.assets import LogShape, SourceJobSpec
+from narthex.codec import FactCodec, key_encoder, keyed_row_id
 from narthex.codec import encode as fact_codec
-from narthex.codec import key_encoder, keyed_row_id
 from narthex.entities import Cdc
 from narthex.facts import Cell, Fact, RowId, Version, position
 from narthex.records import Json, from_plain
@@ -52,6 +53,13 @@ class RowRenderer:
     output: str
     quarantine: str
     admitter: Admitter
+    _codec: FactCodec = attrs.field(init=False)
+    _key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Found once: what they are found by is large, and to hash it for each row costs much.
+        self._codec = fact_codec(self.spec.log)
+        self._key = key_encoder(self.spec.log.keys)
 
     @classmethod
     def of(cls, spec: str, *, source_id: str, output: str, quarantine: str) -> "RowRenderer":
@@ -91,7 +99,7 @@ class RowRenderer:
             raise TypeError("an event time is microseconds")
         row_id, version, record_key = RowId(place), _APPENDED, place
         if log.shape is LogShape.KEYED or self.spec.source.cdc is Cdc.UPSERT:
-            record_key = key_encoder(log.keys)(key)
+            record_key = self._key(key)
             row_id, version = keyed_row_id(record_key, instant), Version(place)
         fact = Fact(
             row_id=row_id,
@@ -100,7 +108,7 @@ class RowRenderer:
             key=key,
             values=tuple(cells[column.name] for column in log.values),
         )
-        return self.output, record_key, fact_codec(log).encode(fact)
+        return self.output, record_key, self._codec.encode(fact)
 
     def _refusal(self, place: Place, payload: str, reason: str, field: str | None) -> RecordCells:
         described = {

@@ -55,15 +55,20 @@ class Driver:
             if found is None or found.epoch != job.assignment.epoch:
                 self._jobs.pop(asset_id).stop()
             else:
-                job.assignment = found
+                job.assign(found)
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
                 broker = input_broker(assignment.asset, self._settings)
-                ends = self._ends.setdefault(broker, LogEnds(broker))
-                self._jobs[asset_id] = LiveJob(assignment, self._session, self._settings, ends)
+                ends = self._ends_at(broker)
+                self._jobs[asset_id] = LiveJob.of(assignment, self._session, self._settings, ends)
         self._watch()
         for run in desired.offline:
             self._answer(run)
+
+    def _ends_at(self, broker: str) -> LogEnds:
+        if broker not in self._ends:
+            self._ends[broker] = LogEnds(broker)
+        return self._ends[broker]
 
     def _watch(self) -> None:
         by_broker: dict[str, set[str]] = {broker: set() for broker in self._ends}

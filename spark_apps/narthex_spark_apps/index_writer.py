@@ -24,7 +24,7 @@ from narthex_spark_apps.feeds import FeedReader
 from narthex_stores import Fenced, LmdbIndex, LogProducer, Record, Touched
 
 MAX_RECORDS = 20_000
-POLL_S = 0.005
+POLL_S = 0.05
 REPORT_EVERY_S = 0.5
 SYNC_EVERY_S = 1.0
 

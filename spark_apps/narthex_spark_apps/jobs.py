@@ -88,7 +88,7 @@ def start_query(
     starts: tuple[tuple[str, int, int], ...] = (),
     epoch: int = 0,
 ) -> StreamingQuery:
-    """Start a job that reads topics; chosen only by its trigger, live and bounded are the same.
+    """Start a job that reads topics by Spark: chosen only by its trigger.
 
     Raises:
         NotRunnableError: Something in it cannot be run by this version.
@@ -105,6 +105,8 @@ def start_query(
     )
     if isinstance(spec, SourceJobSpec):
         job = SourceJob(asset=asset, spec=spec)
+        if not bounded:
+            raise NotRunnableError(f"`{spec.source_id}` is read live by the stage runner")
         return start_source(
             session, job, settings=settings, run=run, reads=_broker_of(spec, settings)
         )

@@ -1,4 +1,6 @@
-"""Pipelines with joins or user code: micro-batches of facts, looked up, computed, appended.
+"""Pipelines with joins or user code: facts are looked up, computed and appended, as they come.
+
+The live run takes records in a process of its own (`stage_runner`), the bounded one from Spark.
 
 A left row is joined with the right's index as of its own instant. When the right's past changes,
 its index writer says which spans of a key were touched; the stage reads the left rows of that key
@@ -11,7 +13,7 @@ left index contains all that the stage has read, else it would miss a row that i
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
@@ -28,12 +30,13 @@ from narthex.workers import WorkerPool
 from narthex_spark_apps.kafka_io import Broker, Run, read_topics
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_spark_apps.row_plan import RowPlan
-from narthex_stores import Found, IndexReader, LmdbIndex, LogProducer, LogReader
+from narthex_stores import Found, IndexReader, LmdbIndex, LogProducer, LogReader, Record
 
 CHUNK = 20_000
 WAIT_S = 120.0
 LOOK_EVERY_S = 0.003
 MICRO_BATCH = "100 milliseconds"
+TAKEN = ("topic", "partition", "offset", "value")
 
 
 class IndexLateError(TimeoutError):
@@ -63,38 +66,42 @@ class Right:
 def start_joined(
     session: SparkSession, job: PipelineJob, *, settings: Settings, run: Run
 ) -> StreamingQuery:
-    """Start a pipeline that looks rows up or calls user code, in micro-batches.
+    """Start a pipeline that looks rows up or calls user code, by Spark.
 
     A bounded run reads the left log only: it begins when the right indexes are whole, and the
     live run reads the corrections from before that moment on.
     """
-    touched = {
-        need.physical_name: need.role.removeprefix("touched:")
-        for need in job.asset.needs
-        if need.role.startswith("touched:")
-    }
-    topics = [job.input_topic] if run.trigger is Trigger.BOUNDED else [job.input_topic, *touched]
-    stage = JoinStage(job, touched, settings=settings)
+    stage = JoinStage(job, settings=settings)
+    bounded = run.trigger is Trigger.BOUNDED
+    topics = [job.input_topic] if bounded else [job.input_topic, *stage.touched]
     records = read_topics(session, Broker(bootstrap=settings.kafka), topics, run=run)
     writer = (
-        records.select("topic", "partition", "offset", "value")
+        records.select(*TAKEN)
         .writeStream.queryName(run.name)
         .outputMode("append")
         .option("checkpointLocation", run.checkpoint)
-        .foreachBatch(stage.take)
+        .foreachBatch(stage.take_batch)
     )
-    if run.trigger is Trigger.BOUNDED:
+    if bounded:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=MICRO_BATCH).start()
 
 
 class JoinStage:
-    """The Python stage of one job, in the driver's process."""
+    """The Python stage of one job.
 
-    def __init__(self, job: PipelineJob, touched: Mapping[str, str], *, settings: Settings) -> None:
+    Attributes:
+        touched: The joined dataset of each topic that says which of its spans changed.
+    """
+
+    def __init__(self, job: PipelineJob, *, settings: Settings) -> None:
         """Open the indexes for reading; nothing is read yet."""
         self._job = job
-        self._touched = dict(touched)
+        self.touched = {
+            need.physical_name: need.role.removeprefix("touched:")
+            for need in job.asset.needs
+            if need.role.startswith("touched:")
+        }
         self._workers = WorkerPool(size=1)
         inputs = {one.dataset: one for one in job.spec.inputs}
         self._plan = RowPlan(
@@ -130,13 +137,28 @@ class JoinStage:
             left_topic=self._job.input_topic,
         )
 
-    def take(self, batch: DataFrame, _batch_id: int) -> None:
-        """Work one micro-batch off; when it returns, its facts stand in the output log."""
+    def take_batch(self, batch: DataFrame, _batch_id: int) -> None:
+        """Work one of Spark's batches off; when it returns, its facts stand in the output log."""
         records: pa.Table = batch.toArrow()
+        self._take(zip(*(records.column(name).to_pylist() for name in TAKEN), strict=True))
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Work records off; when it returns, their facts stand in the output log.
+
+        Raises:
+            StoreError: Something could not be appended; the records are to be taken again.
+            IndexLateError: An index did not come to contain what a correction needs.
+        """
+        self._take((r.topic, r.partition, r.offset, r.value or b"") for r in records)
+
+    def close(self) -> None:
+        """End what this stage started; what it appended stays."""
+        self._workers.close()
+        self._producer.close()
+
+    def _take(self, records: Iterable[tuple[str, int, int, bytes]]) -> None:
         by_topic: dict[str, list[bytes]] = {}
-        for topic, partition, offset, value in zip(
-            *(records.column(name).to_pylist() for name in records.column_names), strict=True
-        ):
+        for topic, partition, offset, value in records:
             by_topic.setdefault(topic, []).append(value)
             if topic == self._job.input_topic:
                 place = (topic, partition)
@@ -145,7 +167,7 @@ class JoinStage:
         for begin in range(0, len(values), CHUNK):
             self._join(self._codec.decode_many(values[begin : begin + CHUNK]))
         for topic, messages in by_topic.items():
-            self._correct(self._touched[topic], [parse_span(message) for message in messages])
+            self._correct(self.touched[topic], [parse_span(message) for message in messages])
         self._producer.flush()
 
     def _join(self, facts: Sequence[Fact]) -> None:

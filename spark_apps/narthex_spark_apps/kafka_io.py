@@ -93,7 +93,7 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
     match run.trigger:
         case Trigger.REAL_TIME:
             return writer.trigger(realTime="5 seconds").start()
-        case Trigger.MICRO_BATCH:
+        case Trigger.MICRO_BATCH | Trigger.STAGE:
             return writer.trigger(processingTime="200 milliseconds").start()
         case Trigger.BOUNDED:
             return writer.trigger(availableNow=True).start()

@@ -20,9 +20,9 @@ from narthex_spark_apps.jobs import (
     NotRunnableError,
     checkpoint_of,
     file_source,
-    input_topics,
     start_query,
 )
+from narthex_spark_apps.progress import Progress
 
 log = structlog.get_logger()
 
@@ -34,25 +34,31 @@ ERROR_LENGTH = 2000
 
 @attrs.define
 class LiveJob:
-    """A job as it runs under one epoch."""
+    """A job as Spark runs it under one epoch."""
 
     assignment: Assignment
     session: SparkSession
     settings: Settings
-    ends: LogEnds
+    progress: Progress
     query: StreamingQuery | None = None
     files: FileSource | None = None
-    error: str | None = None
-    read: dict[str, dict[int, int]] = attrs.field(factory=dict)
-    counts: dict[str, int] = attrs.field(factory=dict)
-    restarts: int = 0
     _seen_batch: int = -1
     _pause_s: float = FIRST_PAUSE_S
     _not_before: float = 0.0
-    _behind_since: float | None = None
     _files_at: float = float("-inf")
     _files_done: bool = False
-    _known: bool = False
+
+    @classmethod
+    def of(
+        cls, assignment: Assignment, session: SparkSession, settings: Settings, ends: LogEnds
+    ) -> "LiveJob":
+        """Prepare a job; `tend` starts it."""
+        progress = Progress(assignment=assignment, ends=ends)
+        return cls(assignment=assignment, session=session, settings=settings, progress=progress)
+
+    def assign(self, assignment: Assignment) -> None:
+        """Go on under a newer generation of the same epoch."""
+        self.assignment = self.progress.assignment = assignment
 
     @property
     def name(self) -> str:
@@ -94,9 +100,9 @@ class LiveJob:
         """Know where a first start reads from; a later one says so with its first progress."""
         if not fresh:
             return
-        self._known = True
+        self.progress.known = True
         for topic, partition, offset in self.assignment.start_offsets:
-            self.read.setdefault(topic, {})[partition] = offset
+            self.progress.read.setdefault(topic, {})[partition] = offset
 
     def _failed(self, query: StreamingQuery) -> None:
         error = query.exception()
@@ -104,11 +110,11 @@ class LiveJob:
         self.query = None
 
     def _pause(self, error: str) -> None:
-        self.error = error[:ERROR_LENGTH]
-        self.restarts += 1
+        self.progress.error = error[:ERROR_LENGTH]
+        self.progress.restarts += 1
         self._not_before = time.monotonic() + self._pause_s
         self._pause_s = min(GREATEST_PAUSE_S, self._pause_s * 2)
-        log.warning("job_failed", job=self.name, error=self.error)
+        log.warning("job_failed", job=self.name, error=self.progress.error)
 
     def _listen(self, query: StreamingQuery) -> None:
         for progress in query.recentProgress:
@@ -119,27 +125,28 @@ class LiveJob:
             self._seen_batch = batch
             self._take_in(said)
 
-    def _take_in(self, progress: Mapping[str, Json]) -> None:
-        sources = progress.get("sources")
+    def _take_in(self, said: Mapping[str, Json]) -> None:
+        sources = said.get("sources")
         for source in sources if isinstance(sources, list) else []:
             offsets = source.get("endOffset") if isinstance(source, dict) else None
             for topic, partitions in (offsets or {}).items() if isinstance(offsets, dict) else ():
                 if isinstance(partitions, dict):
-                    read = self.read.setdefault(topic, {})
+                    read = self.progress.read.setdefault(topic, {})
                     read |= {int(p): int(str(o)) for p, o in partitions.items()}
-        self._known = True
-        self.error = None
+        self.progress.known = True
+        self.progress.error = None
         self._pause_s = FIRST_PAUSE_S
-        observed = progress.get("observedMetrics")
+        observed = said.get("observedMetrics")
         for counts in observed.values() if isinstance(observed, dict) else ():
             self._count(counts)
 
     def _count(self, counts: Json) -> None:
+        counted = self.progress.counts
         for name, number in counts.items() if isinstance(counts, dict) else ():
             if name == "newest" and isinstance(number, int):
-                self.counts[name] = max(self.counts.get(name, number), number)
+                counted[name] = max(counted.get(name, number), number)
             elif isinstance(number, int):
-                self.counts[name] = self.counts.get(name, 0) + number
+                counted[name] = counted.get(name, 0) + number
 
     def _read_files(self, files: FileSource) -> None:
         self._files_at = time.monotonic()
@@ -147,57 +154,17 @@ class LiveJob:
             for file in files.unread():
                 self._count(dict(files.read(file)))
             self._files_done = True
-            self.error = None
+            self.progress.error = None
         except (PySparkException, OSError) as error:
-            self.error = str(error)[:ERROR_LENGTH]
-
-    def behind(self) -> int | None:
-        """Give how many records of its topics it has not read; None while that is not known."""
-        if self.files is not None:
-            return 0 if self._files_done else None
-        if not self._known:
-            return None
-        ends = self.ends.known()
-        topics = input_topics(self.assignment.asset)
-        if any(topic not in ends for topic in topics):
-            return None
-        return sum(
-            max(0, end - self.read.get(topic, {}).get(partition, 0))
-            for topic in topics
-            for partition, end in ends[topic].items()
-        )
+            self.progress.error = str(error)[:ERROR_LENGTH]
 
     def report(self) -> Report:
         """Say how it stands."""
-        behind = self.behind()
-        now = time.monotonic()
-        if behind:
-            self._behind_since = self._behind_since or now
-        else:
-            self._behind_since = None
-        running = self.query is not None or self.files is not None
-        phase = "failed" if self.error and not running else "starting"
-        if running and behind is not None:
-            phase = "running" if behind else "caught_up"
-        return Report(
-            asset_id=self.assignment.asset.asset_id,
-            epoch=self.assignment.epoch,
-            generation=self.assignment.generation,
-            phase=phase,
-            lag_ms=round((now - self._behind_since) * 1000) if self._behind_since else 0,
-            progress={
-                "offsets": {
-                    topic: {str(p): o for p, o in read.items()} for topic, read in self.read.items()
-                },
-                "behind": behind,
-                "rows": self.counts.get("rows"),
-                "quarantined": self.counts.get("quarantined"),
-                "left_out": self.counts.get("left_out"),
-                "watermark": self.counts.get("newest"),
-                "restarts": self.restarts,
-                "error": self.error,
-            },
-        )
+        behind = self.progress.behind()
+        if self.files is not None:
+            behind = 0 if self._files_done else None
+        is_running = self.query is not None or self.files is not None
+        return self.progress.report(is_running=is_running, behind=behind)
 
     def stop(self) -> None:
         """Stop the query in a thread of its own; what it wrote stays."""

@@ -26,9 +26,6 @@ _CONFIGURATION = {
     "spark.sql.streaming.numRecentProgressUpdates": "8",
     "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-    # A type check in columns compiles for many seconds a job and runs for milliseconds a batch.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.locality.wait": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.cleaner.periodicGC.interval": "10min",

@@ -1,8 +1,9 @@
 """The supervisor: keeps alive what the job registry says should be, and says how it stands.
 
-Any number of supervisors share the slots by leases. Each runs one Spark driver, one index writer
-and one history writer as children, tells them what to run under which epoch, and passes on their
-reports. It alone speaks with the ledger. Without a renewed lease it stops what it ran.
+Any number of supervisors share the slots by leases. Each runs one Spark driver, one stage runner,
+one index writer and one history writer as children, tells them what to run under which epoch, and
+passes on their reports. It alone speaks with the ledger. Without a renewed lease it stops what it
+ran.
 """
 
 import os
@@ -16,7 +17,7 @@ from uuid import UUID
 import attrs
 import structlog
 
-from narthex.assets import AssetKind
+from narthex.assets import AssetKind, PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
 from narthex.records import Json
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
@@ -46,11 +47,20 @@ READ_EVERY_S = 2.0
 STOP_WITHIN_S = 20.0
 SLOT_SPACE = "default"
 
-CHILDREN = {
-    AssetKind.STREAM_JOB: ("driver", "narthex_spark_apps.driver"),
-    AssetKind.INDEX_FEED: ("index_writer", "narthex_spark_apps.index_writer"),
-    AssetKind.HISTORY_FEED: ("history_writer", "narthex_spark_apps.history_writer"),
-}
+DRIVER, STAGE_RUNNER = "driver", "stage_runner"
+INDEX_WRITER, HISTORY_WRITER = "index_writer", "history_writer"
+CHILDREN = (DRIVER, STAGE_RUNNER, INDEX_WRITER, HISTORY_WRITER)
+
+
+def child_of(asset: ResolvedAsset) -> str:
+    """Name the child that runs a job or a feed."""
+    if asset.kind is AssetKind.INDEX_FEED:
+        return INDEX_WRITER
+    if asset.kind is AssetKind.HISTORY_FEED:
+        return HISTORY_WRITER
+    spec = asset.spec
+    in_stage = isinstance(spec, SourceJobSpec | PipelineJobSpec) and spec.trigger is Trigger.STAGE
+    return STAGE_RUNNER if in_stage else DRIVER
 
 
 def owner_name() -> str:
@@ -84,8 +94,13 @@ class Supervisor:
         self._run_dir.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, **environment_of(settings)}
         self._children = {
-            kind: KeptChild(name, module=module, environment=environment, run_dir=self._run_dir)
-            for kind, (name, module) in CHILDREN.items()
+            name: KeptChild(
+                name,
+                module=f"narthex_spark_apps.{name}",
+                environment=environment,
+                run_dir=self._run_dir,
+            )
+            for name in CHILDREN
         }
         self._jobs: tuple[JobView, ...] = ()
         self._registry = -1
@@ -154,16 +169,18 @@ class Supervisor:
     def _assign(self) -> None:
         if not self._held.trusted:
             return
-        for kind, child in self._children.items():
-            assignments = tuple(self._assignments(kind))
-            offline = tuple(self._offline.values()) if kind is AssetKind.STREAM_JOB else ()
+        for name, child in self._children.items():
+            assignments = tuple(self._assignments(name))
+            offline = tuple(self._offline.values()) if name == DRIVER else ()
             child.want(Desired(assignments=assignments, offline=offline))
 
-    def _assignments(self, kind: AssetKind) -> Iterable[Assignment]:
+    def _assignments(self, child: str) -> Iterable[Assignment]:
         for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
             shard = job.shards[0]
             lease = self._held.leases.get(shard.slot)
-            if job.asset.kind is kind and job.desired is Wanted.RUNNING and lease is not None:
+            if lease is None or job.desired is not Wanted.RUNNING:
+                continue
+            if child_of(job.asset) == child:
                 yield Assignment(
                     asset=job.asset,
                     epoch=int(lease.epoch),

@@ -1,7 +1,6 @@
-"""Records of a topic, admitted and rendered in Python: for sources that Spark alone cannot read.
+"""Records of a topic, admitted and rendered by `narthex.admission`: the bounded run of a source.
 
-An expression in `preproc` or `where` for which Spark has nothing exact makes the source run here,
-in micro-batches, by `narthex.admission` itself.
+Runs in Spark's Python workers; the live run, `source_stage`, takes the same rows from a record.
 """
 
 import json
@@ -39,20 +38,28 @@ class TopicRun:
             columns = (batch.column(name).to_pylist() for name in INPUT)
             rendered: list[RecordCells] = []
             for partition, offset, now_us, value in zip(*columns, strict=True):
-                for ordinal, row in enumerate(self._rows(value or b"")):
+                for ordinal, row in enumerate(rows_of(value or b"", calls=self.calls)):
                     place = Place(partition=partition, offset=offset, ordinal=ordinal)
                     rendered.append(renderer.record(place, row, now_us=now_us))
             if rendered:
                 yield render_batch(rendered)
 
-    def _rows(self, value: bytes) -> list[dict[str, Json] | str]:
-        said = _parsed(value)
-        if not self.calls:
-            return [said]
-        rows = said.get("rows") if isinstance(said, dict) else None
-        if not isinstance(rows, list):
-            return [value.decode(errors="replace")]
-        return [row if isinstance(row, dict) else json.dumps(row) for row in rows]
+
+def rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
+    """Take the raw rows out of a record; what is no JSON object is one row, as its text.
+
+    Args:
+        value: The record's payload.
+        calls: Whether it is a call with many rows, as the server writes them.
+    """
+    said = _parsed(value)
+    if not calls:
+        return [said]
+    rows = said.get("rows") if isinstance(said, dict) else None
+    if not isinstance(rows, list):
+        # What the server never writes is one row that is refused, not none.
+        return [value.decode(errors="replace")]
+    return [row if isinstance(row, dict) else json.dumps(row) for row in rows]
 
 
 def _parsed(value: bytes) -> dict[str, Json] | str:

@@ -138,11 +138,12 @@ def _hold(layout: Layout) -> TextIO:
 def main(home: Path) -> None:
     """Detach, keep, and clean up the files that say we live."""
     layout = Layout(home)
-    if os.fork():
-        # Whoever called goes on at once, and never has to wait for us.
-        os._exit(0)
-    os.setsid()
     with _hold(layout):
+        # The lock belongs to the child too: from here on nobody sees it free while we live.
+        if os.fork():
+            # Whoever called goes on at once, and never has to wait for us.
+            os._exit(0)
+        os.setsid()
         # Marks what we start; the kernel shows us as we were started, without it.
         os.environ[MARK] = str(layout.home)
         me = process_of(os.getpid())

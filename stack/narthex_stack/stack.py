@@ -46,6 +46,7 @@ _OURS = (
     "index",
     "history",
     "checkpoints",
+    "offline",
     "spark",
     "run",
     "logs",

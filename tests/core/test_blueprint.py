@@ -68,7 +68,7 @@ def test_a_source_job_needs_what_it_reads_and_writes(shop: Definitions) -> None:
 
     assert isinstance(job.spec, SourceJobSpec)
     assert job.spec.source_id == "webhook:shop/orders"
-    assert job.spec.trigger is Trigger.REAL_TIME
+    assert job.spec.trigger is Trigger.STAGE
     assert {need.role: need.asset for need in job.needs} == {
         "input": assets["webhook/shop/orders/ingest"].ref,
         "output": assets["dataset/Orders/log"].ref,
@@ -105,7 +105,7 @@ def test_a_join_needs_the_right_index_its_corrections_and_the_left_index(
     left = assets["job/Enriched/pipeline/join_users/left"]
 
     assert isinstance(job.spec, PipelineJobSpec)
-    assert job.spec.trigger is Trigger.MICRO_BATCH
+    assert job.spec.trigger is Trigger.STAGE
     assert job.spec.reason == "join `Users` looks rows up in an index"
     assert [one.dataset for one in job.spec.inputs] == ["Orders", "Users"]
     assert {need.role: need.asset for need in job.needs} == {
@@ -165,10 +165,10 @@ def test_values_of_aggregates_come_in_the_order_of_the_fields(shop: Definitions)
         (Latest(DatasetRef("Orders"), ("user",)), Trigger.REAL_TIME, "expressions only"),
         (
             AssignCode(DatasetRef("Orders"), Column("n", Int()), CODE),
-            Trigger.MICRO_BATCH,
+            Trigger.STAGE,
             "assign `n` runs Python",
         ),
-        (Filter(DatasetRef("Orders"), CODE), Trigger.MICRO_BATCH, "a filter runs Python"),
+        (Filter(DatasetRef("Orders"), CODE), Trigger.STAGE, "a filter runs Python"),
     ],
 )
 def test_a_pipeline_runs_in_real_time_if_it_is_expressions_only(
@@ -189,7 +189,7 @@ def test_a_pipeline_runs_in_real_time_if_it_is_expressions_only(
 @pytest.mark.parametrize(
     ("connector", "bounded", "trigger"),
     [
-        (KafkaTopic(name="k", bootstrap_servers="", topic="t"), False, Trigger.REAL_TIME),
+        (KafkaTopic(name="k", bootstrap_servers="", topic="t"), False, Trigger.STAGE),
         (Files(name="f", path="a.csv", format=Csv()), False, Trigger.MICRO_BATCH),
         (Files(name="f", path="a.csv", format=Csv()), True, Trigger.BOUNDED),
     ],

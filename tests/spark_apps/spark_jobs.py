@@ -1,5 +1,8 @@
 """Jobs for tests: resolved assets with topics of the test's own."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from narthex.assets import (
@@ -20,9 +23,14 @@ from narthex.entities import Cdc, Connector, Preproc, Source, Where
 from narthex.fingerprints import source_id
 from narthex.operators import Operator
 from narthex.schema import Field, Role, Schema
+from narthex.settings import Settings
 from narthex.types import Between, Datetime, Float, Int, Optional, Str
+from narthex_spark_apps.children import Assignment, Report
+from narthex_spark_apps.feeds import LogEnds
+from narthex_spark_apps.jobs import input_topics
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.stage_runner import StageJob
 
 ORDERS = Schema(
     (
@@ -119,3 +127,28 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
         spec=spec,
         needs=needs,
     )
+
+
+@contextmanager
+def live(job: SourceJob | PipelineJob, platform: Settings) -> Iterator[StageJob]:
+    """Run a job live, as the stage runner does."""
+    ends = LogEnds(platform.kafka)
+    ends.watch(input_topics(job.asset))
+    running = StageJob(Assignment(asset=job.asset, epoch=1, generation=1), platform, ends)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def wait_caught_up(running: StageJob, records: int) -> Report:
+    """Wait until so many records of its topics are read."""
+    ends_at = time.monotonic() + 60.0
+    while time.monotonic() < ends_at:
+        report = running.report()
+        offsets = report.progress["offsets"]
+        read = sum(o for ps in offsets.values() for o in ps.values())  # type: ignore[union-attr,misc]
+        if report.phase == "caught_up" and read >= records:
+            return report
+        time.sleep(0.01)
+    raise AssertionError(running.report())

@@ -1,7 +1,6 @@
-"""What Spark computes equals what the plain evaluator, the coercions and the codec compute."""
+"""What Spark computes equals what the plain evaluator and the codec compute."""
 
 import decimal
-import json
 import math
 from collections.abc import Mapping, Sequence
 
@@ -9,28 +8,23 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from narthex import coerce as plain_coerce
 from narthex.codec import key_bytes, keyed_row_id
 from narthex.expr.nodes import Branch, Call, Case, Literal, Node, Ref
 from narthex.expr.plain import evaluate
 from narthex.facts import Cell, position
 from narthex.schema import Column
 from narthex.types import (
-    Between,
     Bool,
     Bytes,
     DataType,
     Date,
     Datetime,
     Decimal,
-    Embedding,
     Float,
     Int,
     List,
     Map,
-    OneOf,
     Optional,
-    Regex,
     Str,
     Struct,
     StructField,
@@ -39,7 +33,6 @@ from narthex.types import (
 )
 from narthex_spark_apps import identities
 from narthex_spark_apps.column_types import spark_schema
-from narthex_spark_apps.raw_cells import Raw, coerce, is_refused, kind_of
 from narthex_spark_apps.rendering import NotRenderedError, Scope, render
 
 pytestmark = pytest.mark.spark
@@ -302,68 +295,6 @@ def test_what_spark_cannot_say_exactly_is_refused_and_not_approximated() -> None
 
     with pytest.raises(NotRenderedError):
         render(call("now"), scope)
-
-
-RAW_VALUES: list[object] = [
-    *(None, 0, 1, -1, 5, 2**62, 2**63, -(2**63), 1.0, 1.5, -0.0, 0.1, 1e18, 1e300, True, False),
-    *("", "x", "1", " 7 ", "1.", "1.00", "+3", "1.5", "1e3", "inf", "-Infinity", "nan", "true"),
-    *(" FALSE ", "2013-01-01", "2013-01-01T10:20:30Z", "2013-01-01 10:20:30.123456789+02:00"),
-    *(
-        "2013-02-30",
-        "2013-01-01T25:00",
-        "2013-01-01T10:20",
-        "0000-01-01",
-        "2013-01-01T10:20:30 -0530",
-    ),
-    *("9999-12-31T23:59:59.999999Z", "Tue, 01 Jan 2013 10:20:30 GMT", "01 Feb 2013 10:20:30 +0100"),
-    *("1357000000", "1357000000.5", 1357000000, 1357000000.25, -5),
-    *("YWI=", "YWI", "YW I=", [1, 2, 3], ["1", 2.0, None], [], [1.5, "x"], {"a": 1, "b": "y"}),
-    *({"a": "z"}, {}, {"a": None, "b": None}, "12.34", "12.345", "12.340", 12.34, 12.345),
-    *("123456789012345678901234567.8", "ab", "red", 10, "é", "1e400", 4e-5),
-]
-RAW_TYPES: list[DataType] = [
-    *(Int(), Float(), Bool(), Str(), Bytes(), Datetime(), Date(), Decimal(2), List(Int())),
-    *(List(Optional(Float())), Embedding(3), Map(Int()), Map(Optional(Str())), PAIR),
-    *(Optional(Int()), Optional(Str()), Optional(List(Str())), Between(Int(), 0, 5)),
-    *(Between(Float(), 0, 1.5, strict_max=True), OneOf(Str(), ("red", "x")), OneOf(Int(), (1, 10))),
-    *(Regex("[a-z]+"), Optional(Regex("\\d+"))),
-]
-_DAYS = 2**31
-
-
-def test_spark_coerces_raw_values_as_the_server_does(spark: SparkSession) -> None:
-    texts = [(index, json.dumps({"v": value})) for index, value in enumerate(RAW_VALUES)]
-    frame = spark.createDataFrame(texts, "index int, text string").select(
-        "index", sf.try_variant_get(sf.try_parse_json("text"), "$.v", "variant").alias("value")
-    )
-    frame = frame.withColumn("kind", kind_of(sf.col("value")))
-    raw = Raw(sf.col("value"), sf.col("kind"))
-    columns = []
-    for index, of in enumerate(RAW_TYPES):
-        cell = coerce(raw, of)
-        columns += [cell.alias(f"c{index}"), is_refused(raw, cell, of).alias(f"r{index}")]
-    found = frame.select("index", *columns).orderBy("index").collect()
-
-    wrong: list[str] = []
-    for value, answer in zip(RAW_VALUES, found, strict=True):
-        for index, of in enumerate(RAW_TYPES):
-            expected = _coerced(json.loads(json.dumps(value)), of)
-            refused = answer[f"r{index}"]
-            given = None if refused else (_cell(answer[f"c{index}"], of),)
-            if expected != given:
-                wrong.append(f"{value!r} as {of}: expected {expected!r}, Spark gives {given!r}")
-
-    assert not wrong, "\n".join(wrong[:20])
-
-
-def _coerced(value: object, of: DataType) -> tuple[Cell] | None:
-    try:
-        cell = plain_coerce.coerce(value, of)
-    except plain_coerce.MistypedError:
-        return None
-    # A log carries days in 32 bits, so Spark refuses what the log could not carry.
-    beyond = isinstance(of, Date) and isinstance(cell, int) and abs(cell) >= _DAYS
-    return None if beyond else (cell,)
 
 
 KEYS = (

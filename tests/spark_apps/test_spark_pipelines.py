@@ -199,7 +199,6 @@ def index_need(role: str, name: str, spec: IndexSpec) -> ResolvedNeed:
 
 
 def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
-    spark: SparkSession,
     platform: Settings,
     log,  # noqa: ANN001
     monkeypatch: pytest.MonkeyPatch,
@@ -227,7 +226,7 @@ def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
         join,
         inputs=(clicks_input(), people),
         schema=JOINED,
-        trigger=Trigger.MICRO_BATCH,
+        trigger=Trigger.STAGE,
         needs=(
             spark_jobs.topic_need("input:Clicks", topics["clicks"]),
             spark_jobs.topic_need("output", topics["joined"]),
@@ -240,27 +239,26 @@ def test_a_left_row_is_joined_as_of_its_instant_and_again_when_the_past_changes(
     right.apply([person("ann", "Oslo", 0, 0)], offsets={(topics["people"], 0): 1}, epoch=1)
     clicks = [click(0, "ann", 1, 5), click(1, "bob", 2, 5), click(2, "ann", 3, -5)]
     left.apply(clicks, offsets={(topics["clicks"], 0): 3}, epoch=1)
-    query = start_query(spark, job.asset, settings=platform, bounded=False)
-    send(log, topics["clicks"], LOG, clicks)
+    with spark_jobs.live(job, platform):
+        send(log, topics["clicks"], LOG, clicks)
 
-    first = written(job, log, 3)
-    assert [fact.values for fact in first] == [
-        ("ann", 1, "Oslo"),
-        ("bob", 2, None),
-        ("ann", 3, None),
-    ]
+        first = written(job, log, 3)
+        assert [fact.values for fact in first] == [
+            ("ann", 1, "Oslo"),
+            ("bob", 2, None),
+            ("ann", 3, None),
+        ]
 
-    right.apply([person("ann", "Rome", 3, 1)], offsets={(topics["people"], 0): 2}, epoch=1)
-    span = {
-        "key": "",
-        "cells": ["ann"],
-        "from": T0 + 3,
-        "to": None,
-        "offsets": {topics["people"]: {"0": 2}},
-    }
-    log.send(topics["touched"], json.dumps(span).encode())
-    again = written(job, log, 4)[3]
-    query.stop()
+        right.apply([person("ann", "Rome", 3, 1)], offsets={(topics["people"], 0): 2}, epoch=1)
+        span = {
+            "key": "",
+            "cells": ["ann"],
+            "from": T0 + 3,
+            "to": None,
+            "offsets": {topics["people"]: {"0": 2}},
+        }
+        log.send(topics["touched"], json.dumps(span).encode())
+        again = written(job, log, 4)[3]
 
     assert (again.row_id, again.values) == (clicks[0].row_id, ("ann", 1, "Rome"))
     assert again.version > first[0].version

@@ -1,6 +1,7 @@
-"""Source jobs, from a topic or a file to a dataset's log and the quarantine."""
+"""Source jobs, live and bounded, from a topic or a file to a dataset's log and the quarantine."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,27 @@ def order(number: int, **other: object) -> dict[str, object]:
     return {"id": number, "at": T0 + number, "who": "ann", "amount": 2.5} | other
 
 
-def run_of(platform: Settings, trigger: Trigger, name: str = "job") -> Run:
-    return Run(name=name, trigger=trigger, checkpoint=str(platform.checkpoint_dir / name))
+Work = Callable[[SourceJob, Settings, int], None]
+"""Has a job work off so many records of its topic."""
+
+
+def work_live(job: SourceJob, platform: Settings, records: int) -> None:
+    with spark_jobs.live(job, platform) as running:
+        report = spark_jobs.wait_caught_up(running, records)
+    assert report.progress["error"] is None
+
+
+@pytest.fixture(params=["live", "bounded"])
+def work(request: pytest.FixtureRequest, spark: SparkSession) -> Work:
+    """The two runs of a source, which must say the same."""
+
+    def bounded(job: SourceJob, platform: Settings, _records: int) -> None:
+        path = platform.checkpoint_dir / "bounded"
+        run = Run(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
+        reads = Broker(bootstrap=platform.kafka)
+        start_source(spark, job, settings=platform, run=run, reads=reads).awaitTermination()
+
+    return work_live if request.param == "live" else bounded
 
 
 def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
@@ -54,25 +74,22 @@ def webhook_job(log) -> tuple[SourceJob, str]:  # noqa: ANN001
         spark_jobs.topic_need("input", ingest),
         spark_jobs.topic_need("output", log.topic("orders")),
         spark_jobs.topic_need("quarantine", log.topic("refused")),
+        spark_jobs.checkpoint_need(Path(log.topic("checkpoint"))),
     )
     return spark_jobs.source_job(WEBHOOK, needs=needs), ingest
 
 
-def test_rows_of_a_call_become_facts_in_real_time(
-    spark: SparkSession,
+def test_rows_of_a_call_become_facts(
+    work: Work,
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
     job, ingest = webhook_job(log)
-    reads = Broker(bootstrap=platform.kafka)
-    query = start_source(
-        spark, job, settings=platform, run=run_of(platform, Trigger.REAL_TIME), reads=reads
-    )
     log.send(ingest, {"rows": [order(1), order(2, who=None, amount="7.25")]})
 
-    found = facts(job, log.records(job.output, count=2))
-    query.stop()
+    work(job, platform, 1)
 
+    found = facts(job, log.records(job.output, count=2))
     key = key_bytes(job.spec.log.keys, (2,))
     assert found[1] == Fact(
         row_id=keyed_row_id(key, T0 + 2),
@@ -83,29 +100,28 @@ def test_rows_of_a_call_become_facts_in_real_time(
     )
 
 
-def test_a_job_that_is_killed_and_started_again_writes_the_same_facts(
-    spark: SparkSession,
+def test_a_live_job_goes_on_where_it_was_and_what_comes_twice_is_the_same_fact(
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
     job, ingest = webhook_job(log)
-    reads = Broker(bootstrap=platform.kafka)
     for number in range(3):
-        query = start_source(
-            spark, job, settings=platform, run=run_of(platform, Trigger.REAL_TIME), reads=reads
-        )
-        log.send(ingest, {"rows": [order(number * 10), order(number * 10 + 1)]})
-        records = log.records(job.output, count=2 * (number + 1), distinct=True)
-        query.stop()
+        with spark_jobs.live(job, platform) as running:
+            log.send(ingest, {"rows": [order(number * 10), order(number * 10 + 1)]})
+            log.records(job.output, count=2 * (number + 1), distinct=True)
+            spark_jobs.wait_caught_up(running, number + 1)
+    again = platform.checkpoint_dir / job.asset.need("checkpoint").physical_name
+    assert json.loads((again / "live" / "positions.json").read_text())[ingest]["0"] >= 1
+    (again / "live" / "positions.json").unlink()
+    work_live(job, platform, 3)
 
-    # What was in flight when the query was stopped comes again: the same bytes.
-    written = set(facts(job, records))
+    written = facts(job, log.records(job.output, count=6, distinct=True))
     assert {fact.key for fact in written} == {(0,), (1,), (10,), (11,), (20,), (21,)}
-    assert len(written) == 6
+    assert len(set(written)) == 6
 
 
 def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
-    spark: SparkSession,
+    work: Work,
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
@@ -114,6 +130,7 @@ def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
     needs = (
         spark_jobs.topic_need("output", log.topic("orders")),
         spark_jobs.topic_need("quarantine", log.topic("refused")),
+        spark_jobs.checkpoint_need(Path(log.topic("checkpoint"))),
     )
     job = spark_jobs.source_job(connector, needs=needs)
     for value in (
@@ -126,11 +143,7 @@ def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
     ):
         log.send(theirs, value)
 
-    reads = Broker(bootstrap=platform.kafka)
-    query = start_source(
-        spark, job, settings=platform, run=run_of(platform, Trigger.BOUNDED), reads=reads
-    )
-    query.awaitTermination()
+    work(job, platform, 6)
 
     assert [fact.key for fact in facts(job, log.records(job.output, count=2))] == [(1,), (4,)]
     refused = [json.loads(value) for _, value in log.records(job.quarantine, count=4)]
@@ -143,12 +156,24 @@ def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
     assert refused[0]["payload"] == "{not json"
     assert refused[1]["reason"].startswith("`amount`: found 5000.0; the column holds")
     assert refused[1]["source"] == f"kafka:/{theirs}"
-    counts = query.lastProgress.observedMetrics["counts"]
-    assert (counts.rows, counts.quarantined) == (6, 4)
+
+
+def test_a_live_job_counts_its_rows(
+    platform: Settings,
+    log,  # noqa: ANN001
+) -> None:
+    job, ingest = webhook_job(log)
+    log.send(ingest, {"rows": [order(1), order(2, amount=5000), order(3)]})
+
+    with spark_jobs.live(job, platform) as running:
+        report = spark_jobs.wait_caught_up(running, 1)
+
+    counted = (report.progress["rows"], report.progress["quarantined"], report.progress["left_out"])
+    assert counted == (3, 1, 0)
 
 
 def test_a_source_with_an_expression_that_spark_cannot_say_is_read_all_the_same(
-    spark: SparkSession,
+    work: Work,
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
@@ -156,6 +181,7 @@ def test_a_source_with_an_expression_that_spark_cannot_say_is_read_all_the_same(
         spark_jobs.topic_need("input", log.topic("ingest")),
         spark_jobs.topic_need("output", log.topic("orders")),
         spark_jobs.topic_need("quarantine", log.topic("refused")),
+        spark_jobs.checkpoint_need(Path(log.topic("checkpoint"))),
     )
     text = Call("num.to_string", (Ref("price"),))
     preproc = (("who", Computed(text, (Column("price", Float()),))),)
@@ -163,11 +189,7 @@ def test_a_source_with_an_expression_that_spark_cannot_say_is_read_all_the_same(
     rows = [order(1, price=2.5), order(2, price="no"), order(3, price=1e16)]
     log.send(job.topic(), {"rows": rows})
 
-    reads = Broker(bootstrap=platform.kafka)
-    query = start_source(
-        spark, job, settings=platform, run=run_of(platform, Trigger.BOUNDED), reads=reads
-    )
-    query.awaitTermination()
+    work(job, platform, 1)
 
     found = facts(job, log.records(job.output, count=2))
     assert [fact.values[0] for fact in found] == ["2.5", "1e+16"]
@@ -207,6 +229,7 @@ def test_a_file_is_read_once_and_its_rows_are_numbered_as_they_stand(
     needs = (
         spark_jobs.topic_need("output", log.topic("flights")),
         spark_jobs.topic_need("quarantine", log.topic("refused")),
+        spark_jobs.checkpoint_need(Path(log.topic("checkpoint"))),
     )
     raw = (Column("carrier", Str()), Column("num", Optional(Int())))
     where = Where(Call("not", (Call("isnull", (Ref("num"),)),)), raw)

@@ -1,0 +1,64 @@
+"""The live run of a source: each record's rows are admitted as it comes.
+
+The same rows as those of the bounded run, `topic_rows`, without a batch to wait for.
+"""
+
+import json
+from collections.abc import Sequence
+
+import attrs
+
+from narthex.records import to_plain
+from narthex_spark_apps.admitted_rows import Place, RowRenderer
+from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.topic_rows import rows_of
+from narthex_stores import LogProducer, Record
+
+MILLI_US = 1000
+
+
+@attrs.define
+class SourceStage:
+    """Turns records of a source's topic into records of its log and of its quarantine."""
+
+    job: SourceJob
+    producer: LogProducer
+    renderer: RowRenderer
+    counts: dict[str, int] = attrs.field(
+        factory=lambda: {"rows": 0, "quarantined": 0, "left_out": 0}
+    )
+
+    @classmethod
+    def of(cls, job: SourceJob, producer: LogProducer) -> "SourceStage":
+        """Prepare the stage of a job; what it appends goes through `producer`."""
+        renderer = RowRenderer.of(
+            json.dumps(to_plain(job.spec)),
+            source_id="",
+            output=job.output,
+            quarantine=job.quarantine,
+        )
+        return cls(job=job, producer=producer, renderer=renderer)
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Work records off; when it returns, what became of their rows stands.
+
+        Raises:
+            StoreError: Something could not be appended; the records are to be taken again.
+        """
+        for record in records:
+            # The instant that the broker gave the record: a replay of the log sees the same.
+            now_us = record.timestamp_ms * MILLI_US
+            for ordinal, row in enumerate(rows_of(record.value or b"", calls=self.job.calls)):
+                place = Place(partition=record.partition, offset=record.offset, ordinal=ordinal)
+                topic, key, value = self.renderer.record(place, row, now_us=now_us)
+                self.counts["rows"] += 1
+                if topic is None:
+                    self.counts["left_out"] += 1
+                    continue
+                if topic == self.job.quarantine:
+                    self.counts["quarantined"] += 1
+                self.producer.append(topic, key=key, value=value)
+        self.producer.flush()
+
+    def close(self) -> None:
+        """Nothing is held."""

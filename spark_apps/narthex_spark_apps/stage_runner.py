@@ -1,0 +1,280 @@
+"""`python -m narthex_spark_apps.stage_runner`: the live Python stages of many jobs, in one process.
+
+A stage is a consumer of its topics: it takes records as they come, appends what becomes of them,
+and then notes how far it has read. A crash between the two makes it take records again, which is
+harmless: facts are idempotent. Each job has a thread, a consumer and a producer of its own, so
+that none waits for another.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import structlog
+
+from narthex.assets import PipelineJobSpec, SourceJobSpec
+from narthex.errors import NarthexError
+from narthex.settings import Settings, load_settings
+from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
+from narthex_spark_apps.feeds import FETCH_WAIT_MS, LogEnds
+from narthex_spark_apps.jobs import NotRunnableError, checkpoint_of, input_broker, input_topics
+from narthex_spark_apps.join_stage import JoinStage
+from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.progress import Progress
+from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.source_stage import SourceStage
+from narthex_stores import LogProducer, LogReader, Record, StoreError
+
+log = structlog.get_logger()
+
+MAX_RECORDS = 2_000
+POLL_S = 0.2
+NOTE_EVERY_S = 0.5
+TURN_S = 0.2
+REPORT_EVERY_S = 0.5
+FIRST_PAUSE_S = 0.5
+GREATEST_PAUSE_S = 30.0
+ERROR_LENGTH = 2000
+
+
+class Stage(Protocol):
+    """What a job does with records."""
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Work records off; when it returns, what became of them stands."""
+
+    def close(self) -> None:
+        """End what it started."""
+
+
+class OffsetGoneError(RuntimeError):
+    """The topic does not hold any more what the job has to read next."""
+
+
+@attrs.frozen
+class Positions:
+    """Where a job has read to, kept in a file of its checkpoint."""
+
+    path: Path
+
+    def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
+        """Give the next offset of each partition; `otherwise` at a first start."""
+        if not self.path.is_file():
+            return {(topic, partition): offset for topic, partition, offset in otherwise}
+        kept: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
+        return {(t, int(p)): o for t, partitions in kept.items() for p, o in partitions.items()}
+
+    def keep(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """Write them so that a reader sees the old ones or the new ones."""
+        by_topic: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(positions.items()):
+            by_topic.setdefault(topic, {})[str(partition)] = offset
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        with fresh.open("w") as file:
+            json.dump(by_topic, file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self.path)
+
+
+class StageJob:
+    """One job as it runs under one epoch, in a thread of its own."""
+
+    def __init__(self, assignment: Assignment, settings: Settings, ends: LogEnds) -> None:
+        """Begin to run."""
+        self.assignment = assignment
+        self.progress = Progress(assignment=assignment, ends=ends)
+        self._settings = settings
+        self._ends = ends
+        self._broker = input_broker(assignment.asset, settings)
+        self._topics = input_topics(assignment.asset)
+        self._positions = Positions(
+            checkpoint_of(assignment.asset, settings) / "live" / "positions.json"
+        )
+        self._is_running = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """What it is called in logs."""
+        return self.assignment.asset.physical_name
+
+    def assign(self, assignment: Assignment) -> None:
+        """Go on under a newer generation of the same epoch."""
+        self.assignment = self.progress.assignment = assignment
+
+    def stop(self) -> None:
+        """Ask it to end after the records that it works on."""
+        self._stop.set()
+
+    def report(self) -> Report:
+        """Say how it stands."""
+        return self.progress.report(is_running=self._is_running, behind=self.progress.behind())
+
+    def _run(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                self._live()
+            except (NarthexError, StoreError, NotRunnableError, OffsetGoneError, OSError) as error:
+                self._failed(error)
+            except Exception as error:
+                # A job that meets what nobody foresaw must not die silently with its thread.
+                log.exception("stage_failed", job=self.name)
+                self._failed(error)
+            self._is_running = False
+            if time.monotonic() - began > GREATEST_PAUSE_S:
+                pause_s = FIRST_PAUSE_S
+            self._stop.wait(pause_s)
+            pause_s = min(GREATEST_PAUSE_S, pause_s * 2)
+
+    def _failed(self, error: Exception) -> None:
+        self.progress.error = f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
+        self.progress.restarts += 1
+        log.warning("job_failed", job=self.name, error=self.progress.error)
+
+    def _live(self) -> None:
+        """Run until asked to stop, or until something fails."""
+        stage = self._stage()
+        reader = LogReader(self._broker, fetch_wait_ms=FETCH_WAIT_MS)
+        try:
+            reader.assign(self._start(reader))
+            self._say(reader)
+            log.info("job_started", job=self.name, epoch=self.assignment.epoch)
+            self._is_running = True
+            self._tail(stage, reader)
+        finally:
+            reader.close()
+            stage.close()
+
+    def _stage(self) -> Stage:
+        asset = self.assignment.asset
+        match asset.spec:
+            case SourceJobSpec() as spec:
+                producer = LogProducer(self._settings.kafka)
+                stage = SourceStage.of(SourceJob(asset=asset, spec=spec), producer)
+                self.progress.counts = stage.counts
+                return stage
+            case PipelineJobSpec() as spec:
+                return JoinStage(PipelineJob(asset=asset, spec=spec), settings=self._settings)
+            case _:
+                raise NotRunnableError(f"asset {asset.asset_id} is no job")
+
+    def _start(self, reader: LogReader) -> dict[tuple[str, int], int]:
+        """Give where to read each partition from: where it was, but no record that is gone."""
+        kept = self._positions.load(self.assignment.start_offsets)
+        firsts = reader.first_offsets(self._topics)
+        missing = set(self._topics) - {topic for topic, _ in firsts}
+        if missing:
+            raise NotRunnableError(f"there is no topic {', '.join(sorted(missing))}")
+        for place, first in firsts.items():
+            if kept.get(place, first) < first:
+                log.warning("records_are_gone", job=self.name, place=place, kept=kept[place])
+        return {place: max(first, kept.get(place, first)) for place, first in firsts.items()}
+
+    def _tail(self, stage: Stage, reader: LogReader) -> None:
+        noted = time.monotonic()
+        dirty = False
+        while not self._stop.is_set():
+            self._add_partitions(reader)
+            records = reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S)
+            for event in reader.events():
+                if not event.transient:
+                    raise OffsetGoneError(f"`{event.topic}` {event.partition}: {event.message}")
+            if records:
+                stage.take(records)
+                self._say(reader)
+                self.progress.error = None
+                dirty = True
+            now = time.monotonic()
+            if dirty and now - noted >= NOTE_EVERY_S:
+                self._positions.keep(reader.positions)
+                noted, dirty = now, False
+        if dirty:
+            self._positions.keep(reader.positions)
+
+    def _add_partitions(self, reader: LogReader) -> None:
+        """Read partitions that a topic did not have before from their beginning."""
+        known = self._ends.known()
+        positions = reader.positions
+        new = {
+            (topic, partition): 0
+            for topic in self._topics
+            for partition in known.get(topic, {})
+            if (topic, partition) not in positions
+        }
+        if new:
+            reader.assign(positions | new)
+
+    def _say(self, reader: LogReader) -> None:
+        read: dict[str, dict[int, int]] = {}
+        for (topic, partition), offset in reader.positions.items():
+            read.setdefault(topic, {})[partition] = offset
+        self.progress.read = read
+        self.progress.known = True
+
+
+class StageRunner:
+    """All stages of this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Run nothing yet."""
+        self._settings = settings
+        self._jobs: dict[int, StageJob] = {}
+        self._ends: dict[str, LogEnds] = {}
+
+    def assign(self, desired: Desired) -> None:
+        """Make the jobs what is desired; a new epoch is a new run."""
+        wanted = {a.asset.asset_id: a for a in desired.assignments}
+        for asset_id, job in list(self._jobs.items()):
+            found = wanted.get(asset_id)
+            if found is None or found.epoch != job.assignment.epoch:
+                self._jobs.pop(asset_id).stop()
+            else:
+                job.assign(found)
+        by_broker: dict[str, set[str]] = {}
+        for assignment in wanted.values():
+            broker = input_broker(assignment.asset, self._settings)
+            by_broker.setdefault(broker, set()).update(input_topics(assignment.asset))
+        for broker, topics in by_broker.items():
+            if broker not in self._ends:
+                self._ends[broker] = LogEnds(broker)
+            self._ends[broker].watch(topics)
+        for asset_id, assignment in wanted.items():
+            if asset_id not in self._jobs:
+                broker = input_broker(assignment.asset, self._settings)
+                self._jobs[asset_id] = StageJob(assignment, self._settings, self._ends[broker])
+
+    def report(self) -> None:
+        """Tell the supervisor how each job stands."""
+        for job in self._jobs.values():
+            send(job.report())
+
+
+def main() -> None:
+    """Run until the supervisor is gone."""
+    settings = load_settings()
+    inbox = Inbox(sys.stdin, gone=end_process_group)
+    runner = StageRunner(settings)
+    reported = time.monotonic()
+    while True:
+        desired = inbox.newest(wait_s=TURN_S)
+        if desired is not None:
+            runner.assign(desired)
+        if time.monotonic() - reported >= REPORT_EVERY_S:
+            runner.report()
+            reported = time.monotonic()
+
+
+if __name__ == "__main__":
+    main()
