@@ -49,7 +49,7 @@ class Memory:
 
     def watch(self, stop: threading.Event) -> None:
         """Sample until told to stop."""
-        while not stop.wait(3.0):
+        while not stop.wait(5.0):
             self.peak_mib = max(self.peak_mib, self._sample_mib())
 
     def _sample_mib(self) -> float:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Self
 from uuid import UUID
 
@@ -22,13 +23,16 @@ from narthex.records import Json
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.jobs import file_source, input_broker, input_topics, start_query
-from narthex_stores import LmdbIndex, LogReader
+from narthex_spark_apps.join_stage import open_index
+from narthex_stores import LogReader
 
 log = structlog.get_logger()
 
 REPORT_EVERY_S = 10.0
 LOOK_EVERY_S = 0.2
 INDEX_WAIT_S = 1800.0
+AT_ONCE = 3
+"""Jobs that run at the same time: one more than the cores that one of them keeps busy."""
 
 
 class IndexBehindError(TimeoutError):
@@ -59,20 +63,46 @@ class Backfill:
         self._commit_id = commit_id
         self._ledger = ledger
         self._settings = settings
-        self._session = session
-        self._ends = LogReader(settings.kafka)
+        self._open = session
+        self._opening = threading.Lock()
 
     def run(self, *, progress: Callable[[str], None]) -> list[Filled]:
-        """Work off every job that owes its past; give what was done."""
-        done: list[Filled] = []
+        """Work off every job that owes its past, several at a time; give what was done.
+
+        A job begins when all that write what it reads are done.
+        """
         due = self._due()
-        for number, job in enumerate(due, start=1):
-            progress(f"backfill {number}/{len(due)}: {job.asset.physical_name}")
-            filled = self._fill(job, progress=progress)
-            if filled is not None:
-                done.append(filled)
-                progress(f"  {filled.rows} rows in {filled.seconds:.1f} s")
+        before = {
+            job.asset.asset_id: {other.asset.asset_id for other in _writers_before(job, due)}
+            for job in due
+        }
+        waiting = list(due)
+        running: dict[Future[Filled | None], JobView] = {}
+        done: list[Filled] = []
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="backfill") as threads:
+            while waiting or running:
+                unfinished = {job.asset.asset_id for job in (*waiting, *running.values())}
+                # Of jobs that wait for each other, the first one begins.
+                ready = [j for j in waiting if not before[j.asset.asset_id] & unfinished]
+                for job in ready or (() if running else waiting[:1]):
+                    progress(f"backfill of {_label(job.asset)} ({job.asset.physical_name})")
+                    running[threads.submit(self._fill, job, progress=progress)] = job
+                    waiting.remove(job)
+                ended, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    job = running.pop(future)
+                    filled = future.result()
+                    if filled is not None:
+                        done.append(filled)
+                        progress(
+                            f"  {_label(job.asset)}: {filled.rows} rows in {filled.seconds:.1f} s, "
+                            f"{len(waiting) + len(running)} of {len(due)} jobs left"
+                        )
         return done
+
+    def _session(self) -> SparkSession:
+        with self._opening:
+            return self._open()
 
     def _due(self) -> list[JobView]:
         """Give the jobs of the commit that owe a backfill, sources first, readers after writers."""
@@ -123,11 +153,10 @@ class Backfill:
 
         The bounded run reads at least so far.
         """
-        broker = input_broker(asset, self._settings)
-        reader = self._ends if broker == self._settings.kafka else LogReader(broker)
         found: dict[str, dict[int, int]] = {}
         topics = input_topics(asset)
-        ends, firsts = reader.end_offsets(topics), reader.first_offsets(topics)
+        with LogReader(input_broker(asset, self._settings)) as reader:
+            ends, firsts = reader.end_offsets(topics), reader.first_offsets(topics)
         for (topic, partition), end in ends.items():
             found.setdefault(topic, {})[partition] = end
         return found, ends == firsts
@@ -149,17 +178,15 @@ class Backfill:
         progress: Callable[[str], None],
     ) -> None:
         """Wait until the index contains all that its log holds now."""
-        wanted = self._ends.end_offsets([topic])
-        index = LmdbIndex(self._settings.index_dir / need.physical_name, spec, readonly=True)
+        with LogReader(self._settings.kafka) as reader:
+            wanted = reader.end_offsets([topic])
+        index = open_index(self._settings, need.physical_name, spec)
         ends_at = time.monotonic() + INDEX_WAIT_S
-        try:
-            while _behind(index.offsets(), wanted):
-                if time.monotonic() > ends_at:
-                    raise IndexBehindError(f"{need.role} `{need.physical_name}`")
-                loan.note({"waiting_for": need.role})
-                time.sleep(LOOK_EVERY_S)
-        finally:
-            index.close()
+        while _behind(index.offsets(), wanted):
+            if time.monotonic() > ends_at:
+                raise IndexBehindError(f"{need.role} `{need.physical_name}`")
+            loan.note({"waiting_for": need.role})
+            time.sleep(LOOK_EVERY_S)
         progress(f"  {need.role} is caught up")
 
 

@@ -190,7 +190,7 @@ class JoinStage:
             # A group without a key is no group; nothing was ever written for it.
             return
         key = fact.row_id if shape is LogShape.ROWS else self._key(fact.key)
-        self._producer.append(self._job.output, key=key, value=self._output.encode(fact))
+        self._producer.post(self._job.output, key=key, value=self._output.encode(fact))
 
     def _correct(self, dataset: str, spans: Sequence[TouchedSpan]) -> None:
         right = self._rights[dataset]

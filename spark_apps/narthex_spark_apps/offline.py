@@ -140,7 +140,7 @@ def answer_query(
     spine = _Spine.load(query, plan)
     found: dict[Wanted, Found | None] = {}
     while True:
-        answers, missing = _attempt(plan, query, spine, found, workers)
+        answers, order, missing = _attempt(plan, query, spine, found, workers)
         if not missing:
             break
         for name, wanted in missing.items():
@@ -150,7 +150,6 @@ def answer_query(
         name: array_of([cell for group in answers for cell in group[name]], plan.types[name])
         for name in plan.outputs
     }
-    order = [row for group in spine.groups for row in group.rows]
     table = pa.table({"row": order, **columns}).sort_by("row").drop_columns(["row"])
     pq.write_table(table, query.output)
     return spine.rows
@@ -161,12 +160,33 @@ def sorted_wanted(wanted: set[Wanted]) -> list[Wanted]:
     return sorted(wanted, key=lambda w: (w.limits, w.as_of, repr(w.key)))
 
 
+LimitsOf: TypeAlias = Mapping[str, Limits]
+"""The log offsets at which each dataset is asked."""
+
+
 @attrs.frozen
 class _Group:
-    """Rows of the spine that ask at the same log offsets."""
+    """Rows of the spine that are answered together: each instant asks at offsets of its own."""
 
-    limits: Mapping[str, Limits]
+    limits: Mapping[int, LimitsOf]
     rows: tuple[int, ...]
+
+    def at(self, instant: int) -> LimitsOf:
+        """Give the offsets of an instant; another one's are known if all have the same.
+
+        Raises:
+            _ManyOffsetsError: An author's look-up is of an instant that nobody asked about.
+        """
+        found = self.limits.get(instant)
+        if found is None and len(set(map(id, self.limits.values()))) == 1:
+            found = next(iter(self.limits.values()))
+        if found is None:
+            raise _ManyOffsetsError
+        return found
+
+
+class _ManyOffsetsError(Exception):
+    """Rows at different log offsets cannot be answered together."""
 
 
 @attrs.frozen(kw_only=True)
@@ -195,11 +215,29 @@ class _Spine:
             if query.offsets_column
             else [""] * len(as_of)
         )
-        by_text: dict[str, list[int]] = {}
-        for row, text in enumerate(texts):
-            by_text.setdefault(text, []).append(row)
-        groups = tuple(_Group(_limits(query, text), tuple(rows)) for text, rows in by_text.items())
+        limits = {text: _limits(query, text) for text in dict.fromkeys(texts)}
+        seen: dict[int, list[str]] = {}
+        rows: dict[int, list[int]] = {}
+        for row, (instant, text) in enumerate(zip(as_of, texts, strict=True)):
+            of_instant = seen.setdefault(instant, [])
+            if text not in of_instant:
+                of_instant.append(text)
+            rows.setdefault(of_instant.index(text), []).append(row)
+        groups = tuple(
+            _Group({as_of[row]: limits[texts[row]] for row in members}, tuple(members))
+            for members in rows.values()
+        )
         return cls(columns=columns, as_of=as_of, groups=groups)
+
+    def apart(self, group: _Group) -> tuple[_Group, ...]:
+        """Divide a group so that each has one set of offsets."""
+        parts: dict[int, list[int]] = {}
+        for row in group.rows:
+            parts.setdefault(id(group.limits[self.as_of[row]]), []).append(row)
+        return tuple(
+            _Group({self.as_of[row]: group.limits[self.as_of[row]] for row in rows}, tuple(rows))
+            for rows in parts.values()
+        )
 
 
 def _limits(query: OfflineQuery, text: str) -> dict[str, Limits]:
@@ -220,23 +258,33 @@ def _attempt(
     spine: _Spine,
     found: Mapping[Wanted, Found | None],
     workers: WorkerPool,
-) -> tuple[list[dict[str, list[Cell]]], dict[str, set[Wanted]]]:
-    """Execute the plan for each group, from what was looked up; give what is missing."""
+) -> tuple[list[dict[str, list[Cell]]], list[int], dict[str, set[Wanted]]]:
+    """Execute the plan for each group, from what was looked up.
+
+    Gives the answers, the spine's row of each, and what is missing.
+    """
+    order: list[int] = []
     answers: list[dict[str, list[Cell]]] = []
     missing: dict[str, set[Wanted]] = {}
-    for group in spine.groups:
-        lookup = functools.partial(_lookup, group.limits, found, missing)
+    waiting = list(reversed(spine.groups))
+    while waiting:
+        group = waiting.pop()
+        lookup = functools.partial(_lookup, group, found, missing)
         columns = {n: [spine.columns[n][row] for row in group.rows] for n in query.inputs}
         as_of = [spine.as_of[row] for row in group.rows]
         try:
             answers.append(execute(plan, columns, lookup=lookup, workers=workers, as_of=as_of))
         except _NotLookedUp:
             continue
-    return answers, missing
+        except _ManyOffsetsError:
+            waiting += reversed(spine.apart(group))
+            continue
+        order.extend(group.rows)
+    return answers, order, missing
 
 
 def _lookup(
-    limits: Mapping[str, Limits],
+    group: _Group,
     found: Mapping[Wanted, Found | None],
     missing: dict[str, set[Wanted]],
     plan: DatasetPlan,
@@ -244,7 +292,7 @@ def _lookup(
     as_of: Sequence[int],
 ) -> list[Found | None]:
     wanted = [
-        Wanted(plan.name, tuple(key), at, limits[plan.name])
+        Wanted(plan.name, tuple(key), at, group.at(at)[plan.name])
         for key, at in zip(keys, as_of, strict=True)
     ]
     absent = {one for one in wanted if one not in found}
@@ -305,7 +353,9 @@ def _history(session: SparkSession, dataset: OfflineDataset) -> DataFrame:
 
 def _bucketed(frame: DataFrame, plan: DatasetPlan) -> DataFrame:
     keys = [sf.col(f"k_{column.name}") for column in plan.log.keys]
-    return frame.withColumn("bucket", sf.pmod(sf.hash(*keys), sf.lit(BUCKETS)))
+    bucket = sf.pmod(sf.hash(*keys), sf.lit(BUCKETS))
+    # Both sides alike, so that Spark need not bring them into the one partition of its default.
+    return frame.withColumn("bucket", bucket).repartition(BUCKETS, "bucket")
 
 
 def answer_bucket(spec_json: str, spine: pa.Table, history: pa.Table) -> pa.Table:

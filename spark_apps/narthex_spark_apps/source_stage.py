@@ -57,7 +57,7 @@ class SourceStage:
                     continue
                 if topic == self.job.quarantine:
                     self.counts["quarantined"] += 1
-                self.producer.append(topic, key=key, value=value)
+                self.producer.post(topic, key=key, value=value)
         self.producer.flush()
 
     def close(self) -> None:

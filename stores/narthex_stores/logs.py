@@ -173,6 +173,27 @@ class LogProducer:
         delivered.set_exception(TransientError(f"append to `{topic}`: the producer is closed"))
         return delivered
 
+    def post(self, topic: str, *, value: bytes | None, key: bytes | None) -> None:
+        """Append a record of which only `flush` says whether it stands: for many of them.
+
+        Raises:
+            StoreError: The client refuses it: it is too large, or the producer is closed.
+        """
+        while not self._closing.is_set():
+            try:
+                self._producer.produce(topic, value, key, on_delivery=self._posted)
+            except BufferError:
+                self._producer.poll(_POLL_S)
+            except KafkaException as error:
+                raise store_error(f"append to `{topic}`", error.args[0]) from error
+            else:
+                return
+        raise TransientError(f"append to `{topic}`: the producer is closed")
+
+    def _posted(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused.append(store_error(f"append to `{message.topic()}`", error))
+
     def flush(self, *, timeout_s: float = 30.0) -> None:
         """Wait until all that was appended stands.
 

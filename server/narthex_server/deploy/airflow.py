@@ -21,6 +21,8 @@ class Airflow:
         """Talk to the Airflow that the settings name; none is named when the URL is empty."""
         self._settings = settings
         self._token: str | None = None
+        # One for all calls: to make one reads all certificates of the machine.
+        self._client = httpx.Client(timeout=TIMEOUT_S)
 
     @property
     def there(self) -> bool:
@@ -67,23 +69,21 @@ class Airflow:
         return answer
 
     def _send(self, method: str, path: str, body: Mapping[str, object] | None) -> httpx.Response:
-        return httpx.request(
+        return self._client.request(
             method,
             f"{self._settings.airflow_url}{path}",
             json=body,
             headers={"Authorization": f"Bearer {self._bearer()}"},
-            timeout=TIMEOUT_S,
         )
 
     def _bearer(self) -> str:
         if self._token is None:
-            answer = httpx.post(
+            answer = self._client.post(
                 f"{self._settings.airflow_url}/auth/token",
                 json={
                     "username": self._settings.airflow_user,
                     "password": self._settings.airflow_password,
                 },
-                timeout=TIMEOUT_S,
             )
             if not answer.is_success:
                 raise PermissionError(f"Airflow gives no token: {answer.status_code}")

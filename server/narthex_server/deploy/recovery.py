@@ -31,6 +31,7 @@ from narthex_server.deploy.executor import Executor, Impossible, NotYet
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 1.0
+ASK_EVERY_S = 10.0
 SILENT_S = 60.0
 OFFER_EVERY_S = 5.0
 
@@ -145,7 +146,11 @@ class Recovery:
             self._airflow.start(str(view.commit_id))
         if now - seen < SILENT_S:
             return True
-        return self._airflow.state(str(view.commit_id)) in {"queued", "running"}
+        is_driven = self._airflow.state(str(view.commit_id)) in {"queued", "running"}
+        if is_driven:
+            # Asked again after a while, not at every look.
+            self._driven[view.commit_id] = now - SILENT_S + ASK_EVERY_S
+        return is_driven
 
     def _drive(self, view: CommitView) -> None:
         """Take the next steps of a commit that nobody drives."""
