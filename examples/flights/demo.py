@@ -155,7 +155,8 @@ def settle(client: Client) -> None:
     quiet = 0
     while quiet < 3:  # noqa: PLR2004 - reports come in turns
         jobs = client.read("jobs")["jobs"]
-        behind = [j for j in jobs if j["desired"] == "running" and j["phase"] != "caught_up"]
+        running = [j for j in jobs if j["desired"] == "running"]
+        behind = [j for j in running if j["phase"] != "caught_up" or j["behind"]]
         quiet = 0 if behind else quiet + 1
         if time.monotonic() > ends_at:
             story.print(f"[yellow]still behind: {[j['label'] for j in behind]}")

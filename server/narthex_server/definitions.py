@@ -5,6 +5,7 @@ import attrs
 from narthex.assets import Blueprint
 from narthex.blueprint import compile_blueprint
 from narthex.changes import Changes, compare
+from narthex.closure import verify_all
 from narthex.entities import Definitions
 from narthex.errors import RecordNotUnderstood, raise_all
 from narthex.graph import check
@@ -39,7 +40,8 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
         raise RecordNotUnderstood("the commit has no bytes")
     payload = decode_commit(body)
     changes = compare(deployed, payload.definitions, incremental=incremental)
-    raise_all([*check(changes.definitions), *changes.errors])
+    altered = verify_all(payload.definitions)
+    raise_all([*check(changes.definitions), *changes.errors, *altered])
     whole = attrs.evolve(payload, definitions=changes.definitions)
     return Proposal(
         payload=payload,

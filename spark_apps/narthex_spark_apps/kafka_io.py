@@ -13,6 +13,9 @@ from narthex.assets import Trigger
 StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
 """Triples (topic, partition, next offset to read); empty reads from the beginning."""
 
+REAL_TIME_S = 10
+"""A query in Real-time Mode says how far it is, and pauses for some 0.1 s, after so long."""
+
 _MAX_RECORD_BYTES = 32 * 1024 * 1024
 _MICRO_BATCH_ROWS = 50_000
 _BACKFILL_ROWS = 500_000
@@ -92,7 +95,7 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
     )
     match run.trigger:
         case Trigger.REAL_TIME:
-            return writer.trigger(realTime="5 seconds").start()
+            return writer.trigger(realTime=f"{REAL_TIME_S} seconds").start()
         case Trigger.MICRO_BATCH | Trigger.STAGE:
             return writer.trigger(processingTime="200 milliseconds").start()
         case Trigger.BOUNDED:
@@ -101,7 +104,9 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
 
 def write_batch(records: DataFrame, broker: Broker) -> None:
     """Write a bounded frame of (topic, key, value) to Kafka and wait until it is there."""
-    records.write.format("kafka").options(**broker.options()).options(**_producer(in_bulk=True)).save()
+    records.write.format("kafka").options(**broker.options()).options(
+        **_producer(in_bulk=True)
+    ).save()
 
 
 def _producer(*, in_bulk: bool) -> Mapping[str, str]:

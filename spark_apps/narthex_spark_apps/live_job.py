@@ -22,6 +22,7 @@ from narthex_spark_apps.jobs import (
     file_source,
     start_query,
 )
+from narthex_spark_apps.kafka_io import REAL_TIME_S
 from narthex_spark_apps.progress import Progress
 
 log = structlog.get_logger()
@@ -29,6 +30,7 @@ log = structlog.get_logger()
 FIRST_PAUSE_S = 1.0
 GREATEST_PAUSE_S = 30.0
 FILES_EVERY_S = 5.0
+LISTEN_EVERY_S = 0.5
 ERROR_LENGTH = 2000
 
 
@@ -45,6 +47,7 @@ class LiveJob:
     _seen_batch: int = -1
     _pause_s: float = FIRST_PAUSE_S
     _not_before: float = 0.0
+    _listened_at: float = float("-inf")
     _files_at: float = float("-inf")
     _files_done: bool = False
 
@@ -53,7 +56,7 @@ class LiveJob:
         cls, assignment: Assignment, session: SparkSession, settings: Settings, ends: LogEnds
     ) -> "LiveJob":
         """Prepare a job; `tend` starts it."""
-        progress = Progress(assignment=assignment, ends=ends)
+        progress = Progress(assignment=assignment, ends=ends, stale_s=REAL_TIME_S + LISTEN_EVERY_S)
         return cls(assignment=assignment, session=session, settings=settings, progress=progress)
 
     def assign(self, assignment: Assignment) -> None:
@@ -117,13 +120,14 @@ class LiveJob:
         log.warning("job_failed", job=self.name, error=self.progress.error)
 
     def _listen(self, query: StreamingQuery) -> None:
-        for progress in query.recentProgress:
-            said = json.loads(progress.json)
-            batch = int(said["batchId"])
-            if batch <= self._seen_batch:
-                continue
-            self._seen_batch = batch
-            self._take_in(said)
+        now = time.monotonic()
+        if now - self._listened_at < LISTEN_EVERY_S:
+            return
+        self._listened_at = now
+        progress = query.lastProgress
+        if progress is not None and progress.batchId != self._seen_batch:
+            self._seen_batch = progress.batchId
+            self._take_in(json.loads(progress.json))
 
     def _take_in(self, said: Mapping[str, Json]) -> None:
         sources = said.get("sources")
@@ -136,23 +140,16 @@ class LiveJob:
         self.progress.known = True
         self.progress.error = None
         self._pause_s = FIRST_PAUSE_S
-        observed = said.get("observedMetrics")
-        for counts in observed.values() if isinstance(observed, dict) else ():
-            self._count(counts)
 
-    def _count(self, counts: Json) -> None:
-        counted = self.progress.counts
-        for name, number in counts.items() if isinstance(counts, dict) else ():
-            if name == "newest" and isinstance(number, int):
-                counted[name] = max(counted.get(name, number), number)
-            elif isinstance(number, int):
-                counted[name] = counted.get(name, 0) + number
+    def _count(self, counts: Mapping[str, int]) -> None:
+        for name, number in counts.items():
+            self.progress.counts[name] = self.progress.counts.get(name, 0) + number
 
     def _read_files(self, files: FileSource) -> None:
         self._files_at = time.monotonic()
         try:
             for file in files.unread():
-                self._count(dict(files.read(file)))
+                self._count(files.read(file))
             self._files_done = True
             self.progress.error = None
         except (PySparkException, OSError) as error:

@@ -1,12 +1,18 @@
 """How far one live job is, however it runs: what was read, counted and failed."""
 
 import time
+from collections import deque
+from typing import TypeAlias
 
 import attrs
 
 from narthex_spark_apps.children import Assignment, Report
 from narthex_spark_apps.feeds import LogEnds
 from narthex_spark_apps.jobs import input_topics
+
+SAMPLE_EVERY_S = 0.5
+
+Ends: TypeAlias = dict[str, dict[int, int]]
 
 
 @attrs.define
@@ -17,6 +23,8 @@ class Progress:
         read: The next offset to read, by topic and partition.
         counts: Rows that came, were quarantined or left out since this process began.
         known: Whether `read` says where the job stands.
+        stale_s: How old `read` may be while the job works: its phase is told by how far its
+            topics reached so long ago. Else a job under load would never be caught up.
     """
 
     assignment: Assignment
@@ -26,13 +34,17 @@ class Progress:
     error: str | None = None
     restarts: int = 0
     known: bool = False
+    stale_s: float = 1.0
+    _samples: deque[tuple[float, Ends]] = attrs.field(factory=deque)
     _behind_since: float | None = None
 
     def behind(self) -> int | None:
         """Give how many records of its topics it has not read; None while that is not known."""
         if not self.known:
             return None
-        ends = self.ends.known()
+        return self._behind(self.ends.known())
+
+    def _behind(self, ends: Ends) -> int | None:
         topics = input_topics(self.assignment.asset)
         if any(topic not in ends for topic in topics):
             return None
@@ -42,13 +54,25 @@ class Progress:
             for partition, end in ends[topic].items()
         )
 
+    def _is_caught_up(self, behind: int) -> bool:
+        """Whether all is read that stood in its topics a little while ago."""
+        now = time.monotonic()
+        if not self._samples or now - self._samples[-1][0] >= SAMPLE_EVERY_S:
+            self._samples.append((now, self.ends.known()))
+        while len(self._samples) > 1 and now - self._samples[1][0] >= self.stale_s:
+            self._samples.popleft()
+        if behind == 0:
+            return True
+        since, ends = self._samples[0]
+        return now - since >= self.stale_s and self._behind(ends) == 0
+
     def report(self, *, is_running: bool, behind: int | None) -> Report:
         """Say how the job stands."""
         now = time.monotonic()
         self._behind_since = (self._behind_since or now) if behind else None
         phase = "failed" if self.error and not is_running else "starting"
         if is_running and behind is not None:
-            phase = "running" if behind else "caught_up"
+            phase = "caught_up" if self._is_caught_up(behind) else "running"
         return Report(
             asset_id=self.assignment.asset.asset_id,
             epoch=self.assignment.epoch,

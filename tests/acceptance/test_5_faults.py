@@ -53,7 +53,7 @@ def expect_exact_totals(platform: Platform, user: str) -> None:
     assert totals(platform, user) == wanted
 
 
-@pytest.mark.parametrize("victim", ["driver", "index_writer", "history_writer"])
+@pytest.mark.parametrize("victim", ["driver", "stage_runner", "index_writer", "history_writer"])
 def test_a_killed_child_comes_back_and_the_totals_are_exact(market: Market, victim: str) -> None:
     platform = market.platform
     send(platform, victim, range(BATCHES // 2))

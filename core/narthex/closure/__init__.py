@@ -1,6 +1,6 @@
 """User code: what a function reaches, as text that travels and a hash that stays."""
 
-from narthex.closure.carry import is_literal, resolve, verify
+from narthex.closure.carry import is_literal, resolve, verify, verify_all
 from narthex.closure.libraries import requirements_of
 from narthex.closure.rules import Breach, find_breaches
 from narthex.closure.tree import tree_of
@@ -13,4 +13,5 @@ __all__ = [
     "resolve",
     "tree_of",
     "verify",
+    "verify_all",
 ]

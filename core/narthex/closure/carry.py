@@ -3,7 +3,7 @@
 import ast
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Final
@@ -17,6 +17,7 @@ from narthex.closure.rules import Breach, find_breaches
 from narthex.closure.tree import UnknownSyntaxError, tree_of
 from narthex.code import UserCode
 from narthex.declare.places import place
+from narthex.entities import Definitions
 from narthex.errors import (
     CodeDisagrees,
     CodeForbidden,
@@ -372,3 +373,20 @@ def _disagreement(code: UserCode) -> DefinitionError:
     return CodeDisagrees(
         f"`{code.entry}` is not what its hash says", origin=code.origin, hint="commit again"
     )
+
+
+def verify_all(definitions: Definitions) -> list[DefinitionError]:
+    """Check all code of definitions that came from elsewhere, as `verify`."""
+    return [error for code in _codes(definitions) for error in verify(code)]
+
+
+def _codes(value: object) -> Iterator[UserCode]:
+    """Find the code in a record, however deep it stands."""
+    if isinstance(value, UserCode):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _codes(item)
+    else:
+        for field in getattr(type(value), "__attrs_attrs__", ()):
+            yield from _codes(getattr(value, field.name))
