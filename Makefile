@@ -44,8 +44,8 @@ check: setup  ## Everything that needs no service: what a commit must pass
 	$(BIN)/lint-imports
 	$(BIN)/pytest -m "$(PURE)" $(ARGS)
 
-test: setup  ## All tests but acceptance; some: make test ARGS="-m spark tests/stores"
-	$(BIN)/pytest -m "not acceptance" $(ARGS)
+test: setup  ## All tests; some of them: make test ARGS="-m spark tests/stores"
+	$(BIN)/pytest $(ARGS)
 
 acceptance: setup  ## A person's paths through the whole platform
 	$(BIN)/pytest -m acceptance $(ARGS)

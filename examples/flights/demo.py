@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import TypeAlias
 
 import attrs
 import psutil
@@ -20,7 +21,7 @@ from rich.table import Table
 
 from examples.flights import features
 from examples.flights.data import Flights, prepare
-from examples.flights.questions import INPUTS, OUTPUT, Asker, Prober, count_unequal
+from examples.flights.questions import INPUTS, OUTPUT, Asked, Asker, Prober, count_unequal
 from examples.flights.replay import TOPICS, Replay
 from narthex.client import Client
 from narthex.settings import Settings, home_of, load_settings
@@ -36,6 +37,8 @@ DATASETS = [
     features.CarrierDelays,
     features.TailnumHistory,
 ]
+
+Answers: TypeAlias = dict[str, list[object]]
 
 story = Console(stderr=True)
 
@@ -164,18 +167,17 @@ def settle(client: Client) -> None:
         time.sleep(1.0)
 
 
-def ask_offline(client: Client, live: Live, *, at_offsets: bool) -> dict[str, list[object]]:
-    """Ask every logged question again, offline."""
-    asked = live.asker.asked
-    spine: dict[str, list[object]] = {**asked.columns, "as_of": list(asked.as_of)}
-    if at_offsets:
-        spine["offsets"] = list(asked.offsets)
-    return client.query_offline_columns(
-        list(INPUTS),
-        [OUTPUT],
-        spine,
-        timestamp_column="as_of",
-        offsets_column="offsets" if at_offsets else None,
+def ask_offline(client: Client, asked: Asked) -> tuple[Answers, Answers]:
+    """Ask every logged question again, offline: at the offsets it had read, and without."""
+    count = len(asked.as_of)
+    spine: dict[str, list[object]] = {name: 2 * cells for name, cells in asked.columns.items()}
+    spine |= {"as_of": [*asked.as_of, *asked.as_of], "offsets": [*asked.offsets, *[""] * count]}
+    found = client.query_offline_columns(
+        list(INPUTS), [OUTPUT], spine, timestamp_column="as_of", offsets_column="offsets"
+    )
+    return (
+        {name: cells[:count] for name, cells in found.items()},
+        {name: cells[count:] for name, cells in found.items()},
     )
 
 
@@ -192,9 +194,9 @@ def main() -> int:
     commit_s = commit(client)
     live = replay_december(settings, flights)
     settle(client)
-    offline = ask_offline(client, live, at_offsets=True)
-    unequal, shown = count_unequal(live.asker.asked.answers, offline)
-    later, _ = count_unequal(live.asker.asked.answers, ask_offline(client, live, at_offsets=False))
+    then, now = ask_offline(client, live.asker.asked)
+    unequal, shown = count_unequal(live.asker.asked.answers, then)
+    later, _ = count_unequal(live.asker.asked.answers, now)
     stop.set()
     datasets = client.read("datasets")["datasets"]
     result = {

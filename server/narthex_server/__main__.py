@@ -17,6 +17,7 @@ from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import TENANT, Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
+from narthex_server.once import Once
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshots
 from narthex_stores import (
@@ -65,6 +66,7 @@ def make_services(
         ledger=ledger,
         tenant=tenant,
         producer=LogProducer(settings.kafka),
+        once=Once(lambda: LogReader(settings.kafka)),
         reader=LogReader(settings.kafka),
         snapshots=Snapshots(ledger, settings, tenant=tenant),
         executor=executor,

@@ -5,6 +5,7 @@ that the endpoint feeds. What is checked here is what every engine checks again.
 """
 
 import datetime as dt
+import functools
 import json
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +20,7 @@ from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
 from narthex_server.auth import branch_of
+from narthex_server.once import KEY_HEADER, KeyReusedError
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
@@ -76,12 +78,18 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
         )
     topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
     key = request.headers.get("idempotency-key", "")
-    delivered = services.producer.append(
+    append = functools.partial(
+        services.producer.append,
         topic,
         key=None,
         value=value,
-        headers={"received_at": str(now_us), "idempotency_key": key},
-    ).result(timeout=DELIVERY_S)
+        headers={"received_at": str(now_us), KEY_HEADER: key},
+    )
+    try:
+        appended = services.once.append(topic, key, value, append) if key else append()
+    except KeyReusedError as error:
+        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from error
+    delivered = appended.result(timeout=DELIVERY_S)
     services.meters.accepted.add(len(rows), webhook=call.webhook, endpoint=call.endpoint)
     return {
         "accepted": len(rows),

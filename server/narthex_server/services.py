@@ -9,6 +9,7 @@ from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
+from narthex_server.once import Once
 from narthex_server.snapshot import Snapshots
 from narthex_stores import LogProducer, LogReader
 
@@ -21,6 +22,7 @@ class Services:
     ledger: Ledger
     tenant: TenantId
     producer: LogProducer
+    once: Once
     reader: LogReader
     snapshots: Snapshots
     executor: Executor

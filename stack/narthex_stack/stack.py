@@ -139,7 +139,7 @@ class Stack:
         """
         self.layout.make()
         with self._one_at_a_time():
-            load_installation(self.layout, files_root=self._files_root)
+            decided = load_installation(self.layout, files_root=self._files_root)
             running = self.status()
             if running.keeper is not None:
                 kept = {service.group for service in running.services}
@@ -148,7 +148,7 @@ class Stack:
                 return True
             self._sweep()
             self._want(set(self._groups))
-            self._spawn()
+            self._spawn(decided.settings.files_root)
             return False
 
     def start(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
@@ -219,9 +219,11 @@ class Stack:
     def _want(self, groups: set[str]) -> None:
         store_json(self.layout.wanted, {"groups": [each for each in GROUPS if each in groups]})
 
-    def _spawn(self) -> None:
+    def _spawn(self, files_root: Path) -> None:
         self.layout.status.unlink(missing_ok=True)
         environment = {name: value for name, value in os.environ.items() if name != MARK}
+        # What was said here holds for the keeper's whole life.
+        environment["NARTHEX_FILES_ROOT"] = str(files_root)
         log = self.layout.log("keeper")
         with log.open("ab") as story:
             subprocess.run(

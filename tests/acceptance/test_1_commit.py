@@ -83,7 +83,7 @@ def test_the_ledger_says_what_happened_in_order(market: Market) -> None:
 
 def test_the_archive_is_admitted_and_what_does_not_fit_is_quarantined(market: Market) -> None:
     platform = market.platform
-    refused = platform.records(platform.topic("quarantine of Orders"))
+    refused = platform.records(platform.topic("dataset/Orders/quarantine"))
     datasets = {d["name"]: d for d in platform.client.read("datasets")["datasets"]}  # type: ignore[union-attr,index,call-overload]
 
     archived = [r for r in refused if b"archive" in (r.value or b"")]

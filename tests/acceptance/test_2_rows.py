@@ -56,7 +56,7 @@ def test_bad_records_are_quarantined_with_reason_and_offset_and_the_stream_goes_
     market: Market,
 ) -> None:
     platform = market.platform
-    topic = platform.topic("quarantine of Orders")
+    topic = platform.topic("dataset/Orders/quarantine")
     before = len(platform.records(topic))
     bad = [b"{not json", *as_json([order("gus", NOON, quantity="many")]), b"[1, 2]"]
     platform.produce(TOPIC, [*bad, *as_json([order("gus", "2026-03-02T11:00:00Z")])])

@@ -81,7 +81,7 @@ def test_the_run_of_a_commit_in_airflow_has_its_ledger(market: Market, page: Pag
     expect(ledger.get_by_text("Ledger: what it creates and shares")).to_be_visible(
         timeout=PATIENCE_MS
     )
-    expect(ledger.locator("tr", has_text="log of Orders").first).to_contain_text("live")
+    expect(ledger.locator("tr", has_text="dataset/Orders/log").first).to_contain_text("live")
 
 
 def test_the_console_alone_asks_for_the_token_and_shows_the_jobs(

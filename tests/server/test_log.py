@@ -67,6 +67,22 @@ def test_an_accepted_call_is_one_record_with_all_its_rows(open_shop: House) -> N
     assert int(written[0]["headers"]["received_at"]) > 1_700_000_000_000_000
 
 
+def test_a_call_that_comes_again_is_one_record_and_has_one_answer(open_shop: House) -> None:
+    before = len(records(open_shop))
+    key = {"idempotency-key": "call-again"}
+
+    first = log(open_shop, [GOOD], **key)
+    again = log(open_shop, [GOOD], **key)
+    open_shop.services.once.forget(ingest_topic(open_shop))
+    after_restart = log(open_shop, [GOOD], **key)
+    other = log(open_shop, [{**GOOD, "user": "bob"}], **key)
+
+    assert first.json() == again.json() == after_restart.json()
+    assert len(records(open_shop)) == before + 1
+    assert other.status_code == 409
+    assert "`call-again` came with another call" in other.json()["err_msg"]
+
+
 def test_columns_are_the_same_rows(open_shop: House) -> None:
     before = len(records(open_shop))
 

@@ -58,7 +58,9 @@ def within(seconds: float, happens: Callable[[], bool]) -> bool:
 
 @pytest.mark.stack
 def test_up_ends_when_all_that_was_asked_for_is_healthy(home: Path, stack: Stack) -> None:
-    done = command("up", "--only", "postgres,kafka", "--json", home=home)
+    files = home / "their" / "files"
+    root = ("--files-root", str(files))
+    done = command("up", "--only", "postgres,kafka", "--json", *root, home=home)
 
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -68,6 +70,7 @@ def test_up_ends_when_all_that_was_asked_for_is_healthy(home: Path, stack: Stack
         "kafka": "healthy",
     }
     assert stack.settings.kafka.startswith("127.0.0.1:")
+    assert stack.settings.files_root == files
 
 
 @pytest.mark.stack

@@ -1,6 +1,7 @@
 """Calls of the server over HTTP: the only place that knows httpx."""
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -23,6 +24,8 @@ from narthex.records import Json
 API: Final = "/api/v1"
 TIMEOUT_S: Final = 600.0
 CONNECT_TIMEOUT_S: Final = 10.0
+ATTEMPTS: Final = 3
+PAUSE_S: Final = 0.2
 _OK: Final = range(200, 300)
 
 Body: TypeAlias = "Json | bytes"
@@ -87,20 +90,27 @@ class Transport:
     ) -> Response:
         is_raw = isinstance(body, bytes)
         content = body if isinstance(body, bytes) else _rendered(body)
-        try:
-            answer = self._http.request(
-                verb,
-                f"{API}/{path.lstrip('/')}",
-                params=dict(parameters or {}),
-                content=content if verb == "POST" else None,
-                headers=self._headers(key, is_raw=is_raw),
-            )
-        except httpx.HTTPError as error:
-            raise Unreachable(
-                f"`{self.url}` cannot be reached: {error}",
-                hint="start the platform with `narthex up`, or give another address",
-            ) from error
-        return _response(answer)
+        attempt = 1
+        while True:
+            try:
+                answer = self._http.request(
+                    verb,
+                    f"{API}/{path.lstrip('/')}",
+                    params=dict(parameters or {}),
+                    content=content if verb == "POST" else None,
+                    headers=self._headers(key, is_raw=is_raw),
+                )
+            except httpx.HTTPError as error:
+                # What has a key is done once, however often it is sent.
+                if attempt == ATTEMPTS or not (key or verb == "GET"):
+                    raise Unreachable(
+                        f"`{self.url}` cannot be reached: {error}",
+                        hint="start the platform with `narthex up`, or give another address",
+                    ) from error
+            else:
+                return _response(answer)
+            time.sleep(PAUSE_S * attempt)
+            attempt += 1
 
     def _headers(self, key: str, *, is_raw: bool) -> dict[str, str]:
         headers = {

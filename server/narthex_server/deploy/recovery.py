@@ -5,6 +5,7 @@ loop takes the same steps; they are idempotent, so both may. It also ends aborte
 destroying what they made, and lets nothing else go.
 """
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import structlog
 
 from narthex.settings import Settings, environment_of
@@ -32,8 +34,18 @@ log = structlog.get_logger()
 
 LOOK_EVERY_S = 1.0
 ASK_EVERY_S = 10.0
+FIRST_PAUSE_S, GREATEST_PAUSE_S = 10.0, 300.0
 SILENT_S = 60.0
 OFFER_EVERY_S = 5.0
+
+
+@attrs.frozen
+class _BackfillRun:
+    """A bounded run that this process started, and how many failed before it."""
+
+    process: subprocess.Popen[bytes]
+    began: float
+    failed: int
 
 
 class Recovery:
@@ -57,7 +69,7 @@ class Recovery:
         self._driven: dict[UUID, float] = {}
         self._offered: dict[UUID, float] = {}
         self._noticed: set[UUID] = set()
-        self._backfills: dict[UUID, subprocess.Popen[bytes]] = {}
+        self._backfills: dict[UUID, _BackfillRun] = {}
         self._wake = threading.Event()
         self._stopping = False
 
@@ -171,13 +183,19 @@ class Recovery:
         executor.promote(commit_id)
 
     def _backfill(self, commit_id: UUID) -> None:
-        running = self._backfills.get(commit_id)
-        if running is not None and running.poll() is None:
+        known = self._backfills.get(commit_id)
+        if known is not None and known.process.poll() is None:
             raise NotYet("the backfill is running")
+        failed = 0 if known is None else known.failed + 1
+        pause_s = min(GREATEST_PAUSE_S, FIRST_PAUSE_S * 2**failed) if failed else 0.0
+        if known is not None and time.monotonic() - known.began < pause_s:
+            raise NotYet(f"the backfill failed {failed} times; it is tried again after a while")
         door = Path(self._settings.run_job)
-        self._backfills[commit_id] = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, str(door), "--commit", str(commit_id)],
-            env={"PATH": "/usr/bin:/bin", **environment_of(self._settings)},
+            # With what marks all that the platform started: it must not outlive it.
+            env={**os.environ, **environment_of(self._settings)},
             start_new_session=True,
         )
+        self._backfills[commit_id] = _BackfillRun(process, time.monotonic(), failed)
         raise NotYet("the backfill was started")
