@@ -7,7 +7,7 @@ import uuid
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel
 
-from narthex.assets import HistorySpec
+from narthex.assets import AssetKind, FeedSpec, HistorySpec
 from narthex.entities import (
     AliasExtractor,
     CodeExtractor,
@@ -48,7 +48,27 @@ def datasets(request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     counts = _log_counts(services, snapshot)
-    return {"datasets": [_dataset(snapshot, d, counts) for d in snapshot.definitions.datasets]}
+    newest = _newest_events(services, snapshot)
+    return {
+        "datasets": [
+            _dataset(snapshot, one, counts) | {"newest_event": newest.get(one.name)}
+            for one in snapshot.definitions.datasets
+        ]
+    }
+
+
+def _newest_events(services: Services, snapshot: Snapshot) -> dict[str, str]:
+    """Give the greatest event time that each dataset's history holds, as far as it is known."""
+    bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
+    found: dict[str, str] = {}
+    for job in services.ledger.jobs():
+        progress = job.shards[0].progress
+        if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
+            continue
+        watermark = progress.get("watermark") if isinstance(progress, dict) else None
+        if isinstance(watermark, int):
+            found[job.asset.spec.dataset] = render_instant(watermark)
+    return found
 
 
 def _dataset(snapshot: Snapshot, dataset: Dataset, counts: dict[str, int]) -> dict[str, Json]:

@@ -46,13 +46,18 @@ def render_batch(records: list[RecordCells]) -> pa.RecordBatch:
 
 @attrs.define
 class RowRenderer:
-    """Turns raw rows of one source into records of its log or of its quarantine."""
+    """Turns raw rows of one source into records of its log or of its quarantine.
+
+    Attributes:
+        newest_us: The greatest event time of the rows that were admitted.
+    """
 
     spec: SourceJobSpec
     source_id: str
     output: str
     quarantine: str
     admitter: Admitter
+    newest_us: int | None = None
     _codec: FactCodec = attrs.field(init=False)
     _key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
 
@@ -97,6 +102,8 @@ class RowRenderer:
         instant = cells[log.time_field]
         if not isinstance(instant, int):
             raise TypeError("an event time is microseconds")
+        if self.newest_us is None or instant > self.newest_us:
+            self.newest_us = instant
         row_id, version, record_key = RowId(place), _APPENDED, place
         if log.shape is LogShape.KEYED or self.spec.source.cdc is Cdc.UPSERT:
             record_key = self._key(key)

@@ -35,6 +35,7 @@ class HistoryFeed:
     table: HistoryTable
     offsets: dict[int, int]
     lateness: Lateness | None = None
+    newest_us: int | None = None
     waiting: list[Record] = attrs.field(factory=list)
     written: int = 0
 
@@ -56,6 +57,7 @@ class HistoryFeed:
             table=table,
             offsets=table.offsets(),
             lateness=_lateness(asset.spec),
+            newest_us=table.newest_event_time(),
         )
 
     def write(self) -> None:
@@ -71,6 +73,8 @@ class HistoryFeed:
         )
         if self.lateness is not None:
             self.lateness.observe(facts)
+        newest_us = max(fact.event_time for fact in facts)
+        self.newest_us = newest_us if self.newest_us is None else max(self.newest_us, newest_us)
         for record in self.waiting:
             self.offsets[record.partition] = record.offset + 1
         self.written += len(self.waiting)
@@ -136,6 +140,7 @@ class HistoryWriter:
                         "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
                         "behind": behind,
                         "written": feed.written,
+                        "watermark": feed.newest_us,
                         **lateness_told(feed),
                     },
                 )

@@ -59,6 +59,8 @@ class SourceStage:
                     self.counts["quarantined"] += 1
                 self.producer.post(topic, key=key, value=value)
         self.producer.flush()
+        if self.renderer.newest_us is not None:
+            self.counts["newest"] = self.renderer.newest_us
 
     def close(self) -> None:
         """Nothing is held."""

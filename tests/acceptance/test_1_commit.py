@@ -90,4 +90,5 @@ def test_the_archive_is_admitted_and_what_does_not_fit_is_quarantined(market: Ma
     assert len(archived) == 1
     assert b"`item`: found null" in (archived[0].value or b"")
     assert datasets["Orders"]["rows"] >= 5
+    assert str(datasets["Orders"]["newest_event"]).startswith("2026-03-01T09:00:00")
     assert len(platform.client.inspect("Orders", n=3)) == 3
