@@ -4,6 +4,7 @@ The table's own transaction carries how far each partition was read; a zombie wi
 version is refused by it, and a replay of a batch is no second row.
 """
 
+import gc
 import os
 import sys
 import time
@@ -173,6 +174,8 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     writer = HistoryWriter(settings)
+    # What was imported lives for ever: the collector need not look at it again and again.
+    gc.freeze()
     reported = written = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)

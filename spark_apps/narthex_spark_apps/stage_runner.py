@@ -6,6 +6,7 @@ harmless: facts are idempotent. Each job has a thread, a consumer and a producer
 that none waits for another.
 """
 
+import gc
 import json
 import os
 import sys
@@ -266,6 +267,8 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     runner = StageRunner(settings)
+    # What was imported lives for ever: the collector need not look at it again and again.
+    gc.freeze()
     reported = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=TURN_S)
