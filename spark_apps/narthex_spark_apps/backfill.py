@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Self
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from narthex.assets import IndexSpec, ResolvedAsset, ResolvedNeed
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
+from narthex_spark_apps.each_after import each_after
 from narthex_spark_apps.jobs import file_source, input_broker, input_topics, start_query
 from narthex_spark_apps.join_stage import open_index
 from narthex_stores import LogReader
@@ -71,33 +71,25 @@ class Backfill:
 
         A job begins when all that write what it reads are done.
         """
-        due = self._due()
+        due = {job.asset.asset_id: job for job in self._due()}
         before = {
-            job.asset.asset_id: {other.asset.asset_id for other in _writers_before(job, due)}
-            for job in due
+            asset_id: {other.asset.asset_id for other in _writers_before(job, due.values())}
+            for asset_id, job in due.items()
         }
-        waiting = list(due)
-        running: dict[Future[Filled | None], JobView] = {}
+
+        def fill(asset_id: int) -> Filled | None:
+            job = due[asset_id]
+            progress(f"backfill of {_label(job.asset)} ({job.asset.physical_name})")
+            return self._fill(job, progress=progress)
+
         done: list[Filled] = []
-        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="backfill") as threads:
-            while waiting or running:
-                unfinished = {job.asset.asset_id for job in (*waiting, *running.values())}
-                # Of jobs that wait for each other, the first one begins.
-                ready = [j for j in waiting if not before[j.asset.asset_id] & unfinished]
-                for job in ready or (() if running else waiting[:1]):
-                    progress(f"backfill of {_label(job.asset)} ({job.asset.physical_name})")
-                    running[threads.submit(self._fill, job, progress=progress)] = job
-                    waiting.remove(job)
-                ended, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    job = running.pop(future)
-                    filled = future.result()
-                    if filled is not None:
-                        done.append(filled)
-                        progress(
-                            f"  {_label(job.asset)}: {filled.rows} rows in {filled.seconds:.1f} s, "
-                            f"{len(waiting) + len(running)} of {len(due)} jobs left"
-                        )
+        for number, filled in enumerate(each_after(before, fill, at_once=AT_ONCE), start=1):
+            if filled is not None:
+                done.append(filled)
+                progress(
+                    f"  {filled.job}: {filled.rows} rows in {filled.seconds:.1f} s, "
+                    f"{len(due) - number} of {len(due)} jobs left"
+                )
         return done
 
     def _session(self) -> SparkSession:

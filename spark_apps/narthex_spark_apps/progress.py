@@ -2,17 +2,24 @@
 
 import time
 from collections import deque
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
 
 import attrs
 
 from narthex_spark_apps.children import Assignment, Report
-from narthex_spark_apps.feeds import LogEnds
 from narthex_spark_apps.jobs import input_topics
 
 SAMPLE_EVERY_S = 0.5
 
-Ends: TypeAlias = dict[str, dict[int, int]]
+Ends: TypeAlias = Mapping[str, Mapping[int, int]]
+
+
+class KnowsEnds(Protocol):
+    """Knows how far topics reach."""
+
+    def known(self) -> Mapping[str, Mapping[int, int]]:
+        """Give the next offset of each partition of each topic that could be seen."""
 
 
 @attrs.define
@@ -28,13 +35,14 @@ class Progress:
     """
 
     assignment: Assignment
-    ends: LogEnds
+    ends: KnowsEnds
     read: dict[str, dict[int, int]] = attrs.field(factory=dict)
     counts: dict[str, int] = attrs.field(factory=dict)
     error: str | None = None
     restarts: int = 0
     known: bool = False
     stale_s: float = 1.0
+    clock: Callable[[], float] = time.monotonic
     _samples: deque[tuple[float, Ends]] = attrs.field(factory=deque)
     _behind_since: float | None = None
 
@@ -56,7 +64,7 @@ class Progress:
 
     def _is_caught_up(self, behind: int) -> bool:
         """Whether all is read that stood in its topics a little while ago."""
-        now = time.monotonic()
+        now = self.clock()
         if not self._samples or now - self._samples[-1][0] >= SAMPLE_EVERY_S:
             self._samples.append((now, self.ends.known()))
         while len(self._samples) > 1 and now - self._samples[1][0] >= self.stale_s:
@@ -68,7 +76,7 @@ class Progress:
 
     def report(self, *, is_running: bool, behind: int | None) -> Report:
         """Say how the job stands."""
-        now = time.monotonic()
+        now = self.clock()
         self._behind_since = (self._behind_since or now) if behind else None
         phase = "failed" if self.error and not is_running else "starting"
         if is_running and behind is not None:

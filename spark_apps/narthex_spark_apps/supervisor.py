@@ -36,6 +36,7 @@ from narthex_ledger import (
 )
 from narthex_spark_apps.children import Assignment, Desired, OfflineReport, OfflineRun, Report
 from narthex_spark_apps.kept_child import KeptChild
+from narthex_spark_apps.report_gate import ReportGate
 
 log = structlog.get_logger()
 
@@ -45,10 +46,6 @@ LEASE_S = 15.0
 TRUST_MARGIN_S = 3.0
 READ_EVERY_S = 2.0
 STOP_WITHIN_S = 20.0
-PASS_ON_EVERY_S = 1.0
-SAME_EVERY_S = 5.0
-STREAK = 3
-"""So many reports of the same are passed on soon: readiness asks for some in a row."""
 SLOT_SPACE = "default"
 
 DRIVER, STAGE_RUNNER = "driver", "stage_runner"
@@ -85,16 +82,6 @@ class Held:
         return time.monotonic() < self.trusted_until
 
 
-@attrs.frozen
-class PassedOn:
-    """The last report of a job that the ledger has, and how often it was given unchanged."""
-
-    standing: tuple[object, ...]
-    progress: Json
-    at: float
-    times: int = 1
-
-
 class Supervisor:
     """One supervisor of this machine."""
 
@@ -121,7 +108,7 @@ class Supervisor:
         self._renewed = self._read = float("-inf")
         self._offline: dict[str, OfflineRun] = {}
         self._assigned: tuple[object, ...] | None = None
-        self._passed_on: dict[int, PassedOn] = {}
+        self._gate = ReportGate()
         self._stopping = False
 
     def run(self) -> None:
@@ -218,29 +205,12 @@ class Supervisor:
                     self._pass_on_offline(said)
                 else:
                     reports[said.asset_id] = _shard_report(said)
-        due = tuple(report for report in reports.values() if self._is_due(report))
+        due = tuple(report for report in reports.values() if self._gate.passes(report))
         if due:
             self._ledger.report(due)
         stopped = self._stopped()
         if stopped:
             self._ledger.report(stopped)
-
-    def _is_due(self, report: ShardReport) -> bool:
-        """Whether a report says something, or long enough after the last that said the same."""
-        now = time.monotonic()
-        before = self._passed_on.get(report.asset_id)
-        standing = (report.epoch, report.generation, report.phase)
-        if before is None or before.standing != standing:
-            self._passed_on[report.asset_id] = PassedOn(standing, report.progress, now)
-            return True
-        is_same = before.progress == report.progress
-        if now - before.at < (
-            SAME_EVERY_S if is_same and before.times > STREAK else PASS_ON_EVERY_S
-        ):
-            return False
-        times = before.times + 1 if is_same else 1
-        self._passed_on[report.asset_id] = PassedOn(standing, report.progress, now, times)
-        return True
 
     def _stopped(self) -> tuple[ShardReport, ...]:
         """Acknowledge what is not desired any more, once, under the slot's epoch."""

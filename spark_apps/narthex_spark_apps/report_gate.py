@@ -1,0 +1,47 @@
+"""Which reports of jobs the ledger is told: all that say something, and some that do not."""
+
+import time
+from collections.abc import Callable
+
+import attrs
+
+from narthex.records import Json
+from narthex_ledger import ShardReport
+
+PASS_ON_EVERY_S = 1.0
+SAME_EVERY_S = 5.0
+STREAK = 3
+"""So many reports of the same are passed on soon: readiness asks for some in a row."""
+
+
+@attrs.frozen
+class _PassedOn:
+    """The last report of a job that passed, and how often it passed unchanged."""
+
+    standing: tuple[object, ...]
+    progress: Json
+    at: float
+    times: int
+
+
+@attrs.define
+class ReportGate:
+    """Lets a report pass at once if the job stands otherwise now, else once in a while."""
+
+    clock: Callable[[], float] = time.monotonic
+    _passed: dict[int, _PassedOn] = attrs.field(factory=dict)
+
+    def passes(self, report: ShardReport) -> bool:
+        """Whether the ledger is to be told; if so, it counts as told."""
+        now = self.clock()
+        standing = (report.epoch, report.generation, report.phase)
+        before = self._passed.get(report.asset_id)
+        times = 1
+        if before is not None and before.standing == standing:
+            is_same = before.progress == report.progress
+            pause_s = SAME_EVERY_S if is_same and before.times >= STREAK else PASS_ON_EVERY_S
+            if now - before.at < pause_s:
+                return False
+            times = before.times + 1 if is_same else 1
+        self._passed[report.asset_id] = _PassedOn(standing, report.progress, now, times)
+        return True
