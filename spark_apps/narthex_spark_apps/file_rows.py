@@ -4,6 +4,7 @@ Files are bounded and never run in real time, so the truth itself, `narthex.admi
 what becomes of each row. Runs in Spark's Python workers; memory holds one batch of a file.
 """
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,6 +17,7 @@ from pyspark.accumulators import Accumulator
 from narthex.entities import Csv, Files, JsonLines, Parquet
 from narthex.records import Json
 from narthex_spark_apps.admitted_rows import Place, RecordCells, RowRenderer, render_batch
+from narthex_spark_apps.file_store import open_file, open_stream
 
 _BATCH = 10_000
 _BLOCK_BYTES = 4 * 1024 * 1024
@@ -83,8 +85,9 @@ def read_rows(connector: object, path: str) -> Iterator[dict[str, Json] | str]:
             case Csv() as csv:
                 yield from _csv_rows(path, csv)
             case Parquet():
-                for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH):
-                    yield from batch.to_pylist()
+                with open_file(path) as file:
+                    for batch in pq.ParquetFile(file).iter_batches(batch_size=_BATCH):
+                        yield from batch.to_pylist()
             case JsonLines():
                 yield from _json_rows(path)
     except pa.ArrowInvalid as error:
@@ -98,19 +101,21 @@ def _csv_rows(path: str, csv: Csv) -> Iterator[dict[str, Json]]:
         use_threads=False,
     )
     parsing = pa_csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True)
-    names = csv.headers or tuple(pa_csv.open_csv(path, reading, parsing).schema.names)
+    with open_stream(path) as file:
+        names = csv.headers or tuple(pa_csv.open_csv(file, reading, parsing).schema.names)
     converting = pa_csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
         null_values=[csv.null],
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
-    for batch in pa_csv.open_csv(path, reading, parsing, converting):
-        yield from batch.to_pylist()
+    with open_stream(path) as file:
+        for batch in pa_csv.open_csv(file, reading, parsing, converting):
+            yield from batch.to_pylist()
 
 
 def _json_rows(path: str) -> Iterator[dict[str, Json] | str]:
-    with open(path, encoding="utf-8") as lines:  # noqa: PTH123 - a path of a worker's own
+    with io.TextIOWrapper(open_stream(path), encoding="utf-8") as lines:
         for line in lines:
             if not line.strip():
                 continue

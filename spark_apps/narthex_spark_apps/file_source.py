@@ -5,7 +5,6 @@ in one piece gives. What was read is remembered beside the checkpoint; a file th
 gives the same facts.
 """
 
-import glob
 import json
 import os
 from pathlib import Path
@@ -17,47 +16,42 @@ from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
 from narthex_spark_apps.file_rows import FileRun
+from narthex_spark_apps.file_store import find_files, is_glob, is_url
 from narthex_spark_apps.kafka_io import Broker, write_batch
 from narthex_spark_apps.source_job import SourceJob
-
-_GLOB = frozenset("*?[")
 
 
 class NoFilesError(FileNotFoundError):
     """Nothing stands where a source of files says."""
 
 
-def list_files(connector: Files, root: Path) -> tuple[Path, ...]:
+def list_files(connector: Files, root: Path) -> tuple[str, ...]:
     """Give the files of a source, in the order of their paths.
 
     Raises:
         NoFilesError: A path without a glob is no file.
-        NotImplementedError: The path is an address of a store that is not built in yet.
+        UnknownStoreError: The path is an address of a store that is not built in.
     """
-    if "://" in connector.path:
-        raise NotImplementedError(f"`{connector.path}`: only local files are read so far")
-    pattern = str(root / connector.path)
-    if is_glob(connector.path):
-        # `Path.glob` takes no pattern that begins at the root, which an author may give.
-        return tuple(Path(one) for one in sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207
-    if not Path(pattern).is_file():
-        raise NoFilesError(f"`{pattern}` is no file; the source `{connector.name}` names it")
-    return (Path(pattern),)
+    found = find_files(connector.path, root)
+    if not found and not is_glob(connector.path):
+        where = connector.path if is_url(connector.path) else str(root / connector.path)
+        raise NoFilesError(f"`{where}` is no file; the source `{connector.name}` names it")
+    return found
 
 
-def is_glob(path: str) -> bool:
-    """Whether a path names files by a pattern."""
-    return bool(_GLOB & set(path))
-
-
-def identity_of(source_id: str, connector: Files, file: Path, root: Path) -> str:
+def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
     """Give the source string of a file's rows: one file's is the source's own.
 
     Files that a pattern finds have their path in it, so that a new file moves no row's identity.
     """
     if not is_glob(connector.path):
         return source_id
-    return f"{source_id}#{os.path.relpath(file, root)}"
+    return f"{source_id}#{name_of(file, root)}"
+
+
+def name_of(file: str, root: Path) -> str:
+    """Give a file's name that stays when the root moves."""
+    return file if is_url(file) else os.path.relpath(file, root)
 
 
 class FileSource:
@@ -76,13 +70,13 @@ class FileSource:
         self._settings = settings
         self._memory = memory
 
-    def unread(self) -> tuple[Path, ...]:
+    def unread(self) -> tuple[str, ...]:
         """Give the files that were not read yet, in order."""
         known = self._known()
         files = list_files(self._connector, self._settings.files_root)
         return tuple(file for file in files if self._name(file) not in known)
 
-    def read(self, file: Path) -> dict[str, int]:
+    def read(self, file: str) -> dict[str, int]:
         """Read one file to its end; give how many rows came, were refused and were left out."""
         source_id = identity_of(
             self._job.spec.source_id, self._connector, file, self._settings.files_root
@@ -95,21 +89,21 @@ class FileSource:
             quarantine=self._job.quarantine,
             counted=counted,
         )
-        named = self._session.createDataFrame([(str(file), source_id)], "path string, id string")
+        named = self._session.createDataFrame([(file, source_id)], "path string, id string")
         records = named.mapInArrow(run, OUTPUT)
         write_batch(records, Broker(bootstrap=self._settings.kafka))
         self._remember(file)
         return {name: int(count.value) for name, count in counted.items()}
 
-    def _name(self, file: Path) -> str:
-        return os.path.relpath(file, self._settings.files_root)
+    def _name(self, file: str) -> str:
+        return name_of(file, self._settings.files_root)
 
     def _known(self) -> frozenset[str]:
         if not self._memory.is_file():
             return frozenset()
         return frozenset(json.loads(self._memory.read_text()))
 
-    def _remember(self, file: Path) -> None:
+    def _remember(self, file: str) -> None:
         known = sorted(self._known() | {self._name(file)})
         self._memory.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._memory.with_suffix(".new")

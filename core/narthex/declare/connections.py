@@ -151,10 +151,22 @@ class Files:
     name: str
 
     def path(self, path: str, format: object = "csv") -> FilesEntity:
-        """Give the files at a path; `*`, `**` and `?` can stand in it."""
+        """Give the files at a path or an `s3://` address; `*`, `**` and `?` can stand in it.
+
+        Raises:
+            ConnectorInvalid: The name or the path is empty, or the format is none.
+            NotYetSupported: An address of another store.
+        """
+        at = _named(path, "`path`")
+        if "://" in at and not at.startswith("s3://"):
+            raise NotYetSupported(
+                f"files at `{at}` are not supported yet",
+                origin=author_origin(),
+                hint="give a path, or an address that begins with `s3://`",
+            )
         return FilesEntity(
             name=_named(self.name, "`Files`"),
-            path=_named(path, "`path`"),
+            path=at,
             format=_format(format),
         )
 
@@ -190,10 +202,20 @@ class S3:
         Raises:
             ConnectorInvalid: Both or neither of prefix and path, or `spread` without `path`.
             CredentialInline: A credential was given itself, not by reference.
+            NotYetSupported: Credentials or a role of the source's own, or parts of dates.
         """
         origin = author_origin()
-        _secret(self.aws_access_key_id, "aws_access_key_id")
-        _secret(self.aws_secret_access_key, "aws_secret_access_key")
+        own = (
+            _secret(self.aws_access_key_id, "aws_access_key_id"),
+            _secret(self.aws_secret_access_key, "aws_secret_access_key"),
+            self.role_arn,
+        )
+        if any(own):
+            raise NotYetSupported(
+                f"credentials of the source `{self.name}`'s own are not supported yet",
+                origin=origin,
+                hint="leave them out; the platform reads `AWS_ACCESS_KEY_ID` and its fellows",
+            )
         if (prefix is None) == (path is None):
             raise ConnectorInvalid("a bucket wants either `prefix` or `path`", origin=origin)
         if spread is not None and path is None:

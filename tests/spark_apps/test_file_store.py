@@ -1,0 +1,158 @@
+"""Files of a source, below a directory and in a bucket, are found and read alike."""
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from narthex.entities import Csv, Files, JsonLines, Parquet
+from narthex_spark_apps.file_rows import read_rows
+from narthex_spark_apps.file_source import NoFilesError, identity_of, list_files, name_of
+from narthex_spark_apps.file_store import UnknownStoreError, find_files, open_store, pattern_of
+
+_ROWS: list[dict[str, str | int | None]] = [
+    {"carrier": "UA", "delay": 3},
+    {"carrier": None, "delay": 5},
+]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Give the address of a server that speaks S3, with nothing in it."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(address: str, monkeypatch: pytest.MonkeyPatch) -> fs.FileSystem:
+    """Point the environment at the server, and give its store with a bucket `air`."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "reader")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of files")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    store = fs.S3FileSystem(
+        access_key="reader",
+        secret_key="of files",
+        region="eu-west-1",
+        scheme="http",
+        endpoint_override=address.removeprefix("http://"),
+        allow_bucket_creation=True,
+    )
+    store.create_dir("air")
+    return store
+
+
+def _bytes_of(kind: str) -> bytes:
+    if kind == "parquet":
+        target = io.BytesIO()
+        pl.DataFrame(_ROWS).write_parquet(target)
+        return target.getvalue()
+    if kind == "csv":
+        lines = ["carrier,delay", *(f"{row['carrier'] or 'NA'},{row['delay']}" for row in _ROWS)]
+        return "\n".join(lines).encode()
+    return "".join(json.dumps(row) + "\n" for row in _ROWS).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "format_of"),
+    [("csv", Csv(null="NA")), ("jsonl", JsonLines()), ("parquet", Parquet())],
+)
+def test_rows_in_a_bucket_are_those_of_the_same_file_on_disk(
+    kind: str, format_of: Csv | JsonLines | Parquet, bucket: fs.FileSystem, tmp_path: Path
+) -> None:
+    content = _bytes_of(kind)
+    (tmp_path / f"rows.{kind}").write_bytes(content)
+    with bucket.open_output_stream(f"air/{kind}/rows.{kind}") as target:
+        target.write(content)
+    connector = Files(name="air", path=f"s3://air/{kind}/*.{kind}", format=format_of)
+
+    (found,) = list_files(connector, tmp_path)
+
+    assert found == f"s3://air/{kind}/rows.{kind}"
+    there = list(read_rows(connector, found))
+    assert there == list(read_rows(connector, str(tmp_path / f"rows.{kind}")))
+    assert [row["carrier"] for row in there if isinstance(row, dict)] == ["UA", None]
+
+
+def test_a_pattern_finds_what_stands_below_a_prefix_in_order(bucket: fs.FileSystem) -> None:
+    for name in ("days/b/2.csv", "days/a/1.csv", "days/a/1.txt", "days/3.csv"):
+        with bucket.open_output_stream(f"air/{name}") as target:
+            target.write(b"x\n")
+
+    everywhere = find_files("s3://air/days/**/*.csv", Path("elsewhere"))
+
+    below = "s3://air/days"
+    assert everywhere == (f"{below}/3.csv", f"{below}/a/1.csv", f"{below}/b/2.csv")
+    assert find_files(f"{below}/*/1.csv", Path()) == (f"{below}/a/1.csv",)
+    assert len(find_files(f"{below}/**", Path())) == 4
+    assert find_files("s3://air/nothing/**", Path()) == ()
+    connector = Files(name="air", path=f"{below}/4.csv", format=Csv())
+    with pytest.raises(NoFilesError, match=r"4\.csv"):
+        list_files(connector, Path())
+
+
+def test_a_bucket_that_is_not_there_is_said(bucket: fs.FileSystem) -> None:
+    del bucket
+
+    with pytest.raises(OSError, match="nowhere"):
+        list(read_rows(Files(name="air", path="", format=Csv()), "s3://nowhere/x.csv"))
+
+
+def test_a_file_in_a_bucket_is_named_by_its_address() -> None:
+    one = Files(name="air", path="s3://air/*.csv", format=Csv())
+
+    assert name_of("s3://air/1.csv", Path("root")) == "s3://air/1.csv"
+    assert identity_of("files:air", one, "s3://air/1.csv", Path("root")).endswith("#s3://air/1.csv")
+    assert name_of("root/days/1.csv", Path("root")) == "days/1.csv"
+
+
+def test_a_store_that_is_not_built_in_is_named() -> None:
+    with pytest.raises(UnknownStoreError, match="gs"):
+        open_store("gs://air/1.csv")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("b/*.csv", "b/1.csv", True),
+        ("b/*.csv", "b/a/1.csv", False),
+        ("b/**/1.csv", "b/1.csv", True),
+        ("b/**/1.csv", "b/x/y/1.csv", True),
+        ("b/**", "b/x/y", True),
+        ("b/?.csv", "b/12.csv", False),
+        ("b/[12].csv", "b/2.csv", True),
+        ("b/[!12].csv", "b/2.csv", False),
+        ("b/1.csv", "b/1xcsv", False),
+        ("b/[.csv", "b/[.csv", True),
+    ],
+)
+def test_a_pattern_reads_as_that_of_a_shell(pattern: str, path: str, *, fits: bool) -> None:
+    assert (re.fullmatch(pattern_of(pattern), path) is not None) is fits
+
+
+_PART = st.text("ab.*?", min_size=1, max_size=4).filter(lambda part: "**" not in part)
+
+
+@given(st.lists(_PART, min_size=1, max_size=3), st.lists(st.text("ab.", min_size=1), min_size=1))
+def test_without_a_double_star_a_pattern_is_that_of_the_standard_library(
+    parts: list[str], names: list[str]
+) -> None:
+    pattern, path = "/".join(parts), "/".join(names)
+    # `PurePath` takes a part `.` away.
+    if "." in parts or "." in names:
+        return
+
+    is_match = len(parts) == len(names) and PurePosixPath(path).match(pattern)
+
+    assert (re.fullmatch(pattern_of(pattern), path) is not None) is is_match
