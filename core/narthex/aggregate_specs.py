@@ -89,6 +89,55 @@ class LastK:
     dropnull: bool = False
 
 
+@record
+@attrs.frozen(kw_only=True)
+class FirstK:
+    """The first `limit` values of a column, oldest first."""
+
+    into: str
+    window: Window
+    of: str
+    limit: int
+    dedup: bool
+    dropnull: bool
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Distinct:
+    """The distinct values of a column, in the order in which they were first seen."""
+
+    into: str
+    window: Window
+    of: str
+    unordered: bool
+    dropnull: bool = False
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Quantile:
+    """The element at floor(p·n), clamped, of a column's ascending values; nulls are skipped."""
+
+    into: str
+    window: Window
+    of: str
+    p: float
+    default: float | None = None
+    approx: bool = False
+
+
+@record
+@attrs.frozen(kw_only=True)
+class ExpDecaySum:
+    """The sum of a column's values, each halved once per half-life from its instant on."""
+
+    into: str
+    window: Window
+    of: str
+    half_life_us: int
+
+
 AggregateSpec: TypeAlias = Count | Sum | Average | Min | Max | Stddev | LastK
 
 

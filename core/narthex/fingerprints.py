@@ -26,6 +26,7 @@ from narthex.operators import (
     DatasetRef,
     Drop,
     DropNull,
+    Emit,
     Filter,
     Join,
     Latest,
@@ -132,13 +133,21 @@ def _parameters(operator: Operator) -> tuple[str, Value]:
             bounds = (operator.within_low_us, operator.within_high_us)
             return "join", (operator.how, operator.on, bounds, operator.fields)
         case Aggregate():
-            return "aggregate", (operator.by, operator.specs)
+            return "aggregate", _aggregate_parameters(operator)
         case Latest():
             return "latest", (operator.by,)
         case DatasetRef():
             return "dataset", None
         case _:
             return _row_parameters(operator)
+
+
+def _aggregate_parameters(operator: Aggregate) -> Value:
+    """Give the parameters; those that came later are left out where they say what was always so."""
+    later = (operator.along, operator.emit, operator.window)
+    if later == (None, Emit.EAGER, None):
+        return (operator.by, operator.specs)
+    return (operator.by, operator.specs, *later)
 
 
 def _row_parameters(

@@ -12,6 +12,7 @@ from narthex.origin import NOWHERE, Origin
 from narthex.records import DESCRIPTION, record
 from narthex.schema import Column
 from narthex.types import DataType
+from narthex.windows import Hopping, Session, Tumbling
 
 
 def _origin() -> Origin:
@@ -140,12 +141,113 @@ class Join:
 
 @record
 @attrs.frozen
+class Transform:
+    """The rows as a Python function on a frame gives them: as many rows, other values.
+
+    Attributes:
+        columns: The value columns afterwards; keys and timestamp stay as they are.
+    """
+
+    input: "Operator"
+    columns: tuple[Column, ...]
+    code: UserCode
+    origin: Origin = _origin()
+
+
+@record
+@attrs.frozen
+class Dedup:
+    """Of the rows that are the same by some columns, the last one.
+
+    Attributes:
+        by: The columns; without a window, the instant is one of them.
+        window: Rows are the same within one span of it only; None is the very same instant.
+    """
+
+    input: "Operator"
+    by: tuple[str, ...]
+    window: Tumbling | Session | None = None
+    origin: Origin = _origin()
+
+
+@record
+@attrs.frozen
+class Explode:
+    """A row for each element of the named lists, in lockstep; one with null for an empty list."""
+
+    input: "Operator"
+    columns: tuple[str, ...]
+    origin: Origin = _origin()
+
+
+@record
+@attrs.frozen
+class Union:
+    """The rows of both inputs, which have one schema; equal rows stay two."""
+
+    input: "Operator"
+    other: "Operator"
+    origin: Origin = _origin()
+
+
+@record
+class Change(enum.Enum):
+    """Which changes of a keyed dataset a column of its changelog tells: its rows are true there."""
+
+    INSERT = "insert"
+    DELETE = "delete"
+
+
+@record
+@attrs.frozen
+class Changelog:
+    """A keyless row for each insert and each delete of a keyed dataset; an update is both.
+
+    Attributes:
+        column: The bool column that tells them apart.
+        change: What the column is true for.
+    """
+
+    input: "Operator"
+    column: str
+    change: Change
+    origin: Origin = _origin()
+
+
+@record
+class Emit(enum.Enum):
+    """When a group's value is told: at once with corrections, or when its window has closed."""
+
+    EAGER = "eager"
+    FINAL = "final"
+
+
+@record
+@attrs.frozen
 class Aggregate:
-    """Per group, the aggregates over its rows; always the last step of a pipeline here."""
+    """Per group, the aggregates over its rows.
+
+    Attributes:
+        along: A datetime column that is the time axis instead of the event time.
+        window: Groups are split into its spans; the key column `window` says which one it is.
+    """
 
     input: "Operator"
     by: tuple[str, ...]
     specs: tuple[AggregateSpec, ...]
+    along: str | None = None
+    emit: Emit = Emit.EAGER
+    window: Hopping | Tumbling | Session | None = None
+    origin: Origin = _origin()
+
+
+@record
+@attrs.frozen
+class First:
+    """Per group, the whole row with the oldest event time; ties go to the first seen."""
+
+    input: "Operator"
+    by: tuple[str, ...]
     origin: Origin = _origin()
 
 
