@@ -17,7 +17,8 @@ byte  value     bytes
 ====  ========  ==========================================================================
 
 The id of a field is its position among all fields of its class, so a new field stands last. A
-field whose metadata says ``{"identity": False}`` is left out; one that equals its default is not.
+field whose metadata says ``{"identity": False}`` is left out. One that equals its default is not,
+unless its metadata says that it came later than its record.
 """
 
 import enum
@@ -25,6 +26,7 @@ import functools
 import math
 import struct
 import unicodedata
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import attrs
@@ -78,6 +80,15 @@ def _identity_fields(cls: type[attrs.AttrsInstance]) -> tuple[tuple[int, str], .
     )
 
 
+@functools.cache
+def _later_defaults(cls: type[attrs.AttrsInstance]) -> Mapping[str, Value]:
+    return {
+        field.name: field.default
+        for field in attrs.fields(cls)
+        if field.metadata.get("later", False)
+    }
+
+
 def _content(value: Value) -> tuple[int, bytes]:
     match value:
         case enum.Enum():
@@ -124,8 +135,11 @@ def _record(value: Value) -> bytes:
         raise NotCanonicalError(f"a {cls.__name__} is no record")
     name = cls.__name__.encode()
     parts = [bytes([len(name)]), name]
+    later = _later_defaults(cls)
     for position, field in identity_fields(cls):
-        parts += [_FIELD.pack(position), encode(getattr(value, field))]
+        content = getattr(value, field)
+        if field not in later or content != later[field]:
+            parts += [_FIELD.pack(position), encode(content)]
     return b"".join(parts)
 
 

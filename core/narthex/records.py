@@ -25,6 +25,10 @@ _ENUMS: dict[str, type[enum.Enum]] = {}
 DESCRIPTION = {"identity": False}
 """Metadata of a field that says where or by whom, never what."""
 
+LATER = {"later": True}
+"""Metadata of a field that came after values without it had been fingerprinted: where it has its
+default, which says what was always so, it takes no part in the fingerprint."""
+
 
 class UnknownRecordError(ValueError):
     """A plain value names a record that this version does not know."""
