@@ -7,7 +7,7 @@ import attrs
 
 from narthex.errors import WindowInvalid
 from narthex.records import LATER, record
-from narthex.times import parse_duration
+from narthex.times import DurationError, parse_duration
 
 
 def _span_us(duration: str | int | None) -> int | None:
@@ -17,6 +17,8 @@ def _span_us(duration: str | int | None) -> int | None:
 
 
 def _finite_us(duration: str | int) -> int:
+    if duration == "forever":
+        raise DurationError("`forever` has no end, which this part of a window must have")
     return duration if isinstance(duration, int) else parse_duration(duration)
 
 
