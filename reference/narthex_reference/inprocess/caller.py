@@ -8,7 +8,6 @@ from narthex.assets import DatasetPlan
 from narthex.changes import compare
 from narthex.client import Response
 from narthex.client.transport import Body
-from narthex.closure import verify_all
 from narthex.coerce import MistypedError, coerce, render_cell
 from narthex.entities import WebhookEndpoint
 from narthex.errors import LookupImpossible, Refused, raise_all
@@ -20,9 +19,9 @@ from narthex.records import Json
 from narthex.types import DataType, Datetime
 from narthex.wire import decode_commit
 from narthex.workers.in_process import InProcessCalls
+from narthex_reference.engine import Answer
 from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, Services
 from narthex_reference.inprocess.clock import UnitTestClock
-from narthex_reference.inprocess.engine import Answer
 from narthex_reference.inprocess.intake import Call, problems_of
 
 MAIN: Final = "main"
@@ -121,13 +120,7 @@ class InProcessCaller:
         changes = compare(
             branch.definitions, payload.definitions, incremental=asked["incremental"] == "true"
         )
-        raise_all(
-            [
-                *check(changes.definitions),
-                *changes.errors,
-                *verify_all(payload.definitions),
-            ]
-        )
+        raise_all([*check(changes.definitions), *changes.errors])
         summary: list[Json] = [*changes.summary]
         if asked["preview"] == "true":
             return {"summary": summary, "plan": summary}
