@@ -312,10 +312,10 @@ def test_a_missing_input_of_a_pipeline_is_refused(client: MockClient) -> None:
         client.commit("no orders", datasets=[Spend])
 
 
-def test_rows_are_inspected_newest_first(client: MockClient) -> None:
+def test_the_newest_rows_are_inspected(client: MockClient) -> None:
     client.log("shop", "orders", orders(*((n, 1.0, NOON + timedelta(hours=n)) for n in range(9))))
 
-    assert client.inspect("Orders", n=3)["user"].tolist() == [8, 7, 6]
+    assert client.inspect("Orders", n=3)["user"].tolist() == [6, 7, 8]
     assert client.get_dataset_df("Orders")["user"].tolist() == list(range(9))
 
 

@@ -38,7 +38,9 @@ class InProcessCaller:
         """Begin with the branch `main`."""
         self.branch = branch
         self.clock = clock
-        self.services = Services(calls=InProcessCalls(), now_us=clock.now_us)
+        self.secrets: dict[str, str] = {}
+        calls = InProcessCalls(secrets=self._secret)
+        self.services = Services(calls=calls, now_us=clock.now_us)
         self.branches: dict[str, Branch] = {MAIN: Branch(self.services)}
         self._offline: list[dict[str, Json]] = []
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
@@ -48,6 +50,9 @@ class InProcessCaller:
             "query_offline": self._query_offline,
             "query_offline/cancel": self._offline_status,
         }
+
+    def _secret(self, name: str) -> str | None:
+        return self.secrets.get(name)
 
     def close(self) -> None:
         """Free nothing: all goes with this."""
@@ -147,7 +152,13 @@ class InProcessCaller:
                 rows=rows,
             )
             if feeds:
-                judged.append((branch, made, [(feed, feed.judge(made)) for feed in feeds]))
+                judged.append(
+                    (
+                        branch,
+                        made,
+                        [(feed, feed.judge(made, self.services.calls)) for feed in feeds],
+                    )
+                )
         problems = dict.fromkeys(
             problem for _, _, ones in judged for one in ones for problem in problems_of(*one)
         )
@@ -229,7 +240,8 @@ class InProcessCaller:
 
     def _inspect(self, name: str, rows: int) -> dict[str, Json]:
         return {
-            field: [*column[::-1][: max(rows, 0)]] for field, column in self.columns(name).items()
+            field: [*column[max(len(column) - rows, 0) :]]
+            for field, column in self.columns(name).items()
         }
 
     def lookup_online(
