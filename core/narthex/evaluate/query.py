@@ -7,6 +7,7 @@ argument.
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, assert_never
 
+import attrs
 import polars as pl
 
 from narthex.assets import DatasetPlan
@@ -23,9 +24,12 @@ from narthex.readplan import (
     LookupStep,
     ReadPlan,
     Take,
+    own_default,
 )
 from narthex.schema import Column
-from narthex.workers import WorkerPool
+from narthex.types import Datetime
+from narthex.workers import CodeCalls
+from narthex.workers.lookups import Find
 
 COLUMNAR_ROWS = 64
 """From how many rows on an expression is evaluated by column; below, by row: it starts faster."""
@@ -58,7 +62,7 @@ def execute(
     columns: Mapping[str, Cells] | pl.DataFrame,
     *,
     lookup: Lookup,
-    workers: WorkerPool,
+    workers: CodeCalls,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
     """Give the wanted features, a cell a row.
@@ -103,7 +107,7 @@ class _Answer:
         plan: ReadPlan,
         columns: dict[str, Cells],
         lookup: Lookup,
-        workers: WorkerPool,
+        workers: CodeCalls,
         as_of: Sequence[int],
     ) -> None:
         self.plan = plan
@@ -185,27 +189,69 @@ class _Answer:
             instants=self.as_of,
             inputs=[(column, given[column.name]) for column in step.inputs],
             outputs=step.outputs,
-            find=self.find,
+            find=rows_finder(self.plan.datasets, self.lookup),
         )
         for feature, cells in zip(step.features, outputs, strict=True):
             self.keep(feature, cells)
 
-    def find(
-        self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> tuple[list[Column], "list[FoundRow | None]"]:
-        """Answer a look-up that an extractor makes while it runs.
 
-        Raises:
-            LookupImpossible: The dataset is not there, has no index, or a key is missing.
-        """
-        known = self.plan.datasets.get(dataset)
-        if known is None or not (known.online or known.offline):
+@attrs.frozen
+class WholeRow:
+    """A row with all fields of its dataset: keys, values, event time.
+
+    Attributes:
+        is_found: If not, the keys are those that were asked for, and a value is null or the
+            default that its aggregate has for a key never seen.
+    """
+
+    values: tuple[Cell, ...]
+    is_found: bool
+
+
+def whole_columns(plan: DatasetPlan) -> list[Column]:
+    """Give the columns of a whole row."""
+    schema = plan.schema
+    return [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
+
+
+def whole_rows(
+    plan: DatasetPlan,
+    keys: Sequence[tuple[Cell, ...]],
+    as_of: Sequence[int],
+    *,
+    lookup: Lookup,
+) -> list[WholeRow]:
+    """Give the rows of a dataset under keys, each as of its instant; a null finds none."""
+    known = [at for at, key in enumerate(keys) if None not in key]
+    rows = lookup(plan, [keys[at] for at in known], [as_of[at] for at in known]) if known else ()
+    found = dict(zip(known, rows, strict=True))
+    unseen = (*(own_default(plan, column.name) for column in plan.schema.values), None)
+    made: list[WholeRow] = []
+    for at, key in enumerate(keys):
+        row = found.get(at)
+        if row is None:
+            made.append(WholeRow((*key, *unseen), is_found=False))
+        else:
+            made.append(WholeRow((*key, *row.values, row.event_time), is_found=True))
+    return made
+
+
+def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
+    """Give what answers look-ups that authors make themselves, by dataset name."""
+
+    def find(
+        dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[list[Column], list[WholeRow]]:
+        plan = datasets.get(dataset)
+        if plan is None or not (plan.online or plan.offline):
             raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
-        names = [column.name for column in known.schema.keys]
+        names = [column.name for column in plan.schema.keys]
         if sorted(names) != sorted(keys):
             raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
-        rows = list(zip(*(keys[name] for name in names), strict=True))
-        return list(known.schema.values), list(self.lookup(known, rows, as_of))
+        asked = list(zip(*(keys[name] for name in names), strict=True))
+        return whole_columns(plan), whole_rows(plan, asked, as_of, lookup=lookup)
+
+    return find
 
 
 def _reads_the_clock(node: Node) -> bool:
