@@ -212,7 +212,7 @@ def _fill_pipelines(
                 given[declared(one).name] = schema_info(one)
             else:
                 errors.append(_no_dataset(name, one, call.origin))
-        made = build_pipeline(name, call, cls, given)
+        made = build_pipeline(name, call, Dataset(built), given)
         errors += made.errors
         if made.schema is not None and not made.errors:
             errors += check_output(made.schema, schema, built.name, name, call.origin)
