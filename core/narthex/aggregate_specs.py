@@ -138,7 +138,9 @@ class ExpDecaySum:
     half_life_us: int
 
 
-AggregateSpec: TypeAlias = Count | Sum | Average | Min | Max | Stddev | LastK
+AggregateSpec: TypeAlias = (
+    Count | Sum | Average | Min | Max | Stddev | LastK | FirstK | Distinct | Quantile | ExpDecaySum
+)
 
 
 @record

@@ -8,15 +8,20 @@ from narthex.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
     LastK,
     Max,
     Min,
+    Quantile,
     Stddev,
     Sum,
     TypedAggregate,
 )
 from narthex.rendered_types import type_name
 from narthex.types import (
+    WINDOW,
     Bool,
     DataType,
     Date,
@@ -50,9 +55,11 @@ def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
     match spec:
         case Count():
             return _count(spec, of)
-        case LastK():
-            return _last_k(spec, of)
-        case Sum() | Average() | Stddev():
+        case LastK() | FirstK():
+            return _some(spec, of)
+        case Distinct():
+            return _distinct(spec, of)
+        case Sum() | Average() | Stddev() | Quantile() | ExpDecaySum():
             return _numeric(spec, of)
         case Min() | Max():
             return _extreme(spec, of)
@@ -72,7 +79,8 @@ def is_hashable(of: DataType) -> bool:
 
 def is_key(of: DataType) -> bool:
     """Whether rows can be grouped by a column of the type."""
-    return isinstance(unrestricted(of), Int | Str | Bool | Decimal | Datetime | Date)
+    base = unrestricted(of)
+    return base == WINDOW or isinstance(base, Int | Str | Bool | Decimal | Datetime | Date)
 
 
 def _count(spec: Count, of: DataType | None) -> Typing:
@@ -91,25 +99,49 @@ def _count(spec: Count, of: DataType | None) -> Typing:
     return TypedAggregate(spec, of, Int())
 
 
-def _last_k(spec: LastK, of: DataType | None) -> Typing:
+def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
+    which = "last" if isinstance(spec, LastK) else "first"
     if of is None:
-        return Misfit("the last values need a column, found no `of`")
+        return Misfit(f"the {which} values need a column, found no `of`")
     if spec.limit < 1:
         return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
     if spec.dedup and not is_hashable(of):
         return Misfit(
             f"column `{spec.of}` of type `{type_name(of)}` cannot be told apart for `dedup`"
         )
+    if isinstance(spec, FirstK) and spec.dropnull and not isinstance(of, Optional):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` has no nulls that `dropnull` could drop"
+        )
     return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
 
 
-def _numeric(spec: Sum | Average | Stddev, of: DataType | None) -> Typing:
+def _distinct(spec: Distinct, of: DataType | None) -> Typing:
+    if of is None:
+        return Misfit("the distinct values need a column, found no `of`")
+    if not is_hashable(of):
+        return Misfit(f"column `{spec.of}` of type `{type_name(of)}` has no values to tell apart")
+    return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
+
+
+def _numeric(spec: Sum | Average | Stddev | Quantile | ExpDecaySum, of: DataType | None) -> Typing:
     base = None if of is None else unrestricted(inner(of))
     if not isinstance(base, Int | Float | Decimal):
         return Misfit(_not_of_type(spec, of, "a number"))
-    if isinstance(spec, Sum):
-        return TypedAggregate(spec, of, base)
-    return TypedAggregate(spec, of, Float() if spec.default is not None else Optional(Float()))
+    match spec:
+        case Sum():
+            return TypedAggregate(spec, of, base)
+        case ExpDecaySum(half_life_us=half_life_us):
+            if half_life_us <= 0:
+                return Misfit("its half-life is not above zero")
+            return TypedAggregate(spec, of, Float())
+        case Quantile(p=p) if not 0 <= p <= 1:
+            return Misfit(f"`p` is {p:g}; it lies between 0 and 1")
+        case Average() | Stddev() | Quantile():
+            found = Float() if spec.default is not None else Optional(Float())
+            return TypedAggregate(spec, of, found)
+        case _:
+            assert_never(spec)
 
 
 def _extreme(spec: Min | Max, of: DataType | None) -> Typing:

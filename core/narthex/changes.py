@@ -23,7 +23,7 @@ from narthex.entities import (
 from narthex.errors import DefinitionError, FeatureInvalid, VersionNotRaised, in_source_order
 from narthex.feature_checks import extractor_outputs
 from narthex.fingerprints import identity_of
-from narthex.operators import AssignCode, DatasetRef, Filter, Operator
+from narthex.operators import AssignCode, DatasetRef, Filter, Operator, Transform, Union
 from narthex.records import Value
 
 
@@ -88,8 +88,10 @@ def _without_libraries(operator: Operator) -> Operator:
     match operator:
         case Filter(predicate=UserCode() as code):
             return attrs.evolve(operator, input=before, predicate=_bare(code))
-        case AssignCode(code=code):
+        case AssignCode(code=code) | Transform(code=code):
             return attrs.evolve(operator, input=before, code=_bare(code))
+        case Union(other=other):
+            return attrs.evolve(operator, input=before, other=_without_libraries(other))
         case _:
             return attrs.evolve(operator, input=before)
 

@@ -25,7 +25,7 @@ from narthex.fingerprints import ENGINE_SEMANTICS, fingerprint, source_fingerpri
 from narthex.graph import pipeline_reads
 from narthex.holding import Held, add_index_feed, disorder_of
 from narthex.join_sides import joins_of
-from narthex.operators import Aggregate, AssignCode, Filter, Join, Operator
+from narthex.operators import Aggregate, AssignCode, Filter, Join, Operator, Transform
 from narthex.schemas import steps_of
 
 
@@ -105,6 +105,8 @@ def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
                 return Trigger.STAGE, f"assign `{step.column.name}` runs Python"
             case Filter(predicate=UserCode()):
                 return Trigger.STAGE, "a filter runs Python"
+            case Transform():
+                return Trigger.STAGE, "a transform runs Python"
             case _:
                 pass
     return Trigger.REAL_TIME, "expressions only"

@@ -23,16 +23,22 @@ from narthex.operators import (
     Aggregate,
     Assign,
     AssignCode,
+    Changelog,
     DatasetRef,
+    Dedup,
     Drop,
     DropNull,
     Emit,
+    Explode,
     Filter,
+    First,
     Join,
     Latest,
     Operator,
     Rename,
     Select,
+    Transform,
+    Union,
 )
 from narthex.records import Value
 from narthex.schema import Column, Schema
@@ -46,8 +52,14 @@ ENGINE_SEMANTICS: Final = {
     "drop": 1,
     "rename": 1,
     "drop_null": 1,
+    "transform": 1,
+    "dedup": 1,
+    "explode": 1,
+    "union": 1,
+    "changelog": 1,
     "join": 1,
     "aggregate": 1,
+    "first": 1,
     "latest": 1,
 }
 """What results mean, per kind of step: raised by hand when a step gives another result."""
@@ -113,18 +125,30 @@ def operator_fingerprint(
         inputs: The data fingerprints of the datasets that it reads, by name.
         columns: The columns that it gives.
     """
+    return fingerprint("op.output", columns, (_steps_fingerprint(operator, inputs),))
+
+
+def _steps_fingerprint(operator: Operator, inputs: dict[str, Fingerprint]) -> Fingerprint:
+    """Hash a step with what it rests on, both sides of joins and unions."""
     parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []
     while not isinstance(operator, DatasetRef):
-        right: tuple[Fingerprint, ...] = ()
-        if isinstance(operator, Join):
-            right = (inputs[operator.right.dataset],)
-        parts.append((*_parameters(operator), right))
+        parts.append((*_parameters(operator), _right_side(operator, inputs)))
         operator = operator.input
     found = fingerprint("op.dataset", None, (inputs[operator.dataset],))
     for kind, parameters, right in reversed(parts):
         value = (ENGINE_SEMANTICS[kind], parameters)
         found = fingerprint(f"op.{kind}", value, (found, *right))
-    return fingerprint("op.output", columns, (found,))
+    return found
+
+
+def _right_side(operator: Operator, inputs: dict[str, Fingerprint]) -> tuple[Fingerprint, ...]:
+    match operator:
+        case Join():
+            return (inputs[operator.right.dataset],)
+        case Union():
+            return (_steps_fingerprint(operator.other, inputs),)
+        case _:
+            return ()
 
 
 def _parameters(operator: Operator) -> tuple[str, Value]:
@@ -134,12 +158,32 @@ def _parameters(operator: Operator) -> tuple[str, Value]:
             return "join", (operator.how, operator.on, bounds, operator.fields)
         case Aggregate():
             return "aggregate", _aggregate_parameters(operator)
-        case Latest():
-            return "latest", (operator.by,)
+        case First() | Latest():
+            return type(operator).__name__.lower(), (operator.by,)
         case DatasetRef():
             return "dataset", None
+        case Dedup() | Explode() | Union() | Changelog() | Transform():
+            return _reshaping_parameters(operator)
         case _:
             return _row_parameters(operator)
+
+
+def _reshaping_parameters(
+    operator: Dedup | Explode | Union | Changelog | Transform,
+) -> tuple[str, Value]:
+    match operator:
+        case Dedup():
+            return "dedup", (operator.by, operator.window)
+        case Explode():
+            return "explode", operator.columns
+        case Union():
+            return "union", None
+        case Changelog():
+            return "changelog", (operator.column, operator.change)
+        case Transform():
+            return "transform", (operator.columns, operator.code)
+        case _:
+            assert_never(operator)
 
 
 def _aggregate_parameters(operator: Aggregate) -> Value:

@@ -5,7 +5,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from narthex.aggregate_specs import Average, Max, Min, Stddev
+from narthex.aggregate_specs import Average, Max, Min, Quantile, Stddev
 from narthex.aggregates import algebra
 from narthex.assets import DatasetPlan
 from narthex.entities import (
@@ -338,9 +338,9 @@ def own_default(dataset: DatasetPlan, column: str) -> Cell:
     """Give the value that an aggregate itself has for a key never seen; None if it has none."""
     for aggregate in dataset.aggregates:
         match aggregate.spec:
-            case Average() | Min() | Max() | Stddev() if aggregate.spec.into == column:
+            case Average() | Min() | Max() | Stddev() | Quantile() if aggregate.spec.into == column:
                 made = algebra(aggregate)
-                return made.finish(made.identity())
+                return made.finish(made.identity(), 0)
             case _:
                 pass
     return None

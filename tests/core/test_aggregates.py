@@ -26,6 +26,7 @@ from narthex.types import DataType, Decimal, Float, Int, List, Optional, Str
 from narthex.windows import Continuous, Tumbling
 
 W = Continuous("forever")
+LATER = 100
 _ints = st.none() | st.integers(-(2**63), 2**63 - 1)
 _floats = st.none() | st.floats(-1e6, 1e6).map(lambda number: round(number, 3))
 _decimals = st.none() | st.integers(-(10**28), 10**28)
@@ -71,7 +72,7 @@ def test_where_and_in_which_order_rows_are_cut_does_not_change_the_value(
     found = algebra(TypedAggregate(spec, of, of))
     cells = data.draw(st.lists(strategy, max_size=8))
     rows = [((index // 2, bytes([index])), cell) for index, cell in enumerate(cells)]
-    whole = found.finish(found.gather(cells, [order for order, _ in rows]))
+    whole = found.finish(found.gather(cells, [order for order, _ in rows]), LATER)
     shuffled = data.draw(st.permutations(rows))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
     pieces = [
@@ -90,23 +91,23 @@ def test_where_and_in_which_order_rows_are_cut_does_not_change_the_value(
         one_by_one = found.add(one_by_one, order, cell)
     each = found.each([c for _, c in shuffled], [o for o, _ in shuffled])
 
-    assert _same(found.finish(left), whole)
-    assert _same(found.finish(right), whole)
-    assert _same(found.finish(found.merge_all(stored)), whole)
-    assert _same(found.finish(found.merge_all(each)), whole)
-    assert _same(found.finish(one_by_one), whole)
+    assert _same(found.finish(left, LATER), whole)
+    assert _same(found.finish(right, LATER), whole)
+    assert _same(found.finish(found.merge_all(stored), LATER), whole)
+    assert _same(found.finish(found.merge_all(each), LATER), whole)
+    assert _same(found.finish(one_by_one, LATER), whole)
     for state in found.scatter(each, [0] * len(each)):
-        assert _same(found.finish(state), whole)
+        assert _same(found.finish(state, LATER), whole)
     pairs = found.merge_pairs(stored, stored[::-1])
     assert all(
-        _same(found.finish(pair), found.finish(found.merge(a, b)))
+        _same(found.finish(pair, LATER), found.finish(found.merge(a, b), LATER))
         for pair, a, b in zip(pairs, stored, stored[::-1], strict=True)
     )
 
 
 def _value(spec: AggregateSpec, of: DataType | None, cells: Sequence[Cell]) -> Cell:
     found = algebra(TypedAggregate(spec, of, Int()))
-    return found.finish(found.gather(cells, [(index, b"") for index in range(len(cells))]))
+    return found.finish(found.gather(cells, [(index, b"") for index in range(len(cells))]), LATER)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
@@ -165,7 +166,7 @@ def test_the_last_values_come_newest_first_and_ties_by_row_id() -> None:
 
     state = found.gather(("a", "b", "a", "c"), ((1, b"1"), (5, b"2"), (5, b"1"), (2, b"1")))
 
-    assert found.finish(state) == ("b", "a", "c")
+    assert found.finish(state, LATER) == ("b", "a", "c")
 
 
 def test_an_approximate_count_is_within_two_percent_and_blind_to_cuts() -> None:
@@ -178,7 +179,7 @@ def test_an_approximate_count_is_within_two_percent_and_blind_to_cuts() -> None:
     pieces = [found.gather(cells[i : i + 700], orders[i : i + 700]) for i in range(0, 20_000, 700)]
 
     assert found.merge_all(pieces) == whole
-    value = found.finish(whole)
+    value = found.finish(whole, LATER)
     assert isinstance(value, int)
     assert abs(value - len(cells)) < 0.02 * len(cells)
 

@@ -1,13 +1,12 @@
 """What authors ask of `aggregate`: `Count(window=…)`, `Sum(of=…, window=…)` and the others."""
 
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
 from narthex import aggregate_specs as specs
 from narthex.aggregate_specs import AggregateSpec
-from narthex.declare.places import author_origin
-from narthex.errors import NotYetSupported
+from narthex.times import parse_duration
 from narthex.windows import Window
 
 
@@ -15,17 +14,17 @@ from narthex.windows import Window
 class Count:
     """How many rows; of a column with `unique`, how many distinct values."""
 
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     of: str | None = None
     unique: bool = False
     approx: bool = False
     dropnull: bool = False
 
-    def build(self, into: str) -> AggregateSpec:
+    def build(self, into: str, window: Window) -> AggregateSpec:
         return specs.Count(
             into=into,
-            window=self.window,
+            window=window,
             of=self.of,
             unique=self.unique,
             approx=self.approx,
@@ -38,11 +37,11 @@ class Sum:
     """The sum of a column."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Sum(into=into, window=self.window, of=self.of)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Sum(into=into, window=window, of=self.of)
 
 
 @attrs.frozen(kw_only=True)
@@ -50,12 +49,12 @@ class Average:
     """The mean of a column; `default` when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     default: float | None = 0.0
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Average(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Average(into=into, window=window, of=self.of, default=self.default)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,12 +62,12 @@ class Min:
     """The least value of a column; `default`, or null, when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     default: float | None = None
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Min(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Min(into=into, window=window, of=self.of, default=self.default)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,12 +75,12 @@ class Max:
     """The greatest value of a column; `default`, or null, when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     default: float | None = None
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Max(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Max(into=into, window=window, of=self.of, default=self.default)
 
 
 @attrs.frozen(kw_only=True)
@@ -89,12 +88,12 @@ class Stddev:
     """The population standard deviation of a column; `default` when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     default: float | None = -1.0
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Stddev(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Stddev(into=into, window=window, of=self.of, default=self.default)
 
 
 @attrs.frozen(kw_only=True)
@@ -102,16 +101,16 @@ class LastK:
     """The last `limit` values of a column, newest first; with `dedup`, each value once."""
 
     of: str
-    window: Window
+    window: Window | None = None
     limit: int
     dedup: bool
     into_field: str = ""
     dropnull: bool = False
 
-    def build(self, into: str) -> AggregateSpec:
+    def build(self, into: str, window: Window) -> AggregateSpec:
         return specs.LastK(
             into=into,
-            window=self.window,
+            window=window,
             of=self.of,
             limit=self.limit,
             dedup=self.dedup,
@@ -119,37 +118,96 @@ class LastK:
         )
 
 
-Aggregate: TypeAlias = Count | Sum | Average | Min | Max | Stddev | LastK
+@attrs.frozen(kw_only=True)
+class FirstK:
+    """The first `limit` values of a column, oldest first; with `dedup`, each value once."""
+
+    of: str
+    window: Window | None = None
+    limit: int
+    dedup: bool
+    dropnull: bool
+    into_field: str = ""
+
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.FirstK(
+            into=into,
+            window=window,
+            of=self.of,
+            limit=self.limit,
+            dedup=self.dedup,
+            dropnull=self.dropnull,
+        )
 
 
-class _NotYet:
-    """An aggregate that is part of the language but cannot be computed yet."""
+@attrs.frozen(kw_only=True)
+class Distinct:
+    """The distinct values of a column, in the order in which they were first seen.
 
-    def __init__(self, **parameters: object) -> None:
-        self.parameters = parameters
-        name = type(self).__name__
-        _refuse(name)
+    Attributes:
+        unordered: Whether any order would do; the order is the same either way.
+    """
 
+    of: str
+    window: Window | None = None
+    unordered: bool
+    into_field: str = ""
+    dropnull: bool = False
 
-def _refuse(name: str) -> NoReturn:
-    raise NotYetSupported(
-        f"the aggregate `{name}` is not supported yet",
-        origin=author_origin(),
-        hint="use Count, Sum, Average, Min, Max, Stddev or LastK",
-    )
-
-
-class FirstK(_NotYet):
-    """The first `limit` values of a column; not supported yet."""
-
-
-class Distinct(_NotYet):
-    """The distinct values of a column; not supported yet."""
-
-
-class Quantile(_NotYet):
-    """A quantile of a column; not supported yet."""
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Distinct(
+            into=into,
+            window=window,
+            of=self.of,
+            unordered=self.unordered,
+            dropnull=self.dropnull,
+        )
 
 
-class ExpDecaySum(_NotYet):
-    """A sum that decays with time; not supported yet."""
+@attrs.frozen(kw_only=True)
+class Quantile:
+    """The value below which a share `p` of a column's values lies; `default` when there is none.
+
+    Attributes:
+        approx: Whether a value near it would do.
+    """
+
+    of: str
+    window: Window | None = None
+    p: float
+    into_field: str = ""
+    default: float | None = None
+    approx: bool = False
+
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Quantile(
+            into=into,
+            window=window,
+            of=self.of,
+            p=self.p,
+            default=self.default,
+            approx=self.approx,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExpDecaySum:
+    """The sum of a column's values, each halved once per `half_life` from its instant on."""
+
+    of: str
+    window: Window | None = None
+    half_life: str
+    into_field: str = ""
+
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.ExpDecaySum(
+            into=into,
+            window=window,
+            of=self.of,
+            half_life_us=parse_duration(self.half_life),
+        )
+
+
+Aggregate: TypeAlias = (
+    Count | Sum | Average | Min | Max | Stddev | LastK | FirstK | Distinct | Quantile | ExpDecaySum
+)

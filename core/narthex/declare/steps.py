@@ -5,12 +5,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.aggregate_specs import AggregateSpec
 from narthex.annotations import parse_annotation
 from narthex.closure import resolve
-from narthex.code import UserCode
-from narthex.declare.aggregates import Aggregate as AggregateCall
-from narthex.declare.expressions import node_of, type_of
 from narthex.declare.operator_calls import (
     ColumnsArgument,
     read_columns,
@@ -19,38 +15,53 @@ from narthex.declare.operator_calls import (
     read_within,
 )
 from narthex.declare.places import author_origin
+from narthex.declare.step_calls import (
+    read_along,
+    read_assignment,
+    read_change,
+    read_dedup_window,
+    read_emit,
+    read_group_window,
+    read_how,
+    read_predicate,
+    read_specs,
+    read_transformed,
+)
 from narthex.errors import (
-    AggregateInvalid,
     ColumnRoleWrong,
     DefinitionError,
     DefinitionErrors,
+    DurationInvalid,
     JoinInvalid,
-    NotYetSupported,
     OperatorInvalid,
 )
-from narthex.expr.nodes import Node
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema
 from narthex.operators import (
     Aggregate,
     Assign,
     AssignCode,
-    Assignment,
+    Changelog,
     DatasetRef,
+    Dedup,
     Drop,
     DropNull,
+    Explode,
     Filter,
+    First,
     Join,
-    JoinHow,
     Latest,
     Operator,
     Rename,
     Select,
+    Transform,
+    Union,
 )
 from narthex.origin import Origin
 from narthex.schema import Column
 from narthex.schemas import output_schema, step_schema
+from narthex.times import DurationError
 from narthex.types import DataType, Optional
-from narthex.windows import Window
+from narthex.windows import Hopping, Session, Tumbling
 
 Frame: TypeAlias = object
 """A pandas frame, in the author's hands."""
@@ -78,9 +89,11 @@ class Trace:
         self.incomplete = True
 
     def found(self, errors: Sequence[DefinitionError]) -> None:
-        """Keep what a step's schema says is wrong."""
-        if not self.incomplete:
-            self.errors += errors
+        """Keep what a step's schema says is wrong, each mistake once."""
+        if self.incomplete:
+            return
+        known = {error.render() for error in self.errors}
+        self.errors += [error for error in errors if error.render() not in known]
 
 
 class Rows:
@@ -110,7 +123,7 @@ class Rows:
         origin = author_origin()
 
         def step() -> Operator:
-            return Filter(self._operator, _predicate(predicate, origin), origin=origin)
+            return Filter(self._operator, read_predicate(predicate, origin), origin=origin)
 
         return self._add(step, origin)
 
@@ -128,7 +141,7 @@ class Rows:
             if columns and not args:
                 return Assign(
                     self._operator,
-                    tuple(_assignment(name, value, origin) for name, value in columns.items()),
+                    tuple(read_assignment(name, value, origin) for name, value in columns.items()),
                     origin=origin,
                 )
             raise OperatorInvalid(
@@ -223,7 +236,7 @@ class Rows:
             return Join(
                 self._operator,
                 right,
-                _how(how, origin),
+                read_how(how, origin),
                 read_join_on(on, left_on, right_on, right_keys=keys, origin=origin),
                 low,
                 high,
@@ -255,43 +268,94 @@ class Rows:
             )
         return ref, info
 
-    def groupby(self, *args: object, window: Window | None = None) -> "Groups":
-        """Group rows by columns; `aggregate` or `latest` must follow."""
+    def groupby(self, *args: object, window: object = None) -> "Groups":
+        """Group rows by columns; `aggregate`, `first` or `latest` must follow.
+
+        With a window, the rows of a group are split into its spans, and the key column `window`
+        says which one it is; only `aggregate` can follow.
+        """
         origin = author_origin()
-        if window is not None:
-            self._refuse("`groupby` with a `window`", origin, "give each aggregate its window")
         by: tuple[str, ...] = ()
+        span: Hopping | Tumbling | Session | None = None
         try:
             by = read_columns(args, None, operator="groupby", origin=origin)
+            span = read_group_window(window, origin)
         except DefinitionError as error:
             self._trace.leave_out(error)
-        return Groups(self, by, origin)
+        return Groups(self, by, span, origin)
 
-    def transform(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`transform`", author_origin(), "use `assign`, `drop` and `rename`")
+    def transform(self, func: object, schema: object = None) -> "Rows":
+        """Let a function of a frame make the value columns; it gives as many rows as it takes.
 
-    def dedup(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`dedup`", author_origin(), "use `groupby(…).latest()`")
+        `schema` says the types of all columns afterwards, keys and event time too; without it
+        they stay as they are.
+        """
+        origin = author_origin()
 
-    def explode(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`explode`", author_origin(), "send one row for each element")
+        def step() -> Operator:
+            columns = read_transformed(schema, self._schema, origin)
+            code = resolve(func, what="the function of `transform`", origin=origin)
+            return Transform(self._operator, columns, code, origin=origin)
 
-    def changelog(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`changelog`", author_origin(), "read the keyless dataset instead")
+        return self._add(step, origin)
+
+    def dedup(self, *args: object, by: ColumnsArgument = None, window: object = None) -> "Rows":
+        """Keep, of the rows that are the same by the columns, the last one.
+
+        Rows are compared by all values if no column is named. They are the same only at the very
+        same instant, or, with a window, within one span of it.
+        """
+        origin = author_origin()
+
+        def step() -> Operator:
+            named = bool(args) or by is not None
+            names = (
+                read_columns(args, by, operator="dedup", origin=origin)
+                if named
+                else tuple(column.name for column in self._schema.values)
+            )
+            return Dedup(self._operator, names, read_dedup_window(window, origin), origin=origin)
+
+        return self._add(step, origin)
+
+    def explode(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
+        """Make a row of each element of the listed lists, taken together; null for an empty one."""
+        origin = author_origin()
+        return self._add(
+            lambda: Explode(
+                self._operator,
+                read_columns(args, columns, operator="explode", origin=origin),
+                origin=origin,
+            ),
+            origin,
+        )
+
+    def changelog(self, insert: str | None = None, delete: str | None = None) -> "Rows":
+        """Make a keyless row of each insert and each delete of a keyed dataset.
+
+        The named column is true for inserts, or for deletes; an update is both.
+        """
+        origin = author_origin()
+
+        def step() -> Operator:
+            column, change = read_change(insert, delete, origin)
+            return Changelog(self._operator, column, change, origin=origin)
+
+        return self._add(step, origin)
 
     def __add__(self, other: object) -> "Rows":
-        """Not supported yet: the union of two datasets."""
-        return self._refuse("a union `a + b`", author_origin(), "give one dataset both sources")
+        """Give the rows of both, which have one schema; equal rows stay two."""
+        origin = author_origin()
 
-    def _refuse(self, what: str, origin: Origin, hint: str) -> "Rows":
-        self._trace.leave_out(
-            NotYetSupported(f"{what} is not supported yet", origin=origin, hint=hint)
-        )
-        return self
+        def step() -> Operator:
+            if not isinstance(other, Rows):
+                raise OperatorInvalid(
+                    f"a union `a + b` found `{other!r}`; it wants rows on both sides",
+                    origin=origin,
+                )
+            return Union(self._operator, other.operator, origin=origin)
+
+        return self._add(step, origin)
 
     def _add(self, step: Callable[[], Operator], origin: Origin) -> "Rows":
         """Add a step; one that cannot be read is told later and left out."""
@@ -301,6 +365,8 @@ class Rows:
             self._trace.leave_out(*errors.exceptions_flat())
         except DefinitionError as error:
             self._trace.leave_out(error.located(origin))
+        except DurationError as error:
+            self._trace.leave_out(DurationInvalid(str(error), origin=origin))
         else:
             schema = step_schema(operator, self._schema, self._trace.inputs)
             self._trace.found(schema.errors[len(self._schema.errors) :])
@@ -309,40 +375,68 @@ class Rows:
 
 
 class Groups:
-    """Rows in groups; `aggregate` or `latest` makes them one value a group."""
+    """Rows in groups; `aggregate`, `first` or `latest` makes them one row a group."""
 
-    def __init__(self, rows: Rows, by: tuple[str, ...], origin: Origin) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        by: tuple[str, ...],
+        window: Hopping | Tumbling | Session | None,
+        origin: Origin,
+    ) -> None:
         self._rows = rows
         self._by = by
+        self._window = window
         self._origin = origin
 
     def aggregate(
-        self, *specs: object, along: str | None = None, emit: str = "eager", **named: object
+        self, *specs: object, along: object = None, emit: object = "eager", **named: object
     ) -> Rows:
-        """Compute aggregates for each group; each has a name, by keyword or `into_field`."""
+        """Compute aggregates for each group; each has a name, by keyword or `into_field`.
+
+        Args:
+            specs: Aggregates with `into_field`, or one list of them.
+            along: A datetime column that is the time axis instead of the event time.
+            emit: `eager`, at once and corrected later, or `final`, when a window has closed.
+            named: Aggregates by the name of their column.
+        """
         origin = author_origin()
 
         def step() -> Operator:
-            _check_mode(along, emit, origin)
             listed = specs[0] if len(specs) == 1 and isinstance(specs[0], list | tuple) else specs
             calls = [("", call) for call in _items(listed)] + [*named.items()]
-            built = tuple(_spec(name, call, origin) for name, call in calls)
-            return Aggregate(self._rows.operator, self._by, built, origin=origin)
+            return Aggregate(
+                self._rows.operator,
+                self._by,
+                read_specs(calls, self._window, origin),
+                along=read_along(along, origin),
+                emit=read_emit(emit, origin),
+                window=self._window,
+                origin=origin,
+            )
 
         return self._rows._add(step, origin)  # noqa: SLF001 (the other half of one idea)
 
     def latest(self) -> Rows:
         """Keep, for each group, the whole row with the newest event time."""
-        origin = author_origin()
-        return self._rows._add(  # noqa: SLF001
-            lambda: Latest(self._rows.operator, self._by, origin=origin), origin
-        )
+        return self._whole_row(Latest, author_origin())
 
     def first(self) -> Rows:
-        """Not supported yet."""
-        return self._rows._refuse(  # noqa: SLF001
-            "`first`", author_origin(), "use `latest`, or `Min` over what orders the rows"
-        )
+        """Keep, for each group, the whole row with the oldest event time."""
+        return self._whole_row(First, author_origin())
+
+    def _whole_row(self, kind: type[First | Latest], origin: Origin) -> Rows:
+        def step() -> Operator:
+            if self._window is not None:
+                raise OperatorInvalid(
+                    f"`{kind.__name__.lower()}` follows a `groupby` with a window; only "
+                    "`aggregate` can",
+                    origin=origin,
+                    hint="leave the window out, or aggregate",
+                )
+            return kind(self._rows.operator, self._by, origin=origin)
+
+        return self._rows._add(step, origin)  # noqa: SLF001
 
 
 def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
@@ -355,62 +449,3 @@ def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
 
 def _items(listed: object) -> list[object]:
     return list(listed) if isinstance(listed, list | tuple) else [listed]
-
-
-def _predicate(predicate: object, origin: Origin) -> Node | UserCode:
-    node = node_of(predicate)
-    if node is not None:
-        return node
-    if callable(predicate):
-        return resolve(predicate, what="the function of `filter`", origin=origin)
-    raise OperatorInvalid(
-        f"`filter` found `{predicate!r}`; it wants an expression or a function", origin=origin
-    )
-
-
-def _assignment(name: str, value: object, origin: Origin) -> Assignment:
-    node, of = node_of(value), type_of(value)
-    if node is None:
-        raise OperatorInvalid(
-            f"`assign` of `{name}` found `{value!r}`; it wants an expression", origin=origin
-        )
-    if of is None:
-        raise OperatorInvalid(
-            f"`assign` of `{name}` does not say its type",
-            origin=origin,
-            hint=f"write `{name}=(…).astype(…)`",
-        )
-    return Assignment(name, of, node)
-
-
-def _how(how: object, origin: Origin) -> JoinHow:
-    for known in JoinHow:
-        if known.value == how:
-            return known
-    raise JoinInvalid(f"`how` found `{how!r}`; it wants `left` or `inner`", origin=origin)
-
-
-def _check_mode(along: str | None, emit: str, origin: Origin) -> None:
-    if emit not in {"eager", "final"}:
-        raise AggregateInvalid(f"`emit` found `{emit}`; it wants `eager` or `final`", origin=origin)
-    if emit == "final":
-        raise NotYetSupported('`emit="final"` is not supported yet', origin=origin)
-    if along is not None:
-        raise NotYetSupported("`along` is not supported yet", origin=origin)
-
-
-def _spec(name: str, call: object, origin: Origin) -> AggregateSpec:
-    if not isinstance(call, AggregateCall):
-        raise AggregateInvalid(
-            f"`aggregate` found `{call!r}`; it wants Count, Sum, Average, Min, Max, Stddev "
-            "or LastK",
-            origin=origin,
-        )
-    into = name or call.into_field
-    if not into:
-        raise AggregateInvalid(
-            f"a `{type(call).__name__}` has no name",
-            origin=origin,
-            hint="write `aggregate(total=Sum(…))`, or give `into_field`",
-        )
-    return call.build(into)
