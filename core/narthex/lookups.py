@@ -38,6 +38,11 @@ def finding_with(finder: Finder) -> Iterator[None]:
         _FINDER.reset(token)
 
 
+def found_by(finder: Finder) -> None:
+    """Let look-ups outside any block be answered by `finder` from now on, in this context."""
+    _FINDER.set(finder)
+
+
 @attrs.frozen
 class DatasetReference:
     """A dataset by name, as code that travelled sees it."""

@@ -88,13 +88,13 @@ class Dataset:
     ) -> tuple[object, object]:
         """Give rows as of `ts`: a frame of `fields`, and a column that says which were found.
 
-        It can be called in an extractor that names the dataset in `deps`.
+        It can be called in an extractor that names the dataset in `deps`, and wherever a client
+        of `narthex.testing` answers. Without `fields`, the frame has all of them.
 
         Raises:
             LookupImpossible: It was called elsewhere.
         """
-        names = fields or [column.name for column in self._declared.schema.values]
-        return reference(self._declared.name).lookup(ts, fields=names, **keys)
+        return reference(self._declared.name).lookup(ts, fields=fields, **keys)
 
     def _field(self, name: str) -> Field:
         of = self._declared.schema.columns[name]

@@ -7,6 +7,7 @@ argument.
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, assert_never
 
+import attrs
 import polars as pl
 
 from narthex.assets import DatasetPlan
@@ -25,7 +26,9 @@ from narthex.readplan import (
     Take,
 )
 from narthex.schema import Column
-from narthex.workers import WorkerPool
+from narthex.types import Datetime
+from narthex.workers import CodeCalls
+from narthex.workers.lookups import Find
 
 COLUMNAR_ROWS = 64
 """From how many rows on an expression is evaluated by column; below, by row: it starts faster."""
@@ -58,7 +61,7 @@ def execute(
     columns: Mapping[str, Cells] | pl.DataFrame,
     *,
     lookup: Lookup,
-    workers: WorkerPool,
+    workers: CodeCalls,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
     """Give the wanted features, a cell a row.
@@ -103,7 +106,7 @@ class _Answer:
         plan: ReadPlan,
         columns: dict[str, Cells],
         lookup: Lookup,
-        workers: WorkerPool,
+        workers: CodeCalls,
         as_of: Sequence[int],
     ) -> None:
         self.plan = plan
@@ -185,27 +188,41 @@ class _Answer:
             instants=self.as_of,
             inputs=[(column, given[column.name]) for column in step.inputs],
             outputs=step.outputs,
-            find=self.find,
+            find=rows_finder(self.plan.datasets, self.lookup),
         )
         for feature, cells in zip(step.features, outputs, strict=True):
             self.keep(feature, cells)
 
-    def find(
-        self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> tuple[list[Column], "list[FoundRow | None]"]:
-        """Answer a look-up that an extractor makes while it runs.
 
-        Raises:
-            LookupImpossible: The dataset is not there, has no index, or a key is missing.
-        """
-        known = self.plan.datasets.get(dataset)
+@attrs.frozen
+class _Whole:
+    """A row that was found, with its key and its instant: all fields of the dataset."""
+
+    values: tuple[Cell, ...]
+
+
+def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
+    """Give what answers look-ups that authors make themselves: whole rows, by dataset name."""
+
+    def find(
+        dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[list[Column], list[_Whole | None]]:
+        known = datasets.get(dataset)
         if known is None or not (known.online or known.offline):
             raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
-        names = [column.name for column in known.schema.keys]
+        schema = known.schema
+        names = [column.name for column in schema.keys]
         if sorted(names) != sorted(keys):
             raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
-        rows = list(zip(*(keys[name] for name in names), strict=True))
-        return list(known.schema.values), list(self.lookup(known, rows, as_of))
+        asked = list(zip(*(keys[name] for name in names), strict=True))
+        found = lookup(known, asked, as_of)
+        columns = [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
+        return columns, [
+            None if row is None else _Whole((*key, *row.values, row.event_time))
+            for key, row in zip(asked, found, strict=True)
+        ]
+
+    return find
 
 
 def _reads_the_clock(node: Node) -> bool:

@@ -40,21 +40,29 @@ def answer_lookup(asked: Frame, find: Find | None) -> Frame:
     Raises:
         LookupImpossible: There is nothing to look up in, or the question cannot be read.
     """
+    table = found_table(str(asked.header.get("dataset")), read_table(asked.body), find)
+    return Frame({"kind": "found"}, render_table(table))
+
+
+def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
+    """Give the rows of a dataset for keys and instants; the column "" says which were found.
+
+    Raises:
+        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+    """
     if find is None:
         raise LookupImpossible("rows can be looked up in extractors only")
-    table = read_table(asked.body)
-    keys = {name: _key_cells(table.column(name)) for name in table.column_names if name}
-    instants = [at for at in cells_of(table.column(""), Datetime()) if isinstance(at, int)]
-    if len(instants) != table.num_rows:
+    keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
+    instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
+    if len(instants) != asked.num_rows:
         raise LookupImpossible("a look-up has no instant for some rows")
-    columns, rows = find(str(asked.header.get("dataset")), keys, instants)
+    columns, rows = find(dataset, keys, instants)
     arrays = [
         array_of([None if row is None else row.values[at] for row in rows], column.type)
         for at, column in enumerate(columns)
     ]
     found = pa.array([row is not None for row in rows], pa.bool_())
-    names = [*(column.name for column in columns), ""]
-    return Frame({"kind": "found"}, render_table(pa.table([*arrays, found], names=names)))
+    return pa.table([*arrays, found], names=[*(column.name for column in columns), ""])
 
 
 def _key_cells(array: pa.ChunkedArray) -> list[Cell]:

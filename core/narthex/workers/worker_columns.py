@@ -1,5 +1,7 @@
 # mypy: disable-error-code="explicit-any, type-arg, unreachable, no-any-return"
-"""Arrow tables as pandas frames, and results as Arrow tables: inside a worker only."""
+"""Arrow tables as pandas frames, and results as Arrow tables: where authors' code runs only."""
+
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import pyarrow as pa
@@ -34,6 +36,27 @@ def frame(table: pa.Table) -> pd.DataFrame:
     return table.to_pandas(
         types_mapper=_DTYPES.get, use_threads=False, maps_as_pydicts="lossy", date_as_object=True
     )
+
+
+def called(entry: Callable[..., object], kind: str, given: pd.DataFrame) -> object:
+    """Call a function of an author: an extractor with columns, any other with the frame."""
+    if kind == "extract":
+        return entry(None, *[given[name] for name in given.columns])
+    return entry(given)
+
+
+def asked(instants: object, keys: Mapping[str, object]) -> pa.Table:
+    """Give the keys of a look-up as a table; the column "" has the instants."""
+    arrays = {"": pa.array(pd.Series(instants), pa.timestamp("us", tz="UTC"))}
+    arrays |= {name: pa.array(pd.Series(one), from_pandas=True) for name, one in keys.items()}
+    return pa.table(arrays)
+
+
+def found(answer: pa.Table, fields: Sequence[str]) -> tuple[pd.DataFrame, pd.Series]:
+    """Give the answer of a look-up as a frame of the fields, and which keys were found."""
+    rows = frame(answer)
+    was_found = rows.pop("")
+    return (rows[list(fields)] if fields else rows), was_found
 
 
 def table(result: object, outputs: list[list[object]], *, index: pd.Index) -> pa.Table:
