@@ -17,6 +17,7 @@ NarthexError
 │   ├── ExpressionTypeWrong        NX401   ├── ExpressionInvalid          NX402
 │   ├── SourceInvalid              NX501   ├── PreprocInvalid             NX502
 │   ├── CredentialInline           NX503   ├── ConnectorInvalid           NX504
+│   ├── SinkInvalid                NX505
 │   ├── FeatureInvalid             NX601   ├── ExtractorInvalid           NX602
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
@@ -31,7 +32,8 @@ NarthexError
 │   ├── Unreachable                NX951   ├── Refused                    NX952
 │   ├── CommitFailed               NX953   ├── FileNotLoaded              NX954
 │   ├── ArgumentsUnfit             NX955   └── AnswerNotUnderstood        NX956
-└── UserCodeError                  NX971   code of an author failed while it ran
+├── UserCodeError                  NX971   code of an author failed while it ran
+└── SecretMissing                  NX972   a secret that code asks for is not there
 """
 
 from collections.abc import Iterable, Sequence
@@ -396,6 +398,16 @@ class ConnectorInvalid(DefinitionError):
     code = "NX504"
 
 
+class SinkInvalid(DefinitionError):
+    """A sink's target and its parameters do not go together, or its dataset has a source.
+
+    Each target takes rows in one form only, and what a source brings stands there already.
+    Instead: see the message for what the target takes; write what a pipeline computes.
+    """
+
+    code = "NX505"
+
+
 class FeatureInvalid(DefinitionError):
     """A feature's reference, type or default does not fit what it refers to.
 
@@ -676,6 +688,16 @@ class UserCodeError(NarthexError):
     """
 
     code = "NX971"
+
+
+class SecretMissing(NarthexError):
+    """A secret that code asks for by name is not there, or nobody hands out secrets there.
+
+    Code must not run on with nothing in a secret's place. Instead: add the secret, and ask for it
+    in a function of a pipeline or of an extractor only.
+    """
+
+    code = "NX972"
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

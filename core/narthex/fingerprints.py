@@ -18,7 +18,22 @@ import attrs
 
 from narthex.assets import Fingerprint
 from narthex.canonical import encode
-from narthex.entities import Files, KafkaTopic, Preproc, Source, WebhookEndpoint
+from narthex.entities import (
+    BigQueryDataset,
+    Database,
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    MongoDatabase,
+    Preproc,
+    PubSubTopic,
+    RedshiftDatabase,
+    SnowflakeDatabase,
+    Source,
+    SqlDatabase,
+    Table,
+    WebhookEndpoint,
+)
 from narthex.operators import (
     Aggregate,
     Assign,
@@ -88,8 +103,31 @@ def source_id(source: Source) -> str:
             return f"kafka:{connector.bootstrap_servers}/{connector.topic}"
         case Files():
             return f"files:{connector.name}:{connector.path}"
+        case Table():
+            return f"{database_id(connector.database)}/{connector.table}"
+        case KinesisStream():
+            return f"kinesis:{connector.stream_arn}"
+        case PubSubTopic():
+            return f"pubsub:{connector.project_id}/{connector.topic}"
         case _:
             assert_never(connector)
+
+
+def database_id(database: Database) -> str:
+    """Give the string that names a database outside of us."""
+    match database:
+        case SqlDatabase():
+            return f"{database.kind}:{database.host}:{database.port}/{database.db_name}"
+        case SnowflakeDatabase():
+            return f"snowflake:{database.account}/{database.db_name}/{database.schema}"
+        case BigQueryDataset():
+            return f"bigquery:{database.project_id}/{database.dataset_id}"
+        case RedshiftDatabase():
+            return f"redshift:{database.host}:{database.port}/{database.db_name}/{database.schema}"
+        case MongoDatabase():
+            return f"mongo:{database.host}/{database.db_name}"
+        case _:
+            assert_never(database)
 
 
 def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:

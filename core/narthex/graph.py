@@ -27,6 +27,7 @@ from narthex.operators import DatasetRef, Join
 from narthex.rendered_types import type_name
 from narthex.schema import Column
 from narthex.schemas import all_steps, is_terminal, output_schema
+from narthex.sink_checks import sink_errors
 from narthex.source_checks import source_errors
 
 
@@ -46,6 +47,7 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     for dataset in definitions.datasets:
         errors += _dataset_errors(dataset, by_name)
         errors += source_errors(dataset)
+        errors += sink_errors(dataset)
     try:
         typed = typed_datasets(definitions)
     except CycleError as error:
@@ -175,6 +177,12 @@ def _cdc_errors(dataset: Dataset) -> Iterator[DefinitionError]:
                 f"dataset `{dataset.name}` has no key but a source of it upserts",
                 origin=source.origin,
                 hint='set `cdc="append"`, or mark the key',
+            )
+        elif not dataset.schema.keys and source.cdc in {Cdc.DEBEZIUM, Cdc.NATIVE}:
+            yield CdcMismatch(
+                f"dataset `{dataset.name}` has no key but a source of it brings changes of rows",
+                origin=source.origin,
+                hint="mark the key: a change or a delete must find its row",
             )
 
 

@@ -1,5 +1,6 @@
 """What stands inside classes: inputs and outputs, who owns what, expectations."""
 
+from narthex import secrets
 from narthex.declare.expectations import expectations
 from narthex.declare.extractors import outputs
 from narthex.declare.includes import includes
@@ -56,4 +57,5 @@ __all__ = [
     "inputs",
     "meta",
     "outputs",
+    "secrets",
 ]

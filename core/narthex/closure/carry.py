@@ -102,7 +102,8 @@ class _Resolver:
 
     def _carry_module(self, name: str, module: ModuleType) -> None:
         path = module.__name__
-        if not _is_library_file(getattr(module, "__file__", None)):
+        is_ours = path.split(".")[0] == "narthex"
+        if not is_ours and not _is_library_file(getattr(module, "__file__", None)):
             self._refuse(
                 name,
                 f"is a module of your own, `{path}`, which does not travel whole",

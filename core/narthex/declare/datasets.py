@@ -17,7 +17,7 @@ from narthex.declare.output_check import check_output
 from narthex.declare.pipelines import BuiltPipeline, PipelineCall, build_pipeline, inputs_of
 from narthex.declare.places import ClassPlaces, author_frame, author_origin, class_places
 from narthex.entities import Dataset as DatasetEntity
-from narthex.entities import Expectation, Index, Source
+from narthex.entities import Expectation, Index, Sink, Source
 from narthex.errors import (
     ArgumentInvalid,
     DefinitionError,
@@ -50,6 +50,7 @@ class Declared:
     pipelines: tuple[BuiltPipeline, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     sources: tuple[Source, ...] = ()
+    sinks: tuple[Sink, ...] = ()
     default_owner: str = ""
     broken: bool = False
 
@@ -115,6 +116,19 @@ class Dataset:
     @override
     def __repr__(self) -> str:
         return f"<dataset {self._declared.name}@{self._declared.version}>"
+
+
+LATER_ATTRIBUTE = "__narthex_later__"
+"""Where a class keeps what decorators below `@dataset` said, until the dataset is there."""
+
+
+def later_on(cls: object, read: Callable[[Dataset], Sequence[DefinitionError]]) -> bool:
+    """Let `read` add to a class's dataset once it is made; False if that is no author's class."""
+    if not isinstance(cls, type) or cls.__module__ == "builtins":
+        return False
+    waiting = cls.__dict__.get(LATER_ATTRIBUTE, ())
+    setattr(cls, LATER_ATTRIBUTE, (*waiting, read))
+    return True
 
 
 def declared(dataset: Dataset) -> Declared:
@@ -197,6 +211,8 @@ def _fill(
         _fill_expectations(cls, built, schema, errors)
     errors += check_metadata(metadata_of(found), origin=places.origin)
     built.broken = bool(errors)
+    for read in cls.__dict__.get(LATER_ATTRIBUTE, ()):
+        errors += read(found)
     return found
 
 
@@ -391,6 +407,7 @@ def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
         history_us=known.history_us,
         index=known.index,
         sources=tuple(source for source in known.sources if selected(source.env, env)),
+        sinks=tuple(sink for sink in known.sinks if selected(sink.env, env)),
         pipelines=tuple(
             made.pipeline
             for made in known.pipelines
