@@ -208,13 +208,14 @@ def test_a_worker_outlives_the_thread_that_asked_first() -> None:
 @attrs.frozen
 class Row:
     values: tuple[Cell, ...]
+    is_found: bool
 
 
 def _find(
     dataset: str, keys: Mapping[str, Sequence[Cell]], as_of: Sequence[int]
-) -> tuple[list[Column], list[Row | None]]:
+) -> tuple[list[Column], list[Row]]:
     assert (dataset, list(as_of)) == ("Users", [0, 86_400_000_000])
-    found = [Row((f"u{key}",)) if key == 1 else None for key in keys["id"]]
+    found = [Row((f"u{key}" if key == 1 else None,), is_found=key == 1) for key in keys["id"]]
     return [Column("name", Str())], found
 
 

@@ -17,7 +17,7 @@ from narthex.client.references import (
     output_names,
 )
 from narthex.client.responses import ReadInfo, Response, parse_read
-from narthex.client.transport import Transport, text_of
+from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.waiting import Tell, wait_for_answers, wait_for_commit
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
@@ -35,6 +35,7 @@ from narthex.frames import (
 from narthex.graph import check
 from narthex.records import Json
 from narthex.times import render_instant, to_micros
+from narthex.types import DataType
 from narthex.wire import CommitPayload, encode_commit
 
 PAUSE_S = 1.0
@@ -62,8 +63,18 @@ class Client:
         branch: str | None = None,
         *,
         pause_s: float = PAUSE_S,
+        caller: Caller | None = None,
     ) -> None:
-        self._transport = Transport(url, token, branch or "main")
+        """Open the connections; nothing is sent yet.
+
+        Args:
+            url: The server.
+            token: Its token.
+            branch: The branch that calls are about; not given, `main`.
+            pause_s: How long to wait between two looks at what is waited for.
+            caller: Makes the calls; not given, they go over HTTP.
+        """
+        self._transport: Caller = caller or Transport(url, token, branch or "main")
         self._pause_s = pause_s
         self.last_read: ReadInfo | None = None
 
@@ -201,7 +212,7 @@ class Client:
         _require_columns(names, input_dataframe)
         columns = {name: values_of(input_dataframe[name]) for name in names}
         answers, _ = self.query_columns(names, output_names(outputs), columns, as_of=as_of)
-        return frame_of_columns(answers, known_types(outputs))
+        return frame_of_columns(answers, self._types_of(outputs))
 
     def query_columns(
         self,
@@ -326,7 +337,7 @@ class Client:
     ) -> pd.DataFrame:
         """Wait for an offline query and give its answers, in the order of its rows."""
         wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
-        return frame_of_columns(self._answers(request_id), known_types(outputs))
+        return frame_of_columns(self._answers(request_id), self._types_of(outputs))
 
     def track_offline_query(self, request_id: str) -> dict[str, Json]:
         """Say how an offline query goes."""
@@ -358,7 +369,7 @@ class Client:
         found, data = answer.body.get(_FOUND), answer.body.get("data")
         if not isinstance(found, list) or not isinstance(data, dict):
             raise AnswerNotUnderstood("the answer has no rows")
-        frame = frame_of_columns(_columns(data), dataset_types(dataset))
+        frame = frame_of_columns(_columns(data), self._types_in(dataset))
         was_found = series_of(found)
         if fields is not None and len(fields) == 1:
             return frame[fields[0]], was_found
@@ -370,7 +381,15 @@ class Client:
         rows = body.get("items", body.get("rows"))
         if isinstance(rows, list):
             return frame_of_rows([row for row in rows if isinstance(row, dict)])
-        return frame_of_columns(_columns(body), dataset_types(dataset))
+        return frame_of_columns(_columns(body), self._types_in(dataset))
+
+    def _types_of(self, outputs: Sequence[object]) -> dict[str, DataType]:
+        """Give the types of features that are known here, by full name."""
+        return known_types(outputs)
+
+    def _types_in(self, dataset: Dataset | str) -> dict[str, DataType]:
+        """Give the types of a dataset's fields, if they are known here."""
+        return dataset_types(dataset)
 
 
 def _texts(lines: Json) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 import httpx
@@ -30,6 +30,29 @@ _OK: Final = range(200, 300)
 
 Body: TypeAlias = "Json | bytes"
 """JSON, or bytes that are sent as they are."""
+
+
+class Caller(Protocol):
+    """How a client's calls are made: over HTTP, or in its own process."""
+
+    branch: str
+    """The branch that calls are about."""
+
+    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+        """Ask for something; changes nothing."""
+
+    def send(
+        self,
+        path: str,
+        body: Body = None,
+        *,
+        parameters: Mapping[str, str | int] | None = None,
+        key: str = "",
+    ) -> Response:
+        """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once."""
+
+    def close(self) -> None:
+        """Free what it holds."""
 
 
 @attrs.define(eq=False)

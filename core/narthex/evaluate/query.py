@@ -24,6 +24,7 @@ from narthex.readplan import (
     LookupStep,
     ReadPlan,
     Take,
+    own_default,
 )
 from narthex.schema import Column
 from narthex.types import Datetime
@@ -195,32 +196,60 @@ class _Answer:
 
 
 @attrs.frozen
-class _Whole:
-    """A row that was found, with its key and its instant: all fields of the dataset."""
+class WholeRow:
+    """A row with all fields of its dataset: keys, values, event time.
+
+    Attributes:
+        is_found: If not, the keys are those that were asked for, and a value is null or the
+            default that its aggregate has for a key never seen.
+    """
 
     values: tuple[Cell, ...]
+    is_found: bool
+
+
+def whole_columns(plan: DatasetPlan) -> list[Column]:
+    """Give the columns of a whole row."""
+    schema = plan.schema
+    return [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
+
+
+def whole_rows(
+    plan: DatasetPlan,
+    keys: Sequence[tuple[Cell, ...]],
+    as_of: Sequence[int],
+    *,
+    lookup: Lookup,
+) -> list[WholeRow]:
+    """Give the rows of a dataset under keys, each as of its instant; a null finds none."""
+    known = [at for at, key in enumerate(keys) if None not in key]
+    rows = lookup(plan, [keys[at] for at in known], [as_of[at] for at in known]) if known else ()
+    found = dict(zip(known, rows, strict=True))
+    unseen = (*(own_default(plan, column.name) for column in plan.schema.values), None)
+    made: list[WholeRow] = []
+    for at, key in enumerate(keys):
+        row = found.get(at)
+        if row is None:
+            made.append(WholeRow((*key, *unseen), is_found=False))
+        else:
+            made.append(WholeRow((*key, *row.values, row.event_time), is_found=True))
+    return made
 
 
 def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
-    """Give what answers look-ups that authors make themselves: whole rows, by dataset name."""
+    """Give what answers look-ups that authors make themselves, by dataset name."""
 
     def find(
         dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> tuple[list[Column], list[_Whole | None]]:
-        known = datasets.get(dataset)
-        if known is None or not (known.online or known.offline):
+    ) -> tuple[list[Column], list[WholeRow]]:
+        plan = datasets.get(dataset)
+        if plan is None or not (plan.online or plan.offline):
             raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
-        schema = known.schema
-        names = [column.name for column in schema.keys]
+        names = [column.name for column in plan.schema.keys]
         if sorted(names) != sorted(keys):
             raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
         asked = list(zip(*(keys[name] for name in names), strict=True))
-        found = lookup(known, asked, as_of)
-        columns = [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
-        return columns, [
-            None if row is None else _Whole((*key, *row.values, row.event_time))
-            for key, row in zip(asked, found, strict=True)
-        ]
+        return whole_columns(plan), whole_rows(plan, asked, as_of, lookup=lookup)
 
     return find
 
