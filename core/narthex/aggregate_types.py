@@ -19,6 +19,7 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
+from narthex.literals import is_literal_of
 from narthex.rendered_types import type_name
 from narthex.types import (
     WINDOW,
@@ -81,6 +82,11 @@ def is_key(of: DataType) -> bool:
     """Whether rows can be grouped by a column of the type."""
     base = unrestricted(of)
     return base == WINDOW or isinstance(base, Int | Str | Bool | Decimal | Datetime | Date)
+
+
+def is_ordered(of: DataType) -> bool:
+    """Whether a column of the type has a least and a greatest value."""
+    return isinstance(unrestricted(inner(of)), Int | Float | Decimal | Date | Datetime)
 
 
 def _count(spec: Count, of: DataType | None) -> Typing:
@@ -146,11 +152,11 @@ def _numeric(spec: Sum | Average | Stddev | Quantile | ExpDecaySum, of: DataType
 
 def _extreme(spec: Min | Max, of: DataType | None) -> Typing:
     base = None if of is None else unrestricted(inner(of))
-    if not isinstance(base, Int | Float | Decimal | Date | Datetime):
+    if base is None or not is_ordered(base):
         return Misfit(_not_of_type(spec, of, "int, float, decimal, date or datetime"))
     if spec.default is None:
         return TypedAggregate(spec, of, Optional(base))
-    if isinstance(spec.default, float) and not isinstance(base, Float):
+    if not is_literal_of(spec.default, base):
         return Misfit(f"default value `{spec.default}` is not of type `{type_name(base)}`")
     return TypedAggregate(spec, of, base)
 

@@ -2,6 +2,7 @@
 """Operators, windows and aggregates: the forms in which they are called, and what they refuse."""
 
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, List, Optional  # noqa: UP035 (authors write these)
 
 import attrs
@@ -31,6 +32,7 @@ from narthex.datasets import (
 from narthex.declare.datasets import dataset_entity
 from narthex.definitions import definitions
 from narthex.dtypes import Continuous, Hopping, Session, Tumbling, Window
+from narthex.dtypes import Decimal as DecimalOf
 from narthex.entities import Definitions
 from narthex.errors import DefinitionError, DefinitionErrors, OperatorAfterTerminal
 from narthex.expr import col
@@ -65,6 +67,7 @@ class Orders:
     coupon: Optional[str]  # noqa: UP045
     shipped: datetime
     due: date
+    price: DecimalOf[2]
     at: datetime = field(timestamp=True)
 
 
@@ -346,6 +349,27 @@ def test_the_other_aggregates_become_specs() -> None:
     assert types["heat"] == Float()
 
 
+def test_a_default_of_an_extreme_is_of_the_type_of_its_column() -> None:
+    found: dict[str, object] = {}
+
+    def body(o: Rows, u: Rows) -> Rows:
+        rows = o.groupby("uid").aggregate(
+            a=Min(of="due", default=date(1970, 1, 3), window=DAY),
+            b=Max(of="shipped", default=datetime(1970, 1, 1, 0, 0, 1), window=DAY),  # noqa: DTZ001
+            c=Min(of="price", default=Decimal("0.5"), window=DAY),
+            d=Max(of="price", default=0.07, window=DAY),
+            e=Max(of="price", default=3, window=DAY),
+            f=Max(of="amount", default=3, window=DAY),
+        )
+        found.update({spec.into: spec.default for spec in rows.operator.specs})
+        return rows
+
+    types = _schema(body)
+
+    assert found == {"a": 2, "b": 1_000_000, "c": 50, "d": 7, "e": 300, "f": 3}
+    assert types["b"] == Datetime()
+
+
 DAY = Continuous("1d")
 HOUR = Tumbling("1h")
 TOTAL = Sum(of="amount", window=DAY, into_field="n")
@@ -446,6 +470,9 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid").aggregate(n=Average(of="coupon", window=DAY)), "NX301", "a number"),
         (lambda o, u: o.groupby("uid").aggregate(n=Min(of="coupon", window=DAY)), "NX301", "int, float, decimal, date or datetime"),
         (lambda o, u: o.groupby("uid").aggregate(n=Max(of="uid", default=0.91, window=DAY)), "NX301", "`0.91` is not of type `int`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Max(of="due", default=5, window=DAY)), "NX301", "`5` is not of type `date`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Max(of="shipped", default=date(2026, 1, 1), window=DAY)), "NX301", "is not of type `datetime`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Max(of="price", default=Decimal("0.123"), window=DAY)), "NX301", "`0.123` is not of type `Decimal[2]`"),
         # joins
         (lambda o, u: u.join(u, how="left", on=["uid"], within=("1d", "0s"), fields=[]), "NX206", "two keyed sides"),
         # after a continuous aggregate

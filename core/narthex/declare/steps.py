@@ -408,7 +408,7 @@ class Groups:
             return Aggregate(
                 self._rows.operator,
                 self._by,
-                read_specs(calls, self._window, origin),
+                read_specs(calls, self._window, self._rows.schema(), origin),
                 along=read_along(along, origin),
                 emit=read_emit(emit, origin),
                 window=self._window,
