@@ -161,6 +161,11 @@ class Breach:
     why: str
     carried: bool = False
 
+    @property
+    def is_unrepeatable(self) -> bool:
+        """Whether the code only gives another answer when it is asked again."""
+        return self.why.startswith(("reads the clock", "draws "))
+
 
 def find_breaches(source: str) -> tuple[Breach, ...]:
     """Give all breaches of a module's text, in order; none means that it may run.

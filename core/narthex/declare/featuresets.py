@@ -7,6 +7,7 @@ import attrs
 from typing_extensions import override
 
 from narthex.annotations import parse_annotation
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import parse_env, selected
 from narthex.declare.extractors import ExtractorCall, build_extractor
@@ -182,10 +183,11 @@ def _fill_references(
 
 def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionError]:
     errors: list[DefinitionError] = []
+    own = OwnClass(cls, built.types)
     for name, call in list(vars(cls).items()):
         if not isinstance(call, ExtractorCall):
             continue
-        extractor, wrong = build_extractor(name, call, built.name, tuple(built.types))
+        extractor, wrong = build_extractor(name, call, built.name, own)
         errors += wrong
         try:
             env = parse_env(call.env, origin=call.origin)

@@ -41,7 +41,9 @@ def frame(table: pa.Table) -> pd.DataFrame:
 def called(entry: Callable[..., object], kind: str, given: pd.DataFrame) -> object:
     """Call a function of an author: an extractor with columns, any other with the frame."""
     if kind == "extract":
-        return entry(None, *[given[name] for name in given.columns])
+        # The text that travelled has what the extractor uses of its own class, by that name.
+        own = getattr(entry, "__globals__", {}).get("cls")
+        return entry(own, *[given[name] for name in given.columns])
     return entry(given)
 
 
