@@ -29,6 +29,7 @@ from narthex.operators import (
     Union,
 )
 from narthex.schemas import all_steps, output_schema, steps_of
+from narthex.source_capability import not_carried_out_at_edges
 
 _WAYS_OUT: Mapping[type[Operator], str] = {
     Transform: "use `assign`, `drop` and `rename`",
@@ -63,7 +64,7 @@ def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
     The definitions passed `narthex.graph.check`.
     """
     known = _Known(typed={one.dataset.name: one for one in typed_datasets(definitions)})
-    found: list[NotYetSupported] = []
+    found: list[NotYetSupported] = [*not_carried_out_at_edges(definitions)]
     for dataset in definitions.datasets:
         for pipeline in dataset.pipelines:
             found += _of_pipeline(pipeline, known)

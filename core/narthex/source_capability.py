@@ -29,7 +29,8 @@ from narthex.entities import (
 )
 from narthex.errors import NotYetSupported, in_source_order
 from narthex.fingerprints import source_id
-from narthex.operators import Operator
+from narthex.operators import AssignCode, Filter, Transform
+from narthex.schemas import all_steps
 from narthex.secrets import READS_SECRETS
 
 
@@ -128,18 +129,16 @@ def _of_sink(sink: Sink) -> NotYetSupported:
 
 def _of_pipelines(dataset: Dataset) -> Iterator[NotYetSupported]:
     for pipeline in dataset.pipelines:
-        for code in _codes(pipeline.terminal):
-            yield from _of_code(code, f"pipeline `{dataset.name}.{pipeline.name}`")
-
-
-def _codes(operator: Operator) -> Iterator[UserCode]:
-    """Find the code of a step and of those before it."""
-    for name in (field.name for field in operator.__attrs_attrs__):
-        value: object = getattr(operator, name)
-        if isinstance(value, UserCode):
-            yield value
-        elif isinstance(value, Operator):
-            yield from _codes(value)
+        for step in all_steps(pipeline.terminal):
+            match step:
+                case (
+                    AssignCode(code=code)
+                    | Transform(code=code)
+                    | Filter(predicate=UserCode() as code)
+                ):
+                    yield from _of_code(code, f"pipeline `{dataset.name}.{pipeline.name}`")
+                case _:
+                    pass
 
 
 def _of_code(code: UserCode, what: str) -> Iterator[NotYetSupported]:

@@ -63,6 +63,24 @@ class CodeCalls(abc.ABC):
         """
         return self._call(code, "assign", table, (column,), title=title).column(0)
 
+    def compute(
+        self,
+        code: UserCode,
+        *,
+        inputs: Sequence[tuple[Column, Sequence[Cell]]],
+        output: Column,
+        title: str,
+    ) -> list[Cell]:
+        """Call a function of a frame that gives one column, cells in and cells out.
+
+        Raises:
+            UserCodeError: It failed, took too long, or gave something else than it declares.
+        """
+        arrays = [array_of(cells, column.type) for column, cells in inputs]
+        table = pa.table(arrays, names=[column.name for column, _ in inputs])
+        found = self._call(code, "assign", table, (output,), title=title)
+        return cells_of(found.column(0), output.type)
+
     def filter(
         self, code: UserCode, table: pa.Table, *, title: str = "`filter`"
     ) -> pa.ChunkedArray:

@@ -12,8 +12,9 @@ from typing_extensions import override
 
 from narthex import lookups
 from narthex.code import UserCode
-from narthex.errors import LookupImpossible, UserCodeError
+from narthex.errors import LookupImpossible, SecretMissing, UserCodeError
 from narthex.schema import Column
+from narthex.secrets import Provider, found_by
 from narthex.workers import worker_columns
 from narthex.workers.author_code import Codes, outputs_of, told
 from narthex.workers.calls import CodeCalls, call_header, failed, judged
@@ -23,8 +24,14 @@ from narthex.workers.lookups import Find, found_table
 class InProcessCalls(CodeCalls):
     """Calls authors' code in this process; each text is executed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Provider | None = None) -> None:
+        """Begin without code.
+
+        Args:
+            secrets: Finds the secrets that code reads; not given, there are none.
+        """
         self._codes = Codes()
+        self._secrets = secrets or _no_secret
 
     @override
     def _call(
@@ -41,14 +48,18 @@ class InProcessCalls(CodeCalls):
         try:
             entry = self._codes.entry(header)
             given = worker_columns.frame(table)
-            with lookups.finding_with(finder(find)):
+            with lookups.finding_with(finder(find)), found_by(self._secrets):
                 result = worker_columns.called(entry, kind, given)
             answer = worker_columns.table(result, outputs_of(header), index=given.index)
-        except (LookupImpossible, UserCodeError):
+        except (LookupImpossible, UserCodeError, SecretMissing):
             raise
         except Exception as error:
             raise failed(code, title, told(error, self._codes, header)) from error
         return judged(answer, code, outputs, rows=table.num_rows, title=title)
+
+
+def _no_secret(name: str) -> None:
+    """Find nothing."""
 
 
 def finder(find: Find | None) -> lookups.Finder:

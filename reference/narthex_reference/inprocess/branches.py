@@ -105,7 +105,7 @@ class Branch:
         for feed in self._feeds:
             if feed.dataset.name == dataset.name:
                 for call in self._calls.get(feed.endpoint, ()):
-                    facts = facts_of_rows(feed, call, feed.judge(call))
+                    facts = facts_of_rows(feed, call, feed.judge(call, self._services.calls))
                     self.engine.append(dataset.name, facts)
 
     def feeds(self, endpoint: WebhookEndpoint) -> list[Feed]:

@@ -8,7 +8,6 @@ from narthex.assets import DatasetPlan
 from narthex.changes import compare
 from narthex.client import Response
 from narthex.client.transport import Body
-from narthex.closure import verify_all
 from narthex.coerce import MistypedError, coerce, render_cell
 from narthex.entities import WebhookEndpoint
 from narthex.errors import LookupImpossible, Refused, raise_all
@@ -20,9 +19,9 @@ from narthex.records import Json
 from narthex.types import DataType, Datetime
 from narthex.wire import decode_commit
 from narthex.workers.in_process import InProcessCalls
+from narthex_reference.engine import Answer
 from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, Services
 from narthex_reference.inprocess.clock import UnitTestClock
-from narthex_reference.inprocess.engine import Answer
 from narthex_reference.inprocess.intake import Call, problems_of
 
 MAIN: Final = "main"
@@ -39,7 +38,9 @@ class InProcessCaller:
         """Begin with the branch `main`."""
         self.branch = branch
         self.clock = clock
-        self.services = Services(calls=InProcessCalls(), now_us=clock.now_us)
+        self.secrets: dict[str, str] = {}
+        calls = InProcessCalls(secrets=self._secret)
+        self.services = Services(calls=calls, now_us=clock.now_us)
         self.branches: dict[str, Branch] = {MAIN: Branch(self.services)}
         self._offline: list[dict[str, Json]] = []
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
@@ -49,6 +50,9 @@ class InProcessCaller:
             "query_offline": self._query_offline,
             "query_offline/cancel": self._offline_status,
         }
+
+    def _secret(self, name: str) -> str | None:
+        return self.secrets.get(name)
 
     def close(self) -> None:
         """Free nothing: all goes with this."""
@@ -121,13 +125,7 @@ class InProcessCaller:
         changes = compare(
             branch.definitions, payload.definitions, incremental=asked["incremental"] == "true"
         )
-        raise_all(
-            [
-                *check(changes.definitions),
-                *changes.errors,
-                *verify_all(payload.definitions),
-            ]
-        )
+        raise_all([*check(changes.definitions), *changes.errors])
         summary: list[Json] = [*changes.summary]
         if asked["preview"] == "true":
             return {"summary": summary, "plan": summary}
@@ -154,7 +152,13 @@ class InProcessCaller:
                 rows=rows,
             )
             if feeds:
-                judged.append((branch, made, [(feed, feed.judge(made)) for feed in feeds]))
+                judged.append(
+                    (
+                        branch,
+                        made,
+                        [(feed, feed.judge(made, self.services.calls)) for feed in feeds],
+                    )
+                )
         problems = dict.fromkeys(
             problem for _, _, ones in judged for one in ones for problem in problems_of(*one)
         )
@@ -236,7 +240,8 @@ class InProcessCaller:
 
     def _inspect(self, name: str, rows: int) -> dict[str, Json]:
         return {
-            field: [*column[::-1][: max(rows, 0)]] for field, column in self.columns(name).items()
+            field: [*column[max(len(column) - rows, 0) :]]
+            for field, column in self.columns(name).items()
         }
 
     def lookup_online(

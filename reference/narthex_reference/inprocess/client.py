@@ -48,7 +48,6 @@ class MockClient(TestClient):
         self.clock = UnitTestClock()
         self._caller = InProcessCaller(branch or MAIN, self.clock)
         self._objects: dict[str, dict[str, Dataset | Featureset]] = {}
-        self._secrets: dict[str, str] = {}
         super().__init__("", caller=self._caller, pause_s=0.0)
         _CURRENT.set(weakref.ref(self))
         lookups.found_by(_find)
@@ -195,11 +194,11 @@ class MockClient(TestClient):
 
     def get_secret(self, secret_name: str) -> str | None:
         """Give the value of a secret, if there is one."""
-        return self._secrets.get(secret_name)
+        return self._caller.secrets.get(secret_name)
 
     def add_secret(self, secret_name: str, secret_value: str) -> Response:
         """Keep a secret."""
-        self._secrets[secret_name] = secret_value
+        self._caller.secrets[secret_name] = secret_value
         return _done()
 
     def update_secret(self, secret_name: str, secret_value: str) -> Response:
@@ -208,7 +207,7 @@ class MockClient(TestClient):
 
     def delete_secret(self, secret_name: str) -> Response:
         """Forget a secret."""
-        if self._secrets.pop(secret_name, None) is None:
+        if self._caller.secrets.pop(secret_name, None) is None:
             raise Refused(f"secret `{secret_name}` does not exist", status_code=NOT_FOUND)
         return _done()
 

@@ -26,6 +26,7 @@ from narthex.operators import (
 )
 from narthex.schemas import output_schema
 from narthex.workers import CodeCalls
+from narthex_reference.engine import Answer
 from narthex_reference.inprocess.joins import join
 from narthex_reference.inprocess.plain_groups import PlainGroups
 from narthex_reference.inprocess.reshaping import (
@@ -40,19 +41,6 @@ from narthex_reference.inprocess.row_steps import Context, row_step
 from narthex_reference.inprocess.rows import Rows, facts_of, keyed_ids, rows_of
 from narthex_reference.inprocess.timelines import ABSENT, Timelines
 from narthex_reference.inprocess.windowed_groups import WindowedGroups
-
-
-@attrs.frozen
-class Answer:
-    """What stands under a key as of an instant.
-
-    Attributes:
-        values: Cells of the dataset's value columns, in order; aggregates are finished.
-        event_time: Since when it stands, microseconds.
-    """
-
-    values: tuple[Cell, ...]
-    event_time: int
 
 
 @attrs.frozen
