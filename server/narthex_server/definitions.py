@@ -10,7 +10,6 @@ from narthex.closure import verify_all
 from narthex.entities import Definitions
 from narthex.errors import RecordNotUnderstood, raise_all
 from narthex.graph import check
-from narthex.source_capability import not_carried_out_at_edges
 from narthex.wire import CommitPayload, decode_commit, encode_commit
 
 
@@ -45,9 +44,7 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     changes = compare(deployed, payload.definitions, incremental=incremental)
     altered = verify_all(payload.definitions)
     raise_all([*check(changes.definitions), *changes.errors, *altered])
-    raise_all(
-        [*not_carried_out(changes.definitions), *not_carried_out_at_edges(changes.definitions)]
-    )
+    raise_all(not_carried_out(changes.definitions))
     whole = attrs.evolve(payload, definitions=changes.definitions)
     return Proposal(
         payload=payload,
