@@ -30,6 +30,7 @@ from narthex.operators import (
 )
 from narthex.schemas import all_steps, output_schema, steps_of
 from narthex.source_capability import not_carried_out_at_edges
+from narthex.windows import Continuous
 
 _WAYS_OUT: Mapping[type[Operator], str] = {
     Transform: "use `assign`, `drop` and `rename`",
@@ -153,6 +154,12 @@ def _of_spec(spec: AggregateSpec, step: Aggregate) -> Iterator[NotYetSupported]:
             f"the aggregate `{type(spec).__name__}` of `{spec.into}` is not carried out yet",
             step,
             "use Count, Sum, Average, Min, Max, Stddev or LastK",
+        )
+    if isinstance(spec.window, Continuous) and spec.window.max_error:
+        yield _not_yet(
+            f"a window with a `max_error`, as of `{spec.into}`, is not carried out yet",
+            step,
+            "leave it out: windows are exact",
         )
 
 

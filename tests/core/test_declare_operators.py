@@ -452,6 +452,9 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: u.groupby("country").aggregate(n=Count(window=HOUR)), "NX302", "keyed rows stand"),
         (lambda o, u: u.groupby("country").aggregate(n=Count(window=Hopping("1d", "1h"))), "NX302", "keyed rows stand"),
         (lambda o, u: o.groupby("uid").aggregate(n=ExpDecaySum(of="amount", half_life="1h", window=HOUR), emit="final"), "NX301", "never final"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("1d", max_error="1"))), "NX302", "`max_error` found `1`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("1d", max_error="some%"))), "NX302", "`max_error` found `some%`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("forever", max_error="1%"))), "NX302", "has no length"),
         # specs
         (lambda o, u: o.groupby("uid").aggregate(n=ExpDecaySum(of="amount", half_life="0s", window=DAY)), "NX301", "half-life is not above zero"),
         (lambda o, u: o.groupby("uid").aggregate(n=ExpDecaySum(of="amount", half_life="1x", window=DAY)), "NX102", "`x`"),
