@@ -12,7 +12,7 @@ from narthex.closure import NotRepeatable, lenient, verify
 from narthex.code import UserCode
 from narthex.entities import CodeExtractor
 from narthex.errors import CodeForbidden
-from narthex.operators import Filter
+from narthex.operators import AssignCode, Filter
 from narthex.schema import Column
 from narthex.types import Int
 from narthex.workers.in_process import InProcessCalls
@@ -159,3 +159,46 @@ def test_where_leniency_is_asked_for_such_code_is_warned_of_but_files_are_not(
     assert [type(found) for found in verify(code)] == [CodeForbidden]
     with lenient(), warnings.catch_warnings(action="ignore"):
         assert verify(code) == ()
+
+
+STRUCTS = """
+from typing import List, Optional
+from narthex.dtypes import struct
+
+def shaped():
+    @struct
+    class Place:
+        name: str
+        size: Optional[int]
+
+    @dataset
+    class Placed:
+        uid: int
+        amount: int
+        at: datetime
+        places: List[Place]
+
+        @pipeline
+        @inputs(Orders)
+        def made(cls, orders):
+            def of(amount):
+                return [Place("here", size=int(amount))]
+
+            return orders.assign("places", List[Place], lambda df: df["amount"].apply(of))
+
+    return Placed
+
+Placed = shaped()
+"""
+
+
+def test_a_struct_of_a_function_is_made_by_code_that_travels(tmp_path: Path) -> None:
+    (pipeline,) = _load(tmp_path, STRUCTS).definitions().datasets[1].pipelines
+    step = pipeline.terminal
+    assert isinstance(step, AssignCode)
+
+    made = InProcessCalls().assign(
+        step.code, pa.table({"amount": [3]}), step.column, title="`assign`"
+    )
+
+    assert made.to_pylist() == [[{"name": "here", "size": 3}]]

@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from narthex.annotations import STRUCT_ATTRIBUTE
 from narthex.closure.functions import SourceFile, find_class, find_function, source_file
 from narthex.closure.leniency import breaches_of
 from narthex.closure.libraries import requirements_of
@@ -29,6 +30,7 @@ from narthex.errors import (
     raise_all,
 )
 from narthex.origin import NOWHERE, Origin
+from narthex.types import Struct
 
 HEADER: Final = "from __future__ import annotations\n"
 DATASET_NAME: Final = "__narthex_dataset_name__"
@@ -116,6 +118,8 @@ class _Resolver:
             self._add_text(name, f"{name} = reference({dataset!r})\n")
         elif isinstance(value, ModuleType):
             self._carry_module(name, value)
+        elif isinstance(struct := getattr(value, STRUCT_ATTRIBUTE, None), Struct):
+            self._carry_struct(name, struct)
         elif _is_library(value):
             self._carry_import(name, value, file)
         elif isinstance(value, FunctionType):
@@ -124,6 +128,11 @@ class _Resolver:
             self._carry_class(name, value, file)
         else:
             self._carry_constant(name, value, file)
+
+    def _carry_struct(self, name: str, struct: Struct) -> None:
+        members = "".join(f", {member.name!r}" for member in struct.fields)
+        self._add_import("struct_of", "from narthex.declare.structs import struct_of\n")
+        self._add_text(name, f"{name} = struct_of({struct.name!r}{members})\n")
 
     def _carry_module(self, name: str, module: ModuleType) -> None:
         path = module.__name__

@@ -122,6 +122,7 @@ _PURE_CALLS: Final = frozenset(
         "math.log",
         "math.sqrt",
         "math.exp",
+        "narthex.declare.structs.struct_of",
         "narthex.lookups.reference",
     }
 )
