@@ -22,16 +22,17 @@ from narthex.aggregate_specs import (
 from narthex.literals import is_literal_of
 from narthex.rendered_types import type_name
 from narthex.types import (
-    WINDOW,
     Bool,
     DataType,
     Date,
     Datetime,
     Decimal,
+    Embedding,
     Float,
     Int,
     List,
     Map,
+    Null,
     Optional,
     Str,
     inner,
@@ -79,9 +80,8 @@ def is_hashable(of: DataType) -> bool:
 
 
 def is_key(of: DataType) -> bool:
-    """Whether rows can be grouped by a column of the type."""
-    base = unrestricted(of)
-    return base == WINDOW or isinstance(base, Int | Str | Bool | Decimal | Datetime | Date)
+    """Whether rows can be grouped by a column of the type: it has no null, and no float itself."""
+    return not isinstance(unrestricted(of), Optional | Float | Embedding | Null)
 
 
 def is_ordered(of: DataType) -> bool:

@@ -17,8 +17,8 @@ byte  value     bytes
 ====  ========  ==========================================================================
 
 The id of a field is its position among all fields of its class, so a new field stands last. A
-field whose metadata says ``{"identity": False}`` is left out. One that equals its default is not,
-unless its metadata says that it came later than its record.
+field whose metadata says ``{"identity": False}`` is left out; one that equals its default is left
+out only if its metadata says ``{"later": True}``: what was written without it keeps its bytes.
 """
 
 import enum
@@ -26,7 +26,6 @@ import functools
 import math
 import struct
 import unicodedata
-from collections.abc import Mapping
 from typing import TypeAlias
 
 import attrs
@@ -81,12 +80,8 @@ def _identity_fields(cls: type[attrs.AttrsInstance]) -> tuple[tuple[int, str], .
 
 
 @functools.cache
-def _later_defaults(cls: type[attrs.AttrsInstance]) -> Mapping[str, Value]:
-    return {
-        field.name: field.default
-        for field in attrs.fields(cls)
-        if field.metadata.get("later", False)
-    }
+def _later_defaults(cls: type[attrs.AttrsInstance]) -> dict[str, Value]:
+    return {f.name: f.default for f in attrs.fields(cls) if f.metadata.get("later", False)}
 
 
 def _content(value: Value) -> tuple[int, bytes]:
@@ -135,11 +130,10 @@ def _record(value: Value) -> bytes:
         raise NotCanonicalError(f"a {cls.__name__} is no record")
     name = cls.__name__.encode()
     parts = [bytes([len(name)]), name]
-    later = _later_defaults(cls)
     for position, field in identity_fields(cls):
-        content = getattr(value, field)
-        if field not in later or content != later[field]:
-            parts += [_FIELD.pack(position), encode(content)]
+        given = getattr(value, field)
+        if field not in _later_defaults(cls) or given != _later_defaults(cls)[field]:
+            parts += [_FIELD.pack(position), encode(given)]
     return b"".join(parts)
 
 

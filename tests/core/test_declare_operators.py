@@ -419,6 +419,7 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid", window=HOUR).latest(), "NX205", "`latest` follows"),
         # groupby with a window
         (lambda o, u: o.groupby("uid", window=DAY).aggregate(), "NX302", "it wants `Tumbling`, `Hopping` or `Session`"),
+        (lambda o, u: o.groupby("uid", window=DAY).aggregate(n=Count(window=DAY), m=Count()), "NX302", "it wants `Tumbling`, `Hopping` or `Session`"),
         (lambda o, u: o.groupby("uid", window=Hopping("forever", "1h")).aggregate(), "NX302", "has no beginning"),
         (lambda o, u: o.groupby("uid", window=Hopping("1h", "2h")).aggregate(), "NX302", "has a stride longer than its duration"),
         (lambda o, u: o.groupby(window=HOUR).aggregate(), "NX205", "names no column"),
@@ -515,6 +516,46 @@ def test_mistakes_in_one_pipeline_are_told_together_each_with_its_line() -> None
     assert {error.origin.file for error in found} == {"tests/core/test_declare_operators.py"}
 
 
+def test_a_part_that_cannot_be_read_hides_no_other_mistake() -> None:
+    def body(o: Rows, u: Rows) -> Rows:
+        rows = (
+            o.filter(5)
+            .dedup("uid", window=DAY)
+            .assign("x", int, "no function")
+            .transform(None, schema={**o.schema(), "x": str})
+            .join(u, how="outer", on=["uid"], within="1d", fields=["cuntry"])
+            .select("uid", "amuont", "x")
+        )
+        return rows.groupby("uidd").aggregate(
+            n=Sum(of="x", window=DAY), m=3, k=Count(), along="seen", emit="late"
+        )
+
+    assert [error.code for error in _errors(body)] == [
+        "NX205",  # filter
+        "NX302",  # dedup
+        "NX701",  # assign
+        "NX701",  # transform
+        "NX206",  # how
+        "NX206",  # within
+        "NX202",  # fields
+        "NX202",  # select
+        "NX301",  # m
+        "NX301",  # k
+        "NX301",  # emit
+        "NX202",  # groupby
+        "NX301",  # n
+        "NX202",  # along
+    ]
+
+
+def test_nothing_is_said_of_columns_that_nobody_knows() -> None:
+    def body(o: Rows, u: Rows) -> Rows:
+        left = o.rename("sku").drop("nothing")
+        return (left + u.drop("nobody")).groupby("nowhere").aggregate(n=Count(window=DAY))
+
+    assert [error.code for error in _errors(body)] == ["NX205", "NX202"]
+
+
 def test_mistakes_of_both_sides_of_a_union_are_told_once() -> None:
     def body(o: Rows, u: Rows) -> Rows:
         wrong = o.explode("coupon")
@@ -586,6 +627,15 @@ def test_keyed_rows_are_aggregated_where_none_leaves_a_window() -> None:
         lambda o, u: u.groupby("country").aggregate(n=Count(window=Tumbling("1d")), along="seen"),
     ):
         assert _schema(rows)["n"] == Int()
+
+
+def test_rows_are_grouped_by_what_is_compared_exactly() -> None:
+    keyed = _schema(lambda o, u: o.groupby("skus", "due", "price").aggregate(n=Count(window=DAY)))
+
+    assert [*keyed] == ["skus", "due", "price", "n", "at"]
+    for name in ("amount", "coupon"):
+        (error,) = _errors(lambda o, u, name=name: o.groupby(name).first())
+        assert error.code == "NX204"
 
 
 def _every_step() -> Definitions:

@@ -14,6 +14,7 @@ from narthex.errors import (
     AggregateInvalid,
     ColumnRoleWrong,
     DefinitionError,
+    DurationInvalid,
     JoinInvalid,
     OperatorInvalid,
     WindowInvalid,
@@ -25,6 +26,7 @@ from narthex.operators import Assignment, Change, Emit, JoinHow
 from narthex.origin import Origin
 from narthex.rendered_types import type_name
 from narthex.schema import Column
+from narthex.times import DurationError
 from narthex.types import DataType
 from narthex.windows import Hopping, Session, Tumbling, Window
 
@@ -43,8 +45,24 @@ def read_predicate(predicate: object, origin: Origin) -> Node | UserCode:
     )
 
 
-def read_assignment(name: str, value: object, origin: Origin) -> Assignment:
-    """Read one keyword of `assign`."""
+def read_assignments(columns: Mapping[str, object], origin: Origin) -> tuple[Assignment, ...]:
+    """Read the keywords of `assign`.
+
+    Raises:
+        DefinitionErrors: Everything that is wrong with any of them.
+    """
+    found: list[Assignment] = []
+    errors: list[DefinitionError] = []
+    for name, value in columns.items():
+        try:
+            found.append(_assignment(name, value, origin))
+        except DefinitionError as error:
+            errors.append(error)
+    raise_all(errors)
+    return tuple(found)
+
+
+def _assignment(name: str, value: object, origin: Origin) -> Assignment:
     node, of = node_of(value), type_of(value)
     if node is None:
         raise OperatorInvalid(
@@ -165,11 +183,10 @@ def read_specs(
     window: Hopping | Tumbling | Session | None,
     columns: Mapping[str, DataType],
     origin: Origin,
-) -> tuple[AggregateSpec, ...]:
+) -> tuple[tuple[AggregateSpec, ...], tuple[DefinitionError, ...]]:
     """Read the aggregates of a group over columns, each with the name that it has by keyword.
 
-    Raises:
-        DefinitionErrors: Everything that is wrong with any of them.
+    Those that can be read are given, and what is wrong with the others.
     """
     found: list[AggregateSpec] = []
     errors: list[DefinitionError] = []
@@ -178,8 +195,9 @@ def read_specs(
             found.append(_spec(name, call, window, columns, origin))
         except DefinitionError as error:
             errors.append(error)
-    raise_all(errors)
-    return tuple(found)
+        except DurationError as error:
+            errors.append(DurationInvalid(f"`{name}`: {error}", origin=origin))
+    return tuple(found), tuple(errors)
 
 
 def _spec(
