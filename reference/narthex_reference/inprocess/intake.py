@@ -11,6 +11,7 @@ from narthex.entities import Cdc, Dataset, Source, WebhookEndpoint
 from narthex.facts import Fact, RowId, Version, position
 from narthex.fingerprints import source_id
 from narthex.records import Json
+from narthex.schema import Schema
 from narthex.workers import CodeCalls
 
 DIRECT_WEBHOOK: Final = "_internal_narthex_webhook"
@@ -95,34 +96,42 @@ def problems_of(feed: Feed, judged: Judged) -> list[str]:
 
 def facts_of_rows(feed: Feed, call: Call, judged: Judged) -> list[Fact]:
     """Give the facts that the admitted rows of a call are."""
-    identity = source_id(feed.source)
+    identity, made = source_id(feed.source), _Facts(feed.dataset.schema)
     facts: list[Fact] = []
     for ordinal, admission in enumerate(judged):
         place = position(identity, 0, call.offset, ordinal)
         match admission:
             case Admitted():
-                facts.append(_fact(feed, admission, place))
+                facts.append(made.fact(admission, place))
             case Moved(ended=ended, admitted=admitted):
-                facts += [_fact(feed, ended, place), _fact(feed, admitted, place)]
+                facts += [made.fact(ended, place), made.fact(admitted, place)]
             case _:
                 pass
     return facts
 
 
-def _fact(feed: Feed, admitted: Admitted, place: bytes) -> Fact:
-    schema, cells = feed.dataset.schema, admitted.cells
-    event_time = cells[schema.timestamp]
-    if not isinstance(event_time, int):
-        raise TypeError("an event time is microseconds")
-    key = tuple([cells[column.name] for column in schema.keys])
-    row_id = (
-        keyed_row_id(key_encoder(schema.keys)(key), event_time) if schema.keys else RowId(place)
-    )
-    return Fact(
-        row_id=row_id,
-        version=Version(place),
-        event_time=event_time,
-        key=key,
-        values=tuple([cells[column.name] for column in schema.values]),
-        alive=admitted.alive,
-    )
+class _Facts:
+    """Makes facts of admitted rows; what a schema says of all of them is read once."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.timestamp = schema.timestamp
+        self.keys = [column.name for column in schema.keys]
+        self.values = [column.name for column in schema.values]
+        self.encode = key_encoder(schema.keys) if schema.keys else None
+
+    def fact(self, admitted: Admitted, place: bytes) -> Fact:
+        cells = admitted.cells
+        event_time = cells[self.timestamp]
+        if not isinstance(event_time, int):
+            raise TypeError("an event time is microseconds")
+        key = tuple([cells[name] for name in self.keys])
+        return Fact(
+            row_id=(
+                RowId(place) if self.encode is None else keyed_row_id(self.encode(key), event_time)
+            ),
+            version=Version(place),
+            event_time=event_time,
+            key=key,
+            values=tuple([cells[name] for name in self.values]),
+            alive=admitted.alive,
+        )
