@@ -77,6 +77,11 @@ class Dataset:
         return [column.name for column in self._declared.schema.keys]
 
     @property
+    def erase_key_fields(self) -> list[str]:
+        """The names of the fields by which rows are erased."""
+        return [field.name for field in self._declared.schema.fields if field.erase_key]
+
+    @property
     def timestamp_field(self) -> str:
         """The name of the event time."""
         return self._declared.schema.timestamp

@@ -30,6 +30,7 @@ RESERVED: Final = frozenset(
         "self",
         "fields",
         "key_fields",
+        "erase_key_fields",
         "on_demand",
         "timestamp_field",
         "fqn",
