@@ -60,8 +60,9 @@ def _with_structs(value: object, of: pa.DataType) -> object:
     if isinstance(value, Mapping):
         if pa.types.is_map(of):
             return {name: _with_structs(one, of.item_type) for name, one in value.items()}
-        return StructRow((one.name, _with_structs(value.get(one.name), one.type)) for one in of)
-    if isinstance(value, Iterable):
+        members = (of.field(at) for at in range(of.num_fields))
+        return StructRow((m.name, _with_structs(value.get(m.name), m.type)) for m in members)
+    if isinstance(value, Iterable) and pa.types.is_list(of):
         return [_with_structs(one, of.value_type) for one in value]
     return value
 
@@ -120,7 +121,8 @@ def _columns(result: object, names: list[str]) -> dict[str, pd.Series]:
 
 
 def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
-    column = _without_structs(column)
+    if of is not None and pa.types.is_nested(of):
+        column = column.map(_plain, na_action="ignore")
     found = pa.Array.from_pandas(column)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
@@ -138,24 +140,12 @@ def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
         raise WrongResultError(message) from None
 
 
-def _without_structs(column: pd.Series) -> pd.Series:
-    """Give instances of structs' classes as their members."""
-    if column.dtype == object and any(_is_struct(value) for value in column):
-        return column.map(_plain)
-    return column
-
-
-def _is_struct(value: object) -> bool:
-    if isinstance(value, list):
-        return any(_is_struct(one) for one in value)
-    return hasattr(value, "as_json")
-
-
 def _plain(value: object) -> object:
-    if isinstance(value, list):
+    """Give a struct by its members, in lists too; any other value as it is."""
+    if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    convert = getattr(value, "as_json", None)
-    return convert() if callable(convert) else value
+    as_json = getattr(value, "as_json", None)
+    return as_json() if callable(as_json) else value
 
 
 def _loses(found: pa.DataType, wanted: pa.DataType) -> bool:
