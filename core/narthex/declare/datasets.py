@@ -7,10 +7,12 @@ from typing import overload
 import attrs
 from typing_extensions import override
 
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import selected
 from narthex.declare.expectations import ExpectationsCall, build_expectations
 from narthex.declare.fields import Field, annotations_of, build_schema
+from narthex.declare.lookup_calls import check_lookup
 from narthex.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
 from narthex.declare.operator_calls import read_duration
 from narthex.declare.output_check import check_output
@@ -28,7 +30,7 @@ from narthex.lookups import reference
 from narthex.node_schema import DatasetSchemaInfo
 from narthex.origin import Origin
 from narthex.schema import Schema
-from narthex.types import Optional
+from narthex.types import Null, Optional
 
 _EMPTY = Schema(())
 
@@ -76,6 +78,11 @@ class Dataset:
         return [column.name for column in self._declared.schema.keys]
 
     @property
+    def erase_key_fields(self) -> list[str]:
+        """The names of the fields by which rows are erased."""
+        return [field.name for field in self._declared.schema.fields if field.erase_key]
+
+    @property
     def timestamp_field(self) -> str:
         """The name of the event time."""
         return self._declared.schema.timestamp
@@ -85,7 +92,7 @@ class Dataset:
         return self._declared.name
 
     def lookup(
-        self, ts: object, *, fields: Sequence[str] = (), **keys: object
+        self, ts: object, *positional: object, fields: Sequence[str] = (), **keys: object
     ) -> tuple[object, object]:
         """Give rows as of `ts`: a frame of `fields`, and a column that says which were found.
 
@@ -93,14 +100,24 @@ class Dataset:
         of `narthex.testing` answers. Without `fields`, the frame has all of them.
 
         Raises:
-            LookupImpossible: It was called elsewhere.
+            LookupImpossible: It was called elsewhere, or not with a column for `ts` and for each
+                key, by name.
         """
+        check_lookup(
+            self._declared.name, self._declared.schema, ts, positional, keys=keys, fields=fields
+        )
         return reference(self._declared.name).lookup(ts, fields=fields, **keys)
 
     def _field(self, name: str) -> Field:
         of = self._declared.schema.columns[name]
         return Field(
-            dataset=self._declared.name, name=name, dtype=of, optional=isinstance(of, Optional)
+            dataset=self._declared.name,
+            name=name,
+            dtype=of,
+            optional=isinstance(of, Optional),
+            keys=self._declared.schema.keys,
+            is_indexed=self._declared.index is not None,
+            is_broken=self._declared.broken,
         )
 
     def __getattr__(self, name: str) -> Field:
@@ -108,6 +125,8 @@ class Dataset:
             raise AttributeError(name)
         if name in self._declared.schema.columns:
             return self._field(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Field(dataset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"dataset `{self._declared.name}` has no field `{name}`; it has "
             f"{', '.join(self._declared.schema.columns)}"
@@ -219,6 +238,7 @@ def _fill(
 def _fill_pipelines(
     cls: type, built: Declared, schema: Schema, errors: list[DefinitionError]
 ) -> None:
+    own = OwnClass(cls, {field.name: field for field in Dataset(built).fields})
     for name, call in list(vars(cls).items()):
         if not isinstance(call, PipelineCall):
             continue
@@ -228,7 +248,7 @@ def _fill_pipelines(
                 given[declared(one).name] = schema_info(one)
             else:
                 errors.append(_no_dataset(name, one, call.origin))
-        made = build_pipeline(name, call, cls, given)
+        made = build_pipeline(name, call, own, given)
         errors += made.errors
         if made.schema is not None and not made.errors:
             errors += check_output(made.schema, schema, built.name, name, call.origin)

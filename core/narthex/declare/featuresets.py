@@ -7,6 +7,7 @@ import attrs
 from typing_extensions import override
 
 from narthex.annotations import parse_annotation
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import parse_env, selected
 from narthex.declare.extractors import ExtractorCall, build_extractor
@@ -21,7 +22,7 @@ from narthex.entities import Featureset as FeaturesetEntity
 from narthex.errors import ArgumentInvalid, DefinitionError
 from narthex.origin import Origin
 from narthex.schema import Metadata
-from narthex.types import DataType
+from narthex.types import DataType, Null
 
 RESERVED: Final = frozenset(
     {"fqn_", "fqn", "dtype", "featureset_name", "featureset", "extractor", "extractors", "features"}
@@ -80,6 +81,8 @@ class Featureset:
             raise AttributeError(name)
         if name in self._declared.types:
             return self._feature(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Feature(featureset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"featureset `{self._declared.name}` has no feature `{name}`; it has "
             f"{', '.join(self._declared.types)}"
@@ -182,10 +185,11 @@ def _fill_references(
 
 def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionError]:
     errors: list[DefinitionError] = []
+    own = OwnClass(cls, built.types)
     for name, call in list(vars(cls).items()):
         if not isinstance(call, ExtractorCall):
             continue
-        extractor, wrong = build_extractor(name, call, built.name, tuple(built.types))
+        extractor, wrong = build_extractor(name, call, built.name, own)
         errors += wrong
         try:
             env = parse_env(call.env, origin=call.origin)

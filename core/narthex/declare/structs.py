@@ -11,7 +11,7 @@ from narthex.declare.fields import annotations_of
 from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
-from narthex.types import WINDOW, Struct, StructField
+from narthex.types import WINDOW, Bool, Struct, StructField
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 
@@ -61,6 +61,12 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return value
+
+
+def struct_of(name: str, *members: str) -> type:
+    """Give a class whose instances have these members; it is what code that travels has of one."""
+    fields = tuple(StructField(member, Bool()) for member in members)
+    return type(name, (_StructValue,), {STRUCT_ATTRIBUTE: Struct(name, fields)})
 
 
 def struct(cls: type) -> type:

@@ -93,6 +93,7 @@ class InProcessCaller:
         *,
         parameters: Parameters | None = None,
         key: str = "",  # noqa: ARG002 (nothing is sent twice here)
+        verb: str = "POST",  # noqa: ARG002 (each path has one)
     ) -> Response:
         """Do what a client asks for."""
         asked = parameters or {}

@@ -144,17 +144,20 @@ class MockClient(TestClient):
             answers[timestamp_column] = instants.reset_index(drop=True)
         return answers
 
+    @override
     def erase(self, dataset_name: Dataset | str, erase_keys: pd.DataFrame) -> Response:
         """Erase the rows of keys from a dataset, and with them from all that is made of them."""
         name = dataset_name.fqn() if isinstance(dataset_name, Dataset) else dataset_name
         rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
         return self._caller.send(f"dataset/{name}/erase", {"erase_keys": rows})
 
+    @override
     def init_branch(self, name: str) -> Response:
         """Make an empty branch and check it out."""
         self._make_branch(name, Branch(self._caller.services))
         return _done()
 
+    @override
     def clone_branch(self, name: str, from_branch: str) -> Response:
         """Make a branch with the definitions and rows of another one, and check it out."""
         source = self._caller.branches.get(from_branch)
@@ -170,6 +173,7 @@ class MockClient(TestClient):
         self._caller.branches[name] = branch
         self.checkout(name)
 
+    @override
     def delete_branch(self, name: str) -> Response:
         """Delete a branch; from one that is checked out, go back to `main`."""
         if name == MAIN:
@@ -181,6 +185,7 @@ class MockClient(TestClient):
             self.checkout(MAIN)
         return _done()
 
+    @override
     def list_branches(self) -> list[str]:
         """Give the names of all branches."""
         return list(self._caller.branches)
@@ -192,19 +197,23 @@ class MockClient(TestClient):
             self.init_branch(name)
         self._caller.branch = name
 
+    @override
     def get_secret(self, secret_name: str) -> str | None:
         """Give the value of a secret, if there is one."""
         return self._caller.secrets.get(secret_name)
 
+    @override
     def add_secret(self, secret_name: str, secret_value: str) -> Response:
         """Keep a secret."""
         self._caller.secrets[secret_name] = secret_value
         return _done()
 
+    @override
     def update_secret(self, secret_name: str, secret_value: str) -> Response:
         """Keep another value of a secret."""
         return self.add_secret(secret_name, secret_value)
 
+    @override
     def delete_secret(self, secret_name: str) -> Response:
         """Forget a secret."""
         if self._caller.secrets.pop(secret_name, None) is None:
