@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex.client.administration import Administration
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -49,7 +50,7 @@ def _tell(news: str) -> None:
     sys.stderr.flush()
 
 
-class Client:
+class Client(Administration):
     """A client of one server and one branch.
 
     It is made once and used by one thread at a time. `last_read` says what the last answer of
@@ -75,6 +76,8 @@ class Client:
             caller: Makes the calls; not given, they go over HTTP.
         """
         self._transport: Caller = caller or Transport(url, token, branch or "main")
+        self._url = url
+        self._added: dict[str, Dataset | Featureset] = {}
         self._pause_s = pause_s
         self.last_read: ReadInfo | None = None
 
@@ -82,9 +85,23 @@ class Client:
         """Give the branch that calls are about."""
         return self._transport.branch
 
-    def checkout(self, name: str) -> None:
-        """Let calls be about another branch from now on."""
+    def checkout(self, name: str, init: bool = False) -> None:
+        """Let calls be about another branch from now on; with `init`, make it if it is missing."""
+        if init and name not in self.list_branches():
+            self.init_branch(name)
         self._transport.branch = name
+
+    def add(self, obj: Dataset | Featureset) -> None:
+        """Let the next commit take an entity along; a preview leaves it for the commit.
+
+        Raises:
+            ArgumentsUnfit: One of that name is waiting already, or it is neither.
+        """
+        if not isinstance(obj, Dataset | Featureset):
+            raise ArgumentsUnfit(f"`{obj!r}` is neither a dataset nor a featureset")
+        if obj.fqn() in self._added:
+            raise ArgumentsUnfit(f"`{obj.fqn()}` waits for the next commit already")
+        self._added[obj.fqn()] = obj
 
     def close(self) -> None:
         """Close the connections."""
@@ -129,7 +146,12 @@ class Client:
             CommitFailed: It did not come to stand; nothing of it stays.
             Refused: The server refused it, for instance because another is under way.
         """
-        chosen = definitions(datasets or [], featuresets or [], env=env)
+        added = self._added.values()
+        chosen = definitions(
+            [*(datasets or ()), *(one for one in added if isinstance(one, Dataset))],
+            [*(featuresets or ()), *(one for one in added if isinstance(one, Featureset))],
+            env=env,
+        )
         if not incremental:
             raise_all(check(chosen))
         payload = CommitPayload(
@@ -150,6 +172,8 @@ class Client:
             },
             key=secrets.token_hex(16),
         )
+        if not preview:
+            self._added.clear()
         for line in _texts(answer.body.get("summary")):
             tell(line)
         if preview or not wait:

@@ -21,7 +21,7 @@ from narthex.entities import Featureset as FeaturesetEntity
 from narthex.errors import ArgumentInvalid, DefinitionError
 from narthex.origin import Origin
 from narthex.schema import Metadata
-from narthex.types import DataType
+from narthex.types import DataType, Null
 
 RESERVED: Final = frozenset(
     {"fqn_", "fqn", "dtype", "featureset_name", "featureset", "extractor", "extractors", "features"}
@@ -80,6 +80,8 @@ class Featureset:
             raise AttributeError(name)
         if name in self._declared.types:
             return self._feature(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Feature(featureset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"featureset `{self._declared.name}` has no feature `{name}`; it has "
             f"{', '.join(self._declared.types)}"

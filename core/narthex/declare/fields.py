@@ -20,8 +20,8 @@ from narthex.errors import (
     TypeNotSupported,
 )
 from narthex.origin import Origin
+from narthex.schema import Column, Metadata, Role, Schema
 from narthex.schema import Field as SchemaField
-from narthex.schema import Metadata, Role, Schema
 from narthex.types import DataType, Date, Datetime, Float, Optional
 
 RESERVED: Final = frozenset(
@@ -30,6 +30,7 @@ RESERVED: Final = frozenset(
         "self",
         "fields",
         "key_fields",
+        "erase_key_fields",
         "on_demand",
         "timestamp_field",
         "fqn",
@@ -76,12 +77,21 @@ def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A field of a dataset, as `Dataset.name` gives it."""
+    """A field of a dataset, as `Dataset.name` gives it.
+
+    Attributes:
+        keys: The dataset's key, by which a feature looks the field up.
+        is_indexed: Whether the dataset can be looked up.
+        is_broken: Whether the dataset has mistakes, so that its type is not known.
+    """
 
     dataset: str
     name: str
     dtype: DataType
     optional: bool = False
+    keys: tuple[Column, ...] = attrs.field(default=(), eq=False, repr=False)
+    is_indexed: bool = attrs.field(default=True, eq=False, repr=False)
+    is_broken: bool = attrs.field(default=False, eq=False, repr=False)
 
     def fqn(self) -> str:
         """Give the field's full name, `Dataset.field`."""
