@@ -1,13 +1,9 @@
 """What passes through a unit test: values of every type, rows of every kind, code of authors."""
 
-import importlib
 import sys
-import tomllib
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as PythonDecimal
-from importlib import metadata
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -33,7 +29,6 @@ __owner__ = "shop@narthex.dev"
 webhook = Webhook(name="shop")
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 LIMIT = 10
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @struct
@@ -396,42 +391,3 @@ def test_rows_of_an_endpoint_that_was_left_out_are_gone(client: MockClient) -> N
     client.commit("small", datasets=[Clicks, Small])
 
     assert client.get_dataset_df("Clicks").empty
-
-
-def _entry_points() -> dict[str, dict[str, str]]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found: dict[str, dict[str, str]] = project["entry-points"]
-    return found
-
-
-def test_the_door_finds_the_client_by_its_entry_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    group = _entry_points()["narthex.testing"]
-    lines = [f"{name} = {target}" for name, target in group.items()]
-    known = tmp_path / "door-0.dist-info"
-    known.mkdir()
-    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: door\nVersion: 0\n")
-    (known / "entry_points.txt").write_text("\n".join(["[narthex.testing]", *lines, ""]))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "narthex.testing", raising=False)
-
-    door = importlib.import_module("narthex.testing")
-
-    assert door.MockClient is MockClient
-    assert door.almost_equal(1.0, 1.0 + 1e-7)
-    assert not door.almost_equal(1.0, 1.1)
-
-
-def test_a_door_to_nothing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
-    monkeypatch.delitem(sys.modules, "narthex.testing", raising=False)
-
-    with pytest.raises(ImportError, match="reference"):
-        importlib.import_module("narthex.testing")
-
-
-def test_pytest_finds_the_fixture_by_its_entry_point() -> None:
-    target = _entry_points()["pytest11"]["narthex"]
-
-    assert hasattr(importlib.import_module(target), "mock_client")
