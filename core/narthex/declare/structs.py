@@ -97,7 +97,15 @@ def _shape_errors(
                     hint="leave the default out",
                 )
             )
-        elif isinstance(value, FunctionType):
+        elif isinstance(value, type) and not hasattr(value, STRUCT_ATTRIBUTE):
+            errors.append(
+                StructInvalid(
+                    f"struct `{cls.__name__}` has the class `{name}`, which is no struct",
+                    origin=places.origin,
+                    hint="decorate it with `@struct`, or move it out",
+                )
+            )
+        elif isinstance(value, FunctionType | classmethod | staticmethod | property):
             errors.append(
                 StructInvalid(
                     f"struct `{cls.__name__}` has the method `{name}`; it can have members only",
