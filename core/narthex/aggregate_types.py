@@ -111,10 +111,6 @@ def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
         return Misfit(f"the {which} values need a column, found no `of`")
     if spec.limit < 1:
         return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
-    if spec.dedup and not is_hashable(of):
-        return Misfit(
-            f"column `{spec.of}` of type `{type_name(of)}` cannot be told apart for `dedup`"
-        )
     if isinstance(spec, FirstK) and spec.dropnull and not isinstance(of, Optional):
         return Misfit(
             f"column `{spec.of}` of type `{type_name(of)}` has no nulls that `dropnull` could drop"

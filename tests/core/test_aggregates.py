@@ -26,7 +26,20 @@ from narthex.aggregate_specs import (
 )
 from narthex.aggregates import MissingInputError, algebra, fold, folding, partials, seen_until
 from narthex.facts import Cell
-from narthex.types import DataType, Date, Datetime, Decimal, Float, Int, List, Optional, Str
+from narthex.types import (
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Float,
+    Int,
+    List,
+    Map,
+    Optional,
+    Str,
+    Struct,
+    StructField,
+)
 from narthex.windows import Continuous, Tumbling
 
 W = Continuous("forever")
@@ -35,6 +48,7 @@ _ints = st.none() | st.integers(-(2**63), 2**63 - 1)
 _floats = st.none() | st.floats(-1e6, 1e6).map(lambda number: round(number, 3))
 _decimals = st.none() | st.integers(-(10**28), 10**28)
 _texts = st.none() | st.text("abc", max_size=2)
+_maps = st.dictionaries(st.sampled_from("ab"), st.integers(0, 1))
 _lists = st.lists(st.integers(0, 2), max_size=2).map(tuple)
 
 CASES: list[tuple[AggregateSpec, DataType, st.SearchStrategy[Cell]]] = [
@@ -80,6 +94,13 @@ CASES: list[tuple[AggregateSpec, DataType, st.SearchStrategy[Cell]]] = [
     (LastK(into="k", window=W, of="x", limit=2, dedup=True, dropnull=True), Str(), _texts),
     (LastK(into="k", window=W, of="x", limit=2, dedup=True), List(Int()), _lists),
     (LastK(into="k", window=W, of="x", limit=2, dedup=False), Decimal(1), _decimals),
+    (LastK(into="k", window=W, of="x", limit=2, dedup=True), Optional(Float()), _floats),
+    (LastK(into="k", window=W, of="x", limit=2, dedup=True), Map(Int()), _maps),
+    (
+        FirstK(into="f", window=W, of="x", limit=2, dedup=True, dropnull=False),
+        Struct("P", (StructField("a", Int()),)),
+        st.fixed_dictionaries({"a": st.integers(0, 2)}),
+    ),
 ]
 
 

@@ -464,7 +464,6 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid").aggregate(n=Quantile(of="coupon", p=0.5, window=DAY)), "NX301", "a number"),
         (lambda o, u: o.groupby("uid").aggregate(n=Distinct(of="amount", unordered=True, window=DAY)), "NX301", "no values to tell apart"),
         (lambda o, u: o.groupby("uid").aggregate(n=FirstK(of="amount", limit=0, dedup=False, dropnull=False, window=DAY)), "NX301", "keeps nothing"),
-        (lambda o, u: o.groupby("uid").aggregate(n=FirstK(of="amount", limit=1, dedup=True, dropnull=False, window=DAY)), "NX301", "cannot be told apart"),
         (lambda o, u: o.groupby("uid").aggregate(n=FirstK(of="amount", limit=1, dedup=False, dropnull=True, window=DAY)), "NX301", "no nulls"),
         (lambda o, u: o.groupby("uid").aggregate(n=Count(unique=True, window=DAY)), "NX301", "needs a column"),
         (lambda o, u: o.groupby("uid").aggregate(n=Count(of="amount", unique=True, window=DAY)), "NX301", "distinct values"),
