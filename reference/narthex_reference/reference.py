@@ -35,6 +35,7 @@ from narthex_reference.aggregates import Group, find, groups, versions
 from narthex_reference.author_code import UserCodeRunner
 from narthex_reference.content import (
     Content,
+    Row,
     Source,
     content,
     fact_of,
@@ -75,6 +76,8 @@ class Reference:
         self._appended: dict[str, list[Fact]] = {name: [] for name in self._datasets}
         self._contents: dict[str, Content] = {}
         self._groups: dict[str, Mapping[bytes, Group]] = {}
+        self._histories: dict[str, Mapping[bytes, Sequence[Row]]] = {}
+        self._schemas: dict[int, NodeSchema] = {}
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
         """Take facts of a dataset with sources in; any order, late ones and repetitions too.
@@ -87,6 +90,7 @@ class Reference:
         self._appended[dataset] += facts
         self._contents.clear()
         self._groups.clear()
+        self._histories.clear()
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
         """Give the facts that stand, by event time and row_id.
@@ -177,7 +181,7 @@ class Reference:
             raise NotAskableError(f"`{name}` has no key to look up")
         step = self._aggregate(dataset)
         if step is None:
-            row = floor(histories(self._content(name)).get(key_bytes(keys, key), []), as_of)
+            row = floor(self._history(name, key_bytes(keys, key)), as_of)
             if row is None or not row.alive:
                 return None
             cells, event_time, sources = row.cells, row.event_time, row.sources
@@ -188,6 +192,11 @@ class Reference:
                 return None
             cells, event_time, sources = found.cells, found.event_time, found.sources
         return Answer(tuple(cells[column.name] for column in values), event_time), sources
+
+    def _history(self, name: str, key: bytes) -> Sequence[Row]:
+        if name not in self._histories:
+            self._histories[name] = histories(self._content(name))
+        return self._histories[name].get(key, ())
 
     def _grouped(self, name: str, step: Aggregate) -> Mapping[bytes, Group]:
         if name not in self._groups:
@@ -214,7 +223,10 @@ class Reference:
         return content(made, schema)
 
     def _schema(self, operator: Operator) -> NodeSchema:
-        return output_schema(operator, self._infos)
+        # The definitions outlive the reference's questions, and so do the ids of their steps.
+        if id(operator) not in self._schemas:
+            self._schemas[id(operator)] = output_schema(operator, self._infos)
+        return self._schemas[id(operator)]
 
     def _rows(self, operator: Operator) -> Content:
         """Give the rows of a step of a pipeline."""

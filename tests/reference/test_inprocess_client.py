@@ -336,6 +336,8 @@ def test_erased_keys_are_gone_and_stay_gone(client: MockClient) -> None:
     client.log("shop", "users", rows)
 
     assert client.get_dataset_df("Users")["user"].tolist() == [2]
+    with pytest.raises(ArgumentsUnfit, match="country"):
+        client.erase(Users, erase_keys=pd.DataFrame({"country": ["fr"]}))
     with pytest.raises(Refused, match="country"):
         client.erase("Users", erase_keys=pd.DataFrame({"country": ["fr"]}))
 
@@ -469,9 +471,11 @@ def test_secrets_are_kept_by_name(client: MockClient) -> None:
 
     assert client.get_secret("key") == "second"
     client.delete_secret("key")
-    assert client.get_secret("key") is None
+    for ask in (client.get_secret, client.delete_secret):
+        with pytest.raises(Refused, match="key"):
+            ask("key")
     with pytest.raises(Refused, match="key"):
-        client.delete_secret("key")
+        client.update_secret("key", "third")
 
 
 @mock

@@ -151,6 +151,7 @@ class Client(Administration):
             [*(datasets or ()), *(one for one in added if isinstance(one, Dataset))],
             [*(featuresets or ()), *(one for one in added if isinstance(one, Featureset))],
             env=env,
+            with_deleted=incremental,
         )
         if not incremental:
             raise_all(check(chosen))

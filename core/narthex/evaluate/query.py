@@ -11,6 +11,7 @@ import attrs
 import polars as pl
 
 from narthex.assets import DatasetPlan
+from narthex.coerce import MistypedError, coerce
 from narthex.entities import CodeExtractor
 from narthex.errors import LookupImpossible
 from narthex.evaluate.asking import Asking, Lookup, taken
@@ -28,7 +29,7 @@ from narthex.readplan import (
     own_default,
 )
 from narthex.schema import Column
-from narthex.types import Datetime
+from narthex.types import Date, Datetime
 from narthex.workers import CodeCalls
 from narthex.workers.lookups import Find, Row
 
@@ -218,10 +219,21 @@ def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
         names = [column.name for column in plan.schema.keys]
         if sorted(names) != sorted(keys):
             raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
-        asked = list(zip(*(keys[name] for name in names), strict=True))
+        cells = (_key_cells(dataset, column, keys[column.name]) for column in plan.schema.keys)
+        asked = list(zip(*cells, strict=True))
         return whole_columns(plan), whole_rows(plan, asked, as_of, lookup=lookup)
 
     return find
+
+
+def _key_cells(dataset: str, column: Column, given: Cells) -> list[Cell]:
+    """Give keys that came through Arrow as cells of the key's type; instants and days are it."""
+    if isinstance(column.type, Datetime | Date):
+        return list(given)
+    try:
+        return [None if cell is None else coerce(cell, column.type) for cell in given]
+    except MistypedError as error:
+        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}`: {error}") from None
 
 
 def _renamed(step: AliasStep, cells: Cells) -> Cells:
