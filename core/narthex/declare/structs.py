@@ -11,6 +11,7 @@ from narthex.declare.fields import annotations_of
 from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
+from narthex.expr.authoring import Expr, Operand, make_struct, zip_struct
 from narthex.types import Struct, StructField
 
 
@@ -24,6 +25,16 @@ class _StructValue:
             raise TypeError(f"{type(self).__name__} wants exactly {', '.join(names)}")
         for name, value in members.items():
             setattr(self, name, value)
+
+    @classmethod
+    def expr(cls, **members: Operand) -> Expr:
+        """Give an expression for a struct of these members."""
+        return make_struct(members, cls)
+
+    @classmethod
+    def zip(cls, **members: Operand) -> Expr:
+        """Give an expression for structs of the items of these lists, as long as the shortest."""
+        return zip_struct(members, cls)
 
     def as_json(self) -> dict[str, object]:
         """Give the members by name, structs inside too."""
