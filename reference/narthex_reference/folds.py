@@ -123,7 +123,7 @@ def unit(of: DataType | None) -> int:
 
 
 def default_cell(default: float | None, of: DataType | None) -> Cell:
-    """Give a default, a literal of the type, as a cell: an int may stand for a float."""
+    """Give the default of an extreme, which is a literal of the type, as a cell."""
     return float(default) if default is not None and _is_float(of) else default
 
 

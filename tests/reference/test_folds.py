@@ -71,7 +71,7 @@ FITTING = [
 
 
 @pytest.mark.parametrize(("spec", "of", "cells"), FITTING)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_fold_and_its_algebra_agree(
     spec: AggregateSpec, of: DataType, cells: st.SearchStrategy[Cell], data: st.DataObject
