@@ -137,7 +137,7 @@ class S3:
 
 
 def _check_path(path: str, parts: Parts) -> None:
-    pieces = [piece for piece in path.removesuffix("/").split("/") if piece]
+    pieces = path.removesuffix("/").split("/")
     for piece, after in pairwise([*pieces, None]):
         wrong = _piece_wrong(piece or "", is_last=after is None)
         if wrong:
