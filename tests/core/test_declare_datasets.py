@@ -136,6 +136,7 @@ def test_three_mistakes_of_one_dataset_are_told_together_with_file_and_line() ->
         ({"a": date}, {"a": field(timestamp=True)}, TypeNotSupported),
         ({"k": datetime, "at": datetime}, {"k": field(key=True, timestamp=True)}, KeyNotAllowed),
         ({"k": float, "at": datetime}, {"k": field(key=True)}, KeyNotAllowed),
+        ({"k": between(float, 0, 1), "at": datetime}, {"k": field(key=True)}, KeyNotAllowed),
         ({"k": int, "at": datetime}, {"k": field(erase_key=True)}, FieldInvalid),
         ({"k": int, "at": datetime}, {"k": 5}, FieldInvalid),
         ({"k": int, "at": datetime}, {"k": field().meta(deprecated=True)}, FieldInvalid),
