@@ -46,7 +46,12 @@ class Average:
 @record
 @attrs.frozen(kw_only=True)
 class Min:
-    """The least value of a column; nulls are skipped."""
+    """The least value of a column; nulls are skipped.
+
+    Attributes:
+        default: The value of no rows, a literal of the column's type: instants are microseconds,
+            dates days, decimals unscaled integers.
+    """
 
     into: str
     window: Window
@@ -57,7 +62,11 @@ class Min:
 @record
 @attrs.frozen(kw_only=True)
 class Max:
-    """The greatest value of a column; nulls are skipped."""
+    """The greatest value of a column; nulls are skipped.
+
+    Attributes:
+        default: As that of `Min`.
+    """
 
     into: str
     window: Window

@@ -19,18 +19,20 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
+from narthex.literals import is_literal_of
 from narthex.rendered_types import type_name
 from narthex.types import (
-    WINDOW,
     Bool,
     DataType,
     Date,
     Datetime,
     Decimal,
+    Embedding,
     Float,
     Int,
     List,
     Map,
+    Null,
     Optional,
     Str,
     inner,
@@ -78,9 +80,13 @@ def is_hashable(of: DataType) -> bool:
 
 
 def is_key(of: DataType) -> bool:
-    """Whether rows can be grouped by a column of the type."""
-    base = unrestricted(of)
-    return base == WINDOW or isinstance(base, Int | Str | Bool | Decimal | Datetime | Date)
+    """Whether rows can be grouped by a column of the type: it has no null, and no float itself."""
+    return not isinstance(unrestricted(of), Optional | Float | Embedding | Null)
+
+
+def is_ordered(of: DataType) -> bool:
+    """Whether a column of the type has a least and a greatest value."""
+    return isinstance(unrestricted(inner(of)), Int | Float | Decimal | Date | Datetime)
 
 
 def _count(spec: Count, of: DataType | None) -> Typing:
@@ -105,10 +111,6 @@ def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
         return Misfit(f"the {which} values need a column, found no `of`")
     if spec.limit < 1:
         return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
-    if spec.dedup and not is_hashable(of):
-        return Misfit(
-            f"column `{spec.of}` of type `{type_name(of)}` cannot be told apart for `dedup`"
-        )
     if isinstance(spec, FirstK) and spec.dropnull and not isinstance(of, Optional):
         return Misfit(
             f"column `{spec.of}` of type `{type_name(of)}` has no nulls that `dropnull` could drop"
@@ -146,11 +148,11 @@ def _numeric(spec: Sum | Average | Stddev | Quantile | ExpDecaySum, of: DataType
 
 def _extreme(spec: Min | Max, of: DataType | None) -> Typing:
     base = None if of is None else unrestricted(inner(of))
-    if not isinstance(base, Int | Float | Decimal | Date | Datetime):
+    if base is None or not is_ordered(base):
         return Misfit(_not_of_type(spec, of, "int, float, decimal, date or datetime"))
     if spec.default is None:
         return TypedAggregate(spec, of, Optional(base))
-    if isinstance(spec.default, float) and not isinstance(base, Float):
+    if not is_literal_of(spec.default, base):
         return Misfit(f"default value `{spec.default}` is not of type `{type_name(base)}`")
     return TypedAggregate(spec, of, base)
 

@@ -30,6 +30,7 @@ from narthex.operators import (
 )
 from narthex.schemas import all_steps, output_schema, steps_of
 from narthex.source_capability import not_carried_out_at_edges
+from narthex.windows import Continuous
 
 _WAYS_OUT: Mapping[type[Operator], str] = {
     Transform: "use `assign`, `drop` and `rename`",
@@ -43,14 +44,10 @@ _WAYS_OUT: Mapping[type[Operator], str] = {
 
 @attrs.frozen(kw_only=True)
 class _Known:
-    """What is known of the datasets of a commit."""
+    """What is known of the datasets of a commit, by name; `infos` is what pipelines must know."""
 
     typed: Mapping[str, TypedDataset]
-
-    @property
-    def infos(self) -> dict[str, DatasetSchemaInfo]:
-        """What pipelines must know of each."""
-        return {name: one.info for name, one in self.typed.items()}
+    infos: Mapping[str, DatasetSchemaInfo]
 
     def ends_in_aggregate(self, dataset: str) -> bool:
         """Whether the dataset has contributions in its log, and values only when read."""
@@ -63,7 +60,8 @@ def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
 
     The definitions passed `narthex.graph.check`.
     """
-    known = _Known(typed={one.dataset.name: one for one in typed_datasets(definitions)})
+    typed = {one.dataset.name: one for one in typed_datasets(definitions)}
+    known = _Known(typed=typed, infos={name: one.info for name, one in typed.items()})
     found: list[NotYetSupported] = [*not_carried_out_at_edges(definitions)]
     for dataset in definitions.datasets:
         for pipeline in dataset.pipelines:
@@ -72,7 +70,6 @@ def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
 
 
 def _of_pipeline(pipeline: Pipeline, known: _Known) -> Iterator[NotYetSupported]:
-    infos = known.infos
     for step in all_steps(pipeline.terminal):
         if isinstance(step, DatasetRef):
             yield from _of_read(step, known)
@@ -88,7 +85,7 @@ def _of_pipeline(pipeline: Pipeline, known: _Known) -> Iterator[NotYetSupported]
                 "make the step before the aggregate",
             )
         if isinstance(step, Aggregate | Latest | Join):
-            yield from _of_step(step, output_schema(step.input, infos), known)
+            yield from _of_step(step, output_schema(step.input, known.infos), known)
     yield from _untraceable_joins(pipeline, known)
 
 
@@ -153,6 +150,12 @@ def _of_spec(spec: AggregateSpec, step: Aggregate) -> Iterator[NotYetSupported]:
             f"the aggregate `{type(spec).__name__}` of `{spec.into}` is not carried out yet",
             step,
             "use Count, Sum, Average, Min, Max, Stddev or LastK",
+        )
+    if isinstance(spec.window, Continuous) and spec.window.max_error:
+        yield _not_yet(
+            f"a window with a `max_error`, as of `{spec.into}`, is not carried out yet",
+            step,
+            "leave it out: windows are exact",
         )
 
 

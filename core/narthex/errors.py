@@ -310,8 +310,8 @@ class SchemaDiffers(DefinitionError):
 class OperatorAfterTerminal(DefinitionError):
     """A step follows an aggregate over continuous windows, or reads a dataset that ends in one.
 
-    Such an aggregate changes at every instant, so it has no log of rows that a step could read.
-    Instead: make the step before the aggregate, or use a discrete window.
+    Such an aggregate changes at every instant, as a sum that decays does, so it has no log of rows
+    that a step could read. Instead: make the step before the aggregate, or use a discrete window.
     """
 
     code = "NX208"
@@ -328,11 +328,12 @@ class AggregateInvalid(DefinitionError):
 
 
 class WindowInvalid(DefinitionError):
-    """A window has a length, a stride or a lookback that cannot be.
+    """A window has a length, a stride or a lookback that cannot be, or stands where it cannot.
 
-    One of no length has no rows, sessions have no common end, and windows of different kinds
-    have no common instant at which a row changes. Instead: a length above zero; one kind of
-    window and one lookback for all aggregates of a dataset.
+    One of no length has no rows, a stride above the length leaves rows out, and windows of
+    different kinds have no common instant at which a row changes. Instead: a length above zero;
+    one kind of window and one lookback for all aggregates of a dataset; sessions in `groupby` and
+    `dedup` only.
     """
 
     code = "NX302"
@@ -592,8 +593,9 @@ class RecordNotUnderstood(DefinitionError):
 class NotYetSupported(DefinitionError):
     """A part of the language that exists but cannot be carried out yet.
 
-    It is refused as long as it would not be exact. Instead: see the hint, where there is a
-    close thing that can be carried out.
+    A commit that needs it is refused as long as it would not be exact, and creates nothing; the
+    in-process client of unit tests carries it out. Instead: see the hint, where there is a close
+    thing that can be carried out.
     """
 
     code = "NX901"

@@ -107,8 +107,8 @@ def _group_errors(
             yield ColumnRoleWrong(
                 f"column `{name}` of type `{type_name(columns[name])}` cannot be a key",
                 origin=step.origin,
-                hint=f'drop nulls with `.dropnull("{name}")`; keys are int, str, bool, Decimal, '
-                "date, datetime or Window",
+                hint=f'drop nulls with `.dropnull("{name}")`; a float is compared exactly only as '
+                "a `Decimal`",
             )
 
 

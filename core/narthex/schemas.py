@@ -64,6 +64,7 @@ __all__ = [
     "all_steps",
     "is_terminal",
     "output_schema",
+    "schema_of_union",
     "step_schema",
     "steps_of",
 ]
@@ -133,6 +134,13 @@ def step_schema(
             return _reshape(step, before, inputs)
         case _:
             return _row_step(step, before)
+
+
+def schema_of_union(step: Union, left: NodeSchema, right: NodeSchema) -> NodeSchema:
+    """Give what a union makes of the schemas of its sides; `errors` holds those of both."""
+    return union_schema(
+        step, _continued(step, step.input, left), _continued(step, step.other, right)
+    )
 
 
 def _continued(step: Operator, last: Operator, before: NodeSchema) -> NodeSchema:

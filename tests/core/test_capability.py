@@ -90,6 +90,10 @@ def test_what_the_shop_needs_is_carried_out(shop: Definitions) -> None:
             _total(FirstK(into="n", window=DAY, of="x", limit=1, dedup=False, dropnull=False)),
             "`FirstK` of `n`",
         ),
+        (
+            _total(Sum(into="n", window=Continuous("1d", max_error="1%"), of="amount")),
+            "a window with a `max_error`",
+        ),
         (_total(Distinct(into="n", window=DAY, of="x", unordered=True)), "`Distinct` of `n`"),
         (_total(Quantile(into="n", window=DAY, of="x", p=0.5)), "`Quantile` of `n`"),
         (_total(ExpDecaySum(into="n", window=DAY, of="x", half_life_us=1)), "`ExpDecaySum` of `n`"),

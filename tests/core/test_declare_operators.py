@@ -2,6 +2,7 @@
 """Operators, windows and aggregates: the forms in which they are called, and what they refuse."""
 
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, List, Optional  # noqa: UP035 (authors write these)
 
 import attrs
@@ -31,6 +32,7 @@ from narthex.datasets import (
 from narthex.declare.datasets import dataset_entity
 from narthex.definitions import definitions
 from narthex.dtypes import Continuous, Hopping, Session, Tumbling, Window
+from narthex.dtypes import Decimal as DecimalOf
 from narthex.entities import Definitions
 from narthex.errors import DefinitionError, DefinitionErrors, OperatorAfterTerminal
 from narthex.expr import col
@@ -65,6 +67,7 @@ class Orders:
     coupon: Optional[str]  # noqa: UP045
     shipped: datetime
     due: date
+    price: DecimalOf[2]
     at: datetime = field(timestamp=True)
 
 
@@ -346,6 +349,27 @@ def test_the_other_aggregates_become_specs() -> None:
     assert types["heat"] == Float()
 
 
+def test_a_default_of_an_extreme_is_of_the_type_of_its_column() -> None:
+    found: dict[str, object] = {}
+
+    def body(o: Rows, u: Rows) -> Rows:
+        rows = o.groupby("uid").aggregate(
+            a=Min(of="due", default=date(1970, 1, 3), window=DAY),
+            b=Max(of="shipped", default=datetime(1970, 1, 1, 0, 0, 1), window=DAY),  # noqa: DTZ001
+            c=Min(of="price", default=Decimal("0.5"), window=DAY),
+            d=Max(of="price", default=0.07, window=DAY),
+            e=Max(of="price", default=3, window=DAY),
+            f=Max(of="amount", default=3, window=DAY),
+        )
+        found.update({spec.into: spec.default for spec in rows.operator.specs})
+        return rows
+
+    types = _schema(body)
+
+    assert found == {"a": 2, "b": 1_000_000, "c": 50, "d": 7, "e": 300, "f": 3}
+    assert types["b"] == Datetime()
+
+
 DAY = Continuous("1d")
 HOUR = Tumbling("1h")
 TOTAL = Sum(of="amount", window=DAY, into_field="n")
@@ -395,6 +419,7 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid", window=HOUR).latest(), "NX205", "`latest` follows"),
         # groupby with a window
         (lambda o, u: o.groupby("uid", window=DAY).aggregate(), "NX302", "it wants `Tumbling`, `Hopping` or `Session`"),
+        (lambda o, u: o.groupby("uid", window=DAY).aggregate(n=Count(window=DAY), m=Count()), "NX302", "it wants `Tumbling`, `Hopping` or `Session`"),
         (lambda o, u: o.groupby("uid", window=Hopping("forever", "1h")).aggregate(), "NX302", "has no beginning"),
         (lambda o, u: o.groupby("uid", window=Hopping("1h", "2h")).aggregate(), "NX302", "has a stride longer than its duration"),
         (lambda o, u: o.groupby(window=HOUR).aggregate(), "NX205", "names no column"),
@@ -428,6 +453,9 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: u.groupby("country").aggregate(n=Count(window=HOUR)), "NX302", "keyed rows stand"),
         (lambda o, u: u.groupby("country").aggregate(n=Count(window=Hopping("1d", "1h"))), "NX302", "keyed rows stand"),
         (lambda o, u: o.groupby("uid").aggregate(n=ExpDecaySum(of="amount", half_life="1h", window=HOUR), emit="final"), "NX301", "never final"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("1d", max_error="1"))), "NX302", "`max_error` found `1`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("1d", max_error="some%"))), "NX302", "`max_error` found `some%`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Count(window=Continuous("forever", max_error="1%"))), "NX302", "has no length"),
         # specs
         (lambda o, u: o.groupby("uid").aggregate(n=ExpDecaySum(of="amount", half_life="0s", window=DAY)), "NX301", "half-life is not above zero"),
         (lambda o, u: o.groupby("uid").aggregate(n=ExpDecaySum(of="amount", half_life="1x", window=DAY)), "NX102", "`x`"),
@@ -436,7 +464,6 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid").aggregate(n=Quantile(of="coupon", p=0.5, window=DAY)), "NX301", "a number"),
         (lambda o, u: o.groupby("uid").aggregate(n=Distinct(of="amount", unordered=True, window=DAY)), "NX301", "no values to tell apart"),
         (lambda o, u: o.groupby("uid").aggregate(n=FirstK(of="amount", limit=0, dedup=False, dropnull=False, window=DAY)), "NX301", "keeps nothing"),
-        (lambda o, u: o.groupby("uid").aggregate(n=FirstK(of="amount", limit=1, dedup=True, dropnull=False, window=DAY)), "NX301", "cannot be told apart"),
         (lambda o, u: o.groupby("uid").aggregate(n=FirstK(of="amount", limit=1, dedup=False, dropnull=True, window=DAY)), "NX301", "no nulls"),
         (lambda o, u: o.groupby("uid").aggregate(n=Count(unique=True, window=DAY)), "NX301", "needs a column"),
         (lambda o, u: o.groupby("uid").aggregate(n=Count(of="amount", unique=True, window=DAY)), "NX301", "distinct values"),
@@ -446,6 +473,9 @@ TOTAL = Sum(of="amount", window=DAY, into_field="n")
         (lambda o, u: o.groupby("uid").aggregate(n=Average(of="coupon", window=DAY)), "NX301", "a number"),
         (lambda o, u: o.groupby("uid").aggregate(n=Min(of="coupon", window=DAY)), "NX301", "int, float, decimal, date or datetime"),
         (lambda o, u: o.groupby("uid").aggregate(n=Max(of="uid", default=0.91, window=DAY)), "NX301", "`0.91` is not of type `int`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Max(of="due", default=5, window=DAY)), "NX301", "`5` is not of type `date`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Max(of="shipped", default=date(2026, 1, 1), window=DAY)), "NX301", "is not of type `datetime`"),
+        (lambda o, u: o.groupby("uid").aggregate(n=Max(of="price", default=Decimal("0.123"), window=DAY)), "NX301", "`0.123` is not of type `Decimal[2]`"),
         # joins
         (lambda o, u: u.join(u, how="left", on=["uid"], within=("1d", "0s"), fields=[]), "NX206", "two keyed sides"),
         # after a continuous aggregate
@@ -483,6 +513,46 @@ def test_mistakes_in_one_pipeline_are_told_together_each_with_its_line() -> None
     assert [error.code for error in found] == ["NX205", "NX204", "NX401", "NX301"]
     assert [error.origin.line - found[0].origin.line for error in found] == [0, 0, 1, 3]
     assert {error.origin.file for error in found} == {"tests/core/test_declare_operators.py"}
+
+
+def test_a_part_that_cannot_be_read_hides_no_other_mistake() -> None:
+    def body(o: Rows, u: Rows) -> Rows:
+        rows = (
+            o.filter(5)
+            .dedup("uid", window=DAY)
+            .assign("x", int, "no function")
+            .transform(None, schema={**o.schema(), "x": str})
+            .join(u, how="outer", on=["uid"], within="1d", fields=["cuntry"])
+            .select("uid", "amuont", "x")
+        )
+        return rows.groupby("uidd").aggregate(
+            n=Sum(of="x", window=DAY), m=3, k=Count(), along="seen", emit="late"
+        )
+
+    assert [error.code for error in _errors(body)] == [
+        "NX205",  # filter
+        "NX302",  # dedup
+        "NX701",  # assign
+        "NX701",  # transform
+        "NX206",  # how
+        "NX206",  # within
+        "NX202",  # fields
+        "NX202",  # select
+        "NX301",  # m
+        "NX301",  # k
+        "NX301",  # emit
+        "NX202",  # groupby
+        "NX301",  # n
+        "NX202",  # along
+    ]
+
+
+def test_nothing_is_said_of_columns_that_nobody_knows() -> None:
+    def body(o: Rows, u: Rows) -> Rows:
+        left = o.rename("sku").drop("nothing")
+        return (left + u.drop("nobody")).groupby("nowhere").aggregate(n=Count(window=DAY))
+
+    assert [error.code for error in _errors(body)] == ["NX205", "NX202"]
 
 
 def test_mistakes_of_both_sides_of_a_union_are_told_once() -> None:
@@ -556,6 +626,15 @@ def test_keyed_rows_are_aggregated_where_none_leaves_a_window() -> None:
         lambda o, u: u.groupby("country").aggregate(n=Count(window=Tumbling("1d")), along="seen"),
     ):
         assert _schema(rows)["n"] == Int()
+
+
+def test_rows_are_grouped_by_what_is_compared_exactly() -> None:
+    keyed = _schema(lambda o, u: o.groupby("skus", "due", "price").aggregate(n=Count(window=DAY)))
+
+    assert [*keyed] == ["skus", "due", "price", "n", "at"]
+    for name in ("amount", "coupon"):
+        (error,) = _errors(lambda o, u, name=name: o.groupby(name).first())
+        assert error.code == "NX204"
 
 
 def _every_step() -> Definitions:

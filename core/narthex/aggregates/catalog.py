@@ -73,7 +73,7 @@ def _of_column(spec: _OfColumn, of: DataType) -> Algebra:
             return _values(spec, of)
         case Quantile(p=p, default=default):
             unit = None if is_float(of) else unit_of(of)
-            return ExactQuantile(p=p, unit=unit, default=default)
+            return ExactQuantile(p=p, unit=unit, default=_float_default(default))
         case ExpDecaySum(half_life_us=half_life_us):
             return DecayingSum(half_life_us=half_life_us, unit=unit_of(of))
         case _:
@@ -113,9 +113,9 @@ def _float(spec: Sum | Average | Stddev) -> Algebra:
         case Sum():
             return FloatSum()
         case Average(default=default):
-            return FloatAverage(default=default)
+            return FloatAverage(default=_float_default(default))
         case Stddev(default=default):
-            return FloatStddev(default=default)
+            return FloatStddev(default=_float_default(default))
         case _:
             assert_never(spec)
 
@@ -125,11 +125,15 @@ def _exact(spec: Sum | Average | Stddev, of: DataType) -> Algebra:
         case Sum():
             return ExactSum()
         case Average(default=default):
-            return ExactAverage(unit=unit_of(of), default=default)
+            return ExactAverage(unit=unit_of(of), default=_float_default(default))
         case Stddev(default=default):
-            return ExactStddev(unit=unit_of(of), default=default)
+            return ExactStddev(unit=unit_of(of), default=_float_default(default))
         case _:
             assert_never(spec)
+
+
+def _float_default(default: float | None) -> float | None:
+    return None if default is None else float(default)
 
 
 def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:

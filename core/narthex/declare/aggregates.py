@@ -1,13 +1,23 @@
 """What authors ask of `aggregate`: `Count(window=…)`, `Sum(of=…, window=…)` and the others."""
 
+from datetime import date
+from decimal import Decimal
 from typing import TypeAlias
 
 import attrs
 
 from narthex import aggregate_specs as specs
 from narthex.aggregate_specs import AggregateSpec
+from narthex.aggregate_types import is_ordered
+from narthex.declare.literals import MisfitError, literal_of
+from narthex.rendered_types import type_name
 from narthex.times import parse_duration
+from narthex.types import DataType, Float, inner, unrestricted
+from narthex.types import Decimal as DecimalType
 from narthex.windows import Window
+
+Extremal: TypeAlias = int | float | Decimal | date
+"""A default of a least or greatest value; an instant is a `date` too."""
 
 
 @attrs.frozen(kw_only=True)
@@ -64,10 +74,19 @@ class Min:
     of: str
     window: Window | None = None
     into_field: str = ""
-    default: float | None = None
+    default: Extremal | None = None
 
     def build(self, into: str, window: Window) -> AggregateSpec:
-        return specs.Min(into=into, window=window, of=self.of, default=self.default)
+        return specs.Min(into=into, window=window, of=self.of)
+
+    def build_of(self, into: str, window: Window, of: DataType) -> AggregateSpec:
+        """Give the spec with the default as a literal of the column's type.
+
+        Raises:
+            MisfitError: It is no value of that type.
+        """
+        default = _extremal(self.default, of)
+        return specs.Min(into=into, window=window, of=self.of, default=default)
 
 
 @attrs.frozen(kw_only=True)
@@ -77,10 +96,19 @@ class Max:
     of: str
     window: Window | None = None
     into_field: str = ""
-    default: float | None = None
+    default: Extremal | None = None
 
     def build(self, into: str, window: Window) -> AggregateSpec:
-        return specs.Max(into=into, window=window, of=self.of, default=self.default)
+        return specs.Max(into=into, window=window, of=self.of)
+
+    def build_of(self, into: str, window: Window, of: DataType) -> AggregateSpec:
+        """Give the spec with the default as a literal of the column's type.
+
+        Raises:
+            MisfitError: It is no value of that type.
+        """
+        default = _extremal(self.default, of)
+        return specs.Max(into=into, window=window, of=self.of, default=default)
 
 
 @attrs.frozen(kw_only=True)
@@ -211,3 +239,18 @@ class ExpDecaySum:
 Aggregate: TypeAlias = (
     Count | Sum | Average | Min | Max | Stddev | LastK | FirstK | Distinct | Quantile | ExpDecaySum
 )
+
+
+def _extremal(default: Extremal | None, of: DataType) -> float | None:
+    base = unrestricted(inner(of))
+    if default is None or not is_ordered(base):
+        return None
+    if isinstance(base, Float) and isinstance(default, int | float):
+        return default
+    if isinstance(base, DecimalType) and isinstance(default, float):
+        default = Decimal(str(default))
+    try:
+        found = literal_of(default, base)
+    except MisfitError:
+        raise MisfitError(f"default value `{default}` is not of type `{type_name(base)}`") from None
+    return found if isinstance(found, int | float) else None

@@ -25,10 +25,11 @@ from narthex.errors import (
     IndexInvalid,
     PipelineInvalid,
 )
+from narthex.expectation_checks import no_rows
 from narthex.lookups import reference
 from narthex.node_schema import DatasetSchemaInfo
 from narthex.origin import Origin
-from narthex.schema import Schema
+from narthex.schema import Metadata, Schema
 from narthex.types import Null, Optional
 
 _EMPTY = Schema(())
@@ -228,6 +229,7 @@ def _fill(
         _fill_pipelines(cls, built, schema, errors)
         _fill_expectations(cls, built, schema, errors)
     errors += check_metadata(metadata_of(found), origin=places.origin)
+    errors += check_metadata(Metadata(owner=built.default_owner), origin=places.origin)
     built.broken = bool(errors)
     for read in cls.__dict__.get(LATER_ATTRIBUTE, ()):
         errors += read(found)
@@ -268,6 +270,8 @@ def _fill_expectations(
     made, wrong = build_expectations(calls, cls, built.name, schema)
     built.expectations = made
     errors += wrong
+    if calls and any(pipeline.terminal for pipeline in built.pipelines):
+        errors.append(no_rows(built.name, calls[0].origin))
 
 
 def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:

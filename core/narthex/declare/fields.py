@@ -20,9 +20,10 @@ from narthex.errors import (
     TypeNotSupported,
 )
 from narthex.origin import Origin
+from narthex.rendered_types import type_name
 from narthex.schema import Column, Metadata, Role, Schema
 from narthex.schema import Field as SchemaField
-from narthex.types import DataType, Date, Datetime, Float, Optional
+from narthex.types import DataType, Date, Datetime, Embedding, Float, Optional, unrestricted
 
 RESERVED: Final = frozenset(
     {
@@ -223,10 +224,10 @@ def _key_errors(name: str, said: FieldCall, of: DataType, origin: Origin) -> lis
                 hint="drop the rows without it before they get here",
             )
         )
-    if isinstance(of, Float):
+    if isinstance(unrestricted(of), Float | Embedding):
         errors.append(
             KeyNotAllowed(
-                f"key `{name}` is a `float`; keys are compared exactly",
+                f"key `{name}` is a `{type_name(of)}`; keys are compared exactly",
                 origin=origin,
                 hint="use `int`, `str` or `Decimal[n]`",
             )

@@ -7,11 +7,14 @@ from narthex.annotations import parse_columns
 from narthex.closure import resolve
 from narthex.code import UserCode
 from narthex.declare.aggregates import Aggregate as AggregateCall
+from narthex.declare.aggregates import Max, Min
 from narthex.declare.expressions import node_of, type_of
+from narthex.declare.literals import MisfitError
 from narthex.errors import (
     AggregateInvalid,
     ColumnRoleWrong,
     DefinitionError,
+    DurationInvalid,
     JoinInvalid,
     OperatorInvalid,
     WindowInvalid,
@@ -23,6 +26,8 @@ from narthex.operators import Assignment, Change, Emit, JoinHow
 from narthex.origin import Origin
 from narthex.rendered_types import type_name
 from narthex.schema import Column
+from narthex.times import DurationError
+from narthex.types import DataType
 from narthex.windows import Hopping, Session, Tumbling, Window
 
 _WINDOWS = "`Continuous`, `Tumbling` or `Hopping`"
@@ -40,8 +45,24 @@ def read_predicate(predicate: object, origin: Origin) -> Node | UserCode:
     )
 
 
-def read_assignment(name: str, value: object, origin: Origin) -> Assignment:
-    """Read one keyword of `assign`."""
+def read_assignments(columns: Mapping[str, object], origin: Origin) -> tuple[Assignment, ...]:
+    """Read the keywords of `assign`.
+
+    Raises:
+        DefinitionErrors: Everything that is wrong with any of them.
+    """
+    found: list[Assignment] = []
+    errors: list[DefinitionError] = []
+    for name, value in columns.items():
+        try:
+            found.append(_assignment(name, value, origin))
+        except DefinitionError as error:
+            errors.append(error)
+    raise_all(errors)
+    return tuple(found)
+
+
+def _assignment(name: str, value: object, origin: Origin) -> Assignment:
     node, of = node_of(value), type_of(value)
     if node is None:
         raise OperatorInvalid(
@@ -160,26 +181,31 @@ def read_group_window(window: object, origin: Origin) -> Hopping | Tumbling | Se
 def read_specs(
     calls: list[tuple[str, object]],
     window: Hopping | Tumbling | Session | None,
+    columns: Mapping[str, DataType],
     origin: Origin,
-) -> tuple[AggregateSpec, ...]:
-    """Read the aggregates of a group, each with the name that it has by keyword.
+) -> tuple[tuple[AggregateSpec, ...], tuple[DefinitionError, ...]]:
+    """Read the aggregates of a group over columns, each with the name that it has by keyword.
 
-    Raises:
-        DefinitionErrors: Everything that is wrong with any of them.
+    Those that can be read are given, and what is wrong with the others.
     """
     found: list[AggregateSpec] = []
     errors: list[DefinitionError] = []
     for name, call in calls:
         try:
-            found.append(_spec(name, call, window, origin))
+            found.append(_spec(name, call, window, columns, origin))
         except DefinitionError as error:
             errors.append(error)
-    raise_all(errors)
-    return tuple(found)
+        except DurationError as error:
+            errors.append(DurationInvalid(f"`{name}`: {error}", origin=origin))
+    return tuple(found), tuple(errors)
 
 
 def _spec(
-    name: str, call: object, window: Hopping | Tumbling | Session | None, origin: Origin
+    name: str,
+    call: object,
+    window: Hopping | Tumbling | Session | None,
+    columns: Mapping[str, DataType],
+    origin: Origin,
 ) -> AggregateSpec:
     if not isinstance(call, AggregateCall):
         raise AggregateInvalid(
@@ -206,4 +232,10 @@ def _spec(
             f"the `{kind}` `{into}` found the window `{chosen!r}`; it wants {_WINDOWS}",
             origin=origin,
         )
-    return call.build(into, chosen)
+    of = None if call.of is None else columns.get(call.of)
+    if of is None or not isinstance(call, Min | Max):
+        return call.build(into, chosen)
+    try:
+        return call.build_of(into, chosen, of)
+    except MisfitError as error:
+        raise AggregateInvalid(f"`{into}`: {error}", origin=origin) from None

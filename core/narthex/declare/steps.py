@@ -1,12 +1,13 @@
 """The symbolic rows that a pipeline's function is given: each method adds a step."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, assert_never
 
 import attrs
 
 from narthex.annotations import parse_annotation
 from narthex.closure import resolve
+from narthex.code import UserCode
 from narthex.declare.operator_calls import (
     ColumnsArgument,
     read_columns,
@@ -17,7 +18,7 @@ from narthex.declare.operator_calls import (
 from narthex.declare.places import author_origin
 from narthex.declare.step_calls import (
     read_along,
-    read_assignment,
+    read_assignments,
     read_change,
     read_dedup_window,
     read_emit,
@@ -45,10 +46,12 @@ from narthex.operators import (
     Dedup,
     Drop,
     DropNull,
+    Emit,
     Explode,
     Filter,
     First,
     Join,
+    JoinHow,
     Latest,
     Operator,
     Rename,
@@ -58,13 +61,19 @@ from narthex.operators import (
 )
 from narthex.origin import Origin
 from narthex.schema import Column
-from narthex.schemas import output_schema, step_schema
+from narthex.schemas import output_schema, schema_of_union, step_schema
 from narthex.times import DurationError
 from narthex.types import DataType, Optional
 from narthex.windows import Hopping, Session, Tumbling
 
-Frame: TypeAlias = object
-"""A pandas frame, in the author's hands."""
+_T = TypeVar("_T")
+_I = TypeVar("_I")
+
+_ANY_WINDOW: Final = Tumbling("1d")
+"""Stands for a window that could not be read: what has none of its own is no second mistake."""
+
+_UNREAD: Final = UserCode(entry="", source="", tree=b"", python="")
+"""Stands for code that could not be read, so that what comes after it can still be checked."""
 
 
 @attrs.define
@@ -74,35 +83,37 @@ class Trace:
     Attributes:
         inputs: The datasets that it may read.
         errors: Everything that is wrong so far.
-        incomplete: Whether a call could not be read and its step was left out: what later steps
-            say of their input is then not told.
     """
 
     pipeline: str
     inputs: dict[str, DatasetSchemaInfo]
     errors: list[DefinitionError] = attrs.field(factory=list)
-    incomplete: bool = False
 
-    def leave_out(self, *errors: DefinitionError) -> None:
-        """Keep the mistakes for which a step is left out."""
-        self.errors += errors
-        self.incomplete = True
-
-    def found(self, errors: Sequence[DefinitionError]) -> None:
-        """Keep what a step's schema says is wrong, each mistake once."""
-        if self.incomplete:
-            return
+    def found(self, errors: Iterable[DefinitionError]) -> None:
+        """Keep mistakes, each once."""
         known = {error.render() for error in self.errors}
         self.errors += [error for error in errors if error.render() not in known]
+
+    def read(self, read: Callable[[], _T], origin: Origin, *, instead: _I) -> _T | _I:
+        """Read a part of a call; where it cannot be read, keep the mistakes and go on without."""
+        try:
+            return read()
+        except (DefinitionError, DefinitionErrors, DurationError) as error:
+            self.found(_mistakes(error, origin))
+            return instead
 
 
 class Rows:
     """The rows of a dataset, or what steps made of them."""
 
-    def __init__(self, trace: Trace, operator: Operator, schema: NodeSchema) -> None:
+    def __init__(
+        self, trace: Trace, operator: Operator, schema: NodeSchema, *, known: bool = True
+    ) -> None:
         self._trace = trace
         self._operator = operator
         self._schema = schema
+        # After a step that could not be read nobody knows the columns, so that no more is said.
+        self._known = known
 
     @property
     def operator(self) -> Operator:
@@ -114,6 +125,11 @@ class Rows:
         """What the last step gives, with the mistakes on the way."""
         return self._schema
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every step up to here could be read."""
+        return self._known
+
     def schema(self) -> dict[str, DataType]:
         """Give the columns here with their types."""
         return self._schema.columns
@@ -122,10 +138,8 @@ class Rows:
         """Keep the rows for which an expression, or a function of a frame, is true."""
         origin = author_origin()
 
-        def step() -> Operator:
-            return Filter(self._operator, read_predicate(predicate, origin), origin=origin)
-
-        return self._add(step, origin)
+        found = self._trace.read(lambda: read_predicate(predicate, origin), origin, instead=_UNREAD)
+        return self._add(lambda: Filter(self._operator, found, origin=origin), origin)
 
     def assign(self, *args: object, **columns: object) -> "Rows":
         """Add or replace value columns.
@@ -135,31 +149,34 @@ class Rows:
         """
         origin = author_origin()
 
+        if args and not columns and len(args) == 3:  # noqa: PLR2004 (name, type, function)
+            return self._assign_code(*args, origin=origin)
+
         def step() -> Operator:
-            if args and not columns and len(args) == 3:  # noqa: PLR2004 (name, type, function)
-                return self._assign_code(*args, origin=origin)
-            if columns and not args:
-                return Assign(
-                    self._operator,
-                    tuple(read_assignment(name, value, origin) for name, value in columns.items()),
+            if not columns or args:
+                raise OperatorInvalid(
+                    "`assign` takes a name, a type and a function, or keywords with expressions",
                     origin=origin,
+                    hint="write `assign(total=(col('a') + col('b')).astype(float))`",
                 )
-            raise OperatorInvalid(
-                "`assign` takes a name, a type and a function, or keywords with expressions",
-                origin=origin,
-                hint="write `assign(total=(col('a') + col('b')).astype(float))`",
-            )
+            return Assign(self._operator, read_assignments(columns, origin), origin=origin)
 
         return self._add(step, origin)
 
     def _assign_code(
         self, name: object, dtype: object, function: object, *, origin: Origin
-    ) -> Operator:
-        if not isinstance(name, str):
-            raise OperatorInvalid(f"`assign` found `{name!r}` as a name", origin=origin)
-        of = parse_annotation(dtype)
-        code = resolve(function, what=f"the function of `assign` for `{name}`", origin=origin)
-        return AssignCode(self._operator, Column(name, of), code, origin=origin)
+    ) -> "Rows":
+        def column() -> Column:
+            if not isinstance(name, str):
+                raise OperatorInvalid(f"`assign` found `{name!r}` as a name", origin=origin)
+            return Column(name, parse_annotation(dtype))
+
+        def step() -> Operator:
+            made = column()
+            code = self._code(function, f"the function of `assign` for `{name}`", origin)
+            return AssignCode(self._operator, made, code, origin=origin)
+
+        return self._add(step, origin)
 
     def select(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
         """Keep the timestamp and the listed columns; all keys must be listed."""
@@ -167,13 +184,16 @@ class Rows:
 
         def step() -> Operator:
             names = read_columns(args, columns, operator="select", origin=origin)
-            for key in self._schema.keys:
-                if key.name not in names:
-                    raise ColumnRoleWrong(
+            if self._known:
+                self._trace.found(
+                    ColumnRoleWrong(
                         f"`select` leaves out the key `{key.name}`",
                         origin=origin,
                         hint=f"list `{key.name}` too",
                     )
+                    for key in self._schema.keys
+                    if key.name not in names
+                )
             return Select(self._operator, names, origin=origin)
 
         return self._add(step, origin)
@@ -232,11 +252,13 @@ class Rows:
         def step() -> Operator:
             right, info = self._right(other, origin)
             keys = tuple(column.name for column in info.schema.keys)
-            low, high = read_within(within, origin=origin)
+            low, high = self._trace.read(
+                lambda: read_within(within, origin=origin), origin, instead=(None, 0)
+            )
             return Join(
                 self._operator,
                 right,
-                read_how(how, origin),
+                self._trace.read(lambda: read_how(how, origin), origin, instead=JoinHow.LEFT),
                 read_join_on(on, left_on, right_on, right_keys=keys, origin=origin),
                 low,
                 high,
@@ -275,14 +297,16 @@ class Rows:
         says which one it is; only `aggregate` can follow.
         """
         origin = author_origin()
-        by: tuple[str, ...] = ()
-        span: Hopping | Tumbling | Session | None = None
-        try:
-            by = read_columns(args, None, operator="groupby", origin=origin)
-            span = read_group_window(window, origin)
-        except DefinitionError as error:
-            self._trace.leave_out(error)
-        return Groups(self, by, span, origin)
+        by = self._trace.read(
+            lambda: read_columns(args, None, operator="groupby", origin=origin),
+            origin,
+            instead=None,
+        )
+        span = self._trace.read(
+            lambda: read_group_window(window, origin), origin, instead=_ANY_WINDOW
+        )
+        rows = self._unknown() if by is None or span is _ANY_WINDOW else self
+        return Groups(self._trace, rows, by or (), span)
 
     def transform(self, func: object, schema: object = None) -> "Rows":
         """Let a function of a frame make the value columns; it gives as many rows as it takes.
@@ -294,7 +318,7 @@ class Rows:
 
         def step() -> Operator:
             columns = read_transformed(schema, self._schema, origin)
-            code = resolve(func, what="the function of `transform`", origin=origin)
+            code = self._code(func, "the function of `transform`", origin)
             return Transform(self._operator, columns, code, origin=origin)
 
         return self._add(step, origin)
@@ -306,6 +330,7 @@ class Rows:
         same instant, or, with a window, within one span of it.
         """
         origin = author_origin()
+        span = self._trace.read(lambda: read_dedup_window(window, origin), origin, instead=None)
 
         def step() -> Operator:
             named = bool(args) or by is not None
@@ -314,7 +339,7 @@ class Rows:
                 if named
                 else tuple(column.name for column in self._schema.values)
             )
-            return Dedup(self._operator, names, read_dedup_window(window, origin), origin=origin)
+            return Dedup(self._operator, names, span, origin=origin)
 
         return self._add(step, origin)
 
@@ -347,31 +372,37 @@ class Rows:
         """Give the rows of both, which have one schema; equal rows stay two."""
         origin = author_origin()
 
-        def step() -> Operator:
-            if not isinstance(other, Rows):
-                raise OperatorInvalid(
-                    f"a union `a + b` found `{other!r}`; it wants rows on both sides",
-                    origin=origin,
-                )
-            return Union(self._operator, other.operator, origin=origin)
+        if not isinstance(other, Rows):
+            wrong = OperatorInvalid(
+                f"a union `a + b` found `{other!r}`; it wants rows on both sides", origin=origin
+            )
+            self._trace.found([wrong])
+            return self
+        step = Union(self._operator, other.operator, origin=origin)
+        schema = schema_of_union(step, self._schema, other.node_schema)
+        known = self._known and other.is_known
+        if known:
+            self._trace.found(schema.errors)
+        return Rows(self._trace, step, schema, known=known)
 
-        return self._add(step, origin)
+    def _unknown(self) -> "Rows":
+        return Rows(self._trace, self._operator, self._schema, known=False)
+
+    def _code(self, function: object, what: str, origin: Origin) -> UserCode:
+        return self._trace.read(
+            lambda: resolve(function, what=what, origin=origin), origin, instead=_UNREAD
+        )
 
     def _add(self, step: Callable[[], Operator], origin: Origin) -> "Rows":
-        """Add a step; one that cannot be read is told later and left out."""
-        try:
-            operator = step()
-        except DefinitionErrors as errors:
-            self._trace.leave_out(*errors.exceptions_flat())
-        except DefinitionError as error:
-            self._trace.leave_out(error.located(origin))
-        except DurationError as error:
-            self._trace.leave_out(DurationInvalid(str(error), origin=origin))
-        else:
-            schema = step_schema(operator, self._schema, self._trace.inputs)
-            self._trace.found(schema.errors[len(self._schema.errors) :])
-            return Rows(self._trace, operator, schema)
-        return self
+        """Add a step; one that cannot be read is left out, and nothing is known from then on."""
+        trace = self._trace
+        operator = trace.read(step, origin, instead=None)
+        if operator is None:
+            return self._unknown()
+        schema = step_schema(operator, self._schema, trace.inputs)
+        if self._known:
+            trace.found(schema.errors[len(self._schema.errors) :])
+        return Rows(trace, operator, schema, known=self._known)
 
 
 class Groups:
@@ -379,15 +410,15 @@ class Groups:
 
     def __init__(
         self,
+        trace: Trace,
         rows: Rows,
         by: tuple[str, ...],
         window: Hopping | Tumbling | Session | None,
-        origin: Origin,
     ) -> None:
+        self._trace = trace
         self._rows = rows
         self._by = by
         self._window = window
-        self._origin = origin
 
     def aggregate(
         self, *specs: object, along: object = None, emit: object = "eager", **named: object
@@ -401,21 +432,25 @@ class Groups:
             named: Aggregates by the name of their column.
         """
         origin = author_origin()
-
-        def step() -> Operator:
-            listed = specs[0] if len(specs) == 1 and isinstance(specs[0], list | tuple) else specs
-            calls = [("", call) for call in _items(listed)] + [*named.items()]
-            return Aggregate(
-                self._rows.operator,
-                self._by,
-                read_specs(calls, self._window, origin),
-                along=read_along(along, origin),
-                emit=read_emit(emit, origin),
-                window=self._window,
-                origin=origin,
-            )
-
-        return self._rows._add(step, origin)  # noqa: SLF001 (the other half of one idea)
+        rows, trace = self._rows, self._trace
+        listed = specs[0] if len(specs) == 1 and isinstance(specs[0], list | tuple) else specs
+        calls = [("", call) for call in _items(listed)] + [*named.items()]
+        found, wrong = read_specs(calls, self._window, rows.schema(), origin)
+        trace.found(wrong)
+        if wrong and not found:
+            return rows._unknown()  # noqa: SLF001 (the other half of one idea)
+        otherwise = Emit.FINAL if along is None else Emit.EAGER
+        step = Aggregate(
+            rows.operator,
+            self._by,
+            found,
+            along=trace.read(lambda: read_along(along, origin), origin, instead=None),
+            emit=trace.read(lambda: read_emit(emit, origin), origin, instead=otherwise),
+            window=self._window,
+            origin=origin,
+        )
+        done = rows._add(lambda: step, origin)  # noqa: SLF001
+        return done._unknown() if wrong else done  # noqa: SLF001
 
     def latest(self) -> Rows:
         """Keep, for each group, the whole row with the newest event time."""
@@ -445,6 +480,20 @@ def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
     schema = output_schema(ref, trace.inputs)
     trace.found(schema.errors)
     return Rows(trace, ref, schema)
+
+
+def _mistakes(
+    error: DefinitionError | DefinitionErrors | DurationError, origin: Origin
+) -> tuple[DefinitionError, ...]:
+    match error:
+        case DefinitionErrors():
+            return error.exceptions_flat()
+        case DefinitionError():
+            return (error.located(origin),)
+        case DurationError():
+            return (DurationInvalid(str(error), origin=origin),)
+        case _:
+            assert_never(error)
 
 
 def _items(listed: object) -> list[object]:
