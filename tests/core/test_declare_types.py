@@ -166,5 +166,5 @@ def test_a_struct_has_members_only() -> None:
         "TypeNotSupported",
     ]
     said = " ".join(error.message for error in found)
-    for part in ("default `1990`", "attribute `wheels`", "class `Engine`", "method `park`"):
+    for part in ("default `1990`", "attribute `wheels`", "attribute `Engine`", "method `park`"):
         assert part in said
