@@ -11,6 +11,7 @@ from narthex.declare.fields import annotations_of
 from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
+from narthex.expr.authoring import Expr, Operand, make_struct, zip_struct
 from narthex.types import WINDOW, Bool, Struct, StructField
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
@@ -28,6 +29,16 @@ class _StructValue:
         by_name = {**dict(zip(names, values, strict=False)), **members}
         for name in names:
             setattr(self, name, by_name[name])
+
+    @classmethod
+    def expr(cls, **members: Operand) -> Expr:
+        """Give an expression for a struct of these members."""
+        return make_struct(members, cls)
+
+    @classmethod
+    def zip(cls, **members: Operand) -> Expr:
+        """Give an expression for structs of the items of these lists, as long as the shortest."""
+        return zip_struct(members, cls)
 
     def as_json(self) -> dict[str, object]:
         """Give the members by name, structs inside too."""
