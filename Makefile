@@ -10,7 +10,7 @@ PURE := not (postgres or kafka or spark or stack or airflow or acceptance)
 ARGS ?=
 N ?= 1000
 SEED ?= 0
-ENGINE ?= reference
+ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lock fix check test acceptance demo up down status bench fuzz clean

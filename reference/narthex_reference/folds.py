@@ -123,12 +123,8 @@ def unit(of: DataType | None) -> int:
 
 
 def default_cell(default: float | None, of: DataType | None) -> Cell:
-    """Give a default as a cell of the type."""
-    if default is None:
-        return None
-    if _is_float(of):
-        return float(default)
-    return round(Fraction(str(default)) * unit(of)) if unit(of) > 1 else default
+    """Give the default of an extreme, which is a literal of the type, as a cell."""
+    return float(default) if default is not None and _is_float(of) else default
 
 
 def number(cell: Cell) -> int | float:

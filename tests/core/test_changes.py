@@ -322,3 +322,17 @@ def test_a_sample_or_another_way_of_rows_to_change_a_dataset_needs_a_higher_vers
         (error,) = compare(shop, edited("Users", change), incremental=True).errors
         assert error.code == "NX807"
         assert "`sources" in error.message
+
+
+def test_an_extractor_that_gives_other_features_needs_a_higher_version(shop: Definitions) -> None:
+    (featureset,) = shop.featuresets
+    others = [one for one in featureset.extractors if getattr(one, "feature", "") != "spent"]
+    *rest, risk = others
+    assert isinstance(risk, CodeExtractor)
+    both = _with_featureset(shop, extractors=(*rest, attrs.evolve(risk, outputs=("risk", "spent"))))
+
+    (error,) = compare(
+        both, _with_featureset(shop, extractors=(*rest, risk)), incremental=True
+    ).errors
+
+    assert "`outputs` was `F.risk`, `F.spent`, is `F.risk`" in error.message

@@ -482,3 +482,21 @@ def test_each_verb_travels_with_its_body(stub: Stub, client: Client) -> None:
         ("PATCH", {"value": "xyz"}),
         ("DELETE", {}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"Person.uld": "id"}, "which is no input"),
+        ({Person.uid: "nowhere"}, "the frame has no column `nowhere`"),
+    ],
+)
+def test_a_map_of_columns_names_inputs_and_columns_that_are_there(
+    stub: Stub, client: Client, names: Any, says: str
+) -> None:
+    frame = pd.DataFrame({"id": [1], "at": [datetime(2024, 1, 1, tzinfo=UTC)]})
+
+    with pytest.raises(ArgumentsUnfit, match=says):
+        client.query_offline([Person.uid], [Person.age], "at", frame, feature_to_column_map=names)
+
+    assert stub.calls == []

@@ -221,7 +221,7 @@ class Wheel:
         ({"drive": staticmethod(lambda: None)}, "has the method `drive`"),
         ({"drive": property(lambda self: None)}, "has the method `drive`"),
         ({"make": "vw"}, "has the default `'vw'`"),
-        ({"Engine": type("Engine", (), {})}, "has the class `Engine`, which is no struct"),
+        ({"Engine": type("Engine", (), {})}, "has the attribute `Engine`"),
     ],
 )
 def test_a_struct_has_members_only(members: dict[str, Any], says: str) -> None:

@@ -71,7 +71,7 @@ FITTING = [
 
 
 @pytest.mark.parametrize(("spec", "of", "cells"), FITTING)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_a_fold_and_its_algebra_agree(
     spec: AggregateSpec, of: DataType, cells: st.SearchStrategy[Cell], data: st.DataObject
@@ -95,7 +95,7 @@ def test_a_fold_and_its_algebra_agree(
         (Average(into="x", window=W, of="c"), Decimal(2), [150, 250], 2.0),
         (Stddev(into="x", window=W, of="c"), Decimal(1), [10, 30], 1.0),
         (Stddev(into="x", window=W, of="c"), Float(), [1.0, math.inf], math.nan),
-        (Min(into="x", window=W, of="c", default=2.5), Decimal(2), [], 250),
+        (Min(into="x", window=W, of="c", default=250), Decimal(2), [], 250),
         (Max(into="x", window=W, of="c", default=2), Float(), [], 2.0),
         (Max(into="x", window=W, of="c"), Float(), [1.0, math.nan], math.nan),
         (Quantile(into="x", window=W, of="c", p=0.5), Int(), [4, 1, 3, 2], 3.0),

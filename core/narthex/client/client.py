@@ -34,6 +34,7 @@ from narthex.frames import (
     values_of,
 )
 from narthex.graph import check
+from narthex.node_schema import did_you_mean
 from narthex.records import Json
 from narthex.times import render_instant, to_micros
 from narthex.types import DataType
@@ -296,8 +297,8 @@ class Client(Administration):
             raise NotYetSupported("offline queries from and to S3 are not supported yet")
         if input_dataframe is None or input_dataframe.empty:
             raise ArgumentsUnfit("there are no rows to answer for")
-        renamed = _renamed(input_dataframe, feature_to_column_map or {})
         names = input_names(inputs)
+        renamed = _renamed(input_dataframe, feature_to_column_map or {}, names)
         _require_columns([*names, timestamp_column], renamed)
         spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
         return self._ask_offline(names, output_names(outputs), spine, timestamp_column, None)
@@ -445,6 +446,15 @@ def _require_columns(names: Sequence[str], frame: pd.DataFrame) -> None:
         raise ArgumentsUnfit(f"the frame has no column `{missing[0]}`; it has {has}")
 
 
-def _renamed(frame: pd.DataFrame, names: Mapping[object, str]) -> pd.DataFrame:
+def _renamed(
+    frame: pd.DataFrame, names: Mapping[object, str], inputs: Sequence[str]
+) -> pd.DataFrame:
     columns = {column: input_names([feature])[0] for feature, column in names.items()}
+    for feature in columns.values():
+        if feature not in inputs:
+            raise ArgumentsUnfit(
+                f"`feature_to_column_map` has `{feature}`, which is no input",
+                hint=did_you_mean(feature, inputs),
+            )
+    _require_columns(list(columns), frame)
     return frame.rename(columns=columns)

@@ -127,14 +127,6 @@ def _shape_errors(
                     hint="leave the default out",
                 )
             )
-        elif isinstance(value, type) and not hasattr(value, STRUCT_ATTRIBUTE):
-            errors.append(
-                StructInvalid(
-                    f"struct `{cls.__name__}` has the class `{name}`, which is no struct",
-                    origin=places.origin,
-                    hint="decorate it with `@struct`, or move it out",
-                )
-            )
         elif not name.startswith("__") and not _is_struct(value):
             kind = "method" if isinstance(value, _METHODS) else "attribute"
             errors.append(

@@ -121,6 +121,9 @@ class WorkerPool(CodeCalls):
             raise UserCodeError(
                 f"{title}: the worker was lost: {error}", origin=code.origin
             ) from None
+        except BaseException:  # who answers its look-ups broke off: it waits for an answer
+            worker.close()
+            raise
         finally:
             self._slots.put(kept)
         if answer.header.get("kind") != "result":

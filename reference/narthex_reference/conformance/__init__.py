@@ -2,6 +2,7 @@
 
 from narthex_reference.conformance import (
     aggregate_values,
+    combined_steps,
     joined_rows,
     remade_rows,
     single_rows,
@@ -21,6 +22,7 @@ CASES: tuple[Case, ...] = (
     *aggregate_values.CASES,
     *window_edges.CASES,
     *windowed_groups.CASES,
+    *combined_steps.CASES,
 )
 
 __all__ = [

@@ -89,9 +89,11 @@ def _specs(
     found: list[AggregateSpec] = []
     for at in range(draw(st.integers(1, 3))):
         window = draw(st.sampled_from(windows))
-        of = draw(st.sampled_from([*schema.values, *schema.keys]))
-        fitting = _fitting(of.name, of.type, window, f"{prefix}{at}", final=final)
-        found.append(draw(st.sampled_from(fitting)))
+        kinds: dict[str, list[AggregateSpec]] = {}
+        for of in (*schema.values, *schema.keys):
+            for spec in _fitting(of.name, of.type, window, f"{prefix}{at}", final=final):
+                kinds.setdefault(type(spec).__name__, []).append(spec)
+        found.append(draw(st.sampled_from(kinds[draw(st.sampled_from(sorted(kinds)))])))
     return tuple(found)
 
 

@@ -13,6 +13,7 @@ from narthex.schemas import is_terminal, output_schema
 from narthex.types import Datetime
 from narthex_reference.conformance.arrivals import Sent, shuffled
 from narthex_reference.generate.cells import instants
+from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
 from narthex_reference.generate.steps import Place, steps
@@ -28,10 +29,12 @@ def projects(draw: st.DrawFn) -> Project:
         draw(source_datasets(number=number, keyed=keyed)) for number, keyed in enumerate(kinds)
     ]
     infos = {one.name: _info(one, None) for one in sources}
+    grown = dict.fromkeys(infos, 1)
     made: list[Dataset] = []
     for number in range(draw(st.integers(1, 3))):
-        dataset, schema = draw(_derived(infos, number))
+        dataset, schema = draw(_derived(infos, grown, number))
         infos[dataset.name] = _info(dataset, schema)
+        grown[dataset.name] = growth(dataset.pipelines[-1].terminal, grown)
         made.append(dataset)
     sent: list[Sent] = []
     for one in sources:
@@ -56,7 +59,10 @@ def _info(dataset: Dataset, schema: NodeSchema | None) -> DatasetSchemaInfo:
 
 @st.composite
 def _derived(
-    draw: st.DrawFn, infos: Mapping[str, DatasetSchemaInfo], number: int
+    draw: st.DrawFn,
+    infos: Mapping[str, DatasetSchemaInfo],
+    grown: Mapping[str, int],
+    number: int,
 ) -> tuple[Dataset, NodeSchema]:
     """Give a dataset that a pipeline fills."""
     readable = {name: info for name, info in infos.items() if not info.terminal}
@@ -65,7 +71,7 @@ def _derived(
         schema = output_schema(last, readable)
         if is_terminal(last):
             break
-        last = draw(steps(Place(last, schema, readable, f"d{number}c{at}")))
+        last = draw(steps(Place(last, schema, readable, grown, f"d{number}c{at}")))
     schema = output_schema(last, readable)
     return _dataset(f"D{number}", last, schema, tuple(readable)), schema
 

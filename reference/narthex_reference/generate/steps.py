@@ -37,6 +37,7 @@ from narthex_reference.generate import code
 from narthex_reference.generate.cells import SECOND
 from narthex_reference.generate.expressions import predicates, values
 from narthex_reference.generate.groups import aggregates, group_keys
+from narthex_reference.generate.growth import MOST, growth
 
 
 @attrs.frozen
@@ -47,14 +48,25 @@ class Place:
         last: The step so far.
         schema: What it gives.
         inputs: The datasets that may be read.
+        growth: About how many rows each of them has for each that was sent.
         name: A column name that nobody else uses.
     """
 
     last: Operator
     schema: NodeSchema
     inputs: Mapping[str, DatasetSchemaInfo]
+    growth: Mapping[str, int]
     name: str
 
+    def allows(self, step: Operator) -> bool:
+        """Whether a step is correct here, and does not make too many rows."""
+        if growth(step, self.growth) > MOST:
+            return False
+        return not output_schema(step, self.inputs).errors
+
+
+TRIES: Final = 6
+_STRIDE: Final = 7
 
 Draw: TypeAlias = st.DrawFn
 Maker: TypeAlias = Callable[[Draw, Place], "Operator | None"]
@@ -62,12 +74,13 @@ Maker: TypeAlias = Callable[[Draw, Place], "Operator | None"]
 
 @st.composite
 def steps(draw: Draw, place: Place) -> Operator:
-    """Give the pipeline with one more step; as it was, where the drawn kind does not fit."""
-    make = draw(st.sampled_from(_MAKERS))
-    made = make(draw, place)
-    if made is None or output_schema(made, place.inputs).errors:
-        return place.last
-    return made
+    """Give the pipeline with one more step; of kinds that do not fit the next one is tried."""
+    begin = draw(st.integers(0, len(_MAKERS) - 1))
+    for at in range(TRIES):
+        made = _MAKERS[(begin + at * _STRIDE) % len(_MAKERS)](draw, place)
+        if made is not None and place.allows(made):
+            return made
+    return place.last
 
 
 def _pick(draw: Draw, names: list[str], *, least: int = 1) -> tuple[str, ...]:
@@ -202,7 +215,7 @@ def _joins(left: DataType, right: DataType) -> bool:
 
 
 _OFTEN: Final[Mapping[Maker, int]] = {
-    _aggregate: 8,
+    _aggregate: 7,
     _join: 5,
     _latest: 2,
     _first: 2,

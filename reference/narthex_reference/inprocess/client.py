@@ -17,7 +17,7 @@ from narthex.client.client import COMMIT_TIMEOUT_S
 from narthex.client.waiting import Tell
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
-from narthex.errors import ArgumentsUnfit, LookupImpossible
+from narthex.errors import ArgumentsUnfit
 from narthex.evaluate.query import rows_finder
 from narthex.frames import frame_of_columns
 from narthex.types import DataType
@@ -48,7 +48,7 @@ class MockClient(TestClient):
         self._caller = InProcessCaller(branch or MAIN, self.clock)
         super().__init__("", caller=self._caller, pause_s=0.0)
         _CURRENT.set(weakref.ref(self))
-        lookups.found_by(_find)
+        lookups.found_outside_by(_finder)
 
     @property
     def _branch(self) -> str:
@@ -198,13 +198,9 @@ def _current() -> MockClient | None:
     return None if known is None else known()
 
 
-def _find(
-    dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
-) -> tuple[object, object]:
+def _finder() -> lookups.Finder | None:
     client = _current()
-    if client is None:
-        raise LookupImpossible(f"`{dataset}.lookup` was called where no client answers")
-    return client.find(dataset, instants, keys, fields)
+    return None if client is None else client.find
 
 
 def log(dataset: Dataset, df: pd.DataFrame) -> Response:
