@@ -111,9 +111,11 @@ class Engines(Sessions):
             "finish_backfill", lambda c: registry.finish_backfill(c, asset_id, epoch, offsets)
         )
 
-    def release_backfill(self, asset_id: int, epoch: Epoch) -> None:
-        """Give a job back unfilled; with an old epoch it changes nothing."""
-        self._run("release_backfill", lambda c: registry.release_backfill(c, asset_id, epoch))
+    def release_backfill(self, asset_id: int, epoch: Epoch, *, error: str) -> None:
+        """Give a job back unfilled, and say why; with an old epoch it changes nothing."""
+        self._run(
+            "release_backfill", lambda c: registry.release_backfill(c, asset_id, epoch, error)
+        )
 
     def claim_offline(self, owner: str) -> OfflineView | None:
         """Take the oldest offline query that waits or was left behind, for 60 s."""

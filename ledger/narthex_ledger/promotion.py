@@ -167,8 +167,9 @@ def _judge(
     job: RowMapping, shards: tuple[RowMapping, ...], rules: Rules
 ) -> JobEvidence | WaitingJob:
     why = ""
+    error = _backfill_error(shards)
     if owes_backfill(job):
-        why = "not backfilled"
+        why = f"its backfill failed: {error}" if error else "not backfilled"
     elif not is_bounded(job):
         why = _why_not_caught_up(job, shards, rules)
     if why:
@@ -179,6 +180,7 @@ def _judge(
             phase=Phase(shards[0]["phase"]) if shards else Phase.PENDING,
             lag_ms=shards[0]["lag_ms"] if shards else None,
             why=why,
+            error=error if owes_backfill(job) else None,
         )
     return JobEvidence(
         asset_id=job["asset_id"],
@@ -187,6 +189,12 @@ def _judge(
         epochs=() if is_bounded(job) else tuple(Epoch(s["slot_epoch"]) for s in shards),
         backfilled=job["backfilled_at"] is not None,
     )
+
+
+def _backfill_error(shards: tuple[RowMapping, ...]) -> str | None:
+    """Give why the last bounded run gave the job back; None when it did not, or runs again."""
+    said = [shard["backfill"].get("error") for shard in shards if shard["backfill"]]
+    return next((str(error) for error in said if error), None)
 
 
 def _why_not_caught_up(job: RowMapping, shards: tuple[RowMapping, ...], rules: Rules) -> str:

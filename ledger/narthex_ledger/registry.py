@@ -137,11 +137,21 @@ def finish_backfill(connection: Connection, asset_id: int, epoch: Epoch, offsets
     on_jobs.bump_registry(connection)
 
 
-def release_backfill(connection: Connection, asset_id: int, epoch: Epoch) -> None:
-    """Give a job back unfilled; with an old epoch it changes nothing."""
+def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error: str) -> None:
+    """Give a job back unfilled, and say why; with an old epoch it changes nothing."""
     job = on_jobs.lock_job(connection, asset_id)
-    if job["backfill_epoch"] == epoch:
-        on_jobs.change_job(connection, asset_id, backfill_owner=None, backfill_expires_at=None)
+    if job["backfill_epoch"] != epoch:
+        return
+    on_jobs.set_backfill_progress(connection, asset_id, {"done": False, "error": error})
+    on_commits.insert_event(
+        connection,
+        "backfill_failed",
+        actor=job["backfill_owner"],
+        asset_id=asset_id,
+        fence=epoch,
+        detail={"error": error},
+    )
+    on_jobs.change_job(connection, asset_id, backfill_owner=None, backfill_expires_at=None)
 
 
 def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:

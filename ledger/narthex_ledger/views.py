@@ -307,7 +307,11 @@ class JobEvidence:
 
 @attrs.frozen(kw_only=True)
 class WaitingJob:
-    """A job that is not ready yet, and why."""
+    """A job that is not ready yet, and why.
+
+    Attributes:
+        error: Why its backfill failed the last time; it is tried again.
+    """
 
     asset_id: int
     kind: AssetKind
@@ -315,6 +319,7 @@ class WaitingJob:
     phase: Phase
     lag_ms: int | None
     why: str
+    error: str | None = None
 
 
 @attrs.frozen(kw_only=True)

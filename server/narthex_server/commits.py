@@ -197,7 +197,13 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     return {
         "ready": found.ready,
         "waiting_for": [
-            {"job": w.label, "phase": w.phase.value, "lag_ms": w.lag_ms, "why": w.why}
+            {
+                "job": w.label,
+                "phase": w.phase.value,
+                "lag_ms": w.lag_ms,
+                "why": w.why,
+                "error": w.error,
+            }
             for w in found.waiting_for
         ],
     }

@@ -23,7 +23,7 @@ from narthex_spark_apps.jobs import (
     start_query,
 )
 from narthex_spark_apps.kafka_io import REAL_TIME_S
-from narthex_spark_apps.progress import Progress
+from narthex_spark_apps.progress import ERROR_LENGTH, Progress
 
 log = structlog.get_logger()
 
@@ -31,7 +31,6 @@ FIRST_PAUSE_S = 1.0
 GREATEST_PAUSE_S = 30.0
 FILES_EVERY_S = 5.0
 LISTEN_EVERY_S = 0.5
-ERROR_LENGTH = 2000
 
 
 @attrs.define

@@ -11,6 +11,8 @@ from narthex_spark_apps.children import Assignment, Report
 from narthex_spark_apps.jobs import input_topics
 
 SAMPLE_EVERY_S = 0.5
+ERROR_LENGTH = 2000
+"""How much of an error is told on; a stack trace of Spark has no end."""
 
 Ends: TypeAlias = Mapping[str, Mapping[int, int]]
 

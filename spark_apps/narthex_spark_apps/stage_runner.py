@@ -27,7 +27,7 @@ from narthex_spark_apps.feeds import FETCH_WAIT_MS, LogEnds
 from narthex_spark_apps.jobs import NotRunnableError, checkpoint_of, input_broker, input_topics
 from narthex_spark_apps.join_stage import JoinStage
 from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.progress import Progress
+from narthex_spark_apps.progress import ERROR_LENGTH, Progress
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.source_stage import SourceStage
 from narthex_stores import LogProducer, LogReader, Record, StoreError
@@ -41,7 +41,6 @@ TURN_S = 0.2
 REPORT_EVERY_S = 0.5
 FIRST_PAUSE_S = 0.5
 GREATEST_PAUSE_S = 30.0
-ERROR_LENGTH = 2000
 
 
 class Stage(Protocol):

@@ -141,11 +141,15 @@ def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) ->
         {"state": "QUEUED", "promotion": None},
         {"state": "APPLYING", "promotion": "PENDING", "assets": [{"state": "live"}, {}]},
         {"state": "COMMITTED", "promotion": "PENDING"},
+        {"state": "COMMITTED", "promotion": "PENDING"},
         {"state": "FINALIZED", "promotion": "DONE", "commit_id": "c1"},
     )
+    waiting = {"job": "Users.index", "phase": "backfilling", "why": "not backfilled", "error": None}
+    failed = {"job": "Users", "phase": "stopped", "why": "its backfill failed: no x", "error": "x"}
     stub.answer(
         "commits/c1/readiness",
-        {"ready": False, "waiting_for": [{"job": "Users.index", "phase": "backfilling"}]},
+        {"ready": False, "waiting_for": [waiting]},
+        {"ready": False, "waiting_for": [waiting, failed]},
     )
     told: list[str] = []
 
@@ -161,6 +165,7 @@ def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) ->
         "queued",
         "creating assets, 1 of 2 live",
         "committed: waiting for Users.index (backfilling)",
+        "committed: Users: its backfill failed: no x; it is tried again",
         "finalized",
     ]
     sent = stub.calls[0]

@@ -120,6 +120,25 @@ def test_a_backfill_is_lent_to_one_run(world: World) -> None:
     assert shard.backfill == {"done": True, "offsets": {"t": {"0": 5}}}
 
 
+def test_a_backfill_that_failed_says_why_until_it_runs_again(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(FLIGHTS))
+    (job,) = [j.asset.asset_id for j in world.ledger.jobs() if j.needs_backfill]
+    first = world.ledger.claim_job_for_backfill(commit_id, job)
+    assert first is not None
+
+    world.ledger.release_backfill(job, first, error="`x.csv` is no file")
+
+    (waiting,) = [w for w in world.ledger.readiness(commit_id).waiting_for if w.asset_id == job]
+    assert waiting.error == "`x.csv` is no file"
+    assert waiting.why == "its backfill failed: `x.csv` is no file"
+    again = world.ledger.claim_job_for_backfill(commit_id, job)
+    assert again is not None
+    world.ledger.release_backfill(job, first, error="of an older run")
+    world.ledger.report_backfill(job, again, progress={"rows": 1})
+    (waiting,) = [w for w in world.ledger.readiness(commit_id).waiting_for if w.asset_id == job]
+    assert (waiting.why, waiting.error) == ("not backfilled", None)
+
+
 def test_a_later_commit_goes_on_with_a_backfill_that_was_left(world: World) -> None:
     first, _ = world.committed(world.request(1), blueprint(FLIGHTS))
     (job,) = [j.asset.asset_id for j in world.ledger.jobs() if j.needs_backfill]

@@ -92,7 +92,11 @@ def _waiting_for(transport: Caller, commit_id: str) -> str:
         return "going on"
     if not isinstance(waiting, list) or not waiting:
         return "readers are about to flip"
-    names = [f"{w.get('job')} ({w.get('phase')})" for w in waiting if isinstance(w, dict)]
+    found = [job for job in waiting if isinstance(job, dict)]
+    failed = [f"{job.get('job')}: {job.get('why')}" for job in found if job.get("error")]
+    if failed:
+        return f"{'; '.join(failed)}; it is tried again"
+    names = [f"{job.get('job')} ({job.get('phase')})" for job in found]
     return f"waiting for {', '.join(names[:4])}" + (" …" if len(names) > 4 else "")  # noqa: PLR2004 (what fits a line)
 
 
