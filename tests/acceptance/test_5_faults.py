@@ -4,11 +4,13 @@ import os
 import signal
 from contextlib import suppress
 
+import pandas as pd
 import pytest
 
+from tests.acceptance import suppliers
 from tests.acceptance.conftest import Market
 from tests.acceptance.market import TOPIC
-from tests.acceptance.platform import Platform, as_json, order, wait_until
+from tests.acceptance.platform import COMMIT_S, Platform, as_json, order, wait_until
 from tests.acceptance.returns import DATASETS, FEATURESETS
 
 pytestmark = [pytest.mark.stack, pytest.mark.acceptance]
@@ -18,6 +20,7 @@ EACH = 10
 BACK_S = 180.0
 ENDED = {"success", "failed"}
 LATER = "2026-03-05T00:00:00Z"
+SUPPLIED = "item,supplier,since\ntea,Lee,2026-03-01T00:00:00Z\n"
 
 
 def totals(platform: Platform, user: str) -> tuple[object, object]:
@@ -149,3 +152,25 @@ def test_the_commit_that_failed_succeeds_when_it_is_tried_again(market: Market) 
         what="ann regrets",
     )
     assert ann(platform)["orders_ever"] == 3
+
+
+def test_a_backfill_whose_file_is_missing_says_so_and_goes_on_when_it_is_there(
+    market: Market,
+) -> None:
+    platform = market.platform
+    told: list[str] = []
+
+    def tell(line: str) -> None:
+        told.append(line)
+        if "is no file" in line:
+            (platform.settings.files_root / suppliers.LIST).write_text(SUPPLIED)
+
+    answer = platform.client.commit(
+        "suppliers", suppliers.DATASETS, incremental=True, timeout_s=COMMIT_S, tell=tell
+    )
+
+    assert answer.body["promotion"] == "DONE"
+    assert any("Suppliers: its backfill failed" in line for line in told)
+    found, is_found = platform.client.lookup("Suppliers", keys=pd.DataFrame({"item": ["tea"]}))
+    assert list(is_found) == [True]
+    assert list(found["supplier"]) == ["Lee"]

@@ -1,0 +1,25 @@
+"""What a later commit adds to the market: suppliers, from a file that is not there yet."""
+
+from datetime import datetime
+
+from narthex.connectors import Files, source
+from narthex.datasets import dataset, field
+
+__owner__ = "market@narthex.dev"
+
+LIST = "market/suppliers.csv"
+
+
+@source(
+    Files(name="suppliers").path(LIST), disorder="1d", cdc="upsert", bounded=True, idleness="1h"
+)
+@dataset(index=True)
+class Suppliers:
+    """Who delivers an item."""
+
+    item: str = field(key=True)
+    supplier: str
+    since: datetime = field(timestamp=True)
+
+
+DATASETS = [Suppliers]
