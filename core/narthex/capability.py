@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from narthex.aggregate_specs import AggregateSpec, Distinct, ExpDecaySum, FirstK, Quantile
+from narthex.aggregate_specs import AggregateSpec, Quantile
 from narthex.entities import Definitions, Pipeline
 from narthex.errors import NotYetSupported, in_source_order
 from narthex.graph import TypedDataset, typed_datasets
@@ -145,11 +145,12 @@ def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[NotYetSupport
 
 
 def _of_spec(spec: AggregateSpec, step: Aggregate) -> Iterator[NotYetSupported]:
-    if isinstance(spec, FirstK | Distinct | Quantile | ExpDecaySum):
+    if isinstance(spec, Quantile) and not spec.approx:
+        # It keeps every value, so each batch would write its tiles anew as a whole.
         yield _not_yet(
-            f"the aggregate `{type(spec).__name__}` of `{spec.into}` is not carried out yet",
+            f"an exact quantile, as of `{spec.into}`, is not carried out yet",
             step,
-            "use Count, Sum, Average, Min, Max, Stddev or LastK",
+            "set `approx=True`: exact up to 1,024 values, and within 1 % beyond",
         )
     if isinstance(spec.window, Continuous) and spec.window.max_error:
         yield _not_yet(

@@ -21,6 +21,7 @@ from narthex.errors import (
     SourceAndPipeline,
     in_source_order,
 )
+from narthex.expectation_checks import expectation_errors
 from narthex.feature_checks import feature_errors
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, listed
 from narthex.operators import DatasetRef, Join
@@ -55,6 +56,7 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
         typed = ()
     for one in typed:
         errors += _pipeline_errors(one)
+        errors += expectation_errors(one.dataset, is_terminal=one.info.terminal)
     errors += feature_errors(definitions)
     errors += _texts(definitions)
     return in_source_order(errors)

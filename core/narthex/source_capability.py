@@ -29,7 +29,7 @@ from narthex.entities import (
 )
 from narthex.errors import NotYetSupported, in_source_order
 from narthex.fingerprints import source_id
-from narthex.operators import AssignCode, Filter, Transform
+from narthex.operators import Aggregate, AssignCode, Filter, Transform
 from narthex.schemas import all_steps
 from narthex.secrets import READS_SECRETS
 
@@ -43,6 +43,7 @@ def not_carried_out_at_edges(definitions: Definitions) -> tuple[NotYetSupported,
         for sink in dataset.sinks:
             found.append(_of_sink(sink))
         found += _of_pipelines(dataset)
+        found += _of_expectations(dataset)
     for featureset in definitions.featuresets:
         for extractor in featureset.extractors:
             if isinstance(extractor, CodeExtractor):
@@ -139,6 +140,16 @@ def _of_pipelines(dataset: Dataset) -> Iterator[NotYetSupported]:
                     yield from _of_code(code, f"pipeline `{dataset.name}.{pipeline.name}`")
                 case _:
                     pass
+
+
+def _of_expectations(dataset: Dataset) -> Iterator[NotYetSupported]:
+    ends = any(isinstance(pipeline.terminal, Aggregate) for pipeline in dataset.pipelines)
+    if dataset.expectations and ends:
+        yield NotYetSupported(
+            f"expectations on `{dataset.name}`, which ends in an aggregate, are not audited yet",
+            origin=dataset.origin,
+            hint="expect it of the dataset that the pipeline reads",
+        )
 
 
 def _of_code(code: UserCode, what: str) -> Iterator[NotYetSupported]:

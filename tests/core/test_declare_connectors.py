@@ -267,3 +267,18 @@ def test_each_source_has_a_name_outside_of_us() -> None:
         "kinesis:arn:s",
         "pubsub:proj/t",
     ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Kafka("k", "b", sasl_plain_password="hunter2"),  # type: ignore[arg-type]
+        S3("s", aws_secret_access_key="hunter2"),  # type: ignore[arg-type]
+        Postgres("p", "h", "d", "hunter2", "hunter2"),  # type: ignore[arg-type]
+        Mongo("m", "h", "d", "hunter2", "hunter2"),  # type: ignore[arg-type]
+        BigQuery("b", "p", "d", "hunter2"),  # type: ignore[arg-type]
+        PubSub("p", "q", "hunter2"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_credential_that_should_not_be_there_is_not_shown(made: object) -> None:
+    assert "hunter2" not in repr(made)

@@ -4,6 +4,7 @@ import inspect
 from datetime import date, datetime
 from typing import Optional
 
+import pandas as pd
 import pytest
 
 from narthex.datasets import Dataset, dataset, field, index
@@ -257,4 +258,4 @@ def test_a_lookup_outside_an_extractor_says_so() -> None:
     assert isinstance(User, Dataset)
     assert User.uid.dtype == Str()
     with pytest.raises(LookupImpossible, match="outside an extractor"):
-        User.lookup([], uid=[])
+        User.lookup(pd.to_datetime(pd.Series(["2024-01-01"])), uid=pd.Series(["a"]))

@@ -242,6 +242,8 @@ def test_a_bucket_is_files_below_its_name() -> None:
         (lambda: S3("s").bucket("b", path="x/*y"), ConnectorInvalid),
         (lambda: S3("s").bucket("b", path="x/%Q/y"), ConnectorInvalid),
         (lambda: S3("s").bucket("b", path="x/a b"), ConnectorInvalid),
+        (lambda: S3("s").bucket("b", path="x//y"), ConnectorInvalid),
+        (lambda: S3("s").bucket("b", path="/x"), ConnectorInvalid),
         (lambda: Kafka("k", "b", "TLS").topic("t"), ConnectorInvalid),
         (lambda: Kafka("k", "b", sasl_mechanism="X").topic("t"), ConnectorInvalid),
         (lambda: Kafka("k", "b").topic("t", format="avro"), ConnectorInvalid),

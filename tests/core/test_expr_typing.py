@@ -2,9 +2,10 @@
 
 import pytest
 
-from narthex.expr import col, lit, when
+from narthex.expr import col, lit, repeat, var, when
 from narthex.expr.authoring import Expr
 from narthex.expr.lattice import lca, promotable
+from narthex.expr.nodes import Call
 from narthex.expr.typing import ExpressionTypeError, check, fit, infer, references
 from narthex.types import (
     Between,
@@ -119,6 +120,19 @@ def test_the_common_type_of_two(one: DataType, other: DataType, common: DataType
         (col("price") + 1, Decimal(2)),
         (col("price") / col("price"), FLOAT),
         (col("price") > 3, BOOL),
+        (col("price") // 2, INT),
+        (col("price") % 2, Decimal(2)),
+        (col("vector").list.map("e", var("e") > 0), List(BOOL)),
+        (col("names").list.map("e", var("e").str.len()), List(Optional(INT))),
+        (col("names").list.filter("e", var("e").isnull()), List(Optional(STR))),
+        (lit(None, list[int] | None).list.map("e", var("e") / 2), Optional(List(FLOAT))),
+        (repeat(col("maybe"), 2), List(Optional(FLOAT))),
+        (col("code").str.json_extract("$.x"), Optional(STR)),
+        (col("code").str.parse(dict[str, list[int]]), Map(List(INT))),
+        (col("at").dt.with_tz("Asia/Tokyo").hour, INT),
+        (Expr(Call("struct.make", (col("amount").node,), target=ONE)), ONE),
+        (Expr(Call("struct.make", (col("amount").node,), target=OTHER)), OTHER),
+        (Expr(Call("list.zip", (col("vector").node,), target=OTHER)), List(OTHER)),
         (col("amount").num.round(1), FLOAT),
         (col("amount").num.pow(2), INT),
         (col("vector").list.at(0), Optional(FLOAT)),
@@ -143,7 +157,7 @@ def test_the_type_of_an_expression(expression: Expr, of: DataType) -> None:
         col("at") - col("at"),
         col("ok") + col("ok"),
         col("price") * 1.5,
-        col("price") // 2,
+        col("price") // 1.5,
         col("raw") < col("raw"),
         col("code") == 1,
         col("amount") & col("ok"),
@@ -155,6 +169,21 @@ def test_the_type_of_an_expression(expression: Expr, of: DataType) -> None:
         when(col("ok")).then(1).otherwise("x"),
         col("code").is_in(["a", 1]),
         col("code").str.parse(bytes),
+        var("e"),
+        col("vector").list.map("e", var("f")),
+        col("vector").list.map("e", var("e").str.len()),
+        col("vector").list.map("e", col("vector").list.map("f", var("f"))),
+        col("vector").list.filter("e", var("e")),
+        col("names").list.filter("e", var("e") == "x"),
+        col("code").list.map("e", var("e")),
+        col("code").list.filter("e", var("e") == "x"),
+        repeat(1, col("maybe")),
+        repeat(1, lit(None, int | None)),
+        Expr(Call("struct.make", (col("maybe").node,), target=OTHER)),
+        Expr(Call("struct.make", (), target=OTHER)),
+        Expr(Call("list.zip", (col("amount").node,), target=OTHER)),
+        Expr(Call("dt.hour", (col("at").node,), (("timezone", "Nowhere/Town"),))),
+        Expr(Call("str.reverse", (col("code").node,))),
     ],
 )
 def test_what_has_no_type(expression: Expr) -> None:
@@ -171,6 +200,20 @@ def test_all_that_is_wrong_is_said_at_once_with_a_hint() -> None:
         'column `amonut` not found, in col("amonut"); hint: did you mean `amount`?',
         '`str` - `int`; both sides of `-` are numbers, in (col("code") - lit(1))',
     ]
+
+
+def test_what_is_wrong_with_a_variable_is_said_with_the_rest() -> None:
+    inner = var("x").list.map("y", var("y"))
+    expression = col("vector").list.map("e", inner + col("nothing"))
+
+    found = check(expression.node, SCHEMA)
+
+    assert [problem.message for problem in found] == [
+        "variable `x` stands for nothing",
+        "`list.map` stands inside another function with a variable",
+        "column `nothing` not found",
+    ]
+    assert found[0].hint == "the variable here is `e`"
 
 
 def test_an_expression_is_made_to_fit_its_column() -> None:

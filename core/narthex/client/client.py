@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex.client.administration import Administration
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -33,6 +34,7 @@ from narthex.frames import (
     values_of,
 )
 from narthex.graph import check
+from narthex.node_schema import did_you_mean
 from narthex.records import Json
 from narthex.times import render_instant, to_micros
 from narthex.types import DataType
@@ -49,7 +51,7 @@ def _tell(news: str) -> None:
     sys.stderr.flush()
 
 
-class Client:
+class Client(Administration):
     """A client of one server and one branch.
 
     It is made once and used by one thread at a time. `last_read` says what the last answer of
@@ -75,6 +77,8 @@ class Client:
             caller: Makes the calls; not given, they go over HTTP.
         """
         self._transport: Caller = caller or Transport(url, token, branch or "main")
+        self._url = url
+        self._added: dict[str, Dataset | Featureset] = {}
         self._pause_s = pause_s
         self.last_read: ReadInfo | None = None
 
@@ -82,9 +86,23 @@ class Client:
         """Give the branch that calls are about."""
         return self._transport.branch
 
-    def checkout(self, name: str) -> None:
-        """Let calls be about another branch from now on."""
+    def checkout(self, name: str, init: bool = False) -> None:
+        """Let calls be about another branch from now on; with `init`, make it if it is missing."""
+        if init and name not in self.list_branches():
+            self.init_branch(name)
         self._transport.branch = name
+
+    def add(self, obj: Dataset | Featureset) -> None:
+        """Let the next commit take an entity along; a preview leaves it for the commit.
+
+        Raises:
+            ArgumentsUnfit: One of that name is waiting already, or it is neither.
+        """
+        if not isinstance(obj, Dataset | Featureset):
+            raise ArgumentsUnfit(f"`{obj!r}` is neither a dataset nor a featureset")
+        if obj.fqn() in self._added:
+            raise ArgumentsUnfit(f"`{obj.fqn()}` waits for the next commit already")
+        self._added[obj.fqn()] = obj
 
     def close(self) -> None:
         """Close the connections."""
@@ -129,7 +147,13 @@ class Client:
             CommitFailed: It did not come to stand; nothing of it stays.
             Refused: The server refused it, for instance because another is under way.
         """
-        chosen = definitions(datasets or [], featuresets or [], env=env)
+        added = self._added.values()
+        chosen = definitions(
+            [*(datasets or ()), *(one for one in added if isinstance(one, Dataset))],
+            [*(featuresets or ()), *(one for one in added if isinstance(one, Featureset))],
+            env=env,
+            with_deleted=incremental,
+        )
         if not incremental:
             raise_all(check(chosen))
         payload = CommitPayload(
@@ -150,6 +174,8 @@ class Client:
             },
             key=secrets.token_hex(16),
         )
+        if not preview:
+            self._added.clear()
         for line in _texts(answer.body.get("summary")):
             tell(line)
         if preview or not wait:
@@ -271,8 +297,8 @@ class Client:
             raise NotYetSupported("offline queries from and to S3 are not supported yet")
         if input_dataframe is None or input_dataframe.empty:
             raise ArgumentsUnfit("there are no rows to answer for")
-        renamed = _renamed(input_dataframe, feature_to_column_map or {})
         names = input_names(inputs)
+        renamed = _renamed(input_dataframe, feature_to_column_map or {}, names)
         _require_columns([*names, timestamp_column], renamed)
         spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
         return self._ask_offline(names, output_names(outputs), spine, timestamp_column, None)
@@ -420,6 +446,15 @@ def _require_columns(names: Sequence[str], frame: pd.DataFrame) -> None:
         raise ArgumentsUnfit(f"the frame has no column `{missing[0]}`; it has {has}")
 
 
-def _renamed(frame: pd.DataFrame, names: Mapping[object, str]) -> pd.DataFrame:
+def _renamed(
+    frame: pd.DataFrame, names: Mapping[object, str], inputs: Sequence[str]
+) -> pd.DataFrame:
     columns = {column: input_names([feature])[0] for feature, column in names.items()}
+    for feature in columns.values():
+        if feature not in inputs:
+            raise ArgumentsUnfit(
+                f"`feature_to_column_map` has `{feature}`, which is no input",
+                hint=did_you_mean(feature, inputs),
+            )
+    _require_columns(list(columns), frame)
     return frame.rename(columns=columns)

@@ -48,6 +48,7 @@ class Caller(Protocol):
         *,
         parameters: Mapping[str, str | int] | None = None,
         key: str = "",
+        verb: str = "POST",
     ) -> Response:
         """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once."""
 
@@ -92,6 +93,7 @@ class Transport:
         *,
         parameters: Mapping[str, str | int] | None = None,
         key: str = "",
+        verb: str = "POST",
     ) -> Response:
         """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once.
 
@@ -100,7 +102,7 @@ class Transport:
             Refused: It refused.
             DefinitionErrors: It refused a definition and said why, mistake by mistake.
         """
-        return self._call("POST", path, body=body, parameters=parameters, key=key)
+        return self._call(verb, path, body=body, parameters=parameters, key=key)
 
     def _call(
         self,
@@ -120,7 +122,7 @@ class Transport:
                     verb,
                     f"{API}/{path.lstrip('/')}",
                     params=dict(parameters or {}),
-                    content=content if verb == "POST" else None,
+                    content=None if verb == "GET" else content,
                     headers=self._headers(key, is_raw=is_raw),
                 )
             except httpx.HTTPError as error:

@@ -119,8 +119,8 @@ class Kafka:
     bootstrap_servers: str
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = "PLAIN"
-    sasl_plain_username: Credential | None = None
-    sasl_plain_password: Credential | None = None
+    sasl_plain_username: Credential | None = attrs.field(default=None, repr=False)
+    sasl_plain_password: Credential | None = attrs.field(default=None, repr=False)
     verify_cert: bool = True
 
     def topic(self, topic: str, format: object = "json") -> KafkaTopic:
@@ -238,7 +238,7 @@ class PubSub:
 
     name: str
     project_id: str
-    service_account_key: Credential
+    service_account_key: Credential = attrs.field(repr=False)
 
     def topic(self, topic_id: str, format: str = "json") -> PubSubTopic:
         """Give one topic, of JSON objects.

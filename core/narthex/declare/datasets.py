@@ -11,6 +11,7 @@ from narthex.declare.collecting import report
 from narthex.declare.env import selected
 from narthex.declare.expectations import ExpectationsCall, build_expectations
 from narthex.declare.fields import Field, annotations_of, build_schema
+from narthex.declare.lookup_calls import check_lookup
 from narthex.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
 from narthex.declare.operator_calls import read_duration
 from narthex.declare.output_check import check_output
@@ -24,11 +25,12 @@ from narthex.errors import (
     IndexInvalid,
     PipelineInvalid,
 )
+from narthex.expectation_checks import no_rows
 from narthex.lookups import reference
 from narthex.node_schema import DatasetSchemaInfo
 from narthex.origin import Origin
-from narthex.schema import Schema
-from narthex.types import Optional
+from narthex.schema import Metadata, Schema
+from narthex.types import Null, Optional
 
 _EMPTY = Schema(())
 
@@ -76,6 +78,11 @@ class Dataset:
         return [column.name for column in self._declared.schema.keys]
 
     @property
+    def erase_key_fields(self) -> list[str]:
+        """The names of the fields by which rows are erased."""
+        return [field.name for field in self._declared.schema.fields if field.erase_key]
+
+    @property
     def timestamp_field(self) -> str:
         """The name of the event time."""
         return self._declared.schema.timestamp
@@ -85,7 +92,7 @@ class Dataset:
         return self._declared.name
 
     def lookup(
-        self, ts: object, *, fields: Sequence[str] = (), **keys: object
+        self, ts: object, *positional: object, fields: Sequence[str] = (), **keys: object
     ) -> tuple[object, object]:
         """Give rows as of `ts`: a frame of `fields`, and a column that says which were found.
 
@@ -93,14 +100,24 @@ class Dataset:
         of `narthex.testing` answers. Without `fields`, the frame has all of them.
 
         Raises:
-            LookupImpossible: It was called elsewhere.
+            LookupImpossible: It was called elsewhere, or not with a column for `ts` and for each
+                key, by name.
         """
+        check_lookup(
+            self._declared.name, self._declared.schema, ts, positional, keys=keys, fields=fields
+        )
         return reference(self._declared.name).lookup(ts, fields=fields, **keys)
 
     def _field(self, name: str) -> Field:
         of = self._declared.schema.columns[name]
         return Field(
-            dataset=self._declared.name, name=name, dtype=of, optional=isinstance(of, Optional)
+            dataset=self._declared.name,
+            name=name,
+            dtype=of,
+            optional=isinstance(of, Optional),
+            keys=self._declared.schema.keys,
+            is_indexed=self._declared.index is not None,
+            is_broken=self._declared.broken,
         )
 
     def __getattr__(self, name: str) -> Field:
@@ -108,6 +125,8 @@ class Dataset:
             raise AttributeError(name)
         if name in self._declared.schema.columns:
             return self._field(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Field(dataset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"dataset `{self._declared.name}` has no field `{name}`; it has "
             f"{', '.join(self._declared.schema.columns)}"
@@ -210,6 +229,7 @@ def _fill(
         _fill_pipelines(cls, built, schema, errors)
         _fill_expectations(cls, built, schema, errors)
     errors += check_metadata(metadata_of(found), origin=places.origin)
+    errors += check_metadata(Metadata(owner=built.default_owner), origin=places.origin)
     built.broken = bool(errors)
     for read in cls.__dict__.get(LATER_ATTRIBUTE, ()):
         errors += read(found)
@@ -250,6 +270,8 @@ def _fill_expectations(
     made, wrong = build_expectations(calls, cls, built.name, schema)
     built.expectations = made
     errors += wrong
+    if calls and any(pipeline.terminal for pipeline in built.pipelines):
+        errors.append(no_rows(built.name, calls[0].origin))
 
 
 def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:

@@ -21,8 +21,8 @@ from narthex.errors import (
 )
 from narthex.origin import Origin
 from narthex.rendered_types import type_name
+from narthex.schema import Column, Metadata, Role, Schema
 from narthex.schema import Field as SchemaField
-from narthex.schema import Metadata, Role, Schema
 from narthex.types import DataType, Date, Datetime, Embedding, Float, Optional, unrestricted
 
 RESERVED: Final = frozenset(
@@ -31,6 +31,7 @@ RESERVED: Final = frozenset(
         "self",
         "fields",
         "key_fields",
+        "erase_key_fields",
         "on_demand",
         "timestamp_field",
         "fqn",
@@ -77,12 +78,21 @@ def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A field of a dataset, as `Dataset.name` gives it."""
+    """A field of a dataset, as `Dataset.name` gives it.
+
+    Attributes:
+        keys: The dataset's key, by which a feature looks the field up.
+        is_indexed: Whether the dataset can be looked up.
+        is_broken: Whether the dataset has mistakes, so that its type is not known.
+    """
 
     dataset: str
     name: str
     dtype: DataType
     optional: bool = False
+    keys: tuple[Column, ...] = attrs.field(default=(), eq=False, repr=False)
+    is_indexed: bool = attrs.field(default=True, eq=False, repr=False)
+    is_broken: bool = attrs.field(default=False, eq=False, repr=False)
 
     def fqn(self) -> str:
         """Give the field's full name, `Dataset.field`."""

@@ -80,8 +80,8 @@ class S3:
     """Files in S3 or what speaks its protocol; credentials by reference, or the platform's own."""
 
     name: str
-    aws_access_key_id: Credential | None = None
-    aws_secret_access_key: Credential | None = None
+    aws_access_key_id: Credential | None = attrs.field(default=None, repr=False)
+    aws_secret_access_key: Credential | None = attrs.field(default=None, repr=False)
     role_arn: str | None = None
 
     def bucket(
@@ -137,7 +137,7 @@ class S3:
 
 
 def _check_path(path: str, parts: Parts) -> None:
-    pieces = [piece for piece in path.removesuffix("/").split("/") if piece]
+    pieces = path.removesuffix("/").split("/")
     for piece, after in pairwise([*pieces, None]):
         wrong = _piece_wrong(piece or "", is_last=after is None)
         if wrong:

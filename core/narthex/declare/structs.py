@@ -5,13 +5,14 @@ from types import FunctionType
 
 from typing_extensions import override
 
-from narthex.annotations import STRUCT_ATTRIBUTE, parse_annotation
+from narthex.annotations import STRUCT_ATTRIBUTE, Window, parse_annotation
 from narthex.declare.collecting import report
 from narthex.declare.fields import annotations_of
 from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
-from narthex.types import WINDOW, Struct, StructField
+from narthex.expr.authoring import Expr, Operand, make_struct, zip_struct
+from narthex.types import Struct, StructField
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 
@@ -28,6 +29,16 @@ class _StructValue:
         by_name = {**dict(zip(names, values, strict=False)), **members}
         for name in names:
             setattr(self, name, by_name[name])
+
+    @classmethod
+    def expr(cls, **members: Operand) -> Expr:
+        """Give an expression for a struct of these members."""
+        return make_struct(members, cls)
+
+    @classmethod
+    def zip(cls, **members: Operand) -> Expr:
+        """Give an expression for structs of the items of these lists, as long as the shortest."""
+        return zip_struct(members, cls)
 
     def as_json(self) -> dict[str, object]:
         """Give the members by name, structs inside too."""
@@ -47,14 +58,8 @@ class _StructValue:
         return f"{type(self).__name__}({members})"
 
 
-class Window(_StructValue):
-    """The span of a discrete window, `begin` inclusive to `end` exclusive."""
-
-    __narthex_struct__ = WINDOW
-
-
 def _plain(value: object) -> object:
-    if isinstance(value, _StructValue):
+    if isinstance(value, _StructValue | Window):
         return value.as_json()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

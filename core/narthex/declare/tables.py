@@ -23,8 +23,8 @@ class Postgres:
     name: str
     host: str
     db_name: str
-    username: Credential
-    password: Credential
+    username: Credential = attrs.field(repr=False)
+    password: Credential = attrs.field(repr=False)
     port: int = 5432
     jdbc_params: str | None = None
 
@@ -49,8 +49,8 @@ class MySQL:
     name: str
     host: str
     db_name: str
-    username: Credential
-    password: Credential
+    username: Credential = attrs.field(repr=False)
+    password: Credential = attrs.field(repr=False)
     port: int = 3306
     jdbc_params: str | None = None
 
@@ -102,8 +102,8 @@ class Snowflake:
     name: str
     account: str
     db_name: str
-    username: Credential
-    password: Credential
+    username: Credential = attrs.field(repr=False)
+    password: Credential = attrs.field(repr=False)
     warehouse: str
     schema: str
     role: str
@@ -145,7 +145,7 @@ class BigQuery:
     name: str
     project_id: str
     dataset_id: str
-    service_account_key: Credential
+    service_account_key: Credential = attrs.field(repr=False)
 
     def table(self, table_name: str, cursor: str) -> Table:
         """Give one table, with a column that grows with each change.
@@ -183,8 +183,8 @@ class Redshift:
     schema: str
     port: int = 5439
     s3_access_role_arn: str | None = None
-    username: Credential | None = None
-    password: Credential | None = None
+    username: Credential | None = attrs.field(default=None, repr=False)
+    password: Credential | None = attrs.field(default=None, repr=False)
 
     def table(self, table_name: str, cursor: str) -> Table:
         """Give one table, with a column that grows with each change.
@@ -229,8 +229,8 @@ class Mongo:
     name: str
     host: str
     db_name: str
-    username: Credential
-    password: Credential
+    username: Credential = attrs.field(repr=False)
+    password: Credential = attrs.field(repr=False)
 
     def collection(self, collection_name: str, cursor: str) -> Table:
         """Give one collection, with a field that grows with each change.

@@ -14,12 +14,17 @@ import polars as pl
 
 from narthex.evaluate.columns import cells_of, polars_type, series_of
 from narthex.evaluate.native import NATIVE, is_native
-from narthex.expr.nodes import Call, Case, Literal, Node, Ref
-from narthex.expr.plain import NoPresentError, apply, literal_cell
+from narthex.expr.functions import FUNCTIONS
+from narthex.expr.nodes import Call, Case, Literal, Node, Ref, Var
+from narthex.expr.plain import NoPresentError, apply, literal_cell, prepare
 from narthex.expr.plain.signature import Signature, convert, kept
-from narthex.expr.typing import fit, infer
+from narthex.expr.typing import fit, infer, references
 from narthex.facts import Cell
 from narthex.types import Bool, DataType, Datetime, Float, Int, Null, inner
+
+
+class UnboundError(LookupError):
+    """A variable outside the function that binds it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,8 +87,12 @@ class _Rendering:
         match node:
             case Ref(name=name):
                 return Rendered(expr=pl.col(name), type=infer(node, self.schema))
+            case Var():
+                raise UnboundError(f"variable `{node.name}` stands for nothing in a column")
             case Literal(value=value, type=of):
-                return _literal(literal_cell(value), of)
+                return _literal(literal_cell(value, of), of)
+            case Call() if FUNCTIONS[node.function].binds:
+                return self._binding(node)
             case Call():
                 return self._call(node)
             case Case():
@@ -105,6 +114,28 @@ class _Rendering:
         common = signature.common
         operands = [one.expr if common is None else _as_type(one, common) for one in arguments]
         return Rendered(expr=NATIVE[call.function](signature, operands), type=result)
+
+    def _binding(self, call: Call) -> Rendered:
+        """Render a function with a variable, which is evaluated row by row as a whole."""
+        result = infer(call, self.schema)
+        prepared, now_us = prepare(call, self.schema), self.now_us
+        types = {name: infer(Ref(name), self.schema) for name in sorted(references(call))}
+        if not types:
+            return _literal(prepared({}, now_us), result)
+
+        def computed(columns: Sequence[pl.Series]) -> pl.Series:
+            cells = [cells_of(one, of) for one, of in zip(columns, types.values(), strict=True)]
+            rows = zip(*cells, strict=True)
+            values = [prepared(dict(zip(types, row, strict=True)), now_us) for row in rows]
+            return series_of("", values, result)
+
+        expr = pl.map_batches(
+            [pl.col(name) for name in types],
+            computed,
+            return_dtype=polars_type(result),
+            is_elementwise=True,
+        )
+        return Rendered(expr=expr, type=result)
 
     def _case(self, case: Case) -> Rendered:
         result = infer(case, self.schema)

@@ -8,8 +8,10 @@ from typing import TypeAlias
 import polars as pl
 from pyarrow import compute
 
-from narthex.expr.instants import FIRST_US, LAST_US, UNIT_US
+from narthex.expr.instants import UNIT_US
+from narthex.expr.letters import NEWER, change_case
 from narthex.expr.plain.signature import Signature
+from narthex.expr.zones import FIRST_US, LAST_US
 from narthex.types import Decimal, Float, Int, List, Map, Null, Str, Struct, inner
 
 Native: TypeAlias = Callable[[Signature, Sequence[pl.Expr]], pl.Expr]
@@ -25,6 +27,8 @@ def is_native(signature: Signature) -> bool:
     if name not in NATIVE or name == "isnull":
         return name in NATIVE
     if any(isinstance(of, Decimal | List | Map | Struct | Null) for of in types):
+        return False
+    if signature.option("timezone") is not None:
         return False
     floats = any(isinstance(of, Float) for of in types)
     return not (floats and name in _FLOATS_BY_ROW) and not _rounds_digits(signature)
@@ -132,7 +136,8 @@ def _is_in(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
     types = [inner(of) for of in signature.arguments or ()]
     floats = any(isinstance(of, Float) for of in types)
     cast = [one.cast(pl.Float64) if floats else one for one in operands]
-    return pl.any_horizontal(*(cast[0] == option for option in cast[1:]))
+    known = pl.all_horizontal(*(operand.is_not_null() for operand in operands))
+    return pl.when(known).then(pl.any_horizontal(*(cast[0] == option for option in cast[1:])))
 
 
 def _part(function: Callable[[pl.Expr], pl.Expr]) -> Native:
@@ -161,6 +166,18 @@ def _shift(direction: int) -> Native:
 
 def _from_epoch(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
     return _narrow(_wide(operands[0]) * UNIT_US[str(signature.option("unit"))])
+
+
+def _in_case(native: Callable[[pl.Series], pl.Series], plain: Callable[[str], str]) -> Native:
+    def change(texts: pl.Series) -> pl.Series:
+        if not texts.str.contains(f"[{NEWER}]").any():
+            return native(texts)
+        found = [None if one is None else change_case(one, plain) for one in texts.to_list()]
+        return pl.Series(texts.name, found, dtype=pl.String)
+
+    return lambda _, operands: operands[0].map_batches(
+        change, return_dtype=pl.String, is_elementwise=True
+    )
 
 
 def _log(signature: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
@@ -204,8 +221,8 @@ NATIVE: Mapping[str, Native] = MappingProxyType(
         "num.is_nan": lambda _, operands: operands[0].cast(pl.Float64).is_nan(),
         "num.is_infinite": lambda _, operands: operands[0].cast(pl.Float64).is_infinite(),
         "str.len": lambda _, operands: operands[0].str.len_chars().cast(pl.Int64),
-        "str.lower": lambda _, operands: operands[0].str.to_lowercase(),
-        "str.upper": lambda _, operands: operands[0].str.to_uppercase(),
+        "str.lower": _in_case(lambda texts: texts.str.to_lowercase(), str.lower),
+        "str.upper": _in_case(lambda texts: texts.str.to_uppercase(), str.upper),
         "str.concat": lambda _, operands: operands[0] + operands[1],
         "str.contains": lambda _, operands: operands[0].str.contains(operands[1], literal=True),
         "str.startswith": lambda _, operands: operands[0].str.starts_with(operands[1]),

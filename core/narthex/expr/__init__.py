@@ -3,23 +3,33 @@
 from narthex.expr.authoring import (
     Expr,
     InvalidExprException,
+    TimeUnit,
     TypedExpr,
     col,
     datetime,
     from_epoch,
     lit,
+    make_struct,
     now,
+    repeat,
+    var,
     when,
 )
+from narthex.expr.frames import EvalContext
 
 __all__ = [
+    "EvalContext",
     "Expr",
     "InvalidExprException",
+    "TimeUnit",
     "TypedExpr",
     "col",
     "datetime",
     "from_epoch",
     "lit",
+    "make_struct",
     "now",
+    "repeat",
+    "var",
     "when",
 ]

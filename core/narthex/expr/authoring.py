@@ -1,37 +1,27 @@
 """What authors write: `col`, `lit`, `when` and the methods and operators of an expression."""
 
+import enum
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date
+from datetime import UTC
 from datetime import datetime as python_datetime
-from decimal import Decimal as PythonDecimal
 from typing import NoReturn, TypeAlias
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import attrs
 from typing_extensions import override
 
 from narthex.annotations import Annotation, parse_annotation
 from narthex.errors import ExpressionInvalid
+from narthex.expr.constants import are_literals, literal
+from narthex.expr.frames import EvalContext, FrameLike, SeriesLike, evaluate_frame
+from narthex.expr.lattice import promotable
 from narthex.expr.namespaces import Dates, Dicts, Lists, Numbers, Strings, Structs
-from narthex.expr.nodes import Branch, Call, Case, Literal, LiteralValue, Node, Ref
+from narthex.expr.nodes import Branch, Call, Case, Literal, LiteralValue, Node, Ref, Var
 from narthex.expr.render import render
 from narthex.expr.typing import infer
-from narthex.times import to_micros
-from narthex.types import (
-    Bool,
-    Bytes,
-    DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Float,
-    Int,
-    List,
-    Null,
-    Optional,
-    Str,
-    inner,
-)
+from narthex.expr.written_types import annotation_of, classes_in, types_of
+from narthex.expr.zones import UnknownZoneError, instant_of
+from narthex.rendered_types import type_name
+from narthex.types import DataType, Datetime, Null, Struct
 
 InvalidExprException = ExpressionInvalid
 """The error of an expression that cannot be built; the name that Fennel's authors know."""
@@ -40,7 +30,19 @@ Operand: TypeAlias = "Expr | LiteralInput"
 LiteralInput: TypeAlias = object
 """A constant: bool, int, float, str, bytes, None, an instant, a day, a decimal."""
 
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+class TimeUnit(enum.StrEnum):
+    """A unit of time, where its name as text will do as well."""
+
+    YEAR = "year"
+    MONTH = "month"
+    WEEK = "week"
+    DAY = "day"
+    HOUR = "hour"
+    MINUTE = "minute"
+    SECOND = "second"
+    MILLISECOND = "millisecond"
+    MICROSECOND = "microsecond"
 
 
 @attrs.frozen(eq=False)
@@ -74,13 +76,18 @@ class TypedExpr:
 
 
 class Expr:
-    """An expression that is being written; `node` is the frozen value that travels."""
+    """An expression that is being written; `node` is the frozen value that travels.
 
-    __slots__ = ("node",)
+    Attributes:
+        classes: The `@struct` classes that its author named in it.
+    """
+
+    __slots__ = ("classes", "node")
     __hash__ = None  # type: ignore[assignment]  # `==` builds an expression
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, classes: frozenset[type] = frozenset()) -> None:
         self.node = node
+        self.classes = classes
 
     @override
     def __repr__(self) -> str:
@@ -88,8 +95,9 @@ class Expr:
 
     def call(self, function: str, *operands: Operand, **options: LiteralValue) -> "Expr":
         """Apply a function of `narthex.expr.functions` with this as its first argument."""
-        arguments = (self.node, *(to_expr(operand).node for operand in operands))
-        return Expr(Call(function, arguments, tuple(sorted(options.items()))))
+        given = [self, *(to_expr(operand) for operand in operands)]
+        arguments = tuple(one.node for one in given)
+        return Expr(Call(function, arguments, tuple(sorted(options.items()))), classes_of(given))
 
     def _reflected(self, function: str, operand: Operand) -> "Expr":
         return to_expr(operand).call(function, self)
@@ -179,6 +187,11 @@ class Expr:
             "write `&`, `|`, `~` and `when(...)` instead of `and`, `or`, `not` and `if`",
         )
 
+    def __getitem__(self, _: object) -> NoReturn:
+        self._refuse(
+            f"`{self}[...]` is no expression", "use `.list.at`, `.dict.get` or `.struct.get`"
+        )
+
     def __iter__(self) -> NoReturn:
         self._refuse(f"`{self}` cannot be iterated", "use `.list`")
 
@@ -196,13 +209,13 @@ class Expr:
         """The value, or `value` where there is none."""
         return self.call("fillnull", value)
 
-    def is_in(self, values: Sequence[LiteralInput]) -> "Expr":
-        """Whether it equals one of the literals; null of null."""
-        if not _are_literals(values):
+    def is_in(self, values: Sequence[Operand]) -> "Expr":
+        """Whether it equals one of the values; null of null."""
+        if not are_literals(values):
             raise InvalidExprException(
-                f"`is_in` found {values!r}; it takes a list of at least one literal"
+                f"`is_in` found {values!r}; it takes a list of at least one value"
             )
-        return self.call("is_in", *(lit(value) for value in values))
+        return self.call("is_in", *values)
 
     def abs(self) -> "Expr":
         """The distance from 0."""
@@ -220,13 +233,56 @@ class Expr:
         """The greatest int that is not greater."""
         return self.num.floor()
 
-    def typeof(self, schema: Mapping[str, Annotation]) -> DataType:
-        """Give the type of the expression over columns with these annotations.
+    def typeof(self, schema: Mapping[str, Annotation] | None = None) -> Annotation:
+        """Give the type of the expression over columns with these annotations, as an annotation.
 
         Raises:
             ExpressionTypeError: It has none.
         """
-        return infer(self.node, {name: parse_annotation(of) for name, of in schema.items()})
+        given = schema or {}
+        classes = classes_in([*given.values(), *self.classes])
+        return annotation_of(infer(self.node, types_of(given)), classes)
+
+    def matches_type(
+        self, dtype: Annotation, schema: Mapping[str, Annotation] | None = None
+    ) -> bool:
+        """Whether its values can stand in a column of that type, restrictions of it aside.
+
+        Raises:
+            ExpressionTypeError: The expression has no type over the columns.
+        """
+        return promotable(infer(self.node, types_of(schema or {})), parse_annotation(dtype))
+
+    def eval(
+        self,
+        input_df: FrameLike,
+        schema: Mapping[str, Annotation],
+        output_dtype: Annotation | None = None,
+        parse: bool = True,
+        context: EvalContext | None = None,
+    ) -> SeriesLike:
+        """Give its values on the rows of a pandas frame, as a series with the frame's index.
+
+        Args:
+            input_df: Has at least the columns of the schema; NaN and NA are null there.
+            schema: The annotations of the columns.
+            output_dtype: The type of the result, where another than its own is wanted.
+            parse: Give structs as instances of their classes; if not, as dicts.
+            context: Says in which column `now()` is; without, it is the present.
+
+        Raises:
+            ExpressionTypeError: It has no type, or none that is promotable to the output's.
+            InvalidExprException: The frame lacks a column, or a value is not of its type.
+        """
+        named = [*schema.values(), *self.classes, output_dtype]
+        return evaluate_frame(
+            self.node,
+            input_df,
+            types_of(schema),
+            target=None if output_dtype is None else parse_annotation(output_dtype),
+            classes=classes_in(named) if parse else {},
+            context=context or EvalContext(),
+        )
 
     @property
     def num(self) -> "Numbers[Expr]":
@@ -259,15 +315,17 @@ class Expr:
         return Dicts(self.call)
 
     def _parsed(self, target: Annotation) -> "Expr":
-        return Expr(Call("str.parse", (self.node,), target=parse_annotation(target)))
+        classes = self.classes | frozenset(classes_in([target]).values())
+        return Expr(Call("str.parse", (self.node,), target=parse_annotation(target)), classes)
 
     def astype(self, dtype: Annotation) -> TypedExpr:
         """Say the type of the whole expression."""
         return TypedExpr(self, dtype)
 
 
-def _are_literals(values: object) -> bool:
-    return isinstance(values, Sequence) and not isinstance(values, str | bytes) and len(values) > 0
+def classes_of(expressions: Sequence[Expr]) -> frozenset[type]:
+    """Give the `@struct` classes that are named in expressions."""
+    return frozenset().union(*(one.classes for one in expressions))
 
 
 def _is_name(name: object) -> bool:
@@ -297,81 +355,49 @@ def col(name: str) -> Expr:
     return Expr(Ref(name))
 
 
+def var(name: str) -> Expr:
+    """The item at hand, inside `.list.map(name, ...)` and `.list.filter(name, ...)`."""
+    if not _is_name(name):
+        raise InvalidExprException(f"`var` found {name!r}; it takes the name of a variable")
+    return Expr(Var(name))
+
+
 def lit(value: LiteralInput, type: Annotation | None = None) -> Expr:
     """A constant, of the type given or of its own."""
-    if type is not None:
-        dtype = parse_annotation(type)
-        return Expr(Literal(_typed_value(value, dtype), dtype))
-    found = _own_type(value)
-    return Expr(Literal(_typed_value(value, found), found))
+    if type is None:
+        return Expr(literal(value))
+    classes = frozenset(classes_in([type]).values())
+    return Expr(literal(value, parse_annotation(type)), classes)
 
 
-def _own_type(value: object) -> DataType:
-    for kind, of in _LITERALS:
-        if isinstance(value, kind):
-            return of
-    if isinstance(value, PythonDecimal):
-        exponent = value.as_tuple().exponent
-        return Decimal(max(-exponent, 1) if isinstance(exponent, int) else 1)
-    hint = "call it, or pass its source to an extractor" if callable(value) else "give its `type`"
-    raise InvalidExprException(f"{value!r} cannot be a literal of an expression", hint=hint)
+def repeat(value: Operand, by: Operand) -> Expr:
+    """A list of the value so many times."""
+    return to_expr(value).call("repeat", by)
 
 
-_LITERALS: tuple[tuple[type, DataType], ...] = (
-    (type(None), Null()),
-    (bool, Bool()),
-    (int, Int()),
-    (float, Float()),
-    (str, Str()),
-    (bytes, Bytes()),
-    (python_datetime, Datetime()),
-    (date, Date()),
-)
+def make_struct(fields: Mapping[str, Operand], type: Annotation) -> Expr:
+    """A struct with these members; `S.expr(member=...)` gives the same."""
+    return _with_members("struct.make", fields, type)
 
 
-def _typed_value(value: object, of: DataType) -> LiteralValue:
-    if value is None and isinstance(of, Optional | Null):
-        return None
-    found = _scalar(value, inner(of))
-    if found is not None:
-        return found
-    match inner(of), value:
-        case List(of=item), list() | tuple():
-            return tuple(_typed_value(member, item) for member in value)
-        case _:
-            raise InvalidExprException(f"{value!r} is not a literal of that type")
+def zip_struct(fields: Mapping[str, Operand], type: Annotation) -> Expr:
+    """A list of structs of the lists' items; `S.zip(member=...)` gives the same."""
+    return _with_members("list.zip", fields, type)
 
 
-def _scalar(value: object, of: DataType) -> LiteralValue:
-    match of, value:
-        case Bool(), bool():
-            return value
-        case ((Int() | Float() | Decimal() | Date() | Datetime()), bool()):
-            return None
-        case Int(), int() if -(2**63) <= value < 2**63:
-            return value
-        case Float(), int() | float():
-            return float(value)
-        case Str(), str():
-            return value
-        case Bytes(), bytes():
-            return value
-        case _:
-            return _special(value, of)
-
-
-def _special(value: object, of: DataType) -> LiteralValue:
-    match of, value:
-        case Datetime(), python_datetime():
-            return to_micros(value)
-        case Date(), date():
-            return value.toordinal() - _EPOCH_ORDINAL
-        case Decimal(scale=scale), int() | PythonDecimal():
-            unscaled = PythonDecimal(value).scaleb(scale)
-            whole = unscaled == unscaled.to_integral_value()
-            return int(unscaled) if whole else None
-        case _:
-            return None
+def _with_members(function: str, fields: Mapping[str, Operand], type: Annotation) -> Expr:
+    target = parse_annotation(type)
+    if not isinstance(target, Struct):
+        raise InvalidExprException(f"`{type_name(target)}` is no struct")
+    names = [field.name for field in target.fields]
+    wrong = [f"it has no member `{name}`" for name in fields if name not in names]
+    wrong += [f"member `{name}` is missing" for name in names if name not in fields]
+    if wrong:
+        raise InvalidExprException(f"struct `{type_name(target)}`: {'; '.join(wrong)}")
+    members = [to_expr(fields[name]) for name in names]
+    nodes = tuple(member.node for member in members)
+    classes = classes_of(members) | frozenset(classes_in([type]).values())
+    return Expr(Call(function, nodes, target=target), classes)
 
 
 def now() -> Expr:
@@ -381,11 +407,12 @@ def now() -> Expr:
 
 def from_epoch(expr: Operand, unit: str) -> Expr:
     """The instant that many units after 1970-01-01T00:00Z."""
-    if unit not in {"second", "millisecond", "microsecond"}:
+    name = str(unit).lower()
+    if name not in {"second", "millisecond", "microsecond"}:
         raise InvalidExprException(
             f"`from_epoch` found unit {unit!r}; it takes second, millisecond or microsecond"
         )
-    return to_expr(expr).call("from_epoch", unit=unit)
+    return to_expr(expr).call("from_epoch", unit=name)
 
 
 def datetime(  # noqa: PLR0913, PLR0917 (the parts of an instant, as in the standard library)
@@ -398,28 +425,37 @@ def datetime(  # noqa: PLR0913, PLR0917 (the parts of an instant, as in the stan
     microsecond: int = 0,
     timezone: str = "UTC",
 ) -> Expr:
-    """The instant of a wall clock in a timezone, as a constant."""
+    """The instant of a wall clock in a time zone, as a constant."""
     try:
-        zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
-        clock = (year, month, day, hour, minute, second, microsecond)
-        return lit(python_datetime(*clock, tzinfo=zone))
-    except (ValueError, ZoneInfoNotFoundError) as error:
+        clock = python_datetime(year, month, day, hour, minute, second, microsecond, tzinfo=UTC)
+        instant = instant_of(clock, timezone or "UTC")
+    except (ValueError, UnknownZoneError) as error:
         raise InvalidExprException(f"no such instant: {error}") from error
+    if instant is None:
+        raise InvalidExprException(
+            f"no such instant: clocks of {timezone} never show {clock:%Y-%m-%d %H:%M:%S}"
+        )
+    return Expr(Literal(instant, Datetime()))
 
 
 class When:
     """`when(condition)`, which waits for its `then`."""
 
-    def __init__(self, condition: Operand, branches: tuple[Branch, ...] = ()) -> None:
+    def __init__(self, condition: Operand, before: "Then | None" = None) -> None:
         self._condition = to_expr(condition)
-        self._branches = branches
+        self._before = before
 
     def then(self, value: Operand) -> "Then":
         """Say the value where the condition holds."""
-        branch = Branch(self._condition.node, to_expr(value).node)
-        return Then((*self._branches, branch))
+        given = [self._condition, to_expr(value)]
+        branch = Branch(given[0].node, given[1].node)
+        if self._before is None:
+            return Then((branch,), classes_of(given))
+        return Then((*self._before.branches, branch), classes_of([self._before, *given]))
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
         raise InvalidExprException(
             f"`when({self._condition})` has no `then`", hint=f"write `.then(...)` before `.{name}`"
         )
@@ -428,19 +464,20 @@ class When:
 class Then(Expr):
     """Branches so far; as an expression, null where none holds."""
 
-    __slots__ = ("_branches",)
+    __slots__ = ("branches",)
 
-    def __init__(self, branches: tuple[Branch, ...]) -> None:
-        super().__init__(Case(branches, Literal(None, Null())))
-        self._branches = branches
+    def __init__(self, branches: tuple[Branch, ...], classes: frozenset[type]) -> None:
+        super().__init__(Case(branches, Literal(None, Null())), classes)
+        self.branches = branches
 
     def when(self, condition: Operand) -> When:
         """Add a branch for where no former one holds."""
-        return When(condition, self._branches)
+        return When(condition, self)
 
     def otherwise(self, value: Operand) -> Expr:
         """Say the value where no branch holds."""
-        return Expr(Case(self._branches, to_expr(value).node))
+        last = to_expr(value)
+        return Expr(Case(self.branches, last.node), classes_of([self, last]))
 
 
 def when(condition: Operand) -> When:

@@ -82,11 +82,23 @@ def _lca_of_values(one: DataType, other: DataType) -> DataType | None:
         case Decimal(), Decimal():
             return Decimal(max(one.scale, other.scale))
         case (List() | Embedding(), List() | Embedding()):
-            return List(Float()) if _item(one) == _item(other) == Float() else None
+            item = _common_member(_item(one), _item(other))
+            return None if item is None else List(item)
+        case Map(), Map():
+            entry = _common_member(one.of, other.of)
+            return None if entry is None else Map(entry)
         case Struct(), Struct():
             return _lca_of_structs(one, other)
         case _:
             return None
+
+
+def _common_member(one: DataType, other: DataType) -> DataType | None:
+    """Find what members of a list, a map or a struct have in common; never by losing digits."""
+    common = lca(one, other)
+    if common is None or not (promotable(one, common) and promotable(other, common)):
+        return None
+    return common
 
 
 def _lca_of_structs(one: Struct, other: Struct) -> DataType | None:
@@ -94,7 +106,7 @@ def _lca_of_structs(one: Struct, other: Struct) -> DataType | None:
         return None
     fields: list[StructField] = []
     for left, right in zip(one.fields, other.fields, strict=True):
-        common = lca(left.type, right.type)
+        common = _common_member(left.type, right.type)
         if common is None:
             return None
         fields.append(StructField(left.name, common))

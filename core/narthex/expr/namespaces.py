@@ -3,14 +3,16 @@
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from narthex.errors import DurationInvalid, ExpressionInvalid
-from narthex.expr.instants import (
-    UNIT_US,
+from narthex.expr.formats import (
     FormatError,
     check_read_format,
     check_written_format,
     expanded,
 )
+from narthex.expr.instants import UNIT_US
+from narthex.expr.jsonpaths import PathError, parse_path
 from narthex.expr.nodes import LiteralValue
+from narthex.expr.zones import UnknownZoneError, zone
 from narthex.times import DurationError, parse_duration
 
 E_co = TypeVar("E_co", covariant=True)
@@ -30,9 +32,15 @@ class ParseBuilder(Protocol[E_co]):
         """Give the call as an expression."""
 
 
-def _utc(timezone: str | None) -> None:
-    if timezone not in {None, "UTC"}:
-        _refuse(f"timezone {timezone!r} is not understood yet", "parts of instants are UTC's")
+def _zone_option(timezone: str | None) -> dict[str, LiteralValue]:
+    """Give the option that says the time zone; UTC, which is meant without it, has none."""
+    if timezone in {None, "UTC"}:
+        return {}
+    try:
+        zone(str(timezone))
+    except UnknownZoneError as error:
+        _refuse(f"timezone: {error}")
+    return {"timezone": str(timezone)}
 
 
 def _is_text(value: object) -> bool:
@@ -148,14 +156,26 @@ class Strings(Generic[E_co]):
             _refuse(f"`split` found separator {sep!r}; it takes text that is not empty")
         return self._call("str.split", sep=sep)
 
-    def strptime(self, format: str, timezone: str = "UTC") -> E_co:
-        """Read an instant; parts of the format stand in full width."""
-        _utc(timezone)
+    def json_extract(self, path: str) -> E_co:
+        """Give what a path leads to in JSON, such as `$.user.names[0]`, as text; null if nothing.
+
+        A text is given as it is, anything else as JSON.
+        """
+        if not _is_text(path):
+            _refuse(f"`json_extract` found path {path!r}; it takes text such as `$.name`")
+        try:
+            parse_path(path)
+        except PathError as error:
+            _refuse(f"`json_extract`: {error}")
+        return self._call("str.json_extract", path=path)
+
+    def strptime(self, format: str, timezone: str | None = "UTC") -> E_co:
+        """Read an instant; a wall clock without an offset is of the time zone."""
         try:
             check_read_format(format)
         except FormatError as error:
             _refuse(f"`strptime`: {error}")
-        return self._call("str.strptime", format=expanded(format))
+        return self._call("str.strptime", format=expanded(format), **_zone_option(timezone))
 
     def parse(self, dtype: object) -> E_co:
         """Read JSON as a value of the type."""
@@ -163,58 +183,62 @@ class Strings(Generic[E_co]):
 
 
 class Dates(Generic[E_co]):
-    """Functions of instants; parts are UTC's."""
+    """Functions of instants; parts and texts are those of a time zone, UTC unless told."""
 
-    def __init__(self, call: CallBuilder[E_co]) -> None:
+    def __init__(self, call: CallBuilder[E_co], timezone: str | None = None) -> None:
         self._call = call
+        self._timezone = timezone
+
+    def _part(self, name: str, timezone: str | None = None) -> E_co:
+        return self._call(f"dt.{name}", **_zone_option(timezone or self._timezone))
 
     @property
     def year(self) -> E_co:
-        return self._call("dt.year")
+        return self._part("year")
 
     @property
     def month(self) -> E_co:
-        return self._call("dt.month")
+        return self._part("month")
 
     @property
     def week(self) -> E_co:
-        return self._call("dt.week")
+        return self._part("week")
 
     @property
     def day(self) -> E_co:
-        return self._call("dt.day")
+        return self._part("day")
 
     @property
     def hour(self) -> E_co:
-        return self._call("dt.hour")
+        return self._part("hour")
 
     @property
     def minute(self) -> E_co:
-        return self._call("dt.minute")
+        return self._part("minute")
 
     @property
     def second(self) -> E_co:
-        return self._call("dt.second")
+        return self._part("second")
 
     @property
     def millisecond(self) -> E_co:
-        return self._call("dt.millisecond")
+        return self._part("millisecond")
 
     @property
     def microsecond(self) -> E_co:
-        return self._call("dt.microsecond")
+        return self._part("microsecond")
 
-    def parts(self, unit: str, timezone: str = "UTC") -> E_co:
+    def parts(self, unit: str, timezone: str | None = None) -> E_co:
         """Give the part of that name."""
-        _utc(timezone)
-        if unit not in {*UNIT_US, "month"}:
+        name = str(unit).lower()
+        if name not in {*UNIT_US, "month"}:
             _refuse(f"`parts` found unit {unit!r}; it takes {', '.join([*UNIT_US, 'month'])}")
-        return self._call(f"dt.{unit}")
+        return self._part(name, timezone)
 
     def with_tz(self, timezone: str) -> "Dates[E_co]":
-        """Take parts in a timezone; UTC only as yet."""
-        _utc(timezone)
-        return self
+        """Take parts and texts in a time zone."""
+        _zone_option(timezone)
+        return Dates(self._call, timezone)
 
     def since(self, other: object, unit: str = "second") -> E_co:
         """Count whole units from another instant on, cut toward zero."""
@@ -224,14 +248,14 @@ class Dates(Generic[E_co]):
         """Count whole units from 1970 on, cut toward zero."""
         return self._call("dt.since_epoch", unit=_unit("since_epoch", unit))
 
-    def strftime(self, format: str, timezone: str = "UTC") -> E_co:
+    def strftime(self, format: str, timezone: str | None = None) -> E_co:
         """Write the instant in a format."""
-        _utc(timezone)
         try:
             check_written_format(format)
         except FormatError as error:
             _refuse(f"`strftime`: {error}")
-        return self._call("dt.strftime", format=expanded(format))
+        option = _zone_option(timezone or self._timezone)
+        return self._call("dt.strftime", format=expanded(format), **option)
 
     def add(self, duration: str) -> E_co:
         """Give the instant a duration later."""
@@ -243,9 +267,10 @@ class Dates(Generic[E_co]):
 
 
 def _unit(function: str, unit: str) -> str:
-    if unit not in UNIT_US:
+    name = str(unit).lower()
+    if name not in UNIT_US:
         _refuse(f"`{function}` found unit {unit!r}; it takes {', '.join(UNIT_US)}")
-    return unit
+    return name
 
 
 def _duration(text: str) -> int:
@@ -291,6 +316,20 @@ class Lists(Generic[E_co]):
 
     def any(self) -> E_co:
         return self._call("list.any")
+
+    def filter(self, var: str, predicate: object) -> E_co:
+        """Keep the items for which an expression of `var(...)` holds."""
+        return self._bound("list.filter", var, predicate)
+
+    def map(self, var: str, expr: object) -> E_co:
+        """Give the value of an expression of `var(...)` for each item."""
+        return self._bound("list.map", var, expr)
+
+    def _bound(self, function: str, variable: str, body: object) -> E_co:
+        if not _is_text(variable):
+            name = function.removeprefix("list.")
+            _refuse(f"`{name}` found variable {variable!r}; it takes a name")
+        return self._call(function, body, var=variable)
 
 
 class Structs(Generic[E_co]):

@@ -20,8 +20,19 @@ class Ref:
 
 @record
 @attrs.frozen
+class Var:
+    """The item at hand, inside the second part of `list.map` and `list.filter`."""
+
+    name: str
+
+
+@record
+@attrs.frozen
 class Literal:
-    """A constant; instants are microseconds, dates days, decimals unscaled integers."""
+    """A constant; instants are microseconds, dates days, decimals unscaled integers.
+
+    Lists are tuples of their items, structs of their members, maps of pairs of key and value.
+    """
 
     value: LiteralValue
     type: DataType
@@ -36,7 +47,7 @@ class Call:
         function: Its name there, such as `add` or `str.lower`.
         arguments: Expressions, in order.
         options: Constants that are part of the function (a unit, a pattern), sorted by name.
-        target: The type that `str.parse` and `cast` give.
+        target: The type that `str.parse` and `cast` give; the struct of `struct.make`, `list.zip`.
     """
 
     function: str
@@ -63,4 +74,9 @@ class Case:
     otherwise: "Node"
 
 
-Node: TypeAlias = Ref | Literal | Call | Case
+Node: TypeAlias = Ref | Var | Literal | Call | Case
+
+
+def bound_name(variable: str) -> str:
+    """Give the name under which a row and a schema hold a variable's item; no column has it."""
+    return f"\0{variable}"

@@ -1,22 +1,46 @@
-"""An expression as an author would write it, for messages."""
+"""An expression as an author would write it, for messages; it reads back as the same value."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from narthex.expr.functions import FUNCTIONS
-from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref
+from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref, Var
+from narthex.expr.zones import has_year
 from narthex.rendered_types import type_name
-from narthex.times import from_micros
-from narthex.types import Date, Datetime, Decimal
+from narthex.times import DAY_US, HOUR_US, MINUTE_US, SECOND_US, from_micros
+from narthex.types import (
+    Bool,
+    Bytes,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Embedding,
+    Float,
+    Int,
+    List,
+    Map,
+    Null,
+    Optional,
+    Str,
+    Struct,
+    unrestricted,
+)
 
-_DURATION = "duration_us"
-_EPOCH_DAY_US = 86_400_000_000
+_DURATIONS = {"d": DAY_US, "h": HOUR_US, "m": MINUTE_US}
+_OWN_TYPE: Mapping[type, type] = MappingProxyType(
+    {bool: Bool, int: Int, float: Float, str: Str, bytes: Bytes, type(None): Null}
+)
 
 
 def render(node: Node) -> str:
-    """Render an expression as Python; it reads back as the same expression where it can."""
+    """Render an expression as Python."""
     match node:
         case Ref(name=name):
-            return f'col("{name}")'
+            return f"col({_quoted(name)})"
+        case Var(name=name):
+            return f"var({_quoted(name)})"
         case Literal():
             return render_literal(node)
         case Call():
@@ -32,28 +56,62 @@ def render(node: Node) -> str:
 
 
 def render_literal(literal: Literal) -> str:
-    """Render a constant; instants and days as ISO text."""
-    value = literal.value
-    if isinstance(value, int) and not isinstance(value, bool):
-        match literal.type:
-            case Datetime():
-                return f"lit({from_micros(value).isoformat()})"
-            case Date():
-                return f"lit({from_micros(value * _EPOCH_DAY_US).date().isoformat()})"
-            case Decimal(scale=scale):
-                return f"lit({value}e-{scale})"
-            case _:
-                return f"lit({value})"
-    return f"lit({_quoted(value)})"
+    """Render a constant, with its type where its value does not say it."""
+    of, value = literal.type, literal.value
+    if isinstance(of, Datetime) and isinstance(value, int):
+        if not has_year(value):
+            return f'from_epoch(lit({value}), unit="microsecond")'
+        instant = from_micros(value)
+        parts = [instant.hour, instant.minute, instant.second, instant.microsecond]
+        while parts and parts[-1] == 0:
+            parts.pop()
+        clock = [instant.year, instant.month, instant.day, *parts]
+        return f"datetime({', '.join(map(str, clock))})"
+    written = _value(value, of)
+    own = isinstance(of, Date) or _OWN_TYPE.get(type(value)) is type(of)
+    if isinstance(of, Decimal) and isinstance(value, int):
+        own = value % 10 != 0 or of.scale == 1
+    return f"lit({written})" if own else f"lit({written}, {type_name(of)})"
+
+
+def _value(value: LiteralValue, of: DataType) -> str:
+    plain = unrestricted(of.of if isinstance(of, Optional) else of)
+    match plain, value:
+        case Datetime(), int():
+            return f'datetime.fromisoformat("{from_micros(value).isoformat()}")'
+        case Date(), int():
+            return f'date.fromisoformat("{from_micros(value * DAY_US).date().isoformat()}")'
+        case Decimal(scale=scale), int():
+            return f'decimal("{_unscaled(value, scale)}")'
+        case (List() | Embedding(), tuple()):
+            item = plain.of if isinstance(plain, List) else Float()
+            return f"[{', '.join(_value(member, item) for member in value)}]"
+        case Map(of=item), tuple():
+            pairs = [entry for entry in value if isinstance(entry, tuple)]
+            return f"{{{', '.join(f'{_quoted(k)}: {_value(v, item)}' for k, v in pairs)}}}"
+        case Struct(fields=fields), tuple():
+            members = zip(fields, value, strict=True)
+            inside = (f"{_quoted(field.name)}: {_value(v, field.type)}" for field, v in members)
+            return f"{{{', '.join(inside)}}}"
+        case _:
+            return _quoted(value)
+
+
+def _unscaled(value: int, scale: int) -> str:
+    digits = str(abs(value)).rjust(scale + 1, "0")
+    return f"{'-' if value < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
 
 
 def _quoted(value: LiteralValue) -> str:
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        quoted = repr(value)
+        return quoted if '"' in value else '"' + quoted[1:-1].replace("\\'", "'") + '"'
+    if isinstance(value, float) and repr(value) in {"inf", "-inf", "nan"}:
+        return f'float("{value!r}")'
     return repr(value)
 
 
-def _render_call(call: Call) -> str:
+def _render_call(call: Call) -> str:  # noqa: C901 (one case a form)
     arguments = [render(argument) for argument in call.arguments]
     function = FUNCTIONS.get(call.function)
     if function is not None and function.symbol and len(arguments) == 2:  # noqa: PLR2004 (binary)
@@ -68,18 +126,65 @@ def _render_call(call: Call) -> str:
         case "cast", [only]:
             return only
         case "is_in", [first, *rest]:
-            return f"{first}.is_in([{', '.join(rest)}])"
+            return f"{_owner(first)}.is_in([{', '.join(rest)}])"
+        case "repeat", [value, by]:
+            return f"repeat({value}, {by})"
+        case (("struct.make" | "list.zip"), _):
+            return _render_members(call, arguments)
+        case "from_epoch", [only]:
+            return f"from_epoch({only}, {_options(call)})"
         case _:
             return _render_method(call, arguments)
 
 
+def _render_members(call: Call, arguments: list[str]) -> str:
+    target = call.target
+    fields = target.fields if isinstance(target, Struct) else ()
+    members = ", ".join(
+        f"{field.name}={argument}" for field, argument in zip(fields, arguments, strict=False)
+    )
+    maker = "expr" if call.function == "struct.make" else "zip"
+    return f"{'?' if target is None else type_name(target)}.{maker}({members})"
+
+
+def _options(call: Call) -> str:
+    return ", ".join(f"{option}={_quoted(value)}" for option, value in call.options)
+
+
 def _render_method(call: Call, arguments: list[str]) -> str:
-    name = call.function.removeprefix("num.") if call.function == "num.abs" else call.function
-    inside = arguments[1:]
+    options = dict(call.options)
+    owner, inside = (_owner(arguments[0]), arguments[1:]) if arguments else ("?", [])
+    space, _, name = call.function.partition(".")
+    zone = options.pop("timezone", None)
+    if space == "dt":
+        space += "" if zone is None else f".with_tz({_quoted(zone)})"
+        if not inside and not options:
+            return f"{owner}.{space}.{name}"
+    elif zone is not None:
+        options["timezone"] = zone
     if call.target is not None:
         inside.append(type_name(call.target))
-    inside += [f"{option}={_quoted(value)}" for option, value in call.options]
-    if call.function == "from_epoch":
-        return f"from_epoch({', '.join([*arguments[:1], *inside])})"
-    owner = arguments[0] if arguments else "?"
-    return f"{owner}.{name}({', '.join(inside)})"
+    if "var" in options:
+        inside.insert(0, _quoted(options.pop("var")))
+    if isinstance(duration := options.pop("duration_us", None), int):
+        inside.append(f'"{_duration(duration)}"')
+    inside += [f"{option}={_quoted(value)}" for option, value in options.items()]
+    method = f"{space}.{name}" if name else space
+    return f"{owner}.{method}({', '.join(inside)})"
+
+
+def _owner(written: str) -> str:
+    """Give an expression as it stands before a dot, which binds tighter than a sign."""
+    return f"({written})" if written.startswith(("-", "~")) else written
+
+
+def _duration(span_us: int) -> str:
+    parts: list[str] = []
+    for unit, unit_us in _DURATIONS.items():
+        count, span_us = divmod(span_us, unit_us)
+        parts += [f"{count}{unit}"] if count else []
+    seconds, micros = divmod(span_us, SECOND_US)
+    if span_us or not parts:
+        fraction = f".{micros:06}".rstrip("0") if micros else ""
+        parts.append(f"{seconds}{fraction}s")
+    return " ".join(parts)

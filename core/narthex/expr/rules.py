@@ -7,6 +7,7 @@ import attrs
 
 from narthex.expr.lattice import lca, promotable
 from narthex.expr.nodes import Call
+from narthex.expr.zones import UnknownZoneError, zone
 from narthex.rendered_types import type_name
 from narthex.types import (
     Bool,
@@ -23,6 +24,7 @@ from narthex.types import (
     Optional,
     Str,
     Struct,
+    base_type,
     inner,
     optional,
 )
@@ -93,13 +95,13 @@ def _not_numbers(symbol: str, left: DataType, right: DataType) -> Wrong | None:
 
 def _decimal_result(symbol: str, left: DataType, right: DataType) -> DataType | Wrong:
     scales = [of.scale if isinstance(of, Decimal) else 0 for of in (left, right)]
-    if symbol in {"+", "-"}:
+    if symbol in {"+", "-", "%"}:
         return Decimal(max(scales))
-    if symbol == "*" and sum(scales) <= MAX_SCALE:
+    if symbol == "//":
+        return Int()
+    if sum(scales) <= MAX_SCALE:
         return Decimal(sum(scales))
-    if symbol == "*":
-        return Wrong(f"a product with {sum(scales)} digits after the point; {MAX_SCALE} are kept")
-    return Wrong(f"`{symbol}` of a decimal; it takes int or float")
+    return Wrong(f"a product with {sum(scales)} digits after the point; {MAX_SCALE} are kept")
 
 
 def same_number(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
@@ -169,10 +171,10 @@ def parsed(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
     """Type `str.parse`: the target, if JSON can say it."""
     if not isinstance(found[0], Str):
         return Wrong(f"`str.parse` of `{type_name(found[0])}`; it takes str")
-    if call.target is None or not _json_says(call.target):
+    if call.target is None or not _json_says(base_type(call.target)):
         name = "nothing" if call.target is None else type_name(call.target)
         return Wrong(f"`str.parse` to `{name}`, which JSON cannot say")
-    return call.target
+    return base_type(call.target)
 
 
 def _json_says(of: DataType) -> bool:
@@ -182,10 +184,11 @@ def _json_says(of: DataType) -> bool:
         case Struct():
             return all(_json_says(field.type) for field in of.fields)
         case _:
-            return isinstance(of, Int | Float | Bool | Str)
+            return isinstance(of, Int | Float | Bool | Str | Datetime | Date | Decimal | Embedding)
 
 
-def _item_type(of: DataType) -> DataType | None:
+def item_type(of: DataType) -> DataType | None:
+    """Find the type of a list's items, an embedding's being floats; None if it is no list."""
     match of:
         case List():
             return of.of
@@ -199,7 +202,7 @@ def of_items(item_rule: Callable[[DataType, tuple[DataType, ...]], DataType | No
     """Make the rule of a function on a list from one on its items' type."""
 
     def rule(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-        item = _item_type(found[0])
+        item = item_type(found[0])
         if item is None:
             return Wrong(f"`{call.function}` of `{type_name(found[0])}`; it takes a list")
         result = item_rule(item, found[1:])
@@ -241,6 +244,77 @@ def list_mean(item: DataType, _: tuple[DataType, ...]) -> DataType | None:
 def list_quantifier(item: DataType, _: tuple[DataType, ...]) -> DataType | None:
     """Type `list.all` and `list.any`: that of the items, which are bools."""
     return item if isinstance(inner(item), Bool) else None
+
+
+def list_map(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
+    """Type `list.map`: a list of what the second part gives; null is the list's alone."""
+    return _of_list(call, found, List(found[1]))
+
+
+def list_filter(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
+    """Type `list.filter`: the list's own; the second part is exactly a bool."""
+    item = item_type(inner(found[0]))
+    result = _of_list(call, found, List(item or found[0]))
+    if isinstance(result, Wrong) or isinstance(found[1], Bool):
+        return result
+    return Wrong(f"`list.filter` by `{type_name(found[1])}`; it takes bool")
+
+
+def _of_list(call: Call, found: tuple[DataType, ...], result: DataType) -> DataType | Wrong:
+    if item_type(inner(found[0])) is None:
+        return Wrong(f"`{call.function}` of `{type_name(found[0])}`; it takes a list")
+    return optional(result) if isinstance(found[0], Optional) else result
+
+
+def repeated(_: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
+    """Type `repeat`: a list of the value, null or not; the count is exactly an int."""
+    if not isinstance(found[1], Int):
+        return Wrong(f"`repeat` so often as `{type_name(found[1])}`; it takes int")
+    return List(found[0])
+
+
+def made_struct(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
+    """Type `make_struct`: its target, to whose members the arguments are promotable."""
+    return _with_members(call, found, "make_struct")
+
+
+def zipped(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
+    """Type `zip`: a list of its target, to whose members the items are promotable."""
+    items: list[DataType] = []
+    for of in found:
+        item = item_type(of)
+        if item is None:
+            return Wrong(f"`zip` of `{type_name(of)}`; it takes lists")
+        items.append(item)
+    result = _with_members(call, tuple(items), "zip")
+    return result if isinstance(result, Wrong) else List(result)
+
+
+def _with_members(call: Call, found: tuple[DataType, ...], name: str) -> DataType | Wrong:
+    target = None if call.target is None else base_type(call.target)
+    if not isinstance(target, Struct) or len(target.fields) != len(found):
+        return Wrong(f"`{name}` has not the members of a struct")
+    wrong = [
+        f"`{field.name}` is `{type_name(of)}`, wanted `{type_name(field.type)}`"
+        for field, of in zip(target.fields, found, strict=True)
+        if not promotable(of, field.type)
+    ]
+    if wrong:
+        return Wrong(f"`{name}` of `{type_name(target)}`: {'; '.join(wrong)}")
+    return target
+
+
+def in_zone(rule: Rule) -> Rule:
+    """Make the rule of a function that can have a time zone from its rule without one."""
+
+    def checked(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
+        try:
+            zone(str(dict(call.options).get("timezone", "UTC")))
+        except UnknownZoneError as error:
+            return Wrong(str(error))
+        return rule(call, found)
+
+    return checked
 
 
 def struct_member(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:

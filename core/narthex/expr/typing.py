@@ -9,11 +9,13 @@ from typing_extensions import override
 
 from narthex.expr.functions import FUNCTIONS
 from narthex.expr.lattice import lca, promotable
-from narthex.expr.nodes import Call, Case, Literal, Node, Ref
+from narthex.expr.nodes import Call, Case, Literal, Node, Ref, Var, bound_name
 from narthex.expr.render import render
-from narthex.expr.rules import Wrong
+from narthex.expr.rules import Wrong, item_type
 from narthex.rendered_types import type_name
 from narthex.types import Bool, DataType, base_type, inner
+
+_BOUND = bound_name("")
 
 
 @attrs.frozen(kw_only=True)
@@ -84,7 +86,7 @@ def references(node: Node) -> frozenset[str]:
     match node:
         case Ref(name=name):
             return frozenset({name})
-        case Literal():
+        case Var() | Literal():
             return frozenset()
         case Call(arguments=arguments):
             return frozenset().union(*(references(argument) for argument in arguments))
@@ -98,7 +100,7 @@ def references(node: Node) -> frozenset[str]:
 def is_total(node: Node) -> bool:
     """Whether it has a value on every row whose columns have one (see `Function.undefined`)."""
     match node:
-        case Ref() | Literal():
+        case Ref() | Var() | Literal():
             return True
         case Call(function=name, arguments=arguments):
             function = FUNCTIONS.get(name)
@@ -122,6 +124,8 @@ class _Inference:
         match node:
             case Ref(name=name):
                 return self._column(name, node)
+            case Var(name=name):
+                return self._variable(name, node)
             case Literal(type=of):
                 return base_type(of)
             case Call():
@@ -138,14 +142,52 @@ class _Inference:
     def _column(self, name: str, node: Node) -> DataType | None:
         if name in self.schema:
             return base_type(self.schema[name])
-        near = difflib.get_close_matches(name, self.schema, n=1)
-        names = ", ".join(f"`{known}`" for known in self.schema)
+        columns = [known for known in self.schema if not known.startswith(_BOUND)]
+        near = difflib.get_close_matches(name, columns, n=1)
+        names = ", ".join(f"`{known}`" for known in columns)
         hint = f"did you mean `{near[0]}`?" if near else f"the columns are {names}"
         self._wrong(node, f"column `{name}` not found", hint)
         return None
 
+    def _variable(self, name: str, node: Node) -> DataType | None:
+        if bound_name(name) in self.schema:
+            return base_type(self.schema[bound_name(name)])
+        known = [of.removeprefix(_BOUND) for of in self.schema if of.startswith(_BOUND)]
+        hint = (
+            f"the variable here is `{known[0]}`"
+            if known
+            else f'it stands inside `.list.map("{name}", …)` or `.list.filter("{name}", …)`'
+        )
+        self._wrong(node, f"variable `{name}` stands for nothing", hint)
+        return None
+
+    def _body(self, call: Call, over: DataType | None) -> DataType | None:
+        """Give the type of a function's second argument, for items of its first."""
+        if any(name.startswith(_BOUND) for name in self.schema):
+            self._wrong(
+                call,
+                f"`{call.function}` stands inside another function with a variable",
+                "make the inner list a column of its own first",
+            )
+            return None
+        item = None if over is None else item_type(inner(over))
+        if item is None:
+            return None if over is None else over
+        variable = str(dict(call.options).get("var"))
+        inside = _Inference({**self.schema, bound_name(variable): item})
+        found = inside.type_of(call.arguments[1])
+        self.problems += inside.problems
+        return found
+
+    def _arguments(self, call: Call) -> list[DataType | None]:
+        function = FUNCTIONS.get(call.function)
+        if function is not None and function.binds and len(call.arguments) == 2:  # noqa: PLR2004
+            over = self.type_of(call.arguments[0])
+            return [over, self._body(call, over)]
+        return [self.type_of(argument) for argument in call.arguments]
+
     def _call(self, call: Call) -> DataType | None:
-        found = [self.type_of(argument) for argument in call.arguments]
+        found = self._arguments(call)
         known = [of for of in found if of is not None]
         function = FUNCTIONS.get(call.function)
         if function is None:

@@ -48,14 +48,28 @@ class InProcessCalls(CodeCalls):
         try:
             entry = self._codes.entry(header)
             given = worker_columns.frame(table)
-            with lookups.finding_with(finder(find)), found_by(self._secrets):
+            with lookups.finding_with(_refusing(finder(find))), found_by(self._secrets):
                 result = worker_columns.called(entry, kind, given)
             answer = worker_columns.table(result, outputs_of(header), index=given.index)
-        except (LookupImpossible, UserCodeError, SecretMissing):
+        except (SecretMissing, UserCodeError):
             raise
         except Exception as error:
             raise failed(code, title, told(error, self._codes, header)) from error
         return judged(answer, code, outputs, rows=table.num_rows, title=title)
+
+
+def _refusing(answers: lookups.Finder) -> lookups.Finder:
+    """Tell code of a look-up that has no answer as a worker tells it: it may catch that."""
+
+    def found(
+        dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
+    ) -> tuple[object, object]:
+        try:
+            return answers(dataset, instants, keys, fields)
+        except LookupImpossible as error:
+            raise LookupError(error.message) from None
+
+    return found
 
 
 def _no_secret(name: str) -> None:

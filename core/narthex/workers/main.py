@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402 (the path is set just above)
 import pandas as pd  # noqa: E402
 import pyarrow as pa  # noqa: E402
 
-from narthex import lookups  # noqa: E402
+from narthex import lookups, secrets  # noqa: E402
 from narthex.workers import worker_columns  # noqa: E402
 from narthex.workers.author_code import Codes, outputs_of, told  # noqa: E402
 from narthex.workers.frames import Frame, read_frame, render_frame  # noqa: E402
@@ -67,12 +67,23 @@ def finder(pipes: Pipes) -> lookups.Finder:
     return find
 
 
+def secret_provider(pipes: Pipes) -> secrets.Provider:
+    """Find secrets by asking who called us; none is kept here."""
+
+    def provide(name: str) -> str | None:
+        pipes.send({"kind": "secret", "name": name})
+        answer = pipes.receive()
+        return answer.body.decode() if answer.header["kind"] == "found" else None
+
+    return provide
+
+
 def answer(pipes: Pipes, codes: Codes, frame: Frame) -> None:
     """Run one call and send what it gives."""
     header = frame.header
     entry = codes.entry(header)
     given = worker_columns.frame(worker_columns.read(frame.body))
-    with lookups.finding_with(finder(pipes)):
+    with lookups.finding_with(finder(pipes)), secrets.found_by(secret_provider(pipes)):
         result = worker_columns.called(entry, str(header["kind"]), given)
     table = worker_columns.table(result, outputs_of(header), index=given.index)
     pipes.send({"kind": "result"}, worker_columns.render(table))

@@ -15,6 +15,7 @@ from typing_extensions import override
 from narthex.code import UserCode
 from narthex.errors import LookupImpossible, UserCodeError
 from narthex.schema import Column
+from narthex.secrets import Provider
 from narthex.workers.calls import CodeCalls, call_header, failed, judged
 from narthex.workers.frames import Frame
 from narthex.workers.lookups import Find, answer_lookup
@@ -53,7 +54,17 @@ class WorkerPool(CodeCalls):
     replaced; the call that it was at fails, others do not notice.
     """
 
-    def __init__(self, size: int, limits: Limits | None = None) -> None:
+    def __init__(
+        self, size: int, limits: Limits | None = None, *, secrets: Provider | None = None
+    ) -> None:
+        """Begin without a worker.
+
+        Args:
+            size: How many there are at most.
+            limits: What each may use.
+            secrets: Finds the secrets that code reads; not given, there are none.
+        """
+        self._secrets = secrets
         self._limits = limits or Limits()
         self._slots: queue.LifoQueue[Slot] = queue.LifoQueue()
         self._size = size
@@ -110,6 +121,9 @@ class WorkerPool(CodeCalls):
             raise UserCodeError(
                 f"{title}: the worker was lost: {error}", origin=code.origin
             ) from None
+        except BaseException:  # who answers its look-ups broke off: it waits for an answer
+            worker.close()
+            raise
         finally:
             self._slots.put(kept)
         if answer.header.get("kind") != "result":
@@ -120,13 +134,21 @@ class WorkerPool(CodeCalls):
         deadline = time.monotonic() + self._limits.call_timeout_s
         worker.calls += 1
         answer = worker.ask(question, deadline=deadline)
-        while answer.header.get("kind") == "lookup":
-            try:
-                found = answer_lookup(answer, find)
-            except LookupImpossible as error:
-                found = Frame({"kind": "refused", "message": error.message})
-            answer = worker.ask(found, deadline=deadline)
+        while answer.header.get("kind") in {"lookup", "secret"}:
+            if answer.header.get("kind") == "secret":
+                reply = self._secret(answer)
+            else:
+                reply = _looked_up(answer, find)
+            answer = worker.ask(reply, deadline=deadline)
         return answer
+
+    def _secret(self, asked: Frame) -> Frame:
+        found = self._secrets(str(asked.header.get("name"))) if self._secrets else None
+        return (
+            Frame({"kind": "missing"})
+            if found is None
+            else Frame({"kind": "found"}, found.encode())
+        )
 
     def _take(self) -> WorkerProcess:
         worker = self._slots.get()
@@ -146,3 +168,10 @@ class WorkerPool(CodeCalls):
             start_timeout_s=self._limits.start_timeout_s,
             greatest_answer_bytes=self._limits.answer_bytes,
         )
+
+
+def _looked_up(asked: Frame, find: Find | None) -> Frame:
+    try:
+        return answer_lookup(asked, find)
+    except LookupImpossible as error:
+        return Frame({"kind": "refused", "message": error.message})

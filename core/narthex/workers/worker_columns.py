@@ -90,6 +90,8 @@ def _columns(result: object, names: list[str]) -> dict[str, pd.Series]:
 
 
 def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
+    if of is not None and pa.types.is_nested(of):
+        column = column.map(_plain, na_action="ignore")
     found = pa.Array.from_pandas(column)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
@@ -103,6 +105,14 @@ def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         message = f"column `{name}` of type `{column.dtype}` is not `{of}`: {error}"
         raise WrongResultError(message) from None
+
+
+def _plain(value: object) -> object:
+    """Give a struct by its members, in lists too; any other value as it is."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    as_json = getattr(value, "as_json", None)
+    return as_json() if callable(as_json) else value
 
 
 def _loses(found: pa.DataType, wanted: pa.DataType) -> bool:

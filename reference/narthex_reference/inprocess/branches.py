@@ -7,7 +7,10 @@ import attrs
 from narthex.assets import DatasetPlan, LogShape, LogSpec
 from narthex.changes import logical
 from narthex.coerce import MistypedError, coerce
-from narthex.entities import Dataset, Definitions, Source, WebhookEndpoint
+from narthex.declare.datasets import Dataset
+from narthex.declare.featuresets import Featureset
+from narthex.entities import Dataset as DatasetEntity
+from narthex.entities import Definitions, Source, WebhookEndpoint
 from narthex.errors import EntityMissing, Refused
 from narthex.facts import Cell, Fact
 from narthex.graph import TypedDataset, typed_datasets
@@ -38,6 +41,13 @@ class Branch:
 
     The rows of each endpoint are kept as they arrived, so that a dataset of a higher version, or
     one that comes later, has them too.
+
+    Attributes:
+        definitions: What was committed.
+        objects: The same as its author holds it, by name.
+        commits: How often something was committed.
+        plans: How each dataset is read.
+        engine: What computes them.
     """
 
     def __init__(self, services: Services) -> None:
@@ -49,6 +59,7 @@ class Branch:
         self._read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = {}
         self._feeds: list[Feed] = []
         self.definitions = EMPTY
+        self.objects: Mapping[str, Dataset | Featureset] = {}
         self.commits = 0
         self.plans: dict[str, DatasetPlan] = {}
         self.engine = self._engine_of(EMPTY)
@@ -68,6 +79,7 @@ class Branch:
         for dataset in self.definitions.datasets:
             made.engine.append(dataset.name, self.engine.given(dataset.name))
         made.commits = self.commits
+        made.objects = self.objects
         return made
 
     def commit(self, definitions: Definitions) -> None:
@@ -98,7 +110,7 @@ class Branch:
         self._read_plans = {}
         self._feeds = [feed for dataset in definitions.datasets for feed in _feeds_of(dataset)]
 
-    def _fill(self, dataset: Dataset) -> None:
+    def _fill(self, dataset: DatasetEntity) -> None:
         now_us = self._services.now_us()
         for source in dataset.sources:
             self._opened[dataset.name, _source_key(source)] = now_us
@@ -182,12 +194,12 @@ class Branch:
         return tuple(fact for fact in self.engine.facts(self.plan(name).name) if fact.alive)
 
 
-def _feeds_of(dataset: Dataset) -> list[Feed]:
+def _feeds_of(dataset: DatasetEntity) -> list[Feed]:
     sources = [one for one in dataset.sources if isinstance(one.connector, WebhookEndpoint)]
     return [Feed.of(dataset, source) for source in (*sources, direct_source(dataset))]
 
 
-def _is_same(old: Dataset, new: Dataset) -> bool:
+def _is_same(old: DatasetEntity, new: DatasetEntity) -> bool:
     return old.version == new.version and logical(old) == logical(new)
 
 

@@ -49,6 +49,8 @@ class InProcessCaller:
             "query": self._query,
             "query_offline": self._query_offline,
             "query_offline/cancel": self._offline_status,
+            "init": self._init,
+            "delete": self._delete,
         }
 
     def _secret(self, name: str) -> str | None:
@@ -81,6 +83,10 @@ class InProcessCaller:
                 return _response(self._offline_status(None, asked))
             case ["query_offline", "answers"]:
                 return _response(self._offline[_request(asked)])
+            case ["branch", "list"]:
+                return _response({"branches": [{"name": name} for name in self.branches]})
+            case ["secret", name]:
+                return _response({"value": self._known_secret(name)})
             case ["dataset", name, "inspect"]:
                 return _response(self._inspect(name, int(asked.get("n", 10))))
             case _:
@@ -93,6 +99,7 @@ class InProcessCaller:
         *,
         parameters: Parameters | None = None,
         key: str = "",  # noqa: ARG002 (nothing is sent twice here)
+        verb: str = "POST",
     ) -> Response:
         """Do what a client asks for."""
         asked = parameters or {}
@@ -113,10 +120,44 @@ class InProcessCaller:
                     self.current().plan(name), _rows(_json(body).get("erase_keys"))
                 )
                 return _response({"dataset": name, "erased_keys": erased})
+            case ["secret", name]:
+                return _response(self._keep_secret(name, _json(body or {}).get("value"), verb))
             case _ if path in self._posts:
                 return _response(self._posts[path](body, asked))
             case _:
                 raise Refused(f"a unit test has no `{path}`", status_code=NOT_FOUND)
+
+    def _init(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        if self.branch in self.branches:
+            raise Refused(f"branch `{self.branch}` already exists", status_code=BAD_REQUEST)
+        source = _json(body or {}).get("clone_from")
+        if source is not None and source not in self.branches:
+            raise Refused(f"branch `{source}` does not exist", status_code=NOT_FOUND)
+        self.branches[self.branch] = (
+            Branch(self.services) if source is None else self.branches[str(source)].clone()
+        )
+        return {"name": self.branch}
+
+    def _delete(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        if self.branch == MAIN:
+            raise Refused(f"the branch `{MAIN}` cannot be deleted", status_code=BAD_REQUEST)
+        if self.branches.pop(self.branch, None) is None:
+            raise Refused(f"branch `{self.branch}` does not exist", status_code=NOT_FOUND)
+        return {"name": self.branch}
+
+    def _known_secret(self, name: str) -> str:
+        if name not in self.secrets:
+            raise Refused(f"there is no secret `{name}`", status_code=NOT_FOUND)
+        return self.secrets[name]
+
+    def _keep_secret(self, name: str, value: Json, verb: str) -> dict[str, Json]:
+        if verb != "POST":
+            self._known_secret(name)
+        if verb == "DELETE":
+            del self.secrets[name]
+        else:
+            self.secrets[name] = str(value)
+        return {"name": name}
 
     def _commit(self, body: Body, asked: Parameters) -> dict[str, Json]:
         if not isinstance(body, bytes):

@@ -17,14 +17,13 @@ from narthex.client.client import COMMIT_TIMEOUT_S
 from narthex.client.waiting import Tell
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
-from narthex.errors import ArgumentsUnfit, LookupImpossible, Refused
+from narthex.errors import ArgumentsUnfit
 from narthex.evaluate.query import rows_finder
-from narthex.frames import frame_of_columns, rows_of
-from narthex.records import Json
+from narthex.frames import frame_of_columns
 from narthex.types import DataType
 from narthex.unit_tests import TestClient
 from narthex.workers.in_process import finder
-from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch
+from narthex_reference.inprocess.branches import Branch
 from narthex_reference.inprocess.caller import MAIN, InProcessCaller
 from narthex_reference.inprocess.clock import UnitTestClock
 from narthex_reference.inprocess.intake import direct_endpoint
@@ -47,10 +46,9 @@ class MockClient(TestClient):
         """Begin with an empty branch `main`."""
         self.clock = UnitTestClock()
         self._caller = InProcessCaller(branch or MAIN, self.clock)
-        self._objects: dict[str, dict[str, Dataset | Featureset]] = {}
         super().__init__("", caller=self._caller, pause_s=0.0)
         _CURRENT.set(weakref.ref(self))
-        lookups.found_by(_find)
+        lookups.found_outside_by(_finder)
 
     @property
     def _branch(self) -> str:
@@ -76,6 +74,7 @@ class MockClient(TestClient):
         timeout_s: float = COMMIT_TIMEOUT_S,
         tell: Tell = _silent,
     ) -> Response:
+        given = [*(datasets or ()), *(featuresets or ()), *self._added.values()]
         answer = super().commit(
             message,
             datasets,
@@ -89,27 +88,27 @@ class MockClient(TestClient):
             tell=tell,
         )
         if not preview:
-            given: list[Dataset | Featureset] = [*(datasets or ()), *(featuresets or ())]
-            kept = self._objects.get(self._branch, {}) if incremental else {}
-            self._objects[self._branch] = kept | {one.fqn(): one for one in given}
+            branch = self._caller.current()
+            kept = branch.objects if incremental else {}
+            branch.objects = {**kept, **{one.fqn(): one for one in given}}
         return answer
 
     @override
     def log(
         self, webhook: str, endpoint: str, df: pd.DataFrame, batch_size: int = 1000
-    ) -> Response | None:
+    ) -> Response:
         """Push rows to a webhook's endpoint; all are accepted, or none.
 
         Raises:
             Refused: Rows do not fit; the message names them.
         """
-        return super().log(webhook, endpoint, df, max(batch_size, len(df), 1))
+        answer = super().log(webhook, endpoint, df, max(batch_size, len(df), 1))
+        return answer or Response(status_code=200, headers={}, body={"accepted": 0})
 
     @override
     def log_to_dataset(self, dataset: Dataset, df: pd.DataFrame) -> Response:
         endpoint = direct_endpoint(dataset.fqn())
-        answer = self.log(endpoint.webhook, endpoint.endpoint, df)
-        return answer or Response(status_code=200, headers={}, body={"accepted": 0})
+        return self.log(endpoint.webhook, endpoint.endpoint, df)
 
     @override
     def query_offline(  # type: ignore[override]  # a frame at once, as tests of Fennel want
@@ -144,73 +143,6 @@ class MockClient(TestClient):
             answers[timestamp_column] = instants.reset_index(drop=True)
         return answers
 
-    def erase(self, dataset_name: Dataset | str, erase_keys: pd.DataFrame) -> Response:
-        """Erase the rows of keys from a dataset, and with them from all that is made of them."""
-        name = dataset_name.fqn() if isinstance(dataset_name, Dataset) else dataset_name
-        rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
-        return self._caller.send(f"dataset/{name}/erase", {"erase_keys": rows})
-
-    def init_branch(self, name: str) -> Response:
-        """Make an empty branch and check it out."""
-        self._make_branch(name, Branch(self._caller.services))
-        return _done()
-
-    def clone_branch(self, name: str, from_branch: str) -> Response:
-        """Make a branch with the definitions and rows of another one, and check it out."""
-        source = self._caller.branches.get(from_branch)
-        if source is None:
-            raise Refused(f"branch `{from_branch}` does not exist", status_code=NOT_FOUND)
-        self._make_branch(name, source.clone())
-        self._objects[name] = dict(self._objects.get(from_branch, {}))
-        return _done()
-
-    def _make_branch(self, name: str, branch: Branch) -> None:
-        if name in self._caller.branches:
-            raise Refused(f"branch `{name}` already exists", status_code=BAD_REQUEST)
-        self._caller.branches[name] = branch
-        self.checkout(name)
-
-    def delete_branch(self, name: str) -> Response:
-        """Delete a branch; from one that is checked out, go back to `main`."""
-        if name == MAIN:
-            raise Refused("the branch `main` cannot be deleted", status_code=BAD_REQUEST)
-        if self._caller.branches.pop(name, None) is None:
-            raise Refused(f"branch `{name}` does not exist", status_code=NOT_FOUND)
-        self._objects.pop(name, None)
-        if self._branch == name:
-            self.checkout(MAIN)
-        return _done()
-
-    def list_branches(self) -> list[str]:
-        """Give the names of all branches."""
-        return list(self._caller.branches)
-
-    @override
-    def checkout(self, name: str, init: bool = False) -> None:
-        """Let calls be about another branch from now on; with `init`, make it if it is missing."""
-        if init and name not in self._caller.branches:
-            self.init_branch(name)
-        self._caller.branch = name
-
-    def get_secret(self, secret_name: str) -> str | None:
-        """Give the value of a secret, if there is one."""
-        return self._caller.secrets.get(secret_name)
-
-    def add_secret(self, secret_name: str, secret_value: str) -> Response:
-        """Keep a secret."""
-        self._caller.secrets[secret_name] = secret_value
-        return _done()
-
-    def update_secret(self, secret_name: str, secret_value: str) -> Response:
-        """Keep another value of a secret."""
-        return self.add_secret(secret_name, secret_value)
-
-    def delete_secret(self, secret_name: str) -> Response:
-        """Forget a secret."""
-        if self._caller.secrets.pop(secret_name, None) is None:
-            raise Refused(f"secret `{secret_name}` does not exist", status_code=NOT_FOUND)
-        return _done()
-
     @override
     def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:
         types = self._types_in(dataset_name)
@@ -218,14 +150,13 @@ class MockClient(TestClient):
 
     @override
     def get_datasets(self) -> list[Dataset]:
-        return [one for one in self._known().values() if isinstance(one, Dataset)]
+        objects = self._caller.current().objects.values()
+        return [one for one in objects if isinstance(one, Dataset)]
 
     @override
     def get_featuresets(self) -> list[Featureset]:
-        return [one for one in self._known().values() if isinstance(one, Featureset)]
-
-    def _known(self) -> Mapping[str, Dataset | Featureset]:
-        return self._objects.get(self._branch, {})
+        objects = self._caller.current().objects.values()
+        return [one for one in objects if isinstance(one, Featureset)]
 
     @override
     def sleep(self, seconds: float = 0) -> None:
@@ -267,13 +198,9 @@ def _current() -> MockClient | None:
     return None if known is None else known()
 
 
-def _find(
-    dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
-) -> tuple[object, object]:
+def _finder() -> lookups.Finder | None:
     client = _current()
-    if client is None:
-        raise LookupImpossible(f"`{dataset}.lookup` was called where no client answers")
-    return client.find(dataset, instants, keys, fields)
+    return None if client is None else client.find
 
 
 def log(dataset: Dataset, df: pd.DataFrame) -> Response:
@@ -301,7 +228,3 @@ def mock(test: Callable[..., object]) -> Callable[..., object]:
     # pytest takes the names of a test's parameters for fixtures.
     run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
     return run
-
-
-def _done() -> Response:
-    return Response(status_code=200, headers={}, body={})

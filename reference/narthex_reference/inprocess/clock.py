@@ -1,5 +1,7 @@
 """What time it is in a unit test."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from narthex.raw_times import parse_instant
@@ -25,6 +27,16 @@ class UnitTestClock:
         """Stop at an instant; a naive one is UTC."""
         micros = parse_instant(instant) if isinstance(instant, str) else to_micros(instant)
         self._stands_at, self._ahead = from_micros(micros), timedelta()
+
+    @contextmanager
+    def standing_at(self, instant: datetime) -> Iterator[None]:
+        """Stand still at an instant inside the block; after it, go on as before."""
+        before = self._stands_at, self._ahead
+        self.set(instant)
+        try:
+            yield
+        finally:
+            self._stands_at, self._ahead = before
 
     def advance(self, by: timedelta | str) -> None:
         """Go ahead, by a duration such as `1d`."""

@@ -16,15 +16,16 @@ from narthex.types import (
     Float,
     List,
     Map,
+    Null,
     Optional,
     Struct,
     inner,
 )
 from narthex_spark_apps.column_types import spark_type
 
-WIDE_DIGITS = 38
-_LARGEST_SCALE = 19
-"""With more digits after the point a 64-bit int is no decimal of 38 digits."""
+WIDE_DIGITS = 37
+"""Spark's decimals have 38; a sum needs one more than its parts, else it loses the last one."""
+_INT_DIGITS = 19
 
 
 class NotRenderedError(NotImplementedError):
@@ -62,14 +63,15 @@ def no_nan(column: SparkColumn) -> SparkColumn:
     return sf.when(~sf.isnan(column), column)
 
 
-def wide(column: SparkColumn, scale: int) -> SparkColumn:
+def wide(column: SparkColumn, found: DataType, scale: int) -> SparkColumn:
     """Give an exact number as a decimal that no step of 28 digits overflows.
 
     Raises:
-        NotRenderedError: With so many digits after the point, an int could overflow it.
+        NotRenderedError: With so many digits after the point, it could overflow.
     """
-    if scale > _LARGEST_SCALE:
-        raise NotRenderedError(f"decimals with {scale} digits after the point")
+    before = DECIMAL_DIGITS - found.scale if isinstance(found, Decimal) else _INT_DIGITS
+    if before + scale > WIDE_DIGITS:
+        raise NotRenderedError(f"a decimal of {before} digits before the point, {scale} after it")
     return column.cast(f"decimal({WIDE_DIGITS},{scale})")
 
 
@@ -81,6 +83,13 @@ def kept(column: SparkColumn, of: DataType) -> SparkColumn:
     return column
 
 
+def whole(members: SparkColumn, of: DataType) -> SparkColumn:
+    """Give a list of that type; null when it has a null item that its type does not allow."""
+    if isinstance(item_type(of), Optional | Null):
+        return members
+    return sf.when(~sf.exists(members, lambda member: member.isNull()), members)
+
+
 def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColumn:
     """Give the same value as the target type; a decimal is left wide (see `kept`)."""
     source, wanted = inner(found), inner(target)
@@ -90,7 +99,7 @@ def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColu
         case Float():
             return column.cast("double")
         case Decimal(scale=scale):
-            return wide(column, scale)
+            return wide(column, source, scale)
         case List(of=of):
             item = item_type(source)
             return sf.transform(column, lambda member: kept(convert(member, item, of), of))
@@ -106,7 +115,7 @@ def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColu
 def item_type(of: DataType) -> DataType:
     """Give the type of a list's or a map's items, an embedding's being floats."""
     match inner(of):
-        case List(of=item) | Map(of=item) | Optional(of=item):
+        case List(of=item) | Map(of=item):
             return item
         case Embedding():
             return Float()

@@ -1,20 +1,24 @@
 """`list.*`, `struct.*` and `dict.*` as Spark columns."""
 
-from collections.abc import Callable, Mapping
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
+from narthex.expr.functions.collections import MOST_REPEATS
 from narthex.expr.lattice import lca
-from narthex.types import Float, inner
+from narthex.types import DataType, Float, Null, Optional, Struct, base_type, inner
 from narthex_spark_apps.rendering.calls import (
-    WIDE_DIGITS,
+    NotRenderedError,
     Rendered,
     Rendering,
     convert,
     item_type,
     kept,
     no_nan,
+    whole,
 )
 from narthex_spark_apps.rendering.numbers import comparable
 
@@ -47,7 +51,7 @@ def _sum(call: Rendered) -> SparkColumn:
     members = call.arguments[0]
     if isinstance(inner(call.result), Float):
         return no_nan(sf.aggregate(members, sf.lit(0.0), lambda total, member: total + member))
-    exact = f"decimal({WIDE_DIGITS},0)"
+    exact = "decimal(38,0)"
     total = sf.aggregate(
         members,
         sf.lit(0).cast(exact),
@@ -81,6 +85,45 @@ def _dict_get(call: Rendered) -> SparkColumn:
     return sf.when(known, kept(value, call.result)).when(~known, kept(default, call.result))
 
 
+def _members(
+    call: Rendered, columns: Sequence[SparkColumn], types: Sequence[DataType]
+) -> SparkColumn:
+    target = base_type(call.call.target or Null())
+    if not isinstance(target, Struct):
+        raise NotRenderedError("a struct without a type")
+    present = sf.lit(True)
+    members: list[SparkColumn] = []
+    for field, column, of in zip(target.fields, columns, types, strict=True):
+        members.append(kept(convert(column, of, field.type), field.type).alias(field.name))
+        if not isinstance(field.type, Optional):
+            present = present & column.isNotNull()
+    return sf.when(present, sf.struct(*members))
+
+
+def _make_struct(call: Rendered) -> SparkColumn:
+    return _members(call, call.arguments, call.types)
+
+
+def _zip(call: Rendered) -> SparkColumn:
+    items = [item_type(of) for of in call.types]
+    lists = call.arguments
+    sizes = [sf.array_size(one) for one in lists]
+    shortest = sizes[0] if len(sizes) == 1 else sf.least(*sizes)
+    known = functools.reduce(operator.and_, [one.isNotNull() for one in lists])
+
+    def row(first: SparkColumn, index: SparkColumn) -> SparkColumn:
+        return _members(call, [first, *(sf.get(one, index) for one in lists[1:])], items)
+
+    return sf.when(known, sf.transform(sf.slice(lists[0], sf.lit(1), shortest), row))
+
+
+def _repeat(call: Rendered) -> SparkColumn:
+    value, count = call.arguments
+    repeated = sf.array_repeat(value, count.cast("int"))
+    some = (count >= 0) & (count <= MOST_REPEATS)
+    return whole(sf.when(some, repeated), call.result)
+
+
 COLLECTIONS: Mapping[str, Rendering] = {
     "list.len": lambda call: sf.array_size(call.arguments[0]).cast("long"),
     "list.at": _at,
@@ -92,6 +135,9 @@ COLLECTIONS: Mapping[str, Rendering] = {
     "list.mean": _mean,
     "list.all": lambda call: sf.forall(call.arguments[0], lambda member: member),
     "list.any": lambda call: sf.exists(call.arguments[0], lambda member: member),
+    "list.zip": _zip,
+    "repeat": _repeat,
+    "struct.make": _make_struct,
     "struct.get": lambda call: call.arguments[0][str(call.option("field"))],
     "dict.get": _dict_get,
     "dict.len": lambda call: sf.when(

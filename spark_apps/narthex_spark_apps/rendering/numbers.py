@@ -18,6 +18,8 @@ _WHOLE_FLOATS = float(2**53)
 _LARGEST_POWER = 16
 _PLAIN_SCALE = 6
 """Up to this many digits after the point Java writes a decimal without an exponent."""
+_EXACT_SCALE = 6
+"""Up to this many digits after the point Spark keeps all digits of a product."""
 
 
 def integral_quotient(left: SparkColumn, right: SparkColumn) -> SparkColumn:
@@ -47,7 +49,10 @@ def _arithmetic(
 
 
 def _mul(call: Rendered) -> SparkColumn:
-    if isinstance(inner(call.result), Decimal):
+    result = inner(call.result)
+    if isinstance(result, Decimal):
+        if result.scale > _EXACT_SCALE:
+            raise NotRenderedError(f"a product with {result.scale} digits after the point")
         return _as_decimal(call, 0) * _as_decimal(call, 1)
     return _arithmetic(sf.try_multiply, operator.mul)(call)
 
@@ -74,6 +79,8 @@ def quotient(left: SparkColumn, right: SparkColumn) -> SparkColumn:
 def _floordiv(call: Rendered) -> SparkColumn:
     if isinstance(inner(call.result), Float):
         return _float_floordiv(call.as_double(0), call.as_double(1))
+    if any(isinstance(call.plain(index), Decimal) for index in (0, 1)):
+        raise NotRenderedError("`//` of decimals")
     left, right = call.arguments
     cut, rest = integral_quotient(left, right), left % right
     floor = sf.when((rest != 0) & ((rest < 0) != (right < 0)), cut - 1).otherwise(cut)
@@ -165,12 +172,8 @@ def _double_to(compute: Callable[[SparkColumn], SparkColumn]) -> Rendering:
     return lambda call: no_nan(compute(call.as_double()))
 
 
-def _log(call: Rendered) -> SparkColumn:
-    number, base = call.as_double(), call.option("base")
-    logarithm = sf.when(number > 0, sf.log(number)).when(number == 0, sf.lit(-math.inf))
-    if isinstance(base, int | float):
-        return quotient(no_nan(logarithm), sf.lit(math.log(base)))
-    return no_nan(logarithm)
+def _not_to_the_last_digit(call: Rendered) -> SparkColumn:
+    raise NotRenderedError(f"`{call.call.function}` of floats, whose last digit is Java's own")
 
 
 def _to_string(call: Rendered) -> SparkColumn:
@@ -186,12 +189,7 @@ def _to_string(call: Rendered) -> SparkColumn:
 def _pow(call: Rendered) -> SparkColumn:
     if isinstance(inner(call.result), Int):
         return _int_pow(call)
-    base, exponent = call.as_double(0), call.as_double(1)
-    infinite = sf.abs(exponent) == math.inf
-    one = (base == 1) | ((base == -1) & infinite)
-    return sf.when(one & exponent.isNotNull(), sf.lit(1.0)).otherwise(
-        no_nan(sf.pow(base, exponent))
-    )
+    return _not_to_the_last_digit(call)
 
 
 def _int_pow(call: Rendered) -> SparkColumn:
@@ -224,13 +222,10 @@ NUMBERS: Mapping[str, Rendering] = {
     "num.ceil": _to_int(sf.ceil),
     "num.floor": _to_int(sf.floor),
     "num.sqrt": _double_to(sf.sqrt),
-    "num.log": _log,
-    "num.sin": _double_to(sf.sin),
-    "num.cos": _double_to(sf.cos),
-    "num.tan": _double_to(sf.tan),
-    "num.arcsin": _double_to(sf.asin),
-    "num.arccos": _double_to(sf.acos),
-    "num.arctan": _double_to(sf.atan),
+    **{
+        f"num.{name}": _not_to_the_last_digit
+        for name in ("log", "sin", "cos", "tan", "arcsin", "arccos", "arctan")
+    },
     "num.is_nan": lambda call: sf.when(call.arguments[0].isNotNull(), sf.isnan(call.as_double())),
     "num.is_infinite": lambda call: sf.abs(call.as_double()) == math.inf,
     "num.to_string": _to_string,

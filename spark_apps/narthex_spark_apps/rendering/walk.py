@@ -9,10 +9,23 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
 from narthex.codec import DECIMAL_DIGITS
+from narthex.expr.functions import FUNCTIONS
 from narthex.expr.lattice import lca
-from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref
+from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref, Var, bound_name
+from narthex.expr.plain.signature import BROUGHT_TOGETHER
 from narthex.expr.typing import infer
-from narthex.types import DataType, Decimal, Embedding, Float, List, Null, Optional, base_type
+from narthex.types import (
+    DataType,
+    Decimal,
+    Float,
+    List,
+    Map,
+    Null,
+    Str,
+    Struct,
+    base_type,
+    inner,
+)
 from narthex_spark_apps.column_types import spark_type
 from narthex_spark_apps.rendering.calls import (
     NotRenderedError,
@@ -21,15 +34,12 @@ from narthex_spark_apps.rendering.calls import (
     convert,
     item_type,
     kept,
+    whole,
 )
 from narthex_spark_apps.rendering.collections import COLLECTIONS
 from narthex_spark_apps.rendering.numbers import NUMBERS
 from narthex_spark_apps.rendering.texts import TEXTS
 from narthex_spark_apps.rendering.times import TIMES
-
-_BROUGHT_TOGETHER = frozenset(
-    {"add", "sub", "eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -58,34 +68,47 @@ def render(node: Node, scope: Scope) -> SparkColumn:
 
 def literal(value: LiteralValue, of: DataType) -> SparkColumn:
     """Give a constant of a type as a column."""
-    plain = base_type(of)
-    if isinstance(plain, Optional):
-        plain = plain.of
+    plain = inner(base_type(of))
     if value is None or isinstance(plain, Null):
         return sf.lit(None).cast(spark_type(plain))
+    if isinstance(value, tuple):
+        return _nested_literal(value, plain)
     match plain:
         case Decimal(scale=scale) if isinstance(value, int):
             exact = decimal.Decimal(value).scaleb(-scale, decimal.Context(prec=DECIMAL_DIGITS))
             return sf.lit(exact).cast(spark_type(plain))
         case Float() if isinstance(value, int | float):
             return sf.lit(float(value))
-        case List() | Embedding() if isinstance(value, tuple):
-            item = item_type(plain)
-            return sf.array(*(literal(one, item) for one in value)).cast(spark_type(plain))
         case _ if isinstance(value, bytes):
             return sf.lit(bytearray(value))
-        case _ if isinstance(value, tuple):
-            raise NotRenderedError(f"a constant of type {plain!r}")
         case _:
             return sf.lit(value).cast(spark_type(plain))
+
+
+def _nested_literal(value: tuple[LiteralValue, ...], of: DataType) -> SparkColumn:
+    match of:
+        case Struct(fields=fields):
+            members = zip(fields, value, strict=True)
+            return sf.struct(*(literal(one, f.type).alias(f.name) for f, one in members))
+        case Map(of=item):
+            pairs = [entry for entry in value if isinstance(entry, tuple)]
+            cells = [of for key, one in pairs for of in (literal(key, Str()), literal(one, item))]
+            return sf.create_map(*cells).cast(spark_type(of))
+        case _:
+            item = item_type(of)
+            return sf.array(*(literal(one, item) for one in value)).cast(spark_type(of))
 
 
 def _rendered(node: Node, scope: Scope) -> SparkColumn:
     match node:
         case Ref(name=name):
             return scope.columns[name]
+        case Var(name=name):
+            return scope.columns[bound_name(name)]
         case Literal(value=value, type=of):
             return literal(value, of)
+        case Call() if FUNCTIONS[node.function].binds:
+            return _binding(node, scope)
         case Call():
             return _call(node, scope)
         case Case():
@@ -110,10 +133,25 @@ def _call(call: Call, scope: Scope) -> SparkColumn:
     return kept(rendered, result)
 
 
+def _binding(call: Call, scope: Scope) -> SparkColumn:
+    over, body = call.arguments
+    item, key = item_type(infer(over, scope.types)), bound_name(str(dict(call.options)["var"]))
+    types = {**scope.types, key: item}
+
+    def of_item(member: SparkColumn) -> SparkColumn:
+        columns = {**scope.columns, key: member}
+        return _rendered(body, attrs.evolve(scope, types=types, columns=columns))
+
+    members = _rendered(over, scope)
+    if call.function == "list.filter":
+        return sf.filter(members, of_item)
+    return whole(sf.transform(members, of_item), List(infer(body, types)))
+
+
 def _together(
     call: Call, types: tuple[DataType, ...], arguments: tuple[SparkColumn, ...]
 ) -> tuple[SparkColumn, ...]:
-    if call.function not in _BROUGHT_TOGETHER:
+    if call.function not in BROUGHT_TOGETHER:
         return arguments
     common: DataType | None = types[0]
     for of in types[1:]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from narthex.expr.functions.collections import MOST_REPEATS
 from narthex.expr.lattice import lca
 from narthex.expr.plain.numbers import defined, same
 from narthex.expr.plain.signature import (
@@ -19,7 +20,7 @@ from narthex.expr.plain.signature import (
     whole,
 )
 from narthex.facts import Cell
-from narthex.types import DataType, Float, List, Map, inner
+from narthex.types import DataType, Embedding, Float, List, Map, Null, Optional, Struct, inner
 
 
 def _at(_: Signature, cells: tuple[Cell, ...]) -> Cell:
@@ -41,8 +42,13 @@ def _contains(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 
 def _item(of: DataType) -> DataType:
-    of = inner(of)
-    return of.of if isinstance(of, List | Map) else of
+    match inner(of):
+        case List(of=item) | Map(of=item):
+            return item
+        case Embedding():
+            return Float()
+        case other:
+            return other
 
 
 def _of_numbers(compute: Callable[[Sequence[Number]], Cell]) -> Compute:
@@ -103,6 +109,53 @@ def _quantifier(decisive: bool) -> Compute:
     return reduce
 
 
+def whole_items(members: Sequence[Cell], of: DataType | None) -> Cell:
+    """Give items as a list of a type; None when one is null that must not be."""
+    item = None if of is None else _item(of)
+    lost = item is not None and not isinstance(item, Optional | Null) and None in members
+    return None if lost else tuple(members)
+
+
+def mapped_items(found: Sequence[tuple[Cell, Cell]], result: DataType | None) -> Cell:
+    """Give what `list.map` makes of items and the values for them."""
+    return whole_items([value for _, value in found], result)
+
+
+def kept_items(found: Sequence[tuple[Cell, Cell]], _: DataType | None) -> Cell:
+    """Give what `list.filter` makes of items and whether the predicate holds for them."""
+    return tuple([item for item, holds in found if holds is True])
+
+
+def _repeat(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+    value, count = cells
+    if count is None or not 0 <= whole(count) <= MOST_REPEATS:
+        return None
+    return whole_items((value,) * whole(count), signature.result)
+
+
+def _members(signature: Signature, cells: tuple[Cell, ...], types: Sequence[DataType]) -> Cell:
+    """Give cells as the target struct; None when a member is null that must not be."""
+    target = signature.call.target
+    if not isinstance(target, Struct):
+        return None
+    made: dict[str, Cell] = {}
+    for index, (field, cell) in enumerate(zip(target.fields, cells, strict=True)):
+        if cell is None and not isinstance(field.type, Optional):
+            return None
+        made[field.name] = convert(cell, types[index], field.type) if types else cell
+    return made
+
+
+def _make_struct(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+    return _members(signature, cells, signature.arguments or ())
+
+
+def _zip(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+    types = [_item(of) for of in signature.arguments or ()]
+    rows = zip(*(items(cell) for cell in cells), strict=False)
+    return tuple([_members(signature, row, types) for row in rows])
+
+
 def _struct_get(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     return entries(cells[0]).get(text(signature.option("field")))
 
@@ -131,6 +184,9 @@ COLLECTIONS: Mapping[str, Compute] = MappingProxyType(
         "list.mean": _of_numbers(_mean),
         "list.all": _quantifier(decisive=False),
         "list.any": _quantifier(decisive=True),
+        "list.zip": _zip,
+        "repeat": _repeat,
+        "struct.make": _make_struct,
         "struct.get": _struct_get,
         "dict.get": _dict_get,
         "dict.len": lambda _, cells: len(entries(cells[0])),

@@ -5,15 +5,16 @@ from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
 from narthex.expr.functions import FUNCTIONS, Nulls
-from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref
-from narthex.expr.plain.collections import COLLECTIONS
+from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref, Var, bound_name
+from narthex.expr.plain.collections import COLLECTIONS, kept_items, mapped_items
 from narthex.expr.plain.numbers import NUMBERS
-from narthex.expr.plain.signature import Compute, Signature, convert, kept
+from narthex.expr.plain.signature import Compute, Signature, convert, items, kept
 from narthex.expr.plain.texts import TEXTS
 from narthex.expr.plain.times import TIMES
+from narthex.expr.rules import item_type
 from narthex.expr.typing import infer
 from narthex.facts import Cell
-from narthex.types import DataType, inner
+from narthex.types import DataType, List, Map, Null, Struct, base_type, inner
 
 Prepared: TypeAlias = Callable[[Mapping[str, Cell], int | None], Cell]
 """Gives the value of an expression on a row, at an instant."""
@@ -65,9 +66,14 @@ def _prepared(node: Node, schema: Mapping[str, DataType] | None) -> Prepared:
     match node:
         case Ref(name=name):
             return lambda row, _: row[name]
-        case Literal(value=value):
-            cell = literal_cell(value)
+        case Var(name=name):
+            key = bound_name(name)
+            return lambda row, _: row[key]
+        case Literal(value=value, type=of):
+            cell = literal_cell(value, of)
             return lambda _row, _now: cell
+        case Call() if FUNCTIONS[node.function].binds:
+            return _prepared_binding(node, schema)
         case Call():
             return _prepared_call(node, schema)
         case Case():
@@ -76,9 +82,46 @@ def _prepared(node: Node, schema: Mapping[str, DataType] | None) -> Prepared:
             assert_never(node)
 
 
-def literal_cell(value: LiteralValue) -> Cell:
-    """Give a constant as a cell."""
-    return value
+def literal_cell(value: LiteralValue, of: DataType | None = None) -> Cell:
+    """Give a constant as a cell; of a struct or a map, which are tuples, only its type can say."""
+    if not isinstance(value, tuple) or of is None:
+        return value
+    match base_type(inner(of)):
+        case Struct(fields=fields):
+            pairs = zip(fields, value, strict=True)
+            return {field.name: literal_cell(member, field.type) for field, member in pairs}
+        case Map(of=item):
+            entries = [entry for entry in value if isinstance(entry, tuple)]
+            return {str(key): literal_cell(member, item) for key, member in entries}
+        case List(of=item):
+            return tuple([literal_cell(member, item) for member in value])
+        case _:
+            return value
+
+
+def _prepared_binding(call: Call, schema: Mapping[str, DataType] | None) -> Prepared:
+    members = _prepared(call.arguments[0], schema)
+    key = bound_name(str(dict(call.options).get("var")))
+    within, result = schema, None
+    if schema is not None:
+        item = item_type(inner(infer(call.arguments[0], schema)))
+        within = {**schema, key: item or Null()}
+        result = infer(call, schema)
+    body = _prepared(call.arguments[1], within)
+    whole = kept_items if call.function == "list.filter" else mapped_items
+
+    def each(row: Mapping[str, Cell], now_us: int | None) -> Cell:
+        over = members(row, now_us)
+        if over is None:
+            return None
+        scope = dict(row)
+        found: list[tuple[Cell, Cell]] = []
+        for item in items(over):
+            scope[key] = item
+            found.append((item, body(scope, now_us)))
+        return whole(found, result)
+
+    return each
 
 
 def _prepared_call(call: Call, schema: Mapping[str, DataType] | None) -> Prepared:

@@ -149,7 +149,8 @@ def _to_int(rounding: Callable[[float], int]) -> Compute:
 
 
 def _half_away(value: float, places: int) -> decimal.Decimal:
-    shortest = decimal.Decimal(repr(value))
+    # A whole float is what it is, though its shortest text ends in other digits.
+    shortest = decimal.Decimal(value if value.is_integer() else repr(value))
     return shortest.quantize(decimal.Decimal(1).scaleb(-places), context=_EXACT)
 
 

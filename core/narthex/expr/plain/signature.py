@@ -19,9 +19,10 @@ from narthex.types import (
     inner,
 )
 
-_BROUGHT_TOGETHER = frozenset(
-    {"add", "sub", "eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
+BROUGHT_TOGETHER = frozenset(
+    {"add", "sub", "floordiv", "mod"} | {"eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
 )
+"""The functions whose arguments become values of one type first."""
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 DECIMAL_LIMIT = 10**28
@@ -42,7 +43,7 @@ class Signature:
 
     @common.default
     def _common(self) -> DataType | None:
-        if self.arguments is None or self.call.function not in _BROUGHT_TOGETHER:
+        if self.arguments is None or self.call.function not in BROUGHT_TOGETHER:
             return None
         common: DataType | None = self.arguments[0]
         for of in self.arguments[1:]:
@@ -76,6 +77,11 @@ Number: TypeAlias = int | float
 
 class WrongCellError(TypeError):
     """A cell that is not of the type that its column has."""
+
+
+def timezone_of(signature: Signature) -> str:
+    """Give the time zone of a call; UTC, unless it says another."""
+    return text(signature.option("timezone") or "UTC")
 
 
 def number(cell: Cell) -> Number:

@@ -5,13 +5,20 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from narthex.expr.instants import FormatError, parse_formatted
-from narthex.expr.plain.signature import Compute, Signature, int64, text
+from narthex.coerce import MistypedError, coerce
+from narthex.expr.formats import FormatError, parse_formatted
+from narthex.expr.jsonpaths import find, parse_path
+from narthex.expr.letters import change_case
+from narthex.expr.plain.signature import Compute, Signature, int64, text, timezone_of
 from narthex.facts import Cell
 from narthex.records import Json
 from narthex.types import (
     Bool,
     DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Embedding,
     Float,
     Int,
     List,
@@ -19,6 +26,7 @@ from narthex.types import (
     Optional,
     Str,
     Struct,
+    base_type,
 )
 
 
@@ -40,9 +48,30 @@ def _split(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 def _strptime(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     try:
-        return parse_formatted(text(cells[0]), text(signature.option("format")))
+        return parse_formatted(
+            text(cells[0]), text(signature.option("format")), timezone_of(signature)
+        )
     except FormatError:
         return None
+
+
+def _json_extract(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+    steps = parse_path(text(signature.option("path")))
+    try:
+        said: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
+        first = next(find(said, steps), None)
+        if first is None or isinstance(first, str):
+            return None if first is None else _encodable(first)
+        written = json.dumps(first, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return _encodable(written)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _encodable(said: str) -> str:
+    """Give a text that UTF-8 can write; JSON can say halves of characters, which it cannot."""
+    said.encode()
+    return said
 
 
 def _refuse_constant(name: str) -> Json:
@@ -54,7 +83,7 @@ def _parse(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
         return None
     try:
         said: Json = json.loads(text(cells[0]), parse_constant=_refuse_constant)
-        return _typed(said, signature.call.target)
+        return _typed(said, base_type(signature.call.target))
     except (ValueError, RecursionError):
         return None
 
@@ -66,7 +95,9 @@ def _typed(said: Json, of: DataType) -> Cell:
         case List(of=member) if isinstance(said, list):
             return tuple(_typed(item, member) for item in said)
         case Map(of=member) if isinstance(said, dict):
-            return {key: _typed(item, member) for key, item in said.items()}
+            return {_encodable(key): _typed(item, member) for key, item in said.items()}
+        case Embedding(size=size) if isinstance(said, list) and len(said) == size:
+            return tuple(_typed(item, Float()) for item in said)
         case Struct(fields=fields) if isinstance(said, dict):
             return {field.name: _typed(said.get(field.name), field.type) for field in fields}
         case _:
@@ -78,34 +109,56 @@ def _typed_scalar(said: Json, of: DataType) -> Cell:
         case Bool(), bool():
             return said
         case Str(), str():
-            return said
-        case (Int() | Float(), bool()):
+            return _encodable(said)
+        case Int() | Float() | Datetime() | Date() | Decimal(), bool():
             raise _NoValueError(said)
-        case Int(), int() | float() if math.isfinite(said) and int64(int(said)) is not None:
-            return int(said)
+        case Int(), int() | float():
+            return _whole(said)
         case Float(), int() | float():
             return _double(said)
+        case Date(), str():
+            return _written(said, of)
+        case Datetime() | Decimal(), str() | int() | float():
+            return _written(said, of)
         case _:
             raise _NoValueError(said)
 
 
+def _whole(said: float) -> int:
+    whole = int64(int(said)) if isinstance(said, int) or math.isfinite(said) else None
+    if whole is None:
+        raise _NoValueError(said)
+    return whole
+
+
+def _written(said: str | float, of: DataType) -> Cell:
+    try:
+        return coerce(said, of)
+    except MistypedError as error:
+        raise _NoValueError(said) from error
+
+
 def _double(said: float) -> float:
     try:
-        return float(said)
+        double = float(said)
     except OverflowError as error:
         raise _NoValueError(said) from error
+    if math.isinf(double):
+        raise _NoValueError(said)
+    return double
 
 
 TEXTS: Mapping[str, Compute] = MappingProxyType(
     {
         "str.len": _text_to(len),
-        "str.lower": _text_to(str.lower),
-        "str.upper": _text_to(str.upper),
+        "str.lower": _text_to(lambda said: change_case(said, str.lower)),
+        "str.upper": _text_to(lambda said: change_case(said, str.upper)),
         "str.concat": _texts_to(str.__add__),
         "str.contains": _texts_to(lambda whole, part: part in whole),
         "str.startswith": _texts_to(lambda whole, part: whole.startswith(part)),
         "str.endswith": _texts_to(lambda whole, part: whole.endswith(part)),
         "str.split": _split,
+        "str.json_extract": _json_extract,
         "str.strptime": _strptime,
         "str.parse": _parse,
     }

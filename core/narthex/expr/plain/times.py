@@ -4,25 +4,24 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from narthex.expr.instants import UNIT_US, has_year, render_formatted, whole_units
-from narthex.expr.plain.signature import Compute, Signature, int64, text, whole
+from narthex.expr.formats import render_formatted
+from narthex.expr.instants import UNIT_US, whole_units
+from narthex.expr.plain.signature import Compute, Signature, int64, text, timezone_of, whole
+from narthex.expr.zones import wall_clock
 from narthex.facts import Cell
-from narthex.times import from_micros
 
 
 def _part(compute: Callable[[datetime], int]) -> Compute:
-    def part(_: Signature, cells: tuple[Cell, ...]) -> Cell:
-        instant = whole(cells[0])
-        return compute(from_micros(instant)) if has_year(instant) else None
+    def part(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
+        shown = wall_clock(whole(cells[0]), timezone_of(signature))
+        return None if shown is None else compute(shown)
 
     return part
 
 
 def _strftime(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
-    instant = whole(cells[0])
-    if not has_year(instant):
-        return None
-    return render_formatted(instant, text(signature.option("format")))
+    format_text = text(signature.option("format"))
+    return render_formatted(whole(cells[0]), format_text, timezone_of(signature))
 
 
 def _since(signature: Signature, cells: tuple[Cell, ...]) -> Cell:

@@ -1,0 +1,161 @@
+# ruff: noqa: INP001
+"""Writes `docs/reference/expressions.md` from the definitions: `python docs/render_expressions.py`.
+
+Types are found by trying each function's rule, results by running its example; a test holds the
+page to this, and another runs the examples on every evaluator.
+"""
+
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from narthex import expr, types
+from narthex.dtypes import struct
+from narthex.expr.functions import EXAMPLE, EXAMPLE_NOW_US, GROUPS, Function, Nulls
+from narthex.expr.nodes import Call, Node
+from narthex.expr.plain import evaluate
+from narthex.expr.rules import Wrong
+from narthex.expr.typing import infer
+from narthex.facts import Cell
+from narthex.rendered_types import type_name
+from narthex.times import DAY_US, from_micros, render_instant
+from narthex.types import DataType, Date, Datetime, Decimal, List, Map, Struct, base_type, inner
+
+PAGE = Path(__file__).parent / "reference" / "expressions.md"
+INTRODUCTION = """# Expressions
+
+`filter`, `assign`, `feature(...)`, and `eval(...)` in a source's `preproc` and `where` take
+expressions. Each means one thing, whether it runs in a pipeline, in a question or in a test. Three
+rules hold for all functions:
+
+- **A function never fails on a row.** Where it has no value, it gives null; a null in a column that
+  is not Optional makes the row mistyped. A list or a struct with such a null inside has no value
+  itself.
+- **An int has 64 bits, a decimal 28 digits.** A result beyond them is null.
+- **NaN is never a result.** A NaN that came from user code equals itself and is greater than every
+  other number.
+
+Floats are IEEE-754 doubles; an int meets a float by becoming the nearest double. Columns of
+`between`, `oneof` and `regex` count as what they restrict. Null in, null out, unless a function
+says otherwise; `T?` is `Optional[T]`. Time zones are those of the IANA database, by one copy of its
+rules on all machines.
+
+This page is written by `python docs/render_expressions.py` from the definitions. The examples are
+about this row:
+"""
+NULLS = {
+    Nulls.KLEENE: "null is unknown: `False & null` is False, `True | null` is True, else null",
+    Nulls.OWN: "as said",
+}
+
+
+@struct
+class Visitor:
+    """The struct of the examples."""
+
+    name: str
+    visits: typing.Optional[int]  # noqa: UP045 (as authors write it)
+
+
+SCHEMA: Mapping[str, DataType] = {name: of for name, (of, _) in EXAMPLE.items()}
+ROW: Mapping[str, Cell] = {name: cell for name, (_, cell) in EXAMPLE.items()}
+TRIED: tuple[DataType, ...] = (
+    *(types.Int(), types.Float(), types.Decimal(2), types.Bool(), types.Str(), types.Bytes()),
+    *(types.Datetime(), types.Date(), types.List(types.Int()), types.List(types.Float())),
+    *(types.List(types.Bool()), types.List(types.Str()), types.Map(types.Int())),
+)
+NAMES = {name: getattr(expr, name) for name in expr.__all__} | {
+    "Visitor": Visitor,
+    "Dict": dict,
+    "int": int,
+    "float": float,
+}
+
+
+def written_example(function: Function) -> Node:
+    """Give the example of a function as an expression."""
+    written = eval(function.example, dict(NAMES))  # noqa: S307 (our own text)
+    if isinstance(written, expr.TypedExpr):
+        return Call("cast", (written.node,), target=written.dtype)
+    node: Node = written.node
+    return node
+
+
+def result(node: Node) -> Cell:
+    """Give what an expression gives on the row of the examples."""
+    return evaluate(node, ROW, SCHEMA, now_us=EXAMPLE_NOW_US)
+
+
+def render() -> str:
+    """Render the page."""
+    parts = [INTRODUCTION, *_row(), ""]
+    for heading, functions in GROUPS.items():
+        parts.append(f"## {heading}\n")
+        parts += [line for function in functions for line in _section(function)]
+    return "\n".join(parts)
+
+
+def _row() -> Iterator[str]:
+    yield "| column | type | value |"
+    yield "|---|---|---|"
+    for name, (of, cell) in EXAMPLE.items():
+        yield f"| `{name}` | `{type_name(of)}` | `{shown(cell, of)}` |"
+
+
+def _section(function: Function) -> Iterator[str]:
+    node = written_example(function)
+    yield f"### `{function.form}`\n"
+    yield f"{function.promise}.\n"
+    yield f"- types: {function.types or '; '.join(signatures(function, node))}"
+    if function.nulls in NULLS:
+        yield f"- nulls: {NULLS[function.nulls]}"
+    if function.undefined:
+        yield f"- no value: {function.undefined}"
+    yield f"- example: `{function.example}` is `{shown(result(node), infer(node, SCHEMA))}`\n"
+
+
+def signatures(function: Function, example: Node) -> list[str]:
+    """Find the types that a function takes, by trying; give them by what they give."""
+    if not isinstance(example, Call) or not example.arguments:
+        return [f"→ `{type_name(infer(example, SCHEMA))}`"]
+    count = len(example.arguments)
+    tried = [(of,) for of in TRIED] if count == 1 else [(a, b) for a in TRIED for b in TRIED]
+    found: dict[str, list[str]] = {}
+    for arguments in tried:
+        given = function.result(example, arguments)
+        if not isinstance(given, Wrong):
+            names = ", ".join(f"`{type_name(of)}`" for of in arguments)
+            found.setdefault(type_name(given), []).append(names)
+    return [f"{_joined(names)} → `{given}`" for given, names in found.items()]
+
+
+def _joined(names: list[str]) -> str:
+    return " or ".join(names) if len(names[0].split(", ")) == 1 else " · ".join(names)
+
+
+def shown(cell: Cell, of: DataType) -> str:
+    """Render a cell for people."""
+    plain = base_type(inner(of))
+    match plain, cell:
+        case _, None:
+            return "null"
+        case Datetime(), int():
+            return render_instant(cell)
+        case Date(), int():
+            return from_micros(cell * DAY_US).date().isoformat()
+        case Decimal(scale=scale), int():
+            return f"{cell / 10**scale:.{scale}f}"
+        case List(of=item), tuple():
+            return f"[{', '.join(shown(one, item) for one in cell)}]"
+        case Map(of=item), dict():
+            entries = (f'"{key}": {shown(one, item)}' for key, one in cell.items())
+            return f"{{{', '.join(entries)}}}"
+        case Struct(), dict():
+            members = (f"{f.name}={shown(cell[f.name], f.type)}" for f in plain.fields)
+            return f"{plain.name}({', '.join(members)})"
+        case _:
+            return f'"{cell}"' if isinstance(cell, str) else repr(cell)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")

@@ -1,0 +1,43 @@
+"""`docs/reference/expressions.md` is what the definitions say, and its examples hold."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from narthex.evaluate.columns import cells_of, series_of
+from narthex.evaluate.expressions import evaluate as evaluate_columns
+from narthex.expr.functions import EXAMPLE, EXAMPLE_NOW_US, FUNCTIONS
+from narthex.expr.nodes import Call
+from narthex.expr.typing import infer
+from tests.core.expr_corpus import same_cell
+from tests.core.expr_nodes import parts_of
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def page() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "render_expressions.py"))
+
+
+def test_the_page_is_what_the_definitions_say(page: dict[str, Any]) -> None:
+    text = (DOCS / "reference" / "expressions.md").read_text(encoding="utf-8")
+
+    assert text == page["render"](), "run `python docs/render_expressions.py`"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_example_is_of_its_function_and_columns_give_what_the_page_says(
+    name: str, page: dict[str, Any]
+) -> None:
+    node = page["written_example"](FUNCTIONS[name])
+    frame = pl.DataFrame([series_of(column, [cell], of) for column, (of, cell) in EXAMPLE.items()])
+    schema = {column: of for column, (of, _) in EXAMPLE.items()}
+
+    series = evaluate_columns(node, frame, schema, EXAMPLE_NOW_US)
+
+    assert name in {part.function for part in parts_of(node) if isinstance(part, Call)}
+    assert same_cell(cells_of(series, infer(node, schema))[0], page["result"](node))
