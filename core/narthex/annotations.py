@@ -5,7 +5,7 @@ import typing
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 from typing_extensions import override
@@ -77,20 +77,6 @@ class Embedding:
     def __class_getitem__(cls, size: object) -> Written:
         """Give the annotation of that size."""
         return Written("Embedding", (size,))
-
-
-@attrs.frozen
-class Window:
-    """The span of a discrete window, `begin` inclusive to `end` exclusive."""
-
-    __narthex_struct__: ClassVar[types.Struct] = types.WINDOW
-
-    begin: datetime
-    end: datetime
-
-    def as_json(self) -> dict[str, object]:
-        """Give both ends by name."""
-        return {"begin": self.begin, "end": self.end}
 
 
 def between(

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TypeAlias
 
-from narthex.annotations import Window
+from narthex.declare.structs import Window
 from narthex.errors import WindowInvalid
 from narthex.times import from_micros, parse_duration, to_micros
 from narthex.windows import Hopping, Tumbling

@@ -253,6 +253,14 @@ def _code_errors(
     for name in extractor.inputs:
         if name not in known.features:
             yield _input_missing(f"{featureset.name}.{extractor.name}", name, extractor, known)
+    for name in extractor.datasets:
+        if name not in known.datasets:
+            yield EntityMissing(
+                f"extractor `{featureset.name}.{extractor.name}` looks up dataset `{name}`, which "
+                "is not in the commit",
+                origin=extractor.origin,
+                hint=f"add `{name}` to the commit",
+            )
 
 
 def _input_missing(title: str, name: str, extractor: Extractor, known: _Known) -> DefinitionError:

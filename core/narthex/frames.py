@@ -133,6 +133,20 @@ class StructRow(dict[str, object]):
         except KeyError:
             raise AttributeError(name) from None
 
+    def as_json(self) -> dict[str, object]:
+        """Give the members by name, as an instance of the struct's class does."""
+        return {name: _members(value) for name, value in self.items()}
+
+
+def _members(value: object) -> object:
+    match value:
+        case StructRow():
+            return value.as_json()
+        case list():
+            return [_members(one) for one in value]
+        case _:
+            return value
+
 
 def _cell(value: object, of: DataType) -> object:
     plain = unrestricted(inner(of))

@@ -342,10 +342,13 @@ def _is_fixed(name: str, before: NodeSchema) -> bool:
     return name == before.timestamp or any(key.name == name for key in before.keys)
 
 
-def _fixed(name: str, before: NodeSchema, step: Operator) -> ColumnRoleWrong:
+def _fixed(name: str, before: NodeSchema, step: Assign | AssignCode | Drop) -> ColumnRoleWrong:
     role = "the event time" if name == before.timestamp else "a key"
+    of = f" of `{step.input.dataset}`" if isinstance(step.input, DatasetRef) else ""
+    verb = "assign" if isinstance(step, AssignCode) else type(step).__name__.lower()
     values = [column.name for column in before.values]
     return ColumnRoleWrong(
-        f"column `{name}` is {role}, which the step cannot change; the values are {listed(values)}",
+        f"column `{name}` is {role}{of}, which `{verb}` cannot change; "
+        f"the values are {listed(values)}",
         origin=step.origin,
     )

@@ -157,6 +157,25 @@ def test_steps_become_operators_in_order() -> None:
     assert codes <= {"NX804"}
 
 
+def test_a_pipeline_names_fields_of_its_own_dataset() -> None:
+    @dataset
+    class Spend:
+        uid: int = field(key=True)
+        total: float
+        at: datetime
+
+        @pipeline
+        @inputs(Orders)
+        def spend(cls, orders: Rows) -> Rows:  # noqa: N805
+            total = Sum(of="amount", window=Continuous("1d"), into_field=str(cls.total))
+            return orders.groupby(str(cls.uid)).aggregate(total)
+
+    _, (aggregate,) = steps_of(_terminal(Spend))
+
+    assert isinstance(aggregate, Aggregate)
+    assert (aggregate.by, aggregate.specs[0].into) == (("uid",), "total")
+
+
 def test_latest_makes_rows_keyed() -> None:
     @dataset(index=True)
     class Last:

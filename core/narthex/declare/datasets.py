@@ -7,6 +7,7 @@ from typing import overload
 import attrs
 from typing_extensions import override
 
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import selected
 from narthex.declare.expectations import ExpectationsCall, build_expectations
@@ -239,6 +240,7 @@ def _fill(
 def _fill_pipelines(
     cls: type, built: Declared, schema: Schema, errors: list[DefinitionError]
 ) -> None:
+    own = OwnClass(cls, {field.name: field for field in Dataset(built).fields})
     for name, call in list(vars(cls).items()):
         if not isinstance(call, PipelineCall):
             continue
@@ -248,7 +250,7 @@ def _fill_pipelines(
                 given[declared(one).name] = schema_info(one)
             else:
                 errors.append(_no_dataset(name, one, call.origin))
-        made = build_pipeline(name, call, cls, given)
+        made = build_pipeline(name, call, own, given)
         errors += made.errors
         if made.schema is not None and not made.errors:
             errors += check_output(made.schema, schema, built.name, name, call.origin)

@@ -7,6 +7,7 @@ import attrs
 from typing_extensions import override
 
 from narthex.annotations import parse_annotation
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import parse_env, selected
 from narthex.declare.expectations import ExpectationsCall
@@ -191,6 +192,7 @@ def _said_of(call: ExtractorCall) -> Metadata:
 
 def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionError]:
     errors: list[DefinitionError] = []
+    own = OwnClass(cls, built.types)
     for name, call in list(vars(cls).items()):
         if isinstance(call, ExpectationsCall):
             errors.append(
@@ -203,7 +205,7 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
         if not isinstance(call, ExtractorCall) or _said_of(call).deleted:
             continue
         errors += check_metadata(_said_of(call), origin=call.origin)
-        extractor, wrong = build_extractor(name, call, built.name, tuple(built.types))
+        extractor, wrong = build_extractor(name, call, built.name, own)
         errors += wrong
         try:
             env = parse_env(call.env, origin=call.origin)

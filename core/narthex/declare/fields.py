@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Final, Self
 
 import attrs
+from typing_extensions import override
 
 from narthex.annotations import name_of, parse_annotation
 from narthex.declare.metadata import check_metadata, metadata
@@ -97,6 +98,10 @@ class Field:
     def fqn(self) -> str:
         """Give the field's full name, `Dataset.field`."""
         return f"{self.dataset}.{self.name}"
+
+    @override
+    def __str__(self) -> str:
+        return self.name
 
 
 def annotations_of(cls: type, frame: FrameType | None) -> dict[str, object]:

@@ -110,7 +110,7 @@ def build_pipeline(
     Args:
         name: Its name in the class.
         call: What the decorator kept.
-        owner: What it is given as `cls`.
+        owner: What it is given as `cls`: the dataset, whose fields are its attributes.
         given: The datasets of `@inputs` by name; None for one whose own definition is broken.
     """
     known = {key: info for key, info in given.items() if info is not None}

@@ -5,14 +5,15 @@ from types import FunctionType
 
 from typing_extensions import override
 
-from narthex.annotations import STRUCT_ATTRIBUTE, Window, parse_annotation
+from narthex.annotations import STRUCT_ATTRIBUTE, parse_annotation
 from narthex.declare.collecting import report
 from narthex.declare.fields import annotations_of
 from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
 from narthex.expr.authoring import Expr, Operand, make_struct, zip_struct
-from narthex.types import Struct, StructField
+from narthex.expr.written_types import built_in
+from narthex.types import WINDOW, Bool, Struct, StructField
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 
@@ -58,14 +59,27 @@ class _StructValue:
         return f"{type(self).__name__}({members})"
 
 
+@built_in
+class Window(_StructValue):
+    """The span of a discrete window, `begin` inclusive to `end` exclusive."""
+
+    __narthex_struct__ = WINDOW
+
+
 def _plain(value: object) -> object:
-    if isinstance(value, _StructValue | Window):
+    if isinstance(value, _StructValue):
         return value.as_json()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return value
+
+
+def struct_of(name: str, *members: str) -> type:
+    """Give a class whose instances have these members; it is what code that travels has of one."""
+    fields = tuple(StructField(member, Bool()) for member in members)
+    return type(name, (_StructValue,), {STRUCT_ATTRIBUTE: Struct(name, fields)})
 
 
 def struct(cls: type) -> type:
