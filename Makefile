@@ -8,9 +8,12 @@ UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
 PURE := not (postgres or kafka or spark or stack or airflow or acceptance)
 ARGS ?=
+N ?= 1000
+SEED ?= 0
+ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test acceptance demo up down status bench clean
+.PHONY: help setup lock fix check test acceptance demo up down status bench fuzz clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +67,9 @@ status: setup  ## Say what runs
 
 bench: setup  ## Measure latency and throughput
 	$(BIN)/python -m bench $(ARGS)
+
+fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 ENGINE=module:factory
+	$(BIN)/python -m narthex_reference.fuzz --n $(N) --seed $(SEED) --engine $(ENGINE)
 
 clean:  ## Delete what was made here: environment, caches, builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -46,7 +46,12 @@ class Average:
 @record
 @attrs.frozen(kw_only=True)
 class Min:
-    """The least value of a column; nulls are skipped."""
+    """The least value of a column; nulls are skipped.
+
+    Attributes:
+        default: The value of no rows, a literal of the column's type: instants are microseconds,
+            dates days, decimals unscaled integers.
+    """
 
     into: str
     window: Window
@@ -57,7 +62,11 @@ class Min:
 @record
 @attrs.frozen(kw_only=True)
 class Max:
-    """The greatest value of a column; nulls are skipped."""
+    """The greatest value of a column; nulls are skipped.
+
+    Attributes:
+        default: As that of `Min`.
+    """
 
     into: str
     window: Window
@@ -117,7 +126,11 @@ class Distinct:
 @record
 @attrs.frozen(kw_only=True)
 class Quantile:
-    """The element at floor(p·n), clamped, of a column's ascending values; nulls are skipped."""
+    """The element at floor(p·n), clamped, of a column's ascending values; nulls are skipped.
+
+    Attributes:
+        approx: Of more than 1,024 values, a number within 1 % of it.
+    """
 
     into: str
     window: Window
@@ -138,7 +151,9 @@ class ExpDecaySum:
     half_life_us: int
 
 
-AggregateSpec: TypeAlias = Count | Sum | Average | Min | Max | Stddev | LastK
+AggregateSpec: TypeAlias = (
+    Count | Sum | Average | Min | Max | Stddev | LastK | FirstK | Distinct | Quantile | ExpDecaySum
+)
 
 
 @record

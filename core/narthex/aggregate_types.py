@@ -8,13 +8,18 @@ from narthex.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
     LastK,
     Max,
     Min,
+    Quantile,
     Stddev,
     Sum,
     TypedAggregate,
 )
+from narthex.literals import is_literal_of
 from narthex.rendered_types import type_name
 from narthex.types import (
     Bool,
@@ -22,10 +27,12 @@ from narthex.types import (
     Date,
     Datetime,
     Decimal,
+    Embedding,
     Float,
     Int,
     List,
     Map,
+    Null,
     Optional,
     Str,
     inner,
@@ -50,9 +57,11 @@ def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
     match spec:
         case Count():
             return _count(spec, of)
-        case LastK():
-            return _last_k(spec, of)
-        case Sum() | Average() | Stddev():
+        case LastK() | FirstK():
+            return _some(spec, of)
+        case Distinct():
+            return _distinct(spec, of)
+        case Sum() | Average() | Stddev() | Quantile() | ExpDecaySum():
             return _numeric(spec, of)
         case Min() | Max():
             return _extreme(spec, of)
@@ -71,8 +80,13 @@ def is_hashable(of: DataType) -> bool:
 
 
 def is_key(of: DataType) -> bool:
-    """Whether rows can be grouped by a column of the type."""
-    return isinstance(unrestricted(of), Int | Str | Bool | Decimal | Datetime | Date)
+    """Whether rows can be grouped by a column of the type: it has no null, and no float itself."""
+    return not isinstance(unrestricted(of), Optional | Float | Embedding | Null)
+
+
+def is_ordered(of: DataType) -> bool:
+    """Whether a column of the type has a least and a greatest value."""
+    return isinstance(unrestricted(inner(of)), Int | Float | Decimal | Date | Datetime)
 
 
 def _count(spec: Count, of: DataType | None) -> Typing:
@@ -91,34 +105,54 @@ def _count(spec: Count, of: DataType | None) -> Typing:
     return TypedAggregate(spec, of, Int())
 
 
-def _last_k(spec: LastK, of: DataType | None) -> Typing:
+def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
+    which = "last" if isinstance(spec, LastK) else "first"
     if of is None:
-        return Misfit("the last values need a column, found no `of`")
+        return Misfit(f"the {which} values need a column, found no `of`")
     if spec.limit < 1:
         return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
-    if spec.dedup and not is_hashable(of):
+    if isinstance(spec, FirstK) and spec.dropnull and not isinstance(of, Optional):
         return Misfit(
-            f"column `{spec.of}` of type `{type_name(of)}` cannot be told apart for `dedup`"
+            f"column `{spec.of}` of type `{type_name(of)}` has no nulls that `dropnull` could drop"
         )
     return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
 
 
-def _numeric(spec: Sum | Average | Stddev, of: DataType | None) -> Typing:
+def _distinct(spec: Distinct, of: DataType | None) -> Typing:
+    if of is None:
+        return Misfit("the distinct values need a column, found no `of`")
+    if not is_hashable(of):
+        return Misfit(f"column `{spec.of}` of type `{type_name(of)}` has no values to tell apart")
+    return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
+
+
+def _numeric(spec: Sum | Average | Stddev | Quantile | ExpDecaySum, of: DataType | None) -> Typing:
     base = None if of is None else unrestricted(inner(of))
     if not isinstance(base, Int | Float | Decimal):
         return Misfit(_not_of_type(spec, of, "a number"))
-    if isinstance(spec, Sum):
-        return TypedAggregate(spec, of, base)
-    return TypedAggregate(spec, of, Float() if spec.default is not None else Optional(Float()))
+    match spec:
+        case Sum():
+            return TypedAggregate(spec, of, base)
+        case ExpDecaySum(half_life_us=half_life_us):
+            if half_life_us <= 0:
+                return Misfit("its half-life is not above zero")
+            return TypedAggregate(spec, of, Float())
+        case Quantile(p=p) if not 0 <= p <= 1:
+            return Misfit(f"`p` is {p:g}; it lies between 0 and 1")
+        case Average() | Stddev() | Quantile():
+            found = Float() if spec.default is not None else Optional(Float())
+            return TypedAggregate(spec, of, found)
+        case _:
+            assert_never(spec)
 
 
 def _extreme(spec: Min | Max, of: DataType | None) -> Typing:
     base = None if of is None else unrestricted(inner(of))
-    if not isinstance(base, Int | Float | Decimal | Date | Datetime):
+    if base is None or not is_ordered(base):
         return Misfit(_not_of_type(spec, of, "int, float, decimal, date or datetime"))
     if spec.default is None:
         return TypedAggregate(spec, of, Optional(base))
-    if isinstance(spec.default, float) and not isinstance(base, Float):
+    if not is_literal_of(spec.default, base):
         return Misfit(f"default value `{spec.default}` is not of type `{type_name(base)}`")
     return TypedAggregate(spec, of, base)
 

@@ -69,17 +69,14 @@ class Decimal:
 
 
 class Embedding:
-    """A vector of floats: `Embedding[128]` has 128 of them."""
+    """A vector of floats: `Embedding[128]` has 128 of them; only its type, never a value."""
+
+    def __init__(self, *_: object) -> None:
+        raise TypeError("`Embedding` is a type; a value of it is a list of floats")
 
     def __class_getitem__(cls, size: object) -> Written:
         """Give the annotation of that size."""
         return Written("Embedding", (size,))
-
-
-class Window:
-    """The span of a discrete window, `begin` inclusive to `end` exclusive."""
-
-    __narthex_struct__ = types.WINDOW
 
 
 def between(

@@ -17,7 +17,8 @@ byte  value     bytes
 ====  ========  ==========================================================================
 
 The id of a field is its position among all fields of its class, so a new field stands last. A
-field whose metadata says ``{"identity": False}`` is left out; one that equals its default is not.
+field whose metadata says ``{"identity": False}`` is left out; one that equals its default is left
+out only if its metadata says ``{"later": True}``: what was written without it keeps its bytes.
 """
 
 import enum
@@ -78,6 +79,11 @@ def _identity_fields(cls: type[attrs.AttrsInstance]) -> tuple[tuple[int, str], .
     )
 
 
+@functools.cache
+def _later_defaults(cls: type[attrs.AttrsInstance]) -> dict[str, Value]:
+    return {f.name: f.default for f in attrs.fields(cls) if f.metadata.get("later", False)}
+
+
 def _content(value: Value) -> tuple[int, bytes]:
     match value:
         case enum.Enum():
@@ -125,7 +131,9 @@ def _record(value: Value) -> bytes:
     name = cls.__name__.encode()
     parts = [bytes([len(name)]), name]
     for position, field in identity_fields(cls):
-        parts += [_FIELD.pack(position), encode(getattr(value, field))]
+        given = getattr(value, field)
+        if field not in _later_defaults(cls) or given != _later_defaults(cls)[field]:
+            parts += [_FIELD.pack(position), encode(given)]
     return b"".join(parts)
 
 

@@ -1,9 +1,12 @@
 """What a commit changes in what is deployed, and which changes need another version.
 
 A dataset, or an extractor, that means something else must have a higher version: so that who
-reads it decides when to follow. Owners, descriptions, tags, expectations, an index and how often a
-source is polled change no row, and need none. A version raised over the same content is allowed:
-it asks for the rows to be computed again.
+reads it decides when to follow. Owners, descriptions, tags, expectations, sinks, an index and how
+often a source is polled change no row, and need none. A version raised over the same content is
+allowed: it asks for the rows to be computed again.
+
+A commit is the whole of its branch, and what it leaves out is removed; an incremental one removes
+only what its author marks as deleted.
 """
 
 from collections.abc import Iterator
@@ -23,7 +26,8 @@ from narthex.entities import (
 from narthex.errors import DefinitionError, FeatureInvalid, VersionNotRaised, in_source_order
 from narthex.feature_checks import extractor_outputs
 from narthex.fingerprints import identity_of
-from narthex.operators import AssignCode, DatasetRef, Filter, Operator
+from narthex.node_schema import listed
+from narthex.operators import AssignCode, DatasetRef, Filter, Operator, Transform, Union
 from narthex.records import Value
 
 
@@ -51,6 +55,7 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
         incremental: Whether what the commit does not name stays; else it is removed.
     """
     before = old if old is not None else Definitions(datasets=(), featuresets=())
+    asked, new = new, _alive(new)
     errors: list[DefinitionError] = []
     summary: list[str] = []
     datasets = {dataset.name: dataset for dataset in before.datasets}
@@ -63,12 +68,13 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
         known_set = featuresets.get(featureset.name)
         if known_set is not None:
             errors += _featureset_errors(known_set, featureset)
-            errors += _removed_features(known_set, featureset) if incremental else ()
+            deleted = _deleted_features(asked, featureset.name)
+            errors += _removed_features(known_set, featureset, deleted) if incremental else ()
         summary += _featureset_lines(known_set, featureset)
-    if not incremental:
-        summary += _removed(before, new)
+    after = _union(before, asked) if incremental else new
+    summary += _removed(before, after)
     return Changes(
-        definitions=_union(before, new) if incremental else new,
+        definitions=after,
         errors=in_source_order(errors),
         summary=tuple(summary),
     )
@@ -88,8 +94,10 @@ def _without_libraries(operator: Operator) -> Operator:
     match operator:
         case Filter(predicate=UserCode() as code):
             return attrs.evolve(operator, input=before, predicate=_bare(code))
-        case AssignCode(code=code):
+        case AssignCode(code=code) | Transform(code=code):
             return attrs.evolve(operator, input=before, code=_bare(code))
+        case Union(other=other):
+            return attrs.evolve(operator, input=before, other=_without_libraries(other))
         case _:
             return attrs.evolve(operator, input=before)
 
@@ -116,23 +124,37 @@ def _dataset_errors(old: Dataset, new: Dataset) -> Iterator[DefinitionError]:
 
 
 def _featureset_errors(old: Featureset, new: Featureset) -> Iterator[DefinitionError]:
-    known = {extractor_outputs(old, one): one for one in old.extractors}
+    makers = {name: one for one in old.extractors for name in extractor_outputs(old, one)}
     for extractor in new.extractors:
         outputs = extractor_outputs(new, extractor)
-        before = known.get(outputs)
-        if before is None:
+        before = {id(makers[name]): makers[name] for name in outputs if name in makers}
+        if not before:
             continue
         title = f"extractor of `{outputs[0]}`"
-        if extractor.version < before.version:
-            yield _lowered(title, before.version, extractor)
-        elif extractor.version == before.version:
-            changed = _changed(_meaning(old, before), _meaning(new, extractor), "extractor")
+        version = max(one.version for one in before.values())
+        if extractor.version < version:
+            yield _lowered(title, version, extractor)
+        elif extractor.version == version:
+            changed = _extractor_changed(old, tuple(before.values()), new, extractor)
             if changed is not None:
                 yield VersionNotRaised(
                     f"{title} changed but its version is still {extractor.version}: {changed}",
                     origin=extractor.origin,
                     hint=f"raise version to {extractor.version + 1}",
                 )
+
+
+def _extractor_changed(
+    old: Featureset, before: tuple[Extractor, ...], new: Featureset, extractor: Extractor
+) -> Difference | None:
+    """Find in what an extractor differs from those that gave its features before."""
+    given = tuple(name for one in before for name in extractor_outputs(old, one))
+    outputs = extractor_outputs(new, extractor)
+    if sorted(given) != sorted(outputs):
+        return Difference(path="outputs", old=listed(given), new=listed(outputs))
+    if len(before) > 1:
+        return Difference(path="extractor", old=f"{len(before)} extractors", new="one")
+    return _changed(_meaning(old, before[0]), _meaning(new, extractor), "extractor")
 
 
 def _changed(old: Value, new: Value, path: str) -> Difference | None:
@@ -162,21 +184,48 @@ def _lowered(title: str, was: int, new: Dataset | Extractor) -> VersionNotRaised
     )
 
 
-def _removed_features(old: Featureset, new: Featureset) -> Iterator[DefinitionError]:
+def _alive(definitions: Definitions) -> Definitions:
+    """Give definitions without what is marked as deleted."""
+    featuresets = tuple(one for one in definitions.featuresets if not one.metadata.deleted)
+    return Definitions(
+        datasets=tuple(one for one in definitions.datasets if not one.metadata.deleted),
+        featuresets=tuple(map(_without_deleted, featuresets)),
+    )
+
+
+def _without_deleted(featureset: Featureset) -> Featureset:
+    alive = tuple(one for one in featureset.features if not one.metadata.deleted)
+    return attrs.evolve(featureset, features=alive)
+
+
+def _deleted_features(definitions: Definitions, featureset: str) -> frozenset[str]:
+    return frozenset(
+        feature.name
+        for one in definitions.featuresets
+        if one.name == featureset
+        for feature in one.features
+        if feature.metadata.deleted
+    )
+
+
+def _removed_features(
+    old: Featureset, new: Featureset, deleted: frozenset[str]
+) -> Iterator[DefinitionError]:
     kept = {feature.name for feature in new.features}
     for feature in old.features:
-        if feature.name not in kept:
+        if feature.name not in kept and feature.name not in deleted:
             yield FeatureInvalid(
                 f"feature `{new.name}.{feature.name}` is deployed but missing; an incremental "
-                "commit removes nothing",
+                "commit removes only what is marked as deleted",
                 origin=new.origin,
-                hint="keep it, or commit everything with `incremental=False`",
+                hint="keep it, or write `feature(…).meta(deleted=True)`",
             )
 
 
-def _union(old: Definitions, new: Definitions) -> Definitions:
-    datasets = {dataset.name for dataset in new.datasets}
-    featuresets = {featureset.name for featureset in new.featuresets}
+def _union(old: Definitions, asked: Definitions) -> Definitions:
+    datasets = {dataset.name for dataset in asked.datasets}
+    featuresets = {featureset.name for featureset in asked.featuresets}
+    new = _alive(asked)
     return Definitions(
         datasets=(*(one for one in old.datasets if one.name not in datasets), *new.datasets),
         featuresets=(
@@ -203,6 +252,7 @@ def _described(dataset: Dataset) -> tuple[Value, ...]:
         tuple(field.metadata for field in dataset.schema.fields),
         tuple(pipeline.metadata for pipeline in dataset.pipelines),
         tuple(source.every_us for source in dataset.sources),
+        dataset.sinks,
     )
 
 

@@ -11,9 +11,19 @@ from narthex.errors import ArgumentInvalid
 
 
 def definitions(
-    datasets: Sequence[Dataset], featuresets: Sequence[Featureset], *, env: str | None = None
+    datasets: Sequence[Dataset],
+    featuresets: Sequence[Featureset],
+    *,
+    env: str | None = None,
+    with_deleted: bool = False,
 ) -> Definitions:
-    """Give the values of a commit for one env; entities marked deleted are left out.
+    """Give the values of a commit for one env; what is marked deleted is left out.
+
+    Args:
+        datasets: The datasets.
+        featuresets: The featuresets.
+        env: Take what is declared for it, and for none.
+        with_deleted: Give what is marked deleted too: an incremental commit removes it.
 
     Raises:
         ArgumentInvalid: A list has something else in it.
@@ -27,9 +37,13 @@ def definitions(
         if not isinstance(given, Featureset):
             raise ArgumentInvalid(f"`featuresets` has `{given!r}`, which is not a featureset")
     return Definitions(
-        datasets=tuple(dataset_entity(d, selected) for d in datasets if not is_deleted(d)),
+        datasets=tuple(
+            dataset_entity(d, selected) for d in datasets if with_deleted or not is_deleted(d)
+        ),
         featuresets=tuple(
-            featureset_entity(f, selected) for f in featuresets if not metadata_of(f).deleted
+            featureset_entity(f, selected, with_deleted=with_deleted)
+            for f in featuresets
+            if with_deleted or not metadata_of(f).deleted
         ),
     )
 

@@ -1,7 +1,7 @@
 """Types of fields and features, and the windows of aggregates."""
 
-from narthex.annotations import Decimal, Embedding, Window, between, oneof, regex
-from narthex.declare.structs import struct
+from narthex.annotations import Decimal, Embedding, between, oneof, regex
+from narthex.declare.structs import Window, struct
 from narthex.windows import Continuous, Hopping, Session, Tumbling
 
 __all__ = [

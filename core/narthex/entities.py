@@ -6,95 +6,106 @@ from typing import TypeAlias
 import attrs
 
 from narthex.code import UserCode
+from narthex.connections import (
+    AwsSecretRef,
+    BigQueryDataset,
+    Connector,
+    Credential,
+    Csv,
+    Database,
+    Encoding,
+    FileFormat,
+    Files,
+    HttpPath,
+    JsonLines,
+    KafkaTopic,
+    KinesisStream,
+    MongoDatabase,
+    Parquet,
+    PubSubTopic,
+    RedshiftDatabase,
+    RegistryFormat,
+    SecretRef,
+    SinkTarget,
+    SnowflakeDatabase,
+    SqlDatabase,
+    Table,
+    TableFormat,
+    WebhookEndpoint,
+)
 from narthex.expr.nodes import LiteralValue
 from narthex.expr.nodes import Node as ExprNode
 from narthex.operators import Operator
 from narthex.origin import NOWHERE, Origin
-from narthex.records import DESCRIPTION, record
+from narthex.records import DESCRIPTION, LATER, record
 from narthex.schema import Column, Metadata, Schema
 from narthex.types import DataType
 
-
-@record
-@attrs.frozen
-class SecretRef:
-    """A secret by name; its value is never in a definition."""
-
-    name: str
-
-
-@record
-@attrs.frozen(kw_only=True)
-class WebhookEndpoint:
-    """Rows that are pushed to `/log`; one ingest topic per (webhook, endpoint)."""
-
-    webhook: str
-    endpoint: str
-
-
-@record
-@attrs.frozen(kw_only=True)
-class KafkaTopic:
-    """Rows in a topic that somebody else owns; JSON objects, one a record.
-
-    Attributes:
-        bootstrap_servers: Addresses; empty is the platform's own broker.
-    """
-
-    name: str
-    bootstrap_servers: str
-    topic: str
-    format: str = "json"
-    security_protocol: str = "PLAINTEXT"
-    sasl_mechanism: str = "PLAIN"
-    username: SecretRef | None = None
-    password: SecretRef | None = None
-
-
-@record
-@attrs.frozen(kw_only=True)
-class Csv:
-    """Delimited text with a header line, or with the headers given."""
-
-    delimiter: str = ","
-    headers: tuple[str, ...] | None = None
-    null: str = ""
-
-
-@record
-@attrs.frozen(kw_only=True)
-class Parquet:
-    """Apache Parquet."""
-
-
-@record
-@attrs.frozen(kw_only=True)
-class JsonLines:
-    """One JSON object a line."""
-
-
-@record
-@attrs.frozen(kw_only=True)
-class Files:
-    """Files below a path, local or `s3://`; a glob may stand in it.
-
-    A local path that is relative stands below the platform's file root.
-    """
-
-    name: str
-    path: str
-    format: Csv | Parquet | JsonLines
-
-
-Connector: TypeAlias = WebhookEndpoint | KafkaTopic | Files
+__all__ = [
+    "AliasExtractor",
+    "AwsSecretRef",
+    "BigQueryDataset",
+    "Cdc",
+    "CodeExtractor",
+    "ColumnRef",
+    "Computed",
+    "ComputedByCode",
+    "Connector",
+    "Constant",
+    "Credential",
+    "Csv",
+    "Database",
+    "Dataset",
+    "Definitions",
+    "Encoding",
+    "Expectation",
+    "ExpressionExtractor",
+    "Extractor",
+    "Feature",
+    "Featureset",
+    "FileFormat",
+    "Files",
+    "HttpPath",
+    "Index",
+    "JsonLines",
+    "KafkaTopic",
+    "KinesisStream",
+    "LookupExtractor",
+    "MongoDatabase",
+    "Parquet",
+    "Pipeline",
+    "Preproc",
+    "PubSubTopic",
+    "RedshiftDatabase",
+    "RegistryFormat",
+    "Sample",
+    "SecretRef",
+    "Sink",
+    "SinkTarget",
+    "Snapshots",
+    "SnowflakeDatabase",
+    "Source",
+    "SqlDatabase",
+    "Table",
+    "TableFormat",
+    "WebhookEndpoint",
+    "Where",
+    "WhereByCode",
+]
 
 
 @record
 class Cdc(enum.Enum):
-    """How rows of a source change a dataset."""
+    """How rows of a source change a dataset.
+
+    `debezium` rows are envelopes of Debezium; `native` ones are the changes that a Delta or Hudi
+    table keeps itself.
+    """
 
     APPEND = "append"
     UPSERT = "upsert"
+    DEBEZIUM = "debezium"
+    NATIVE = "native"
 
 
 @record
@@ -108,9 +119,10 @@ class Constant:
 @record
 @attrs.frozen
 class ColumnRef:
-    """The field is the raw column of this name."""
+    """The field is the raw column of this name, or what a path of members leads to in it."""
 
     column: str
+    path: tuple[str, ...] = attrs.field(default=(), metadata=LATER)
 
 
 @record
@@ -122,7 +134,22 @@ class Computed:
     schema: tuple[Column, ...]
 
 
-Preproc: TypeAlias = Constant | ColumnRef | Computed
+@record
+@attrs.frozen
+class ComputedByCode:
+    """The field is what a Python function of a frame gives.
+
+    Attributes:
+        required: Columns of the frame that must be right, for the row to be taken.
+        offered: Further columns of the frame; null where a row has nothing that fits.
+    """
+
+    code: UserCode
+    required: tuple[Column, ...] = ()
+    offered: tuple[Column, ...] = ()
+
+
+Preproc: TypeAlias = Constant | ColumnRef | Computed | ComputedByCode
 
 
 @record
@@ -132,6 +159,30 @@ class Where:
 
     expression: ExprNode
     schema: tuple[Column, ...]
+
+
+@record
+@attrs.frozen
+class WhereByCode:
+    """As `Where`, by a Python function of a frame; its columns are those of `ComputedByCode`."""
+
+    code: UserCode
+    required: tuple[Column, ...] = ()
+    offered: tuple[Column, ...] = ()
+
+
+@record
+@attrs.frozen
+class Sample:
+    """A share of the rows, the same ones each time: a row is drawn by the hash of some fields.
+
+    Attributes:
+        rate: 0 to 1.
+        using: The fields; rows that are equal in them are all taken or none is.
+    """
+
+    rate: float
+    using: tuple[str, ...]
 
 
 @record
@@ -148,7 +199,38 @@ class Source:
     bounded: bool = False
     idleness_us: int | None = None
     preproc: tuple[tuple[str, Preproc], ...] = ()
-    where: Where | None = None
+    where: Where | WhereByCode | None = None
+    env: tuple[str, ...] = ()
+    origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
+    sample: Sample | None = attrs.field(default=None, metadata=LATER)
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Snapshots:
+    """A sink that writes the whole dataset each time, and keeps the newest few."""
+
+    marker: str
+    num_retain: int
+
+
+@record
+@attrs.frozen(kw_only=True)
+class Sink:
+    """Where rows of a dataset are written to.
+
+    Attributes:
+        how: `incremental` writes what changed, `recreate` the whole dataset each time.
+        renames: Pairs of a field and the name that it has on the other side.
+    """
+
+    target: SinkTarget
+    cdc: Cdc | None = None
+    every_us: int | None = None
+    how: str | Snapshots | None = None
+    renames: tuple[tuple[str, str], ...] = ()
+    since_us: int | None = None
+    until_us: int | None = None
     env: tuple[str, ...] = ()
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
 
@@ -200,6 +282,7 @@ class Dataset:
     expectations: tuple[Expectation, ...] = ()
     metadata: Metadata = attrs.field(default=Metadata(), metadata=DESCRIPTION)
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
+    sinks: tuple[Sink, ...] = ()
 
 
 @record
@@ -216,7 +299,11 @@ class Feature:
 @record
 @attrs.frozen(kw_only=True)
 class LookupExtractor:
-    """The feature is a column of a dataset, looked up by features named as its keys."""
+    """The feature is a column of a dataset, looked up by features named as its keys.
+
+    Attributes:
+        is_list: The keys and the feature are lists: element by element, a look-up each.
+    """
 
     feature: str
     dataset: str
@@ -225,17 +312,24 @@ class LookupExtractor:
     has_default: bool = False
     version: int = 0
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
+    is_list: bool = attrs.field(default=False, metadata=LATER)
 
 
 @record
 @attrs.frozen(kw_only=True)
 class AliasExtractor:
-    """The feature is another featureset's feature, `Featureset.feature`."""
+    """The feature is another featureset's feature, `Featureset.feature`.
+
+    Attributes:
+        default: Stands in where the other feature is null, if `has_default`.
+    """
 
     feature: str
     source: str
     version: int = 0
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
+    default: LiteralValue = attrs.field(default=None, metadata=LATER)
+    has_default: bool = attrs.field(default=False, metadata=LATER)
 
 
 @record

@@ -17,6 +17,7 @@ NarthexError
 │   ├── ExpressionTypeWrong        NX401   ├── ExpressionInvalid          NX402
 │   ├── SourceInvalid              NX501   ├── PreprocInvalid             NX502
 │   ├── CredentialInline           NX503   ├── ConnectorInvalid           NX504
+│   ├── SinkInvalid                NX505
 │   ├── FeatureInvalid             NX601   ├── ExtractorInvalid           NX602
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
@@ -31,7 +32,8 @@ NarthexError
 │   ├── Unreachable                NX951   ├── Refused                    NX952
 │   ├── CommitFailed               NX953   ├── FileNotLoaded              NX954
 │   ├── ArgumentsUnfit             NX955   └── AnswerNotUnderstood        NX956
-└── UserCodeError                  NX971   code of an author failed while it ran
+├── UserCodeError                  NX971   code of an author failed while it ran
+└── SecretMissing                  NX972   a secret that code asks for is not there
 """
 
 from collections.abc import Iterable, Sequence
@@ -308,8 +310,8 @@ class SchemaDiffers(DefinitionError):
 class OperatorAfterTerminal(DefinitionError):
     """A step follows an aggregate over continuous windows, or reads a dataset that ends in one.
 
-    Such an aggregate changes at every instant, so it has no log of rows that a step could read.
-    Instead: make the step before the aggregate, or use a discrete window.
+    Such an aggregate changes at every instant, as a sum that decays does, so it has no log of rows
+    that a step could read. Instead: make the step before the aggregate, or use a discrete window.
     """
 
     code = "NX208"
@@ -326,11 +328,12 @@ class AggregateInvalid(DefinitionError):
 
 
 class WindowInvalid(DefinitionError):
-    """A window has a length, a stride or a lookback that cannot be.
+    """A window has a length, a stride or a lookback that cannot be, or stands where it cannot.
 
-    One of no length has no rows, sessions have no common end, and windows of different kinds
-    have no common instant at which a row changes. Instead: a length above zero; one kind of
-    window and one lookback for all aggregates of a dataset.
+    One of no length has no rows, a stride above the length leaves rows out, and windows of
+    different kinds have no common instant at which a row changes. Instead: a length above zero;
+    one kind of window and one lookback for all aggregates of a dataset; sessions in `groupby` and
+    `dedup` only.
     """
 
     code = "NX302"
@@ -394,6 +397,16 @@ class ConnectorInvalid(DefinitionError):
     """
 
     code = "NX504"
+
+
+class SinkInvalid(DefinitionError):
+    """A sink's target and its parameters do not go together, or its dataset has a source.
+
+    Each target takes rows in one form only, and what a source brings stands there already.
+    Instead: see the message for what the target takes; write what a pipeline computes.
+    """
+
+    code = "NX505"
 
 
 class FeatureInvalid(DefinitionError):
@@ -580,8 +593,9 @@ class RecordNotUnderstood(DefinitionError):
 class NotYetSupported(DefinitionError):
     """A part of the language that exists but cannot be carried out yet.
 
-    It is refused as long as it would not be exact. Instead: see the hint, where there is a
-    close thing that can be carried out.
+    A commit that needs it is refused as long as it would not be exact, and creates nothing; the
+    in-process client of unit tests carries it out. Instead: see the hint, where there is a close
+    thing that can be carried out.
     """
 
     code = "NX901"
@@ -676,6 +690,16 @@ class UserCodeError(NarthexError):
     """
 
     code = "NX971"
+
+
+class SecretMissing(NarthexError):
+    """A secret that code asks for by name is not there, or nobody hands out secrets there.
+
+    Code must not run on with nothing in a secret's place. Instead: add the secret, and ask for it
+    in a function of a pipeline or of an extractor only.
+    """
+
+    code = "NX972"
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

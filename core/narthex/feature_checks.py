@@ -24,7 +24,6 @@ from narthex.errors import (
     FeatureInvalid,
     GraphCycle,
     LookupImpossible,
-    NotYetSupported,
 )
 from narthex.expr.typing import references
 from narthex.expression_types import misfit
@@ -160,17 +159,18 @@ def _key_errors(
                 origin=extractor.origin,
                 hint=f"add `{key.name}: {type_name(key.type)}` to `{featureset.name}`",
             )
-        elif isinstance(found, List) and not isinstance(key.type, List):
-            yield NotYetSupported(
-                f"a look-up by the list `{featureset.name}.{key.name}` is not carried out yet",
-                origin=extractor.origin,
-            )
-        elif unrestricted(found) != unrestricted(key.type):
+        elif plain_key(found) != plain_key(List(key.type) if extractor.is_list else key.type):
+            wanted = List(key.type) if extractor.is_list else key.type
             yield FeatureInvalid(
                 f"feature `{featureset.name}.{key.name}` has type `{type_name(found)}`; as a key "
-                f"of `{dataset.name}` it has type `{type_name(key.type)}`",
+                f"of `{dataset.name}` it has type `{type_name(wanted)}`",
                 origin=extractor.origin,
             )
+
+
+def plain_key(of: DataType) -> DataType:
+    """Give the type of a key, or of a list of keys, without its restrictions."""
+    return List(unrestricted(of.of)) if isinstance(of, List) else unrestricted(of)
 
 
 def _value_errors(
@@ -186,10 +186,11 @@ def _value_errors(
         return
     column = columns[extractor.column]
     wanted = inner(column) if extractor.has_default else optional(column)
-    if declared != wanted:
+    given = List(wanted) if extractor.is_list else wanted
+    if declared != given:
         yield FeatureInvalid(
             f"{title} has type `{type_name(declared)}`; the look-up of "
-            f"`{dataset.name}.{extractor.column}` gives `{type_name(wanted)}`",
+            f"`{dataset.name}.{extractor.column}` gives `{type_name(given)}`",
             origin=extractor.origin,
             hint="" if extractor.has_default else "a key may never have been seen: give a default",
         )
@@ -208,10 +209,18 @@ def _alias_errors(
     found = known.features.get(extractor.source)
     if found is None:
         yield _input_missing(name, extractor.source, extractor, known)
-    elif found != known.features[name]:
+        return
+    wanted = inner(found) if extractor.has_default else found
+    if wanted != known.features[name]:
         yield FeatureInvalid(
             f"feature `{name}` has type `{type_name(known.features[name])}`; "
-            f"`{extractor.source}` has type `{type_name(found)}`",
+            f"`{extractor.source}` gives it `{type_name(wanted)}`",
+            origin=extractor.origin,
+        )
+    elif extractor.has_default and not is_literal_of(extractor.default, wanted):
+        yield FeatureInvalid(
+            f"feature `{name}` has the default `{extractor.default!r}`, which is not of type "
+            f"`{type_name(wanted)}`",
             origin=extractor.origin,
         )
 
@@ -244,6 +253,14 @@ def _code_errors(
     for name in extractor.inputs:
         if name not in known.features:
             yield _input_missing(f"{featureset.name}.{extractor.name}", name, extractor, known)
+    for name in extractor.datasets:
+        if name not in known.datasets:
+            yield EntityMissing(
+                f"extractor `{featureset.name}.{extractor.name}` looks up dataset `{name}`, which "
+                "is not in the commit",
+                origin=extractor.origin,
+                hint=f"add `{name}` to the commit",
+            )
 
 
 def _input_missing(title: str, name: str, extractor: Extractor, known: _Known) -> DefinitionError:

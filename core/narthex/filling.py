@@ -20,12 +20,21 @@ from narthex.assets import (
 )
 from narthex.bill import Bill
 from narthex.code import UserCode
-from narthex.entities import Files, KafkaTopic, Pipeline, Source, WebhookEndpoint
+from narthex.entities import (
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    Pipeline,
+    PubSubTopic,
+    Source,
+    Table,
+    WebhookEndpoint,
+)
 from narthex.fingerprints import ENGINE_SEMANTICS, fingerprint, source_fingerprint, source_id
 from narthex.graph import pipeline_reads
 from narthex.holding import Held, add_index_feed, disorder_of
 from narthex.join_sides import joins_of
-from narthex.operators import Aggregate, AssignCode, Filter, Join, Operator
+from narthex.operators import Aggregate, AssignCode, Filter, Join, Operator, Transform
 from narthex.schemas import steps_of
 
 
@@ -105,6 +114,8 @@ def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
                 return Trigger.STAGE, f"assign `{step.column.name}` runs Python"
             case Filter(predicate=UserCode()):
                 return Trigger.STAGE, "a filter runs Python"
+            case Transform():
+                return Trigger.STAGE, "a transform runs Python"
             case _:
                 pass
     return Trigger.REAL_TIME, "expressions only"
@@ -112,12 +123,14 @@ def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
 
 def _source_trigger(source: Source) -> tuple[Trigger, str]:
     match source.connector:
-        case WebhookEndpoint() | KafkaTopic():
+        case WebhookEndpoint() | KafkaTopic() | KinesisStream() | PubSubTopic():
             return Trigger.STAGE, "each row is checked by `narthex.admission`, as it comes"
         case Files():
             if source.bounded:
                 return Trigger.BOUNDED, "files that do not grow are read once, by the backfill"
             return Trigger.MICRO_BATCH, "new files are looked for again and again"
+        case Table():
+            return Trigger.MICRO_BATCH, "new rows are asked for again and again"
         case _:
             assert_never(source.connector)
 

@@ -18,21 +18,42 @@ import attrs
 
 from narthex.assets import Fingerprint
 from narthex.canonical import encode
-from narthex.entities import Files, KafkaTopic, Preproc, Source, WebhookEndpoint
+from narthex.entities import (
+    BigQueryDataset,
+    Database,
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    MongoDatabase,
+    Preproc,
+    PubSubTopic,
+    RedshiftDatabase,
+    SnowflakeDatabase,
+    Source,
+    SqlDatabase,
+    Table,
+    WebhookEndpoint,
+)
 from narthex.operators import (
     Aggregate,
     Assign,
     AssignCode,
+    Changelog,
     DatasetRef,
+    Dedup,
     Drop,
     DropNull,
     Emit,
+    Explode,
     Filter,
+    First,
     Join,
     Latest,
     Operator,
     Rename,
     Select,
+    Transform,
+    Union,
 )
 from narthex.records import Value
 from narthex.schema import Column, Schema
@@ -46,8 +67,14 @@ ENGINE_SEMANTICS: Final = {
     "drop": 1,
     "rename": 1,
     "drop_null": 1,
+    "transform": 1,
+    "dedup": 1,
+    "explode": 1,
+    "union": 1,
+    "changelog": 1,
     "join": 1,
     "aggregate": 1,
+    "first": 1,
     "latest": 1,
 }
 """What results mean, per kind of step: raised by hand when a step gives another result."""
@@ -76,8 +103,31 @@ def source_id(source: Source) -> str:
             return f"kafka:{connector.bootstrap_servers}/{connector.topic}"
         case Files():
             return f"files:{connector.name}:{connector.path}"
+        case Table():
+            return f"{database_id(connector.database)}/{connector.table}"
+        case KinesisStream():
+            return f"kinesis:{connector.stream_arn}"
+        case PubSubTopic():
+            return f"pubsub:{connector.project_id}/{connector.topic}"
         case _:
             assert_never(connector)
+
+
+def database_id(database: Database) -> str:
+    """Give the string that names a database outside of us."""
+    match database:
+        case SqlDatabase():
+            return f"{database.kind}:{database.host}:{database.port}/{database.db_name}"
+        case SnowflakeDatabase():
+            return f"snowflake:{database.account}/{database.db_name}/{database.schema}"
+        case BigQueryDataset():
+            return f"bigquery:{database.project_id}/{database.dataset_id}"
+        case RedshiftDatabase():
+            return f"redshift:{database.host}:{database.port}/{database.db_name}/{database.schema}"
+        case MongoDatabase():
+            return f"mongo:{database.host}/{database.db_name}"
+        case _:
+            assert_never(database)
 
 
 def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
@@ -113,18 +163,30 @@ def operator_fingerprint(
         inputs: The data fingerprints of the datasets that it reads, by name.
         columns: The columns that it gives.
     """
+    return fingerprint("op.output", columns, (_steps_fingerprint(operator, inputs),))
+
+
+def _steps_fingerprint(operator: Operator, inputs: dict[str, Fingerprint]) -> Fingerprint:
+    """Hash a step with what it rests on, both sides of joins and unions."""
     parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []
     while not isinstance(operator, DatasetRef):
-        right: tuple[Fingerprint, ...] = ()
-        if isinstance(operator, Join):
-            right = (inputs[operator.right.dataset],)
-        parts.append((*_parameters(operator), right))
+        parts.append((*_parameters(operator), _right_side(operator, inputs)))
         operator = operator.input
     found = fingerprint("op.dataset", None, (inputs[operator.dataset],))
     for kind, parameters, right in reversed(parts):
         value = (ENGINE_SEMANTICS[kind], parameters)
         found = fingerprint(f"op.{kind}", value, (found, *right))
-    return fingerprint("op.output", columns, (found,))
+    return found
+
+
+def _right_side(operator: Operator, inputs: dict[str, Fingerprint]) -> tuple[Fingerprint, ...]:
+    match operator:
+        case Join():
+            return (inputs[operator.right.dataset],)
+        case Union():
+            return (_steps_fingerprint(operator.other, inputs),)
+        case _:
+            return ()
 
 
 def _parameters(operator: Operator) -> tuple[str, Value]:
@@ -134,12 +196,32 @@ def _parameters(operator: Operator) -> tuple[str, Value]:
             return "join", (operator.how, operator.on, bounds, operator.fields)
         case Aggregate():
             return "aggregate", _aggregate_parameters(operator)
-        case Latest():
-            return "latest", (operator.by,)
+        case First() | Latest():
+            return type(operator).__name__.lower(), (operator.by,)
         case DatasetRef():
             return "dataset", None
+        case Dedup() | Explode() | Union() | Changelog() | Transform():
+            return _reshaping_parameters(operator)
         case _:
             return _row_parameters(operator)
+
+
+def _reshaping_parameters(
+    operator: Dedup | Explode | Union | Changelog | Transform,
+) -> tuple[str, Value]:
+    match operator:
+        case Dedup():
+            return "dedup", (operator.by, operator.window)
+        case Explode():
+            return "explode", operator.columns
+        case Union():
+            return "union", None
+        case Changelog():
+            return "changelog", (operator.column, operator.change)
+        case Transform():
+            return "transform", (operator.columns, operator.code)
+        case _:
+            assert_never(operator)
 
 
 def _aggregate_parameters(operator: Aggregate) -> Value:

@@ -14,13 +14,17 @@ from narthex.rendered_cells import parse_cell
 from narthex.times import from_micros, render_instant, to_micros
 from narthex.types import (
     Bool,
+    Bytes,
     DataType,
     Date,
     Datetime,
     Decimal,
     Float,
     Int,
+    List,
+    Map,
     Str,
+    Struct,
     inner,
     unrestricted,
 )
@@ -119,12 +123,48 @@ def _instant(value: object, of: DataType) -> datetime | None:
     return from_micros(micros) if isinstance(micros, int) else None
 
 
+class StructRow(dict[str, object]):
+    """The members of a struct, by name and as attributes."""
+
+    def __getattr__(self, name: str) -> object:
+        """Give a member."""
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def as_json(self) -> dict[str, object]:
+        """Give the members by name, as an instance of the struct's class does."""
+        return {name: _members(value) for name, value in self.items()}
+
+
+def _members(value: object) -> object:
+    match value:
+        case StructRow():
+            return value.as_json()
+        case list():
+            return [_members(one) for one in value]
+        case _:
+            return value
+
+
 def _cell(value: object, of: DataType) -> object:
-    match of, value:
+    plain = unrestricted(inner(of))
+    match plain, value:
         case Date(), str():
             return date.fromisoformat(value)
         case Decimal(), str():
             return PythonDecimal(value)
+        case Datetime(), str():
+            return _instant(value, plain)
+        case Bytes(), str():
+            return base64.b64decode(value)
+        case List(of=item), list() | tuple():
+            return [_cell(one, item) for one in value]
+        case Map(of=item), dict():
+            return {name: _cell(one, item) for name, one in value.items()}
+        case Struct(fields=fields), dict():
+            return StructRow((one.name, _cell(value.get(one.name), one.type)) for one in fields)
         case _:
             return value
 

@@ -21,13 +21,14 @@ from narthex.errors import (
     SourceAndPipeline,
     in_source_order,
 )
+from narthex.expectation_checks import expectation_errors
 from narthex.feature_checks import feature_errors
-from narthex.join_sides import untraceable_joins
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, listed
-from narthex.operators import Aggregate, Join
+from narthex.operators import DatasetRef, Join
 from narthex.rendered_types import type_name
 from narthex.schema import Column
-from narthex.schemas import output_schema, steps_of
+from narthex.schemas import all_steps, is_terminal, output_schema
+from narthex.sink_checks import sink_errors
 from narthex.source_checks import source_errors
 
 
@@ -47,13 +48,15 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
     for dataset in definitions.datasets:
         errors += _dataset_errors(dataset, by_name)
         errors += source_errors(dataset)
+        errors += sink_errors(dataset)
     try:
         typed = typed_datasets(definitions)
     except CycleError as error:
         errors.append(_cycle(error.args[1], by_name))
         typed = ()
     for one in typed:
-        errors += _pipeline_errors(one, by_name)
+        errors += _pipeline_errors(one)
+        errors += expectation_errors(one.dataset, is_terminal=one.info.terminal)
     errors += feature_errors(definitions)
     errors += _texts(definitions)
     return in_source_order(errors)
@@ -81,10 +84,11 @@ def reads(dataset: Dataset) -> tuple[str, ...]:
 
 
 def pipeline_reads(pipeline: Pipeline) -> tuple[str, ...]:
-    """Give the datasets that a pipeline reads: the stream side, then the joined ones in order."""
-    ref, steps = steps_of(pipeline.terminal)
+    """Give the datasets that a pipeline reads: the stream sides, then the joined ones in order."""
+    steps = all_steps(pipeline.terminal)
+    streams = [step.dataset for step in steps if isinstance(step, DatasetRef)]
     joined = [step.right.dataset for step in steps if isinstance(step, Join)]
-    return tuple(dict.fromkeys([ref.dataset, *joined]))
+    return tuple(dict.fromkeys([*streams, *joined]))
 
 
 def typed_datasets(definitions: Definitions) -> tuple[TypedDataset, ...]:
@@ -112,7 +116,7 @@ def _typed(dataset: Dataset, infos: Mapping[str, DatasetSchemaInfo]) -> TypedDat
         pipeline = dataset.pipelines[-1]
         if all(name in infos for name in pipeline_reads(pipeline)):
             node = output_schema(pipeline.terminal, infos)
-        terminal = isinstance(pipeline.terminal, Aggregate)
+        terminal = is_terminal(pipeline.terminal)
     info = DatasetSchemaInfo(
         name=dataset.name,
         schema=dataset.schema,
@@ -176,6 +180,12 @@ def _cdc_errors(dataset: Dataset) -> Iterator[DefinitionError]:
                 origin=source.origin,
                 hint='set `cdc="append"`, or mark the key',
             )
+        elif not dataset.schema.keys and source.cdc in {Cdc.DEBEZIUM, Cdc.NATIVE}:
+            yield CdcMismatch(
+                f"dataset `{dataset.name}` has no key but a source of it brings changes of rows",
+                origin=source.origin,
+                hint="mark the key: a change or a delete must find its row",
+            )
 
 
 def _missing_inputs(
@@ -196,16 +206,13 @@ def _cycle(names: list[str], by_name: Mapping[str, Dataset]) -> GraphCycle:
     return GraphCycle(f"datasets feed each other: {path}", origin=by_name[names[0]].origin)
 
 
-def _pipeline_errors(
-    one: TypedDataset, by_name: Mapping[str, Dataset]
-) -> Iterator[DefinitionError]:
+def _pipeline_errors(one: TypedDataset) -> Iterator[DefinitionError]:
     if one.node is None:
         return
     yield from one.node.errors
     pipeline = one.dataset.pipelines[-1]
     if not one.node.errors:
         yield from _schema_errors(one.dataset, pipeline, one.node)
-        yield from untraceable_joins(pipeline, by_name)
 
 
 def _schema_errors(

@@ -1,32 +1,46 @@
-"""What the steps that end a group give: aggregates, and the latest row."""
+"""What the steps that end a group give: aggregates, and a whole row."""
 
 from collections.abc import Iterator
 
 import attrs
 
-from narthex.aggregate_specs import AggregateSpec, TypedAggregate
+from narthex.aggregate_specs import AggregateSpec, ExpDecaySum, TypedAggregate
 from narthex.aggregate_types import Misfit, is_key, type_aggregate
 from narthex.errors import (
     AggregateInvalid,
     ColumnExists,
     ColumnRoleWrong,
     DefinitionError,
-    NotYetSupported,
     OperatorInvalid,
     WindowInvalid,
 )
 from narthex.node_schema import NodeSchema, column_missing, listed
-from narthex.operators import Aggregate, Latest
+from narthex.operators import Aggregate, Emit, First, Latest
 from narthex.rendered_types import type_name
 from narthex.schema import Column
+from narthex.types import WINDOW, Datetime
+from narthex.window_checks import is_discrete, window_problems
 from narthex.windows import Continuous, Hopping, Session, Tumbling
+
+WINDOW_COLUMN = "window"
+"""The key column that says which span of a windowed group it is."""
+
+_RESERVED = frozenset({"along", "emit"})
+
+
+def is_live(aggregate: Aggregate) -> bool:
+    """Whether values of an aggregate change at every instant, without any row."""
+    return any(
+        isinstance(spec.window, Continuous) or isinstance(spec, ExpDecaySum)
+        for spec in aggregate.specs
+    )
 
 
 def aggregate_schema(aggregate: Aggregate, before: NodeSchema) -> NodeSchema:
-    """Give the group keys and a value for each aggregate."""
+    """Give the group keys, its window if it has one, and a value for each aggregate."""
     typed: list[TypedAggregate] = []
     errors: list[DefinitionError] = [*_group_errors(aggregate, before)]
-    if not aggregate.specs:
+    if not aggregate.specs and aggregate.window is None:
         errors.append(AggregateInvalid("there is nothing to aggregate", origin=aggregate.origin))
     for spec in aggregate.specs:
         found = _typed(spec, aggregate, before)
@@ -35,48 +49,37 @@ def aggregate_schema(aggregate: Aggregate, before: NodeSchema) -> NodeSchema:
         else:
             typed.append(found)
     errors += _window_errors(aggregate)
+    errors += _group_window_errors(aggregate, before)
+    errors += _time_errors(aggregate, before)
+    errors += _keyed_errors(aggregate, before)
     errors += _name_errors(aggregate, before)
-    if before.keys:
-        errors.append(
-            NotYetSupported(
-                "an aggregate over keyed rows is not carried out yet; the rows have the key "
-                f"{listed([key.name for key in before.keys])}",
-                origin=aggregate.origin,
-                hint="aggregate the keyless rows that the keyed dataset is made from",
-            )
-        )
+    span = () if aggregate.window is None else (Column(WINDOW_COLUMN, WINDOW),)
     return attrs.evolve(
         before.with_errors(*errors),
-        keys=_group_columns(aggregate.by, before),
+        keys=(*_group_columns(aggregate.by, before), *span),
         values=tuple(Column(one.spec.into, one.output) for one in typed),
         aggregates=tuple(typed),
     )
 
 
-def latest_schema(latest: Latest, before: NodeSchema) -> NodeSchema:
+def whole_row_schema(step: First | Latest, before: NodeSchema) -> NodeSchema:
     """Give the rows keyed by the group: its columns as keys, every other one as a value."""
-    errors: list[DefinitionError] = [*_group_errors(latest, before)]
+    errors: list[DefinitionError] = [*_group_errors(step, before)]
     if before.keys:
+        name = type(step).__name__.lower()
         errors.append(
             OperatorInvalid(
-                "the latest row of a keyed dataset is the dataset itself; it has the key "
-                f"{listed([key.name for key in before.keys])}",
-                origin=latest.origin,
+                f"`{name}` is of keyless rows; these have the key "
+                f"{listed([key.name for key in before.keys])}, and one row for each",
+                origin=step.origin,
+                hint="make them keyless with `changelog` first, or leave the step out",
             )
         )
-    elif before.correctable:
-        errors.append(
-            NotYetSupported(
-                "the latest row of rows that a join may still correct is not carried out yet",
-                origin=latest.origin,
-                hint="take the latest row first, in a dataset of its own",
-            )
-        )
-    keys = _group_columns(latest.by, before)
+    keys = _group_columns(step.by, before)
     return attrs.evolve(
         before.with_errors(*errors),
         keys=keys,
-        values=tuple(column for column in before.values if column.name not in latest.by),
+        values=tuple(column for column in before.values if column.name not in step.by),
         correctable=True,
     )
 
@@ -86,7 +89,9 @@ def _group_columns(by: tuple[str, ...], before: NodeSchema) -> tuple[Column, ...
     return tuple(Column(name, columns[name]) for name in by if name in columns)
 
 
-def _group_errors(step: Aggregate | Latest, before: NodeSchema) -> Iterator[DefinitionError]:
+def _group_errors(
+    step: Aggregate | First | Latest, before: NodeSchema
+) -> Iterator[DefinitionError]:
     columns = before.columns
     if not step.by:
         yield OperatorInvalid("`groupby` names no column", origin=step.origin)
@@ -102,8 +107,8 @@ def _group_errors(step: Aggregate | Latest, before: NodeSchema) -> Iterator[Defi
             yield ColumnRoleWrong(
                 f"column `{name}` of type `{type_name(columns[name])}` cannot be a key",
                 origin=step.origin,
-                hint=f'drop nulls with `.dropnull("{name}")`; keys are int, str, bool, Decimal, '
-                "date or datetime",
+                hint=f'drop nulls with `.dropnull("{name}")`; a float is compared exactly only as '
+                "a `Decimal`",
             )
 
 
@@ -123,16 +128,27 @@ def _typed(
 
 def _window_errors(aggregate: Aggregate) -> Iterator[DefinitionError]:
     for spec in aggregate.specs:
-        if isinstance(spec.window, Session):
+        if aggregate.window is not None:
+            if spec.window != aggregate.window:
+                yield WindowInvalid(
+                    f"`{spec.into}` has another window than its group",
+                    origin=aggregate.origin,
+                    hint="leave its `window` out",
+                )
+        elif isinstance(spec.window, Session):
             yield WindowInvalid(
                 f"`{spec.into}` has a session window; an aggregate's window is continuous, "
                 "hopping or tumbling",
                 origin=aggregate.origin,
+                hint="give the session to `groupby(…, window=Session(…))`",
             )
-        elif spec.window.duration is not None and spec.window.duration <= 0:
-            yield WindowInvalid(f"`{spec.into}` has an empty window", origin=aggregate.origin)
+        else:
+            for problem in window_problems(spec.window):
+                yield WindowInvalid(
+                    f"the window of `{spec.into}` {problem}", origin=aggregate.origin
+                )
     windows = [spec.window for spec in aggregate.specs]
-    if len({isinstance(window, Continuous) for window in windows}) > 1:
+    if len({is_discrete(window) for window in windows}) > 1:
         yield WindowInvalid(
             "some windows are continuous and some are discrete; all are of one kind",
             origin=aggregate.origin,
@@ -145,9 +161,97 @@ def _window_errors(aggregate: Aggregate) -> Iterator[DefinitionError]:
         )
 
 
+def _group_window_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[DefinitionError]:
+    window = aggregate.window
+    if window is None:
+        return
+    for problem in window_problems(window):
+        yield WindowInvalid(f"the window of `groupby` {problem}", origin=aggregate.origin)
+    if isinstance(window, Hopping) and window.duration is None:
+        yield WindowInvalid(
+            "the window of `groupby` has no beginning; a group of its own for each span needs "
+            "spans that end",
+            origin=aggregate.origin,
+            hint="give each aggregate the window instead",
+        )
+    if before.keys:
+        yield OperatorInvalid(
+            "`groupby` with a window is of keyless rows; these have the key "
+            f"{listed([key.name for key in before.keys])}",
+            origin=aggregate.origin,
+            hint="make them keyless with `changelog` first",
+        )
+
+
+def _time_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[DefinitionError]:
+    if aggregate.emit is Emit.FINAL:
+        for spec in aggregate.specs:
+            if isinstance(spec, ExpDecaySum):
+                yield AggregateInvalid(
+                    f"`{spec.into}` decays at every instant; it is never final",
+                    origin=aggregate.origin,
+                    hint='leave `emit="final"` out',
+                )
+    if aggregate.along is not None:
+        yield from _along_errors(aggregate, aggregate.along, before)
+
+
+def _along_errors(
+    aggregate: Aggregate, along: str, before: NodeSchema
+) -> Iterator[DefinitionError]:
+    columns, origin = before.columns, aggregate.origin
+    if along not in columns:
+        yield column_missing(along, columns, where="the input of the aggregate", origin=origin)
+    elif columns[along] != Datetime():
+        yield AggregateInvalid(
+            f"column `{along}` has type `{type_name(columns[along])}`; `along` is a datetime",
+            origin=origin,
+        )
+    if aggregate.emit is Emit.FINAL:
+        yield AggregateInvalid(
+            '`along` and `emit="final"` do not go together: only event times say when a window '
+            "has closed",
+            origin=origin,
+        )
+    if aggregate.window is not None:
+        yield AggregateInvalid(
+            "`along` and a window of `groupby` do not go together: its spans are of event time",
+            origin=origin,
+        )
+
+
+def _keyed_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[DefinitionError]:
+    if not before.keys or aggregate.along is not None:
+        return
+    for spec in aggregate.specs:
+        if isinstance(spec.window, Continuous) or spec.window == aggregate.window:
+            continue
+        if isinstance(spec.window, Hopping) and spec.window.duration is None:
+            continue
+        yield WindowInvalid(
+            f"`{spec.into}` has a window that rows leave again; keyed rows stand until they are "
+            "replaced, and belong to no span",
+            origin=aggregate.origin,
+            hint='use `Hopping("forever", …)` or `along=`',
+        )
+
+
 def _name_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[DefinitionError]:
     seen = {*aggregate.by, before.timestamp}
+    if aggregate.window is not None:
+        if WINDOW_COLUMN in seen:
+            yield ColumnExists(
+                f"column `{WINDOW_COLUMN}` is given twice: a group with a window has it as a key",
+                origin=aggregate.origin,
+                hint=f"rename `{WINDOW_COLUMN}` first",
+            )
+        seen.add(WINDOW_COLUMN)
     for spec in aggregate.specs:
+        if spec.into in _RESERVED:
+            yield AggregateInvalid(
+                f"`{spec.into}` is an argument of `aggregate` and cannot name a column",
+                origin=aggregate.origin,
+            )
         if spec.into in seen:
             yield ColumnExists(f"column `{spec.into}` is given twice", origin=aggregate.origin)
         seen.add(spec.into)

@@ -9,7 +9,6 @@ from narthex.errors import (
     DefinitionError,
     EntityMissing,
     JoinInvalid,
-    NotYetSupported,
     OperatorAfterTerminal,
 )
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema, column_missing, listed
@@ -70,12 +69,12 @@ def _sides(join: Join, left: NodeSchema, right: DatasetSchemaInfo) -> Iterator[D
             origin=join.origin,
             hint=f"mark the key of `{right.name}` with `field(key=True)`",
         )
-    if left.keys:
-        yield NotYetSupported(
-            "a join whose left side is keyed is not carried out yet; the left side has the key "
-            f"{listed([key.name for key in left.keys])}",
+    if left.keys and (join.within_low_us, join.within_high_us) != (None, 0):
+        yield JoinInvalid(
+            "`within` bounds how far apart instants are; a join of two keyed sides pairs their "
+            f"versions; the left side has the key {listed([key.name for key in left.keys])}",
             origin=join.origin,
-            hint="join the keyless rows first and make them keyed afterwards",
+            hint="leave `within` out",
         )
     if join.within_high_us < 0 or (join.within_low_us is not None and join.within_low_us < 0):
         yield JoinInvalid("a bound of `within` is negative", origin=join.origin)

@@ -4,10 +4,6 @@ When the right side is corrected, the left rows of a key are read again from an 
 stream's log. So each left column of a join must be a column of that log, at most renamed.
 """
 
-from collections.abc import Iterator, Mapping
-
-from narthex.entities import Dataset, Pipeline
-from narthex.errors import DefinitionError, NotYetSupported
 from narthex.operators import Assign, AssignCode, Join, Operator, Rename
 from narthex.schemas import steps_of
 
@@ -24,23 +20,6 @@ def joins_of(operator: Operator) -> tuple[tuple[Join, tuple[str | None, ...]], .
             before = steps[:position]
             found.append((step, tuple(_logged(left, before) for left, _ in step.on)))
     return tuple(found)
-
-
-def untraceable_joins(
-    pipeline: Pipeline, datasets: Mapping[str, Dataset]
-) -> Iterator[DefinitionError]:
-    """Find joins on columns that the stream's log does not have."""
-    ref, _ = steps_of(pipeline.terminal)
-    stream = datasets[ref.dataset].schema
-    for join, logged in joins_of(pipeline.terminal):
-        for (left, _), column in zip(join.on, logged, strict=True):
-            if column is None or column == stream.timestamp:
-                yield NotYetSupported(
-                    f"a join on `{left}`, which is not a value of `{ref.dataset}` itself, is not "
-                    "carried out yet",
-                    origin=join.origin,
-                    hint=f"make `{left}` a value in a dataset of its own, and join that",
-                )
 
 
 def _logged(column: str, before: tuple[Operator, ...]) -> str | None:

@@ -1,5 +1,7 @@
 """What stands inside classes: inputs and outputs, who owns what, expectations."""
 
+from narthex import secrets
+from narthex.bucketing import bucketize
 from narthex.declare.expectations import expectations
 from narthex.declare.extractors import outputs
 from narthex.declare.includes import includes
@@ -30,6 +32,7 @@ from narthex.declare.promises import (
 )
 
 __all__ = [
+    "bucketize",
     "expect_column_pair_values_A_to_be_greater_than_B",
     "expect_column_pair_values_to_be_equal",
     "expect_column_pair_values_to_be_in_set",
@@ -56,4 +59,5 @@ __all__ = [
     "inputs",
     "meta",
     "outputs",
+    "secrets",
 ]

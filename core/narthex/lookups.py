@@ -3,7 +3,7 @@
 The engine that runs an extractor binds how rows are found; a definition only names the dataset.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
@@ -38,6 +38,21 @@ def finding_with(finder: Finder) -> Iterator[None]:
         _FINDER.reset(token)
 
 
+_OUTSIDE: ContextVar[Callable[[], Finder | None] | None] = ContextVar(
+    "narthex_finder_outside", default=None
+)
+
+
+def found_outside_by(finder: Callable[[], Finder | None]) -> None:
+    """Let look-ups outside any block be answered by what `finder` gives, while it gives one."""
+    _OUTSIDE.set(finder)
+
+
+def _finder() -> Finder | None:
+    outside = _OUTSIDE.get()
+    return _FINDER.get() or (None if outside is None else outside())
+
+
 @attrs.frozen
 class DatasetReference:
     """A dataset by name, as code that travelled sees it."""
@@ -52,7 +67,7 @@ class DatasetReference:
         Raises:
             LookupImpossible: It was called outside an extractor.
         """
-        finder = _FINDER.get()
+        finder = _finder()
         if finder is None:
             raise LookupImpossible(
                 f"`{self.name}.lookup` was called outside an extractor",

@@ -270,7 +270,13 @@ Operator: TypeAlias = (
     | Drop
     | Rename
     | DropNull
+    | Transform
+    | Dedup
+    | Explode
+    | Union
+    | Changelog
     | Join
     | Aggregate
+    | First
     | Latest
 )

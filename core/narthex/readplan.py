@@ -5,7 +5,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
-from narthex.aggregate_specs import Average, Max, Min, Stddev
+from narthex.aggregate_specs import Average, Max, Min, Quantile, Stddev
 from narthex.aggregates import algebra
 from narthex.assets import DatasetPlan
 from narthex.entities import (
@@ -32,7 +32,7 @@ from narthex.facts import Cell
 from narthex.feature_checks import extractor_outputs
 from narthex.node_schema import did_you_mean
 from narthex.schema import Column
-from narthex.types import DataType, Float
+from narthex.types import DataType, Float, List
 
 
 @attrs.frozen(kw_only=True)
@@ -54,10 +54,15 @@ class Take:
 
 @attrs.frozen(kw_only=True)
 class LookupRequest:
-    """The features that hold the keys, in the order of the dataset's key, and what is taken."""
+    """The features that hold the keys, in the order of the dataset's key, and what is taken.
+
+    Attributes:
+        is_list: The features hold lists of keys, and lists are taken, element by element.
+    """
 
     keys: tuple[str, ...]
     takes: tuple[Take, ...]
+    is_list: bool = False
 
 
 @attrs.frozen(kw_only=True)
@@ -70,10 +75,15 @@ class LookupStep:
 
 @attrs.frozen(kw_only=True)
 class AliasStep:
-    """A feature that is another one."""
+    """A feature that is another one.
+
+    Attributes:
+        null: The value in place of a null.
+    """
 
     feature: str
     source: str
+    null: Cell = None
 
 
 @attrs.frozen(kw_only=True)
@@ -273,7 +283,7 @@ class _Planner:
             yield from self._wave([name for at, _, name in ordered if at == wave])
 
     def _wave(self, names: list[str]) -> Iterable[Step]:
-        lookups: dict[str, dict[tuple[str, ...], list[Take]]] = {}
+        lookups: dict[str, dict[tuple[tuple[str, ...], bool], list[Take]]] = {}
         others: dict[int, Step] = {}
         for name in names:
             owned = self.makers[name]
@@ -281,9 +291,12 @@ class _Planner:
                 case LookupExtractor() as extractor:
                     keys = self._lookup_keys(owned.featureset.name, extractor)
                     requests = lookups.setdefault(extractor.dataset, {})
-                    requests.setdefault(keys, []).append(self._take(name, extractor))
+                    asked = requests.setdefault((keys, extractor.is_list), [])
+                    asked.append(self._take(name, extractor))
                 case AliasExtractor() as extractor:
-                    others[id(extractor)] = AliasStep(feature=name, source=extractor.source)
+                    default = _default(extractor, self.types[name])
+                    step = AliasStep(feature=name, source=extractor.source, null=default)
+                    others[id(extractor)] = step
                 case ExpressionExtractor() as extractor:
                     others[id(extractor)] = self._expression(name, owned.featureset, extractor)
                 case CodeExtractor() as extractor:
@@ -291,12 +304,16 @@ class _Planner:
                 case _:
                     assert_never(owned.extractor)
         for dataset, by_keys in lookups.items():
-            made = (LookupRequest(keys=keys, takes=tuple(takes)) for keys, takes in by_keys.items())
-            yield LookupStep(dataset=self.datasets[dataset], requests=tuple(made))
+            made = tuple(
+                LookupRequest(keys=keys, takes=tuple(takes), is_list=is_list)
+                for (keys, is_list), takes in by_keys.items()
+            )
+            yield LookupStep(dataset=self.datasets[dataset], requests=made)
         yield from others.values()
 
     def _take(self, name: str, extractor: LookupExtractor) -> Take:
-        default = _default(extractor, self.types[name])
+        of = self.types[name]
+        default = _default(extractor, of.of if extractor.is_list and isinstance(of, List) else of)
         own = own_default(self.datasets[extractor.dataset], extractor.column)
         return Take(
             feature=name,
@@ -338,15 +355,15 @@ def own_default(dataset: DatasetPlan, column: str) -> Cell:
     """Give the value that an aggregate itself has for a key never seen; None if it has none."""
     for aggregate in dataset.aggregates:
         match aggregate.spec:
-            case Average() | Min() | Max() | Stddev() if aggregate.spec.into == column:
+            case Average() | Min() | Max() | Stddev() | Quantile() if aggregate.spec.into == column:
                 made = algebra(aggregate)
-                return made.finish(made.identity())
+                return made.finish(made.identity(), 0)
             case _:
                 pass
     return None
 
 
-def _default(extractor: LookupExtractor, of: DataType) -> Cell:
+def _default(extractor: LookupExtractor | AliasExtractor, of: DataType) -> Cell:
     cell = literal_cell(extractor.default) if extractor.has_default else None
     if isinstance(of, Float) and isinstance(cell, int):
         return float(cell)

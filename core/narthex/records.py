@@ -3,7 +3,8 @@
 Every value that travels (on the wire, into the ledger, to an engine) is a frozen attrs class
 registered here by name. The plain form is self-describing, so that a reader needs the registry
 and nothing else; nothing is imported or called by name. A field whose metadata says
-``{"identity": False}`` (origins, owners, descriptions) travels but takes no part in fingerprints.
+``{"identity": False}`` (origins, owners, descriptions) travels but takes no part in fingerprints;
+one that says ``{"later": True}`` takes part only where it differs from its default.
 """
 
 import base64
@@ -24,6 +25,9 @@ _ENUMS: dict[str, type[enum.Enum]] = {}
 
 DESCRIPTION = {"identity": False}
 """Metadata of a field that says where or by whom, never what."""
+
+LATER = {"later": True}
+"""Metadata of a field that a record got later: at its default it means what was always meant."""
 
 
 class UnknownRecordError(ValueError):

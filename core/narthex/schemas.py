@@ -17,7 +17,7 @@ from narthex.errors import (
     OperatorInvalid,
 )
 from narthex.expression_types import expression_type, misfit
-from narthex.grouped_schemas import aggregate_schema, latest_schema
+from narthex.grouped_schemas import aggregate_schema, is_live, whole_row_schema
 from narthex.join_schemas import join_schema
 from narthex.node_schema import (
     DatasetSchemaInfo,
@@ -30,21 +30,44 @@ from narthex.operators import (
     Aggregate,
     Assign,
     AssignCode,
+    Changelog,
     DatasetRef,
+    Dedup,
     Drop,
     DropNull,
+    Emit,
+    Explode,
     Filter,
+    First,
     Join,
     Latest,
     Operator,
     Rename,
     Select,
+    Transform,
+    Union,
 )
 from narthex.rendered_types import type_name
+from narthex.reshaping_schemas import (
+    changelog_schema,
+    dedup_schema,
+    explode_schema,
+    transform_schema,
+    union_schema,
+)
 from narthex.schema import Column
 from narthex.types import Bool, DataType, Optional, inner
 
-__all__ = ["DatasetSchemaInfo", "NodeSchema", "output_schema", "steps_of", "step_schema"]
+__all__ = [
+    "DatasetSchemaInfo",
+    "NodeSchema",
+    "all_steps",
+    "is_terminal",
+    "output_schema",
+    "schema_of_union",
+    "step_schema",
+    "steps_of",
+]
 
 
 def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -> NodeSchema:
@@ -59,7 +82,10 @@ def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -
 
 
 def steps_of(operator: Operator) -> tuple[DatasetRef, tuple[Operator, ...]]:
-    """Give the dataset whose rows a pipeline follows, and the steps after it, first to last."""
+    """Give the dataset whose rows a pipeline follows, and the steps after it, first to last.
+
+    Of a union this is the left side; what lies on the other one is the union's own.
+    """
     steps: list[Operator] = []
     while not isinstance(operator, DatasetRef):
         steps.append(operator)
@@ -67,29 +93,91 @@ def steps_of(operator: Operator) -> tuple[DatasetRef, tuple[Operator, ...]]:
     return operator, tuple(reversed(steps))
 
 
+def all_steps(operator: Operator) -> tuple[Operator, ...]:
+    """Give every step of a pipeline with the datasets that it reads, inputs before what they feed.
+
+    The right side of a join is part of the join; the other side of a union comes before it.
+    """
+    ref, steps = steps_of(operator)
+    found: list[Operator] = [ref]
+    for step in steps:
+        if isinstance(step, Union):
+            found += all_steps(step.other)
+        found.append(step)
+    return tuple(found)
+
+
+def is_terminal(operator: Operator) -> bool:
+    """Whether a dataset that ends in this step has values that change at every instant.
+
+    No pipeline can read such a dataset: it has no log of rows.
+    """
+    return isinstance(operator, Aggregate) and is_live(operator)
+
+
 def step_schema(
     step: Operator, before: NodeSchema, inputs: Mapping[str, DatasetSchemaInfo]
 ) -> NodeSchema:
     """Give what one step makes of its input's schema; its own mistakes come last in `errors`."""
-    if before.aggregates:
-        before = attrs.evolve(before, aggregates=()).with_errors(
-            OperatorAfterTerminal(
-                "no step can follow an aggregate",
-                origin=step.origin,
-                hint="make the step before the aggregate",
-            )
-        )
+    if not isinstance(step, DatasetRef):
+        before = _continued(step, step.input, before)
     match step:
         case Join():
             return join_schema(step, before, inputs)
         case Aggregate():
             return aggregate_schema(step, before)
-        case Latest():
-            return latest_schema(step, before)
+        case First() | Latest():
+            return whole_row_schema(step, before)
         case DatasetRef():
             return before
+        case Transform() | Dedup() | Explode() | Changelog() | Union():
+            return _reshape(step, before, inputs)
         case _:
             return _row_step(step, before)
+
+
+def schema_of_union(step: Union, left: NodeSchema, right: NodeSchema) -> NodeSchema:
+    """Give what a union makes of the schemas of its sides; `errors` holds those of both."""
+    return union_schema(
+        step, _continued(step, step.input, left), _continued(step, step.other, right)
+    )
+
+
+def _continued(step: Operator, last: Operator, before: NodeSchema) -> NodeSchema:
+    """Give what the last step gives as the input of another one."""
+    if not isinstance(last, Aggregate):
+        return before
+    rows = attrs.evolve(before, aggregates=(), correctable=True)
+    if last.emit is Emit.EAGER and is_live(last):
+        return rows.with_errors(
+            OperatorAfterTerminal(
+                "no step can follow an aggregate over continuous windows",
+                origin=step.origin,
+                hint="make the step before the aggregate",
+            )
+        )
+    return rows
+
+
+def _reshape(
+    step: Transform | Dedup | Explode | Changelog | Union,
+    before: NodeSchema,
+    inputs: Mapping[str, DatasetSchemaInfo],
+) -> NodeSchema:
+    match step:
+        case Transform():
+            return transform_schema(step, before)
+        case Dedup():
+            return dedup_schema(step, before)
+        case Explode():
+            return explode_schema(step, before)
+        case Changelog():
+            return changelog_schema(step, before)
+        case Union():
+            other = _continued(step, step.other, output_schema(step.other, inputs))
+            return union_schema(step, before, other)
+        case _:
+            assert_never(step)
 
 
 def _row_step(
@@ -254,10 +342,13 @@ def _is_fixed(name: str, before: NodeSchema) -> bool:
     return name == before.timestamp or any(key.name == name for key in before.keys)
 
 
-def _fixed(name: str, before: NodeSchema, step: Operator) -> ColumnRoleWrong:
+def _fixed(name: str, before: NodeSchema, step: Assign | AssignCode | Drop) -> ColumnRoleWrong:
     role = "the event time" if name == before.timestamp else "a key"
+    of = f" of `{step.input.dataset}`" if isinstance(step.input, DatasetRef) else ""
+    verb = "assign" if isinstance(step, AssignCode) else type(step).__name__.lower()
     values = [column.name for column in before.values]
     return ColumnRoleWrong(
-        f"column `{name}` is {role}, which the step cannot change; the values are {listed(values)}",
+        f"column `{name}` is {role}{of}, which `{verb}` cannot change; "
+        f"the values are {listed(values)}",
         origin=step.origin,
     )

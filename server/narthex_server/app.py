@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from narthex_server import catalog, commits, failures, offline, questions, rows
+from narthex_server import catalog, commits, failures, not_yet, offline, questions, rows
 from narthex_server.auth import require_token
 from narthex_server.console import page
 from narthex_server.metrics import render_metrics
@@ -36,7 +36,7 @@ def make_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     failures.install(app)
-    for room in (commits, rows, questions, offline, catalog):
+    for room in (commits, rows, questions, offline, catalog, not_yet):
         app.include_router(room.router, prefix=API)
 
     @app.middleware("http")

@@ -4,6 +4,7 @@ import attrs
 
 from narthex.assets import Blueprint
 from narthex.blueprint import compile_blueprint
+from narthex.capability import not_carried_out
 from narthex.changes import Changes, compare
 from narthex.closure import verify_all
 from narthex.entities import Definitions
@@ -33,7 +34,8 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     """Read and judge a payload; touches nothing.
 
     Raises:
-        DefinitionErrors: Everything that is wrong with it, in source order.
+        DefinitionErrors: Everything that is wrong with it, in source order; or, if nothing is,
+            everything in it that no job can carry out yet.
     """
     if not body:
         # No bytes are a valid message of protobuf, and would mean: remove everything.
@@ -42,6 +44,7 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     changes = compare(deployed, payload.definitions, incremental=incremental)
     altered = verify_all(payload.definitions)
     raise_all([*check(changes.definitions), *changes.errors, *altered])
+    raise_all(not_carried_out(changes.definitions))
     whole = attrs.evolve(payload, definitions=changes.definitions)
     return Proposal(
         payload=payload,

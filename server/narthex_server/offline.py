@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict
 
-from narthex.readplan import LookupStep, ReadPlan
+from narthex.readplan import CodeStep, LookupStep, ReadPlan
 from narthex.records import Json, to_plain
 from narthex_server.auth import branch_of
 from narthex_server.routes import PlainRoute
@@ -85,8 +85,17 @@ def _history(services: Services, snapshot: Snapshot, name: str) -> str:
 
 
 def looked_up(plan: ReadPlan) -> tuple[str, ...]:
-    """Name the datasets that a plan looks rows up in."""
-    return tuple(step.dataset.name for step in plan.steps if isinstance(step, LookupStep))
+    """Name the datasets that a plan looks rows up in, by itself or in code of authors."""
+    names: dict[str, None] = {}
+    for step in plan.steps:
+        match step:
+            case LookupStep():
+                names[step.dataset.name] = None
+            case CodeStep():
+                names |= dict.fromkeys(step.extractor.datasets)
+            case _:
+                pass
+    return tuple(names)
 
 
 @router.get("/query_offline/status")

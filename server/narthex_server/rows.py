@@ -13,7 +13,7 @@ import attrs
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from narthex.admission import LeftOut, Refused, admit
+from narthex.admission import Admitter, LeftOut, Refused, Runner
 from narthex.coerce import coerce, render_cell
 from narthex.entities import Constant, Dataset, Source, WebhookEndpoint
 from narthex.records import Json
@@ -58,7 +58,7 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     fed = _fed(snapshot, call.webhook, call.endpoint)
     rows = _rows(call.data)
     now_us = to_micros(dt.datetime.now(dt.UTC))
-    problems, left_out = _check(fed, rows, now_us=now_us)
+    problems, left_out = _check(fed, rows, now_us=now_us, runner=services.workers)
     if problems:
         raise HTTPException(
             status_code=400,
@@ -132,20 +132,23 @@ def _rows(
 
 
 def _check(
-    fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]], *, now_us: int
+    fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]], *, now_us: int, runner: Runner
 ) -> tuple[list[str], int]:
-    problems: list[str] = []
+    problems: list[tuple[int, str]] = []
     left_out = 0
-    for number, row in enumerate(rows):
-        for one in fed:
-            match admit(one.source, one.dataset.schema, row, now_us=now_us):
+    for one in fed:
+        admitter = Admitter.of(one.source, one.dataset.schema)
+        judged = admitter.admit_all(rows, now_us=[now_us] * len(rows), runner=runner)
+        for number, admission in enumerate(judged):
+            match admission:
                 case Refused(problems=found):
-                    problems += [f"row {number}, {one.dataset.name}: {p}" for p in found]
+                    name = one.dataset.name
+                    problems += [(number, f"row {number}, {name}: {p}") for p in found]
                 case LeftOut():
                     left_out += 1
                 case _:
                     pass
-    return problems, left_out
+    return [text for _, text in sorted(problems, key=lambda one: one[0])], left_out
 
 
 def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]:

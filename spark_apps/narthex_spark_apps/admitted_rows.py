@@ -11,7 +11,7 @@ from typing import TypeAlias
 import attrs
 import pyarrow as pa
 
-from narthex.admission import Admitted, Admitter, LeftOut, Refused
+from narthex.admission import Admitted, Admitter, LeftOut, Moved, Refused
 from narthex.assets import LogShape, SourceJobSpec
 from narthex.codec import FactCodec, key_encoder, keyed_row_id
 from narthex.codec import encode as fact_codec
@@ -92,6 +92,8 @@ class RowRenderer:
                 return self._refusal(place, json.dumps(row, default=str), reason, problems[0].field)
             case Admitted(cells=cells):
                 return self._fact(self._position(place), cells)
+            case Moved():
+                raise TypeError("envelopes are refused by `narthex.source_capability`")
 
     def _position(self, place: Place) -> bytes:
         return position(self.source_id, place.partition, place.offset, place.ordinal)

@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyspark.accumulators import Accumulator
 
-from narthex.entities import Csv, Files, JsonLines, Parquet
+from narthex.entities import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex.records import Json
 from narthex_spark_apps.admitted_rows import Place, RecordCells, RowRenderer, render_batch
 from narthex_spark_apps.file_store import open_file, open_stream
@@ -90,6 +90,8 @@ def read_rows(connector: object, path: str) -> Iterator[dict[str, Json] | str]:
                         yield from batch.to_pylist()
             case JsonLines():
                 yield from _json_rows(path)
+            case TableFormat(kind=kind):
+                raise UnreadableFileError(f"`{path}` is in the format {kind}, which is not read")
     except pa.ArrowInvalid as error:
         raise UnreadableFileError(f"`{path}`: {error}") from error
 

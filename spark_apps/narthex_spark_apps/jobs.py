@@ -8,7 +8,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
-from narthex.entities import Files, KafkaTopic, WebhookEndpoint
+from narthex.entities import (
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    PubSubTopic,
+    Table,
+    WebhookEndpoint,
+)
 from narthex.settings import Settings
 from narthex_spark_apps.file_source import FileSource
 from narthex_spark_apps.join_stage import start_joined
@@ -64,6 +71,8 @@ def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
             return Broker(bootstrap=settings.kafka)
         case Files():
             raise NotRunnableError(f"`{spec.source_id}` reads files, not topics")
+        case Table() | KinesisStream() | PubSubTopic():
+            raise NotRunnableError(f"`{spec.source_id}` cannot be read so far")
         case _:
             assert_never(spec.source.connector)
 

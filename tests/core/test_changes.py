@@ -7,8 +7,22 @@ import pytest
 
 from narthex.changes import compare
 from narthex.code import Requirement
-from narthex.entities import CodeExtractor, Dataset, Definitions, Index, LookupExtractor
+from narthex.entities import (
+    AliasExtractor,
+    Cdc,
+    CodeExtractor,
+    Dataset,
+    Definitions,
+    Expectation,
+    Featureset,
+    Index,
+    KafkaTopic,
+    LookupExtractor,
+    Sample,
+    Sink,
+)
 from narthex.expr.nodes import Call, Literal
+from narthex.graph import check
 from narthex.operators import Aggregate, Filter
 from narthex.origin import Origin
 from narthex.schema import Field, Metadata, Schema
@@ -177,3 +191,148 @@ def test_an_incremental_commit_keeps_what_it_does_not_name(shop: Definitions) ->
     assert whole.definitions == one
     assert "- dataset `Spend` v1" in whole.summary
     assert "- featureset `F`" in whole.summary
+
+
+def _deleted(shop: Definitions, name: str) -> Definitions:
+    def mark(one: Dataset | Featureset) -> Dataset | Featureset:
+        return attrs.evolve(one, metadata=attrs.evolve(one.metadata, deleted=True))
+
+    return Definitions(
+        datasets=tuple(mark(d) for d in shop.datasets if d.name == name),  # type: ignore[misc]
+        featuresets=tuple(mark(f) for f in shop.featuresets if f.name == name),  # type: ignore[misc]
+    )
+
+
+@pytest.mark.parametrize(("name", "line"), [("Spend", "- dataset `Spend` v1"), ("F", "- featureset `F`")])  # fmt: skip # noqa: E501
+def test_an_incremental_commit_removes_what_is_marked_as_deleted(
+    shop: Definitions, name: str, line: str
+) -> None:
+    changes = compare(shop, _deleted(shop, name), incremental=True)
+
+    left = [*changes.definitions.datasets, *changes.definitions.featuresets]
+    assert name not in {one.name for one in left}
+    assert len(left) == len(shop.datasets) + len(shop.featuresets) - 1
+    assert (changes.errors, changes.summary) == ((), (line,))
+
+
+def test_what_still_needs_a_removed_dataset_is_told_by_the_check(shop: Definitions) -> None:
+    changes = compare(shop, _deleted(shop, "Users"), incremental=True)
+
+    assert {error.code for error in check(changes.definitions)} == {"NX801"}
+
+
+def test_a_whole_commit_does_not_carry_what_is_marked_as_deleted(shop: Definitions) -> None:
+    deleted = _deleted(shop, "Spend")
+    rest = tuple(one for one in shop.datasets if one.name != "Spend")
+    asked = attrs.evolve(shop, datasets=(*rest, *deleted.datasets), featuresets=())
+
+    changes = compare(shop, asked, incremental=False)
+
+    assert changes.definitions.datasets == rest
+    assert "- dataset `Spend` v1" in changes.summary
+
+
+def _with_featureset(shop: Definitions, **change: object) -> Definitions:
+    return attrs.evolve(shop, featuresets=(attrs.evolve(shop.featuresets[0], **change),))
+
+
+def test_a_feature_goes_from_an_incremental_commit_only_if_it_is_marked(shop: Definitions) -> None:
+    (featureset,) = shop.featuresets
+    extractors = tuple(
+        one for one in featureset.extractors if getattr(one, "feature", "") != "spent"
+    )
+    without = tuple(one for one in featureset.features if one.name != "spent")
+    marked = tuple(
+        attrs.evolve(one, metadata=Metadata(deleted=True)) if one.name == "spent" else one
+        for one in featureset.features
+    )
+
+    left_out = compare(
+        shop, _with_featureset(shop, features=without, extractors=extractors), incremental=True
+    )
+    removed = compare(
+        shop, _with_featureset(shop, features=marked, extractors=extractors), incremental=True
+    )
+
+    assert [error.code for error in left_out.errors] == ["NX601"]
+    assert removed.errors == ()
+    assert "spent" not in [one.name for one in removed.definitions.featuresets[0].features]
+
+
+def test_features_that_get_another_extractor_need_a_higher_version(shop: Definitions) -> None:
+    (featureset,) = shop.featuresets
+    *others, risk = featureset.extractors
+    assert isinstance(risk, CodeExtractor)
+    alias = AliasExtractor(feature="risk", source="F.total", version=1)
+    both = attrs.evolve(risk, outputs=("risk", "spent"))
+    single = [one for one in others if getattr(one, "feature", "") != "spent"]
+
+    (swapped,) = compare(
+        shop, _with_featureset(shop, extractors=(*others, alias)), incremental=True
+    ).errors
+    (widened,) = compare(
+        shop, _with_featureset(shop, extractors=(*single, both)), incremental=True
+    ).errors
+    raised = attrs.evolve(both, version=2)
+    allowed = compare(shop, _with_featureset(shop, extractors=(*single, raised)), incremental=True)
+
+    assert swapped.code == widened.code == "NX807"
+    assert "was 2 extractors, is one" in widened.message
+    assert allowed.errors == ()
+    (narrowed,) = compare(allowed.definitions, shop, incremental=True).errors[1:]
+    assert narrowed.message == "extractor of `F.risk` has version 1; version 2 is deployed"
+
+
+def test_a_version_of_an_extractor_never_falls(shop: Definitions) -> None:
+    lower = _with_code(shop, lambda one: attrs.evolve(one, version=0))
+
+    (error,) = compare(shop, lower, incremental=True).errors
+
+    assert error.message == "extractor of `F.risk` has version 0; version 1 is deployed"
+
+
+def test_sinks_and_expectations_change_no_row(shop: Definitions, edited: Edited) -> None:
+    topic = KafkaTopic(name="k", bootstrap_servers="", topic="out")
+    promise = Expectation(kind="expect_column_values_to_not_be_null", arguments=())
+    changes = compare(
+        shop,
+        edited(
+            "Spend",
+            lambda one: attrs.evolve(one, sinks=(Sink(target=topic),), expectations=(promise,)),
+        ),
+        incremental=True,
+    )
+
+    assert changes.errors == ()
+    assert changes.summary == ("i dataset `Spend`: what is said of it, or how it is looked up",)
+
+
+def test_a_sample_or_another_way_of_rows_to_change_a_dataset_needs_a_higher_version(
+    shop: Definitions, edited: Edited
+) -> None:
+    def sampled(one: Dataset) -> Dataset:
+        return attrs.evolve(
+            one, sources=(attrs.evolve(one.sources[0], sample=Sample(0.5, ("user",))),)
+        )
+
+    def enveloped(one: Dataset) -> Dataset:
+        return attrs.evolve(one, sources=(attrs.evolve(one.sources[0], cdc=Cdc.DEBEZIUM),))
+
+    for change in (sampled, enveloped):
+        (error,) = compare(shop, edited("Users", change), incremental=True).errors
+        assert error.code == "NX807"
+        assert "`sources" in error.message
+
+
+def test_an_extractor_that_gives_other_features_needs_a_higher_version(shop: Definitions) -> None:
+    (featureset,) = shop.featuresets
+    others = [one for one in featureset.extractors if getattr(one, "feature", "") != "spent"]
+    *rest, risk = others
+    assert isinstance(risk, CodeExtractor)
+    both = _with_featureset(shop, extractors=(*rest, attrs.evolve(risk, outputs=("risk", "spent"))))
+
+    (error,) = compare(
+        both, _with_featureset(shop, extractors=(*rest, risk)), incremental=True
+    ).errors
+
+    assert "`outputs` was `F.risk`, `F.spent`, is `F.risk`" in error.message

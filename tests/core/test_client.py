@@ -109,7 +109,7 @@ def stub() -> Iterator[Stub]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = _answer  # noqa: N815
+        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
 
         @override
         def log_message(self, format: str, *args: object) -> None:
@@ -457,3 +457,46 @@ def test_frames_and_rows_go_there_and_back() -> None:
     assert columns_of(frame) == columns
     assert rows_of(frame_of_rows(rows_of(frame))) == rows_of(frame)
     assert frame_of_columns({"x": [None, None]})["x"].tolist() == [None, None]
+
+
+def test_a_call_that_the_server_cannot_answer_yet_is_told_with_its_code(
+    stub: Stub, client: Client
+) -> None:
+    error = NotYetSupported("lineage is not supported by this server yet", hint="see `/datasets`")
+    stub.answer("lineage", {"err_msg": str(error), "errors": [error.plain()]}, status=501)
+
+    with pytest.raises(DefinitionErrors) as raised:
+        client.lineage()
+
+    (found,) = raised.value.exceptions_flat()
+    assert (type(found), found.hint) == (NotYetSupported, "see `/datasets`")
+
+
+def test_each_verb_travels_with_its_body(stub: Stub, client: Client) -> None:
+    stub.answer("secret/chat", {})
+
+    client.update_secret("chat", "xyz")
+    client.delete_secret("chat")
+
+    assert [(call.verb, call.json) for call in stub.calls] == [
+        ("PATCH", {"value": "xyz"}),
+        ("DELETE", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"Person.uld": "id"}, "which is no input"),
+        ({Person.uid: "nowhere"}, "the frame has no column `nowhere`"),
+    ],
+)
+def test_a_map_of_columns_names_inputs_and_columns_that_are_there(
+    stub: Stub, client: Client, names: Any, says: str
+) -> None:
+    frame = pd.DataFrame({"id": [1], "at": [datetime(2024, 1, 1, tzinfo=UTC)]})
+
+    with pytest.raises(ArgumentsUnfit, match=says):
+        client.query_offline([Person.uid], [Person.age], "at", frame, feature_to_column_map=names)
+
+    assert stub.calls == []

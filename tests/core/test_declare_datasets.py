@@ -4,6 +4,7 @@ import inspect
 from datetime import date, datetime
 from typing import Optional
 
+import pandas as pd
 import pytest
 
 from narthex.datasets import Dataset, dataset, field, index
@@ -135,6 +136,7 @@ def test_three_mistakes_of_one_dataset_are_told_together_with_file_and_line() ->
         ({"a": date}, {"a": field(timestamp=True)}, TypeNotSupported),
         ({"k": datetime, "at": datetime}, {"k": field(key=True, timestamp=True)}, KeyNotAllowed),
         ({"k": float, "at": datetime}, {"k": field(key=True)}, KeyNotAllowed),
+        ({"k": between(float, 0, 1), "at": datetime}, {"k": field(key=True)}, KeyNotAllowed),
         ({"k": int, "at": datetime}, {"k": field(erase_key=True)}, FieldInvalid),
         ({"k": int, "at": datetime}, {"k": 5}, FieldInvalid),
         ({"k": int, "at": datetime}, {"k": field().meta(deprecated=True)}, FieldInvalid),
@@ -256,4 +258,4 @@ def test_a_lookup_outside_an_extractor_says_so() -> None:
     assert isinstance(User, Dataset)
     assert User.uid.dtype == Str()
     with pytest.raises(LookupImpossible, match="outside an extractor"):
-        User.lookup([], uid=[])
+        User.lookup(pd.to_datetime(pd.Series(["2024-01-01"])), uid=pd.Series(["a"]))

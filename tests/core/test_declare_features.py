@@ -4,9 +4,11 @@
 from datetime import datetime
 from typing import Any, List, Optional  # noqa: UP035 (authors write these)
 
+import pandas as pd
 import pytest
 
 from narthex.datasets import dataset, field
+from narthex.declare.collecting import collecting
 from narthex.declare.featuresets import Featureset, featureset_entity
 from narthex.entities import (
     AliasExtractor,
@@ -23,7 +25,6 @@ from narthex.errors import (
     ExtractorInvalid,
     FeatureInvalid,
     LookupImpossible,
-    NotYetSupported,
     TypeNotSupported,
 )
 from narthex.expr import col
@@ -40,10 +41,26 @@ class Users:
     at: datetime
 
 
+@dataset(index=True)
+class Missing:
+    nid: int = field(key=True)
+    age: int
+    at: datetime
+
+
 @dataset
 class Unindexed:
     uid: int = field(key=True)
     at: datetime
+
+
+@dataset
+class Keyless:
+    at: datetime
+
+
+SERIES = pd.Series([1, 2])
+INSTANTS = pd.to_datetime(pd.Series(["2024-01-01", "2024-01-02"]), utc=True)
 
 
 @featureset
@@ -150,8 +167,14 @@ def _feature(annotation: object, value: object) -> Featureset:
         (int, feature(col("other") + 1, default=1), FeatureInvalid),
         (str, feature(col("other") + 1), ExpressionTypeWrong),
         (int, feature(col("ohter") + 1), ExpressionTypeWrong),
-        (List[int], feature(Users.age, default=[]), NotYetSupported),  # noqa: UP006
-        (int, feature(Request.uid, default=1), NotYetSupported),
+        (List[int], feature(Users.age, default=[]), FeatureInvalid),  # noqa: UP006
+        (List[int], feature(Users.age, default=0), FeatureInvalid),  # noqa: UP006
+        (List[int], feature(Users.age), FeatureInvalid),  # noqa: UP006
+        (int, feature(Request.uid, default=1), FeatureInvalid),
+        (int, feature(Person.nick, default=""), FeatureInvalid),
+        (str, feature(Person.nick, default=1), FeatureInvalid),
+        (datetime, feature(Unindexed.at, default=datetime(2020, 1, 1)), LookupImpossible),  # noqa: DTZ001
+        (int, feature(Missing.age, default=0), FeatureInvalid),
         (set, feature(), TypeNotSupported),
     ],
 )
@@ -197,3 +220,86 @@ def test_mistakes_of_a_featureset_are_told_together() -> None:
 def test_deps_has_two_names_and_one_of_them_is_enough() -> None:
     with pytest.raises(ArgumentInvalid):
         extractor(deps=[Users], depends_on=[Users])
+
+
+def test_lists_of_keys_look_lists_up() -> None:
+    @featureset
+    class Many:
+        uid: List[int]  # noqa: UP006
+        ages: List[int] = F(Users.age, default=7)  # noqa: UP006
+        nicks: List[Optional[str]] = F(Users.nick)  # noqa: UP006, UP045
+
+    ages, nicks = _extractors(Many)
+    assert isinstance(ages, LookupExtractor)
+    assert isinstance(nicks, LookupExtractor)
+    assert (ages.is_list, ages.default, ages.has_default) == (True, 7, True)
+    assert (nicks.is_list, nicks.has_default) == (True, False)
+
+
+def test_an_alias_can_have_a_default_where_the_other_feature_can_be_null() -> None:
+    @featureset
+    class Named:
+        nick: str = F(Person.nick, default="nobody")
+
+    (alias,) = _extractors(Named)
+    assert isinstance(alias, AliasExtractor)
+    assert (alias.source, alias.default, alias.has_default) == ("Person.nick", "nobody", True)
+
+
+def test_one_field_can_be_looked_up_for_two_features_and_for_two_envs() -> None:
+    @featureset
+    class Twice:
+        uid: int
+        age: int = F(Users.age, default=0)
+        years: int = F(Users.age, default=1, env="prod")
+
+    assert len(_extractors(Twice, "prod")) == 2
+    assert len(_extractors(Twice, "dev")) == 1
+
+
+def test_what_uses_a_broken_entity_is_read_on_and_has_no_mistake_of_its_own() -> None:
+    with collecting() as found:
+
+        @dataset(index=True)
+        class Broken:
+            uid: int = field(key=True)
+            age: set  # type: ignore[type-arg]
+            at: datetime
+
+        @featureset
+        class Reads:
+            uid: int
+            age: int = F(Broken.age, default=0)
+            wrong: str = F(col("uid"))
+
+        @featureset
+        class Aliases:
+            age: int = F(Reads.age)
+            other: int = F(Reads.nothing)
+
+    assert [error.code for error in found] == ["NX103", "NX401"]
+
+
+LOOKUPS = {
+    "no key": (Keyless, {}, "has no key to look up by"),
+    "by position": (Users, {"positional": True}, "takes its keys by name"),
+    "missing": (Users, {"keys": {}}, "has no key `uid`"),
+    "unknown": (Users, {"keys": {"uid": SERIES, "uld": SERIES}}, "was given `uld`"),
+    "no column": (Users, {"keys": {"uid": 5}}, "is a `int`; it wants a Series"),
+    "unknown field": (Users, {"fields": ["aeg"]}, "asks for `aeg`"),
+    "no instants": (Users, {"ts": SERIES}, "`ts` is a column of `int64`, not of instants"),
+    "no column of instants": (Users, {"ts": datetime(2020, 1, 1)}, "it wants a Series"),  # noqa: DTZ001
+    "elsewhere": (Users, {}, "was called outside an extractor"),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_a_look_up_that_cannot_be_answered_says_why(name: str) -> None:
+    of, call, says = LOOKUPS[name]
+    given = {"ts": INSTANTS, "keys": {"uid": SERIES}, "fields": [], **call}
+    positional = [SERIES] if "positional" in call else []
+
+    with pytest.raises(LookupImpossible) as raised:
+        of.lookup(given["ts"], *positional, fields=given["fields"], **given["keys"])
+
+    assert says in raised.value.message

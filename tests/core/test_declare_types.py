@@ -37,6 +37,15 @@ class Place:
         (Decimal[2], types.Decimal(2)),
         (Embedding[3], types.Embedding(3)),
         (Window, types.WINDOW),
+        (Optional[Window], types.Optional(types.WINDOW)),  # noqa: UP045
+        (List[Decimal[2]], types.List(types.Decimal(2))),  # noqa: UP006
+        (Optional[Embedding[3]], types.Optional(types.Embedding(3))),  # noqa: UP045
+        (
+            dict[str, list[oneof(str, ["a"])]],
+            types.Map(types.List(types.OneOf(types.Str(), ("a",)))),
+        ),
+        (List[Optional[regex("a")]], types.List(types.Optional(types.Regex("a")))),  # noqa: UP006, UP045
+        (Optional[date], types.Optional(types.Date())),  # noqa: UP045
         (Optional[int], types.Optional(types.Int())),  # noqa: UP045
         (int | None, types.Optional(types.Int())),
         (List[int], types.List(types.Int())),  # noqa: UP006
@@ -92,6 +101,48 @@ def test_a_struct_is_its_members() -> None:
     assert Place(lat=1.0, lon=2.0, name=None) == Place(lat=1.0, lon=2.0, name=None)
 
 
+def test_a_struct_is_made_by_name_or_by_position() -> None:
+    by_name = Place(lat=1.0, lon=2.0, name="x")
+
+    assert Place(1.0, 2.0, "x") == Place(1.0, 2.0, name="x") == by_name
+    assert by_name.as_json() == {"lat": 1.0, "lon": 2.0, "name": "x"}
+    for values in ((1.0,), (1.0, 2.0, "x", 3)):
+        with pytest.raises(TypeError, match="wants exactly lat, lon, name"):
+            Place(*values)
+    with pytest.raises(TypeError, match="wants exactly"):
+        Place(1.0, 2.0, "x", lat=1.0)
+
+
+def test_a_window_is_a_struct() -> None:
+    begin, end = datetime(2026, 1, 1), datetime(2026, 1, 2)  # noqa: DTZ001
+
+    assert Window(begin, end) == Window(begin=begin, end=end)
+    assert Window(begin, end).as_json() == {"begin": begin, "end": end}
+
+
+def test_an_embedding_is_no_value() -> None:
+    with pytest.raises(TypeError, match="is a type"):
+        Embedding(3)
+
+
+def test_a_struct_may_have_structs_inside() -> None:
+    @struct
+    class Trip:
+        @struct
+        class Stop:
+            name: str
+
+        stops: List[Stop]  # noqa: UP006
+        by_name: Dict[str, Stop]  # noqa: UP006
+
+    stop = Trip.Stop(name="a")
+
+    assert Trip([stop], {"a": stop}).as_json() == {
+        "stops": [{"name": "a"}],
+        "by_name": {"a": {"name": "a"}},
+    }
+
+
 def test_a_struct_has_members_only() -> None:
     with pytest.raises(DefinitionErrors) as raised:
 
@@ -100,7 +151,20 @@ def test_a_struct_has_members_only() -> None:
             year: int = 1990
             doors: set
 
+            wheels = 4
+
+            class Engine: ...
+
             def drive(self) -> None: ...
 
-    kinds = sorted(type(error).__name__ for error in raised.value.exceptions)
-    assert kinds == ["StructInvalid", "StructInvalid", "TypeNotSupported"]
+            @classmethod
+            def park(cls) -> None: ...
+
+    found = raised.value.exceptions_flat()
+    assert sorted(type(error).__name__ for error in found) == [
+        *["StructInvalid"] * 5,
+        "TypeNotSupported",
+    ]
+    said = " ".join(error.message for error in found)
+    for part in ("default `1990`", "attribute `wheels`", "attribute `Engine`", "method `park`"):
+        assert part in said

@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex.aggregate_specs import Average, Count, LastK, Max, Min, Stddev, Sum
+from narthex.aggregate_specs import (
+    Average,
+    Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
+    LastK,
+    Max,
+    Min,
+    Quantile,
+    Stddev,
+    Sum,
+)
 from narthex.blueprint import compile_blueprint
 from narthex.canonical import (
     DecodedRecord,
@@ -44,16 +56,24 @@ from narthex.operators import (
     Assign,
     AssignCode,
     Assignment,
+    Change,
+    Changelog,
     DatasetRef,
+    Dedup,
     Drop,
     DropNull,
+    Emit,
+    Explode,
     Filter,
+    First,
     Join,
     JoinHow,
     Latest,
     Operator,
     Rename,
     Select,
+    Transform,
+    Union,
 )
 from narthex.origin import Origin
 from narthex.records import Value
@@ -77,7 +97,7 @@ from narthex.types import (
     Struct,
     StructField,
 )
-from narthex.windows import Continuous, Hopping, Tumbling
+from narthex.windows import Continuous, Hopping, Session, Tumbling
 
 VECTORS = Path(__file__).with_name("vectors") / "fingerprints_v1.json"
 Edited = Callable[[str, Callable[[Dataset], Dataset]], Definitions]
@@ -172,6 +192,33 @@ OPERATORS: dict[str, Operator] = {
     "stddev": Aggregate(A, ("k",), (Stddev(into="n", window=Tumbling("1h"), of="a"),)),
     "last_k": Aggregate(
         A, ("k",), (LastK(into="n", window=Hopping("forever", "1h"), of="a", limit=2, dedup=True),)
+    ),
+    "transform": Transform(A, (Column("n", Int()),), CODE),
+    "dedup": Dedup(A, ("a",)),
+    "dedup tumbling": Dedup(A, ("a",), Tumbling("1h")),
+    "dedup session": Dedup(A, ("a",), Session("1h")),
+    "explode": Explode(A, ("a",)),
+    "union": Union(A, DatasetRef("B")),
+    "union reversed": Union(DatasetRef("B"), A),
+    "union chain": Union(A, Drop(DatasetRef("B"), ("a",))),
+    "changelog insert": Changelog(A, "a", Change.INSERT),
+    "changelog delete": Changelog(A, "a", Change.DELETE),
+    "first": First(A, ("k",)),
+    "along": Aggregate(A, ("k",), (Count(into="n", window=WINDOW),), along="at"),
+    "final": Aggregate(A, ("k",), (Count(into="n", window=WINDOW),), emit=Emit.FINAL),
+    "windowed": Aggregate(A, ("k",), (), window=Session("1h")),
+    "max error": Aggregate(
+        A, ("k",), (Count(into="n", window=Continuous("1h", max_error="0.1%")),)
+    ),
+    "first_k": Aggregate(
+        A,
+        ("k",),
+        (FirstK(into="n", window=WINDOW, of="a", limit=2, dedup=True, dropnull=False),),
+    ),
+    "distinct": Aggregate(A, ("k",), (Distinct(into="n", window=WINDOW, of="a", unordered=True),)),
+    "quantile": Aggregate(A, ("k",), (Quantile(into="n", window=WINDOW, of="a", p=0.5),)),
+    "exp_decay_sum": Aggregate(
+        A, ("k",), (ExpDecaySum(into="n", window=WINDOW, of="a", half_life_us=1),)
     ),
     "chain": Latest(Filter(Rename(A, (("a", "b"),)), Ref("b")), ("k",)),
 }

@@ -100,7 +100,7 @@ def test_an_unknown_column_is_answered_with_the_one_that_was_meant(edited: Edite
         (DropNull(ORDERS, ("amount",)), "NX205", "no null"),
         (Latest(ORDERS, ("amount",)), "NX204", "cannot be a key"),
         (Latest(ORDERS, ("at",)), "NX204", "event time"),
-        (Latest(DatasetRef("Users"), ("country",)), "NX205", "keyed"),
+        (Latest(DatasetRef("Users"), ("country",)), "NX205", "keyless rows"),
         (DatasetRef("Spend"), "NX208", "cannot feed"),
         (Aggregate(ORDERS, ("user",), ()), "NX301", "nothing to aggregate"),
         (
@@ -156,11 +156,7 @@ def _join(**changes: object) -> Join:
         (_join(fields=("at",)), "column `at` of `Users` is in the left side already"),
         (_join(right=DatasetRef("Orders"), fields=()), "has no key"),
         (_join(right=DatasetRef("Spend"), fields=()), "ends in an aggregate"),
-        (_join(input=DatasetRef("Users"), fields=()), "left side is keyed"),
-        (
-            _join(input=Assign(ORDERS, (Assignment("user", Str(), Ref("user")),))),
-            "not a value of `Orders` itself",
-        ),
+        (_join(input=DatasetRef("Users"), fields=(), within_high_us=1), "two keyed sides"),
     ],
 )
 def test_a_join_that_cannot_be_is_refused(terminal: Join, said: str, shop: Definitions) -> None:
@@ -191,12 +187,6 @@ def test_a_pipeline_gives_what_its_dataset_declares(edited: Edited) -> None:
     assert f"{title} gives the value `amount` as `float`; `Enriched` declares `int`" in messages
     assert f"{title} gives the value `country`, which `Enriched` does not declare" in messages
     assert f"{title} does not give the value `city` of `Enriched`" in messages
-
-
-def test_a_latest_row_of_correctable_rows_is_not_carried_out_yet(edited: Edited) -> None:
-    errors = check(edited("Spend", _ending_in(Latest(DatasetRef("Enriched"), ("user",)))))
-
-    assert "NX901" in _codes(errors)
 
 
 def test_a_dataset_that_is_not_in_the_commit_is_named_at_each_reader(shop: Definitions) -> None:

@@ -7,12 +7,24 @@ import pytest
 
 from narthex.assets import DatasetPlan
 from narthex.blueprint import compile_blueprint
-from narthex.entities import Definitions, ExpressionExtractor
-from narthex.errors import DefinitionErrors
+from narthex.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    Definitions,
+    ExpressionExtractor,
+    Feature,
+    Featureset,
+    LookupExtractor,
+)
+from narthex.errors import DefinitionErrors, LookupImpossible, UserCodeError
+from narthex.evaluate.asking import Asking
 from narthex.evaluate.query import execute
 from narthex.expr.nodes import Ref
 from narthex.facts import Cell
-from narthex.readplan import CodeStep, LookupStep, ReadPlan, plan
+from narthex.graph import check
+from narthex.readplan import CodeStep, LookupRequest, LookupStep, ReadPlan, plan
+from narthex.schema import Metadata
+from narthex.types import Float, Int, List, Optional, Str
 from narthex.workers import WorkerPool
 
 
@@ -170,3 +182,148 @@ def test_features_that_need_each_other_are_refused(shop: Definitions) -> None:
         _plan(wrong, ["F.user"], ["F.total"])
 
     assert "`F.total` → `F.mean` → `F.total`" in str(caught.value)
+
+
+def _with_lists(shop: Definitions) -> Definitions:
+    lists = Featureset(
+        name="L",
+        features=(
+            Feature(name="user", type=List(Str())),
+            Feature(name="means", type=List(Float())),
+            Feature(name="orders", type=List(Optional(Int()))),
+            Feature(name="names", type=List(Optional(Str()))),
+            Feature(name="lasts", type=List(List(Float()))),
+            Feature(name="known", type=Str()),
+        ),
+        extractors=(
+            LookupExtractor(
+                feature="means",
+                dataset="Spend",
+                column="mean",
+                default=7.0,
+                has_default=True,
+                is_list=True,
+            ),
+            LookupExtractor(feature="orders", dataset="Spend", column="orders", is_list=True),
+            LookupExtractor(feature="names", dataset="Spend", column="user", is_list=True),
+            LookupExtractor(
+                feature="lasts",
+                dataset="Spend",
+                column="last",
+                default=(),
+                has_default=True,
+                is_list=True,
+            ),
+            AliasExtractor(
+                feature="known", source="F.country", default="nowhere", has_default=True
+            ),
+        ),
+        metadata=Metadata(owner="a@b.co"),
+    )
+    return attrs.evolve(shop, featuresets=(*shop.featuresets, lists))
+
+
+def test_lists_of_keys_are_looked_up_element_by_element_in_one_read(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    whole = _with_lists(shop)
+    planned = _plan(whole, ["L.user"], ["L.means", "L.orders", "L.names", "L.lasts"])
+
+    answers = execute(
+        planned,
+        {"L.user": [("ann", "bob"), (), ("bob",), ("ann", None, "ann")]},
+        lookup=rows,
+        workers=workers,
+        as_of=[5, 5, 5, 5],
+    )
+
+    assert check(whole) == ()
+    assert rows.asked == [("Spend", [("ann",), ("bob",)])]
+    assert answers == {
+        "L.means": [(2.5, -1.0), (), (-1.0,), (2.5, -1.0, 2.5)],
+        "L.orders": [(3, None), (), (None,), (3, None, 3)],
+        "L.names": [("ann", None), (), (None,), ("ann", None, "ann")],
+        "L.lasts": [((1.0, 2.0), ()), (), ((),), ((1.0, 2.0), (), (1.0, 2.0))],
+    }
+
+
+def test_lists_and_single_keys_are_one_read_of_one_dataset(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(_with_lists(shop), ["F.user", "L.user"], ["F.orders", "L.orders"])
+
+    execute(
+        planned,
+        {"F.user": ["ann"], "L.user": [("bob", "ann")]},
+        lookup=rows,
+        workers=workers,
+        as_of=[5],
+    )
+
+    assert rows.asked == [("Spend", [("ann",), ("bob",)])]
+
+
+def test_only_empty_lists_ask_for_nothing(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(_with_lists(shop), ["L.user"], ["L.orders"])
+
+    answers = execute(planned, {"L.user": [(), ()]}, lookup=rows, workers=workers, as_of=[5, 5])
+
+    assert (answers, rows.asked) == ({"L.orders": [(), ()]}, [])
+
+
+def test_lists_of_keys_of_different_lengths_are_refused() -> None:
+    request = LookupRequest(keys=("F.a", "F.b"), takes=(), is_list=True)
+
+    with pytest.raises(LookupImpossible, match=r"`F\.a` has 2, `F\.b` has 1"):
+        Asking().add(request, {"F.a": [(1, 2)], "F.b": [(1,)]}, [5])
+
+
+def test_an_alias_gives_its_default_for_null(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    planned = _plan(_with_lists(shop), ["F.user"], ["L.known"])
+
+    answers = execute(
+        planned, {"F.user": ["ann", "bob"]}, lookup=rows, workers=workers, as_of=[5, 5]
+    )
+
+    assert answers == {"L.known": ["NO", "nowhere"]}
+
+
+def test_keys_that_are_structs_are_asked_for_once() -> None:
+    asking = Asking()
+    request = LookupRequest(keys=("F.w",), takes=())
+
+    asked = asking.add(request, {"F.w": [{"begin": 1, "end": 2}, {"end": 2, "begin": 1}]}, [5, 5])
+
+    assert asked.places == [0, 0]
+
+
+def test_an_extractor_looks_up_only_what_it_names(
+    shop: Definitions, rows: Rows, workers: WorkerPool
+) -> None:
+    source = (
+        "from narthex.lookups import reference\n"
+        "Users = reference('Users')\n"
+        "def risk(cls, ts, total, country):\n"
+        "    found, _ = Users.lookup(ts, user=country, fields=['country'])\n"
+        "    return total.rename('risk')\n"
+    )
+    *others, risk = shop.featuresets[0].extractors
+    assert isinstance(risk, CodeExtractor)
+
+    def edited(datasets: tuple[str, ...]) -> Definitions:
+        code = attrs.evolve(risk.code, source=source, tree=str(datasets).encode())
+        changed = attrs.evolve(risk, code=code, datasets=datasets)
+        featureset = attrs.evolve(shop.featuresets[0], extractors=(*others, changed))
+        return attrs.evolve(shop, featuresets=(featureset,))
+
+    given = {"F.total": [1.0], "F.country": ["NO"]}
+    named = _plan(edited(("Users",)), list(given), ["F.risk"])
+    unnamed = _plan(edited(()), list(given), ["F.risk"])
+
+    assert execute(named, given, lookup=rows, workers=workers, as_of=[5]) == {"F.risk": [1.0]}
+    with pytest.raises(UserCodeError, match="not in its `deps`"):
+        execute(unnamed, given, lookup=rows, workers=workers, as_of=[5])

@@ -11,6 +11,7 @@ from tests.server.broken_shop import broken_definitions, changed_definitions
 from tests.server.conftest import House
 from tests.server.driving import accept, deploy, shown
 from tests.server.shop import payload, shop_definitions
+from tests.server.unready_shop import unready_definitions
 
 pytestmark = pytest.mark.postgres
 
@@ -43,6 +44,31 @@ def test_all_mistakes_are_one_report_and_nothing_is_created(
         assert f"--> {error['file']}:{error['line']}" in answer.json()["err_msg"]
     lines = [error["line"] for error in errors]
     assert lines == sorted(lines)
+    assert made(adapters) == before
+    assert house.ledger.commits() == commits
+
+
+@pytest.mark.parametrize("preview", ["true", "false"])
+def test_what_no_job_can_carry_out_yet_is_refused_at_once_and_nothing_is_created(
+    house: House, adapters: dict[AssetKind, Adapter], preview: str
+) -> None:
+    deploy(house.client, shop_definitions())
+    before = made(adapters)
+    commits = house.ledger.commits()
+
+    answer = house.client.post(
+        "/api/v1/commit", params={"preview": preview}, content=payload(unready_definitions())
+    )
+
+    assert answer.status_code == 400
+    errors = answer.json()["errors"]
+    assert [error["code"] for error in errors] == ["NX901"] * 3
+    said = " ".join(error["message"] for error in errors)
+    assert all(
+        part in said for part in ("`dedup`", "an exact quantile, as of `median`", "`max_error`")
+    )
+    assert {error["file"] for error in errors} == {"tests/server/unready_shop.py"}
+    assert all(error["hint"] for error in errors)
     assert made(adapters) == before
     assert house.ledger.commits() == commits
 

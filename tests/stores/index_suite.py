@@ -13,8 +13,12 @@ from narthex.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
     LastK,
     Max,
+    Quantile,
     Stddev,
     Sum,
     TypedAggregate,
@@ -43,6 +47,9 @@ ROWS = LogSpec(
     values=(Column("user", Optional(Str())), Column("ok", Bool())),
     time_field="at",
 )
+HALF_LIFE_US = 10
+EMPTY: tuple[Cell, ...] = (0, 0, 0.0, -1.0, -1, (), (), (), -1.0, 0.0)
+"""What aggregates say of no rows."""
 WINDOWS: tuple[Window, ...] = (Continuous(0), Continuous(7), Continuous(40), Continuous("forever"))
 LADDERS: tuple[tuple[int, ...], ...] = ((), (5,), (4, 12, 24))
 
@@ -58,6 +65,16 @@ def aggregates_over(windows: Iterable[Window]) -> tuple[TypedAggregate, ...]:
             (Stddev(into="d", window=window, of="amount"), Int()),
             (Max(into="m", window=window, of="amount", default=-1), Int()),
             (LastK(into="k", window=window, of="amount", limit=2, dedup=True), Optional(Int())),
+            (
+                FirstK(into="f", window=window, of="amount", limit=2, dedup=True, dropnull=True),
+                Optional(Int()),
+            ),
+            (Distinct(into="u", window=window, of="amount", unordered=True), Optional(Int())),
+            (
+                Quantile(into="q", window=window, of="price", p=0.5, default=-1.0, approx=True),
+                Float(),
+            ),
+            (ExpDecaySum(into="e", window=window, of="amount", half_life_us=HALF_LIFE_US), Int()),
         )
         found += [TypedAggregate(spec, of, Int()) for spec, of in asked]
     return tuple(found)
@@ -133,11 +150,11 @@ def expected_fold(
             (f for f in known if f.alive and f.event_time >= first),
             key=lambda f: (f.event_time, f.row_id),
         )
-        values += _values_of(rows)
+        values += _values_of(rows, as_of)
     return Found(values=tuple(values), event_time=max(f.event_time for f in known))
 
 
-def _values_of(rows: Sequence[Fact]) -> list[Cell]:
+def _values_of(rows: Sequence[Fact], as_of: int) -> list[Cell]:
     amounts = [f.values[0] for f in rows if isinstance(f.values[0], int)]
     prices = [f.values[1] for f in rows if isinstance(f.values[1], float)]
     mean = sum(amounts) / len(amounts) if amounts else 0.0
@@ -149,6 +166,14 @@ def _values_of(rows: Sequence[Fact]) -> list[Cell]:
         math.sqrt(spread / len(amounts)) if amounts else -1.0,
         max(amounts, default=-1),
         tuple(dict.fromkeys(f.values[0] for f in reversed(rows)))[:2],
+        tuple(dict.fromkeys(amounts))[:2],
+        tuple(dict.fromkeys(f.values[0] for f in rows)),
+        sorted(prices)[min(len(prices) // 2, len(prices) - 1)] if prices else -1.0,
+        math.fsum(
+            amount * 2.0 ** ((f.event_time - as_of) / HALF_LIFE_US)
+            for f in rows
+            if isinstance(amount := f.values[0], int)
+        ),
     ]
 
 
@@ -402,7 +427,7 @@ class IndexSuite:
                 before, after, never = reader.lookup([("a",), ("a",), ("b",)], [4, 5, 5])
 
         assert before is None
-        assert after == Found(values=(0, 0, 0.0, -1.0, -1, ()) * len(WINDOWS), event_time=5)
+        assert after == Found(values=EMPTY * len(WINDOWS), event_time=5)
         assert never is None
 
     def test_a_retraction_may_come_before_its_row(self) -> None:

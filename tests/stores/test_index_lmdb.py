@@ -24,6 +24,7 @@ from narthex_stores.index import (
     LmdbIndex,
 )
 from tests.stores.index_suite import (
+    EMPTY,
     KEYED,
     IndexSuite,
     contribution,
@@ -38,7 +39,7 @@ PREAMBLE = """
 import itertools, sys
 from pathlib import Path
 from narthex_stores.index import Fenced, LmdbIndex
-from tests.stores.index_suite import contribution, contributions_spec
+from tests.stores.index_suite import EMPTY, contribution, contributions_spec
 SPEC = contributions_spec((4, 12, 24), correctable=True)
 index = LmdbIndex(Path(sys.argv[1]), SPEC, {arguments})
 """
@@ -174,7 +175,7 @@ def test_a_reader_in_another_process_sees_each_batch_whole(tmp_path: Path) -> No
                 batches = reader.offsets["t", 0]
                 (found,) = reader.lookup([("a",)], [batches * 10 + 1])
                 assert found is not None
-                assert found.values[-6] == batches * 10
+                assert found.values[-len(EMPTY)] == batches * 10
         index.close()
 
 
@@ -185,7 +186,7 @@ def test_a_full_map_grows_and_readers_follow(tmp_path: Path) -> None:
             print(len(reader.lookup([("a",)], [0])), flush=True)
         sys.stdin.readline()
         with index.read() as reader:
-            print(reader.lookup([("a",)], [1 << 40])[0].values[-6], flush=True)
+            print(reader.lookup([("a",)], [1 << 40])[0].values[-len(EMPTY)], flush=True)
     """
     with _child(follower, tmp_path, arguments="readonly=True, map_size=1 << 17") as child:
         assert child.stdout is not None

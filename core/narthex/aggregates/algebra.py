@@ -37,8 +37,11 @@ class Algebra(abc.ABC):
         """Give the state of the rows of both, which share none."""
 
     @abc.abstractmethod
-    def finish(self, state: State) -> Cell:
-        """Give the value; of no rows, the empty value or the default."""
+    def finish(self, state: State, as_of: int) -> Cell:
+        """Give the value at an instant; of no rows, the empty value or the default.
+
+        Only what decays depends on the instant; it is not before the newest row.
+        """
 
     def add(self, state: State, order: Order, cell: Cell) -> State:
         """Give the state with one more row."""

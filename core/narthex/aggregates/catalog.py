@@ -1,27 +1,37 @@
 """Which algebra a spec means."""
 
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from narthex.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
     LastK,
     Max,
     Min,
+    Quantile,
     Stddev,
     Sum,
     TypedAggregate,
 )
 from narthex.aggregates.algebra import Algebra
 from narthex.aggregates.counts import ApproximateCount, DistinctCount, RowCount
+from narthex.aggregates.decay import DecayingSum
 from narthex.aggregates.extremes import Extreme
-from narthex.aggregates.lists import NewestValues
+from narthex.aggregates.lists import NewestValues, OldestValues
 from narthex.aggregates.moments import ExactStddev, FloatStddev
 from narthex.aggregates.numeric import default_cell, is_float, unit_of
+from narthex.aggregates.quantiles import ApproximateQuantile, ExactQuantile
 from narthex.aggregates.sums import ExactAverage, ExactSum, FloatAverage, FloatSum
 from narthex.cells import cell_bytes, lifting, lowering
 from narthex.types import DataType
+
+_OfColumn: TypeAlias = (
+    Sum | Average | Min | Max | Stddev | LastK | FirstK | Distinct | Quantile | ExpDecaySum
+)
 
 
 class MissingInputError(ValueError):
@@ -51,7 +61,7 @@ def _count(spec: Count, of: DataType | None) -> Algebra:
     return counted(encode=cell_bytes(of), dropnull=spec.dropnull)
 
 
-def _of_column(spec: Sum | Average | Min | Max | Stddev | LastK, of: DataType) -> Algebra:
+def _of_column(spec: _OfColumn, of: DataType) -> Algebra:
     match spec:
         case Sum() | Average() | Stddev():
             return _float(spec) if is_float(of) else _exact(spec, of)
@@ -59,13 +69,46 @@ def _of_column(spec: Sum | Average | Min | Max | Stddev | LastK, of: DataType) -
             return Extreme(choose=min, floats=is_float(of), default=default_cell(default, of))
         case Max(default=default):
             return Extreme(choose=max, floats=is_float(of), default=default_cell(default, of))
-        case LastK():
+        case LastK() | FirstK() | Distinct():
+            return _values(spec, of)
+        case Quantile():
+            return _quantile(spec, of)
+        case ExpDecaySum(half_life_us=half_life_us):
+            return DecayingSum(half_life_us=half_life_us, unit=unit_of(of))
+        case _:
+            assert_never(spec)
+
+
+def _quantile(spec: Quantile, of: DataType) -> Algebra:
+    default = _float_default(spec.default)
+    if spec.approx:
+        return ApproximateQuantile(p=spec.p, unit=unit_of(of), default=default)
+    return ExactQuantile(p=spec.p, unit=None if is_float(of) else unit_of(of), default=default)
+
+
+def _values(spec: LastK | FirstK | Distinct, of: DataType) -> Algebra:
+    identify = cell_bytes(of)
+    lower, lift = lowering(of), lifting(of)
+    match spec:
+        case LastK(limit=limit, dedup=dedup, dropnull=dropnull):
             return NewestValues(
-                limit=spec.limit,
-                dropnull=spec.dropnull,
-                identify=cell_bytes(of) if spec.dedup else None,
-                lower=lowering(of),
-                lift=lifting(of),
+                limit=limit,
+                dropnull=dropnull,
+                identify=identify if dedup else None,
+                lower=lower,
+                lift=lift,
+            )
+        case FirstK(limit=limit, dedup=dedup, dropnull=dropnull):
+            return OldestValues(
+                limit=limit,
+                dropnull=dropnull,
+                identify=identify if dedup else None,
+                lower=lower,
+                lift=lift,
+            )
+        case Distinct(dropnull=dropnull):
+            return OldestValues(
+                limit=None, dropnull=dropnull, identify=identify, lower=lower, lift=lift
             )
         case _:
             assert_never(spec)
@@ -76,9 +119,9 @@ def _float(spec: Sum | Average | Stddev) -> Algebra:
         case Sum():
             return FloatSum()
         case Average(default=default):
-            return FloatAverage(default=default)
+            return FloatAverage(default=_float_default(default))
         case Stddev(default=default):
-            return FloatStddev(default=default)
+            return FloatStddev(default=_float_default(default))
         case _:
             assert_never(spec)
 
@@ -88,11 +131,15 @@ def _exact(spec: Sum | Average | Stddev, of: DataType) -> Algebra:
         case Sum():
             return ExactSum()
         case Average(default=default):
-            return ExactAverage(unit=unit_of(of), default=default)
+            return ExactAverage(unit=unit_of(of), default=_float_default(default))
         case Stddev(default=default):
-            return ExactStddev(unit=unit_of(of), default=default)
+            return ExactStddev(unit=unit_of(of), default=_float_default(default))
         case _:
             assert_never(spec)
+
+
+def _float_default(default: float | None) -> float | None:
+    return None if default is None else float(default)
 
 
 def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:
@@ -100,8 +147,14 @@ def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:
     match spec:
         case Count():
             return (spec.unique, spec.approx, spec.dropnull)
-        case LastK():
+        case LastK() | FirstK():
             return (spec.limit, spec.dedup, spec.dropnull)
+        case Distinct():
+            return (spec.dropnull,)
+        case ExpDecaySum():
+            return (spec.half_life_us,)
+        case Quantile():
+            return (spec.approx,)
         case Sum() | Average() | Min() | Max() | Stddev():
             return ()
         case _:

@@ -55,7 +55,7 @@ class RowCount(Algebra):
         return list(map(operator.add, left, right))
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         return int(state)
 
 
@@ -89,7 +89,7 @@ class DistinctCount(Algebra):
         return sorted(set().union(*states))
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         return len(state)
 
 
@@ -121,7 +121,7 @@ class ApproximateCount(Algebra):
         return sketch.union(states)
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         return sketch.estimate(state)
 
 

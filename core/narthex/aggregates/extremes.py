@@ -52,7 +52,7 @@ class Extreme(Algebra):
         return [None if cell is None else narrow(widen(cell)) for cell in cells]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         if state is None:
             return self.default
         return float(state) if self.floats else widen(state)

@@ -158,7 +158,7 @@ def fold(
         column = ready.columns[slot.partial]
         cells: Sequence[Cell] = [None if column is None else row[2][column] for row in counted]
         state = slot.algebra.gather(cells, [(row[0], row[1]) for row in counted])
-        values.append(slot.algebra.finish(state))
+        values.append(slot.algebra.finish(state, as_of))
     return tuple(values)
 
 

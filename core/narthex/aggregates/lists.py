@@ -1,8 +1,9 @@
 # mypy: disable-error-code="explicit-any"
-"""The newest values of a column."""
+"""Values of a column in the order of time: the newest, the oldest, each distinct one."""
 
 import operator
 from collections.abc import Sequence
+from typing import ClassVar
 
 import attrs
 from typing_extensions import override
@@ -11,24 +12,27 @@ from narthex.aggregates.algebra import Algebra, Order, State
 from narthex.cells import CellBytes, Conversion
 from narthex.facts import Cell
 
-_newest = operator.itemgetter(0, 1)
+_age = operator.itemgetter(0, 1)
 
 
 @attrs.frozen(kw_only=True)
-class NewestValues(Algebra):
-    """The last values, newest first; the state is the list of [event_time, row_id, plain cell].
+class _Values(Algebra):
+    """Some values in the order of time; the state is the list of [event_time, row_id, plain cell].
 
     Of rows at one instant the greater row_id is the newer.
 
     Attributes:
-        limit: How many at most.
+        limit: How many at most; None keeps all.
         dropnull: Whether null is no value.
-        identify: With `dedup`, what makes two values the same: only the newest row of each stays.
+        identify: What makes two values the same, so that only the first row of each stays;
+            None keeps all.
         lower: Takes a cell to its plain form, where they differ.
         lift: Takes it back.
     """
 
-    limit: int
+    newest_first: ClassVar[bool]
+
+    limit: int | None
     dropnull: bool
     identify: CellBytes | None
     lower: Conversion | None
@@ -57,7 +61,7 @@ class NewestValues(Algebra):
         return self._trim([row for state in states for row in state])
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         return tuple([self._lifted(row[2]) for row in state])
 
     def _lifted(self, plain: State) -> Cell:
@@ -66,7 +70,7 @@ class NewestValues(Algebra):
         return cell
 
     def _trim(self, rows: list[State]) -> State:
-        rows.sort(key=_newest, reverse=True)
+        rows.sort(key=_age, reverse=self.newest_first)
         if self.identify is None:
             return rows[: self.limit]
         kept: list[State] = []
@@ -79,3 +83,17 @@ class NewestValues(Algebra):
                 if len(kept) == self.limit:
                     break
         return kept
+
+
+@attrs.frozen(kw_only=True)
+class NewestValues(_Values):
+    """The last values, newest first; of equal ones the newest, where they are identified."""
+
+    newest_first = True
+
+
+@attrs.frozen(kw_only=True)
+class OldestValues(_Values):
+    """The first values, oldest first; of equal ones the oldest, where they are identified."""
+
+    newest_first = False

@@ -47,7 +47,7 @@ class ExactStddev(Algebra):
         ]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         count, total, squares = state[0], widen(state[1]), widen(state[2])
         if not count:
             return self.default
@@ -87,7 +87,7 @@ class FloatStddev(Algebra):
         return [count, mean, spread]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         count, _, spread = state
         return math.sqrt(spread / count) if count else self.default
 

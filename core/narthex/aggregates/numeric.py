@@ -1,7 +1,6 @@
 # mypy: disable-error-code="explicit-any"
 """Sums that do not depend on the order: exact of integers, compensated of floats."""
 
-import decimal
 import math
 from collections.abc import Iterable, Sequence
 
@@ -84,11 +83,7 @@ def pairs(states: Iterable[Sequence[float]], at: int = 0) -> list[float]:
 
 
 def default_cell(default: float | None, of: DataType | None) -> Cell:
-    """Give an author's default as a cell of the type; a decimal's is unscaled."""
-    match base_type(of):
-        case Decimal(scale=scale) if default is not None:
-            return int(decimal.Decimal(str(default)).scaleb(scale).to_integral_value())
-        case Float() if default is not None:
-            return float(default)
-        case _:
-            return default
+    """Give a default, a literal of the type, as a cell."""
+    if default is not None and is_float(of):
+        return float(default)
+    return default

@@ -37,7 +37,7 @@ class ExactSum(Algebra):
         return [0 if number is None else narrow(number) for number in numbers]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         return widen(state)
 
 
@@ -66,7 +66,7 @@ class FloatSum(Algebra):
         return [(0.0 if cell is None else cell, 0.0) for cell in cells]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         return float(state[0] + state[1])
 
 
@@ -100,7 +100,7 @@ class ExactAverage(Algebra):
         return [sum(s[0] for s in states), narrow(sum(widen(s[1]) for s in states))]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         count, total = state
         return widen(total) / (count * self.unit) if count else self.default
 
@@ -133,6 +133,6 @@ class FloatAverage(Algebra):
         return [(0, 0.0, 0.0) if cell is None else (1, cell, 0.0) for cell in cells]
 
     @override
-    def finish(self, state: State) -> Cell:
+    def finish(self, state: State, as_of: int) -> Cell:
         count, high, low = state
         return float((high + low) / count) if count else self.default

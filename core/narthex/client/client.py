@@ -9,6 +9,7 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex.client.administration import Administration
 from narthex.client.references import (
     dataset_name,
     dataset_types,
@@ -17,7 +18,7 @@ from narthex.client.references import (
     output_names,
 )
 from narthex.client.responses import ReadInfo, Response, parse_read
-from narthex.client.transport import Transport, text_of
+from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.waiting import Tell, wait_for_answers, wait_for_commit
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
@@ -33,8 +34,10 @@ from narthex.frames import (
     values_of,
 )
 from narthex.graph import check
+from narthex.node_schema import did_you_mean
 from narthex.records import Json
 from narthex.times import render_instant, to_micros
+from narthex.types import DataType
 from narthex.wire import CommitPayload, encode_commit
 
 PAUSE_S = 1.0
@@ -48,7 +51,7 @@ def _tell(news: str) -> None:
     sys.stderr.flush()
 
 
-class Client:
+class Client(Administration):
     """A client of one server and one branch.
 
     It is made once and used by one thread at a time. `last_read` says what the last answer of
@@ -62,8 +65,20 @@ class Client:
         branch: str | None = None,
         *,
         pause_s: float = PAUSE_S,
+        caller: Caller | None = None,
     ) -> None:
-        self._transport = Transport(url, token, branch or "main")
+        """Open the connections; nothing is sent yet.
+
+        Args:
+            url: The server.
+            token: Its token.
+            branch: The branch that calls are about; not given, `main`.
+            pause_s: How long to wait between two looks at what is waited for.
+            caller: Makes the calls; not given, they go over HTTP.
+        """
+        self._transport: Caller = caller or Transport(url, token, branch or "main")
+        self._url = url
+        self._added: dict[str, Dataset | Featureset] = {}
         self._pause_s = pause_s
         self.last_read: ReadInfo | None = None
 
@@ -71,9 +86,23 @@ class Client:
         """Give the branch that calls are about."""
         return self._transport.branch
 
-    def checkout(self, name: str) -> None:
-        """Let calls be about another branch from now on."""
+    def checkout(self, name: str, init: bool = False) -> None:
+        """Let calls be about another branch from now on; with `init`, make it if it is missing."""
+        if init and name not in self.list_branches():
+            self.init_branch(name)
         self._transport.branch = name
+
+    def add(self, obj: Dataset | Featureset) -> None:
+        """Let the next commit take an entity along; a preview leaves it for the commit.
+
+        Raises:
+            ArgumentsUnfit: One of that name is waiting already, or it is neither.
+        """
+        if not isinstance(obj, Dataset | Featureset):
+            raise ArgumentsUnfit(f"`{obj!r}` is neither a dataset nor a featureset")
+        if obj.fqn() in self._added:
+            raise ArgumentsUnfit(f"`{obj.fqn()}` waits for the next commit already")
+        self._added[obj.fqn()] = obj
 
     def close(self) -> None:
         """Close the connections."""
@@ -118,7 +147,13 @@ class Client:
             CommitFailed: It did not come to stand; nothing of it stays.
             Refused: The server refused it, for instance because another is under way.
         """
-        chosen = definitions(datasets or [], featuresets or [], env=env)
+        added = self._added.values()
+        chosen = definitions(
+            [*(datasets or ()), *(one for one in added if isinstance(one, Dataset))],
+            [*(featuresets or ()), *(one for one in added if isinstance(one, Featureset))],
+            env=env,
+            with_deleted=incremental,
+        )
         if not incremental:
             raise_all(check(chosen))
         payload = CommitPayload(
@@ -139,6 +174,8 @@ class Client:
             },
             key=secrets.token_hex(16),
         )
+        if not preview:
+            self._added.clear()
         for line in _texts(answer.body.get("summary")):
             tell(line)
         if preview or not wait:
@@ -201,7 +238,7 @@ class Client:
         _require_columns(names, input_dataframe)
         columns = {name: values_of(input_dataframe[name]) for name in names}
         answers, _ = self.query_columns(names, output_names(outputs), columns, as_of=as_of)
-        return frame_of_columns(answers, known_types(outputs))
+        return frame_of_columns(answers, self._types_of(outputs))
 
     def query_columns(
         self,
@@ -260,8 +297,8 @@ class Client:
             raise NotYetSupported("offline queries from and to S3 are not supported yet")
         if input_dataframe is None or input_dataframe.empty:
             raise ArgumentsUnfit("there are no rows to answer for")
-        renamed = _renamed(input_dataframe, feature_to_column_map or {})
         names = input_names(inputs)
+        renamed = _renamed(input_dataframe, feature_to_column_map or {}, names)
         _require_columns([*names, timestamp_column], renamed)
         spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
         return self._ask_offline(names, output_names(outputs), spine, timestamp_column, None)
@@ -326,7 +363,7 @@ class Client:
     ) -> pd.DataFrame:
         """Wait for an offline query and give its answers, in the order of its rows."""
         wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
-        return frame_of_columns(self._answers(request_id), known_types(outputs))
+        return frame_of_columns(self._answers(request_id), self._types_of(outputs))
 
     def track_offline_query(self, request_id: str) -> dict[str, Json]:
         """Say how an offline query goes."""
@@ -358,7 +395,7 @@ class Client:
         found, data = answer.body.get(_FOUND), answer.body.get("data")
         if not isinstance(found, list) or not isinstance(data, dict):
             raise AnswerNotUnderstood("the answer has no rows")
-        frame = frame_of_columns(_columns(data), dataset_types(dataset))
+        frame = frame_of_columns(_columns(data), self._types_in(dataset))
         was_found = series_of(found)
         if fields is not None and len(fields) == 1:
             return frame[fields[0]], was_found
@@ -370,7 +407,15 @@ class Client:
         rows = body.get("items", body.get("rows"))
         if isinstance(rows, list):
             return frame_of_rows([row for row in rows if isinstance(row, dict)])
-        return frame_of_columns(_columns(body), dataset_types(dataset))
+        return frame_of_columns(_columns(body), self._types_in(dataset))
+
+    def _types_of(self, outputs: Sequence[object]) -> dict[str, DataType]:
+        """Give the types of features that are known here, by full name."""
+        return known_types(outputs)
+
+    def _types_in(self, dataset: Dataset | str) -> dict[str, DataType]:
+        """Give the types of a dataset's fields, if they are known here."""
+        return dataset_types(dataset)
 
 
 def _texts(lines: Json) -> list[str]:
@@ -401,6 +446,15 @@ def _require_columns(names: Sequence[str], frame: pd.DataFrame) -> None:
         raise ArgumentsUnfit(f"the frame has no column `{missing[0]}`; it has {has}")
 
 
-def _renamed(frame: pd.DataFrame, names: Mapping[object, str]) -> pd.DataFrame:
+def _renamed(
+    frame: pd.DataFrame, names: Mapping[object, str], inputs: Sequence[str]
+) -> pd.DataFrame:
     columns = {column: input_names([feature])[0] for feature, column in names.items()}
+    for feature in columns.values():
+        if feature not in inputs:
+            raise ArgumentsUnfit(
+                f"`feature_to_column_map` has `{feature}`, which is no input",
+                hint=did_you_mean(feature, inputs),
+            )
+    _require_columns(list(columns), frame)
     return frame.rename(columns=columns)

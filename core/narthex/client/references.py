@@ -78,6 +78,11 @@ def dataset_name(dataset: Dataset | str) -> str:
     return dataset.fqn() if isinstance(dataset, Dataset) else dataset
 
 
+def featureset_name(featureset: Featureset | str) -> str:
+    """Give a featureset's name."""
+    return featureset.fqn() if isinstance(featureset, Featureset) else featureset
+
+
 def dataset_types(dataset: Dataset | str) -> dict[str, DataType]:
     """Give a dataset's types by field; none if only its name is known."""
     if isinstance(dataset, Dataset):

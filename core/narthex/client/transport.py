@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import attrs
 import httpx
@@ -30,6 +30,30 @@ _OK: Final = range(200, 300)
 
 Body: TypeAlias = "Json | bytes"
 """JSON, or bytes that are sent as they are."""
+
+
+class Caller(Protocol):
+    """How a client's calls are made: over HTTP, or in its own process."""
+
+    branch: str
+    """The branch that calls are about."""
+
+    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
+        """Ask for something; changes nothing."""
+
+    def send(
+        self,
+        path: str,
+        body: Body = None,
+        *,
+        parameters: Mapping[str, str | int] | None = None,
+        key: str = "",
+        verb: str = "POST",
+    ) -> Response:
+        """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once."""
+
+    def close(self) -> None:
+        """Free what it holds."""
 
 
 @attrs.define(eq=False)
@@ -69,6 +93,7 @@ class Transport:
         *,
         parameters: Mapping[str, str | int] | None = None,
         key: str = "",
+        verb: str = "POST",
     ) -> Response:
         """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once.
 
@@ -77,7 +102,7 @@ class Transport:
             Refused: It refused.
             DefinitionErrors: It refused a definition and said why, mistake by mistake.
         """
-        return self._call("POST", path, body=body, parameters=parameters, key=key)
+        return self._call(verb, path, body=body, parameters=parameters, key=key)
 
     def _call(
         self,
@@ -97,7 +122,7 @@ class Transport:
                     verb,
                     f"{API}/{path.lstrip('/')}",
                     params=dict(parameters or {}),
-                    content=content if verb == "POST" else None,
+                    content=None if verb == "GET" else content,
                     headers=self._headers(key, is_raw=is_raw),
                 )
             except httpx.HTTPError as error:

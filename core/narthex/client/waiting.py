@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from narthex.client.responses import Response
-from narthex.client.transport import Transport, text_of
+from narthex.client.transport import Caller, text_of
 from narthex.errors import CommitFailed, Refused
 from narthex.records import Json
 
@@ -17,7 +17,7 @@ Tell = Callable[[str], None]
 
 
 def wait_for_commit(
-    transport: Transport, commit_id: str, *, tell: Tell, timeout_s: float, pause_s: float
+    transport: Caller, commit_id: str, *, tell: Tell, timeout_s: float, pause_s: float
 ) -> Response:
     """Wait until readers read what a commit made; tell each new step.
 
@@ -68,7 +68,7 @@ def _reason(body: dict[str, Json]) -> str:
             return str(other)
 
 
-def _news(transport: Transport, commit_id: str, body: dict[str, Json]) -> str:
+def _news(transport: Caller, commit_id: str, body: dict[str, Json]) -> str:
     state = text_of(body, "state")
     if state == "APPLYING":
         return _applying(body)
@@ -85,7 +85,7 @@ def _applying(body: dict[str, Json]) -> str:
     return f"creating assets, {live} of {len(assets)} live"
 
 
-def _waiting_for(transport: Transport, commit_id: str) -> str:
+def _waiting_for(transport: Caller, commit_id: str) -> str:
     try:
         waiting = transport.read(f"commits/{commit_id}/readiness").body.get("waiting_for")
     except Refused:
@@ -97,7 +97,7 @@ def _waiting_for(transport: Transport, commit_id: str) -> str:
 
 
 def wait_for_answers(
-    transport: Transport, request_id: str, *, timeout_s: float, pause_s: float
+    transport: Caller, request_id: str, *, timeout_s: float, pause_s: float
 ) -> None:
     """Wait until an offline query is done.
 

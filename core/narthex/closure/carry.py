@@ -10,10 +10,13 @@ from typing import Final
 
 import attrs
 
+from narthex.annotations import STRUCT_ATTRIBUTE
 from narthex.closure.functions import SourceFile, find_class, find_function, source_file
+from narthex.closure.leniency import breaches_of
 from narthex.closure.libraries import requirements_of
 from narthex.closure.names import free_names
-from narthex.closure.rules import Breach, find_breaches
+from narthex.closure.own_class import NAME, OwnClass, attributes_of, carry
+from narthex.closure.rules import Breach
 from narthex.closure.tree import UnknownSyntaxError, tree_of
 from narthex.code import UserCode
 from narthex.declare.places import place
@@ -27,6 +30,7 @@ from narthex.errors import (
     raise_all,
 )
 from narthex.origin import NOWHERE, Origin
+from narthex.types import Struct
 
 HEADER: Final = "from __future__ import annotations\n"
 DATASET_NAME: Final = "__narthex_dataset_name__"
@@ -62,27 +66,50 @@ class _Resolver:
         self.values: dict[str, object] = {}
         self.errors: list[DefinitionError] = []
         self._open: set[str] = set()
+        self._used: dict[str, frozenset[str]] = {}
 
     def add(self, item: _Item, scope: Mapping[str, object], file: SourceFile | None) -> None:
         """Add an item after everything that it takes from outside."""
         self._open.add(item.name)
         for name in free_names(item.text):
             if name not in self._open and name != item.name:
-                self._reach(name, scope, file)
+                self._reach(name, scope, file, item.text)
         self._open.discard(item.name)
         self.items.setdefault(item.name, item)
 
-    def _reach(self, name: str, scope: Mapping[str, object], file: SourceFile | None) -> None:
+    def _reach(
+        self, name: str, scope: Mapping[str, object], file: SourceFile | None, text: str
+    ) -> None:
         if name not in scope:
             self._refuse(name, "is not defined where it stands", "define it, or import it, above")
             return
         value = scope[name]
+        if isinstance(value, OwnClass):
+            self.carry_own_class(value, attributes_of(text, name))
+            return
         if name in self.items:
             if self.values.get(name) is not value:
                 self._refuse(name, "means two things in the code it reaches", "rename one of them")
             return
         self.values[name] = value
         self._carry(name, value, file)
+
+    def carry_own_class(self, own: OwnClass, used: frozenset[str]) -> None:
+        """Carry what is used of the class in whose body the code stands, with what was before."""
+        before = self._used.get(NAME)
+        self._used[NAME] = used | (before or frozenset())
+        if self._used[NAME] == before:
+            return
+        carried = carry(own, self._used[NAME])
+        for name in carried.missing:
+            self._refuse(f"{NAME}.{name}", "is no field and no function there", "")
+        self.items.pop(NAME, None)
+        scope: dict[str, object] = {}
+        file: SourceFile | None = None
+        for function in carried.functions:
+            scope |= scope_of(function)
+            file, _ = find_function(function)
+        self.add(_Item(name=NAME, text=carried.text, origin=self.origin), scope, file)
 
     def _carry(self, name: str, value: object, file: SourceFile | None) -> None:
         dataset = getattr(value, DATASET_NAME, None)
@@ -91,6 +118,8 @@ class _Resolver:
             self._add_text(name, f"{name} = reference({dataset!r})\n")
         elif isinstance(value, ModuleType):
             self._carry_module(name, value)
+        elif isinstance(struct := getattr(value, STRUCT_ATTRIBUTE, None), Struct):
+            self._carry_struct(name, struct)
         elif _is_library(value):
             self._carry_import(name, value, file)
         elif isinstance(value, FunctionType):
@@ -100,9 +129,15 @@ class _Resolver:
         else:
             self._carry_constant(name, value, file)
 
+    def _carry_struct(self, name: str, struct: Struct) -> None:
+        members = "".join(f", {member.name!r}" for member in struct.fields)
+        self._add_import("struct_of", "from narthex.declare.structs import struct_of\n")
+        self._add_text(name, f"{name} = struct_of({struct.name!r}{members})\n")
+
     def _carry_module(self, name: str, module: ModuleType) -> None:
         path = module.__name__
-        if not _is_library_file(getattr(module, "__file__", None)):
+        is_ours = path.split(".")[0] == "narthex"
+        if not is_ours and not _is_library_file(getattr(module, "__file__", None)):
             self._refuse(
                 name,
                 f"is a module of your own, `{path}`, which does not travel whole",
@@ -114,10 +149,11 @@ class _Resolver:
 
     def _carry_import(self, name: str, value: object, file: SourceFile | None) -> None:
         written = _import_of(name, file)
-        if written is not None:
+        module = getattr(value, "__module__", None)
+        # What is ours is imported from where it is: under another name it need not be there.
+        if written is not None and _is_ours(written) == _is_ours(f"from {module}"):
             self._add_import(name, written)
             return
-        module = getattr(value, "__module__", None)
         real = getattr(value, "__name__", name)
         alias = "" if real == name else f" as {name}"
         self._add_import(name, f"from {module} import {real}{alias}\n")
@@ -252,6 +288,10 @@ def _import_of(name: str, file: SourceFile | None) -> str | None:
     return None
 
 
+def _is_ours(written: str) -> bool:
+    return written.removeprefix("from ").split(" ")[0].split(".")[0] == "narthex"
+
+
 def _is_library_file(path: str | None) -> bool:
     return path is None or path.startswith(_LIBRARY_ROOTS) or "site-packages" in Path(path).parts
 
@@ -276,8 +316,17 @@ def is_literal(value: object) -> bool:
     return value is None or type(value) in {bool, int, float, str, bytes}
 
 
-def resolve(function: object, *, what: str, origin: Origin, entry: str = "") -> UserCode:
+def resolve(
+    function: object, *, what: str, origin: Origin, entry: str = "", own: OwnClass | None = None
+) -> UserCode:
     """Give a function as text with everything it reaches.
+
+    Args:
+        function: A plain one.
+        what: What it is, for messages.
+        origin: Where it is used.
+        entry: What a lambda is called.
+        own: The class that the function takes as its first argument.
 
     Raises:
         DefinitionErrors: It reaches what cannot travel, does what it may not, or has no source.
@@ -287,7 +336,7 @@ def resolve(function: object, *, what: str, origin: Origin, entry: str = "") -> 
         raise TypeError(what)
     resolver = _Resolver(what=what, origin=origin)
     try:
-        name = _add_entry(resolver, function, entry)
+        name = _add_entry(resolver, function, entry, own)
     except DefinitionError as error:
         raise_all([*resolver.errors, error])
         raise
@@ -304,7 +353,9 @@ def resolve(function: object, *, what: str, origin: Origin, entry: str = "") -> 
     )
 
 
-def _add_entry(resolver: _Resolver, function: FunctionType, entry: str) -> str:
+def _add_entry(
+    resolver: _Resolver, function: FunctionType, entry: str, own: OwnClass | None
+) -> str:
     file, node = find_function(function)
     if isinstance(node, ast.Lambda):
         name = entry or "entry"
@@ -313,6 +364,10 @@ def _add_entry(resolver: _Resolver, function: FunctionType, entry: str) -> str:
         name, text = node.name, file.segment(node)
     item = _Item(name=name, text=text, origin=place(file.file, node.lineno))
     resolver.add(item, scope_of(function), file)
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    used = attributes_of(text, parameters[0]) if own is not None and parameters else frozenset()
+    if own is not None and used:
+        resolver.carry_own_class(own, used)
     return name
 
 
@@ -327,7 +382,7 @@ def _tree(source: str, entry: str, *, what: str, origin: Origin) -> bytes:
 def _breach_errors(
     source: str, starts: list[tuple[int, _Item]], what: str
 ) -> list[DefinitionError]:
-    return [_breach_error(breach, starts, what) for breach in find_breaches(source)]
+    return [_breach_error(breach, starts, what) for breach in breaches_of(source, what)]
 
 
 def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) -> DefinitionError:
@@ -353,7 +408,7 @@ def verify(code: UserCode) -> tuple[DefinitionError, ...]:
     from_text: list[DefinitionError] = []
     try:
         found = tree_of(code.source, code.entry)
-        breaches = find_breaches(code.source)
+        breaches = breaches_of(code.source, f"`{code.entry}`")
     except (SyntaxError, UnknownSyntaxError) as error:
         return (CodeForbidden(f"`{code.entry}`: {error}", origin=code.origin),)
     starts = [(1, _Item(name=code.entry, text=code.source, origin=NOWHERE))]

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.declare.places import place
+from narthex.declare.places import parsed, place
 from narthex.errors import CodeNotFound
 from narthex.origin import Origin
 
@@ -17,26 +17,36 @@ Definition: TypeAlias = ast.FunctionDef | ast.Lambda | ast.ClassDef
 Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class SourceFile:
-    """A file's text and its tree."""
+    """A file's tree.
+
+    Attributes:
+        lines: Its text, each line with its end.
+        functions: All of them, at whatever depth.
+    """
 
     file: str
-    text: str
     tree: ast.Module
+    lines: tuple[str, ...]
+    functions: tuple[ast.FunctionDef | ast.Lambda, ...]
 
     def segment(self, node: ast.stmt | ast.expr, *, decorators: bool = False) -> str:
         """Give the text of a node, moved to the left edge."""
-        lines = self.text.splitlines(keepends=True)
         first = node.lineno
         if decorators and isinstance(node, ast.FunctionDef | ast.ClassDef):
             first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
         last = node.end_lineno or first
-        return textwrap.dedent("".join(lines[first - 1 : last])).rstrip() + "\n"
+        return textwrap.dedent("".join(self.lines[first - 1 : last])).rstrip() + "\n"
 
     def expression(self, node: ast.expr) -> str:
         """Give the text of an expression alone."""
-        return ast.get_source_segment(self.text, node) or ast.unparse(node)
+        if node.end_lineno is None or node.end_col_offset is None:
+            return ast.unparse(node)
+        lines = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return b"".join(lines).decode()
 
     def assignments(self, name: str) -> list[ast.Assign | ast.AnnAssign | None]:
         """Give what binds a name at the file's top; None stands for any other statement."""
@@ -70,10 +80,15 @@ def _stored(node: ast.stmt) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(file: str, text: str) -> SourceFile | None:
-    try:
-        return SourceFile(file=file, text=text, tree=ast.parse(text))
-    except SyntaxError:
+    tree = parsed(text)
+    if tree is None:
         return None
+    return SourceFile(
+        file=file,
+        tree=tree,
+        lines=tuple(f"{line}\n" for line in text.split("\n")),
+        functions=tuple(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda)),
+    )
 
 
 def source_file(file: str, *, origin: Origin, what: str) -> SourceFile:
@@ -119,7 +134,7 @@ def _lambdas(file: SourceFile, code: CodeType) -> list[ast.FunctionDef | ast.Lam
     spans: set[Span] = set(code.co_positions())
     nearby = [
         node
-        for node in ast.walk(file.tree)
+        for node in file.functions
         if isinstance(node, ast.Lambda) and node.lineno <= code.co_firstlineno + 1
     ]
     exact = [node for node in nearby if _span(node.body) in spans]
@@ -140,7 +155,7 @@ def _inside(node: ast.Lambda, other: ast.Lambda) -> bool:
 def _defs(file: SourceFile, code: CodeType) -> list[ast.FunctionDef | ast.Lambda]:
     return [
         node
-        for node in ast.walk(file.tree)
+        for node in file.functions
         if isinstance(node, ast.FunctionDef)
         and node.name == code.co_name
         and code.co_firstlineno

@@ -122,6 +122,7 @@ _PURE_CALLS: Final = frozenset(
         "math.log",
         "math.sqrt",
         "math.exp",
+        "narthex.declare.structs.struct_of",
         "narthex.lookups.reference",
     }
 )
@@ -160,6 +161,11 @@ class Breach:
     what: str
     why: str
     carried: bool = False
+
+    @property
+    def is_unrepeatable(self) -> bool:
+        """Whether the code only gives another answer when it is asked again."""
+        return self.why.startswith(("reads the clock", "draws "))
 
 
 def find_breaches(source: str) -> tuple[Breach, ...]:

@@ -1,31 +1,40 @@
 """What authors ask of `aggregate`: `Count(window=…)`, `Sum(of=…, window=…)` and the others."""
 
-from typing import NoReturn, TypeAlias
+from datetime import date
+from decimal import Decimal
+from typing import TypeAlias
 
 import attrs
 
 from narthex import aggregate_specs as specs
 from narthex.aggregate_specs import AggregateSpec
-from narthex.declare.places import author_origin
-from narthex.errors import NotYetSupported
+from narthex.aggregate_types import is_ordered
+from narthex.declare.literals import MisfitError, literal_of
+from narthex.rendered_types import type_name
+from narthex.times import parse_duration
+from narthex.types import DataType, Float, inner, unrestricted
+from narthex.types import Decimal as DecimalType
 from narthex.windows import Window
+
+Extremal: TypeAlias = int | float | Decimal | date
+"""A default of a least or greatest value; an instant is a `date` too."""
 
 
 @attrs.frozen(kw_only=True)
 class Count:
     """How many rows; of a column with `unique`, how many distinct values."""
 
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     of: str | None = None
     unique: bool = False
     approx: bool = False
     dropnull: bool = False
 
-    def build(self, into: str) -> AggregateSpec:
+    def build(self, into: str, window: Window) -> AggregateSpec:
         return specs.Count(
             into=into,
-            window=self.window,
+            window=window,
             of=self.of,
             unique=self.unique,
             approx=self.approx,
@@ -38,11 +47,11 @@ class Sum:
     """The sum of a column."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Sum(into=into, window=self.window, of=self.of)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Sum(into=into, window=window, of=self.of)
 
 
 @attrs.frozen(kw_only=True)
@@ -50,12 +59,12 @@ class Average:
     """The mean of a column; `default` when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     default: float | None = 0.0
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Average(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Average(into=into, window=window, of=self.of, default=self.default)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,12 +72,21 @@ class Min:
     """The least value of a column; `default`, or null, when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
-    default: float | None = None
+    default: Extremal | None = None
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Min(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Min(into=into, window=window, of=self.of)
+
+    def build_of(self, into: str, window: Window, of: DataType) -> AggregateSpec:
+        """Give the spec with the default as a literal of the column's type.
+
+        Raises:
+            MisfitError: It is no value of that type.
+        """
+        default = _extremal(self.default, of)
+        return specs.Min(into=into, window=window, of=self.of, default=default)
 
 
 @attrs.frozen(kw_only=True)
@@ -76,12 +94,21 @@ class Max:
     """The greatest value of a column; `default`, or null, when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
-    default: float | None = None
+    default: Extremal | None = None
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Max(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Max(into=into, window=window, of=self.of)
+
+    def build_of(self, into: str, window: Window, of: DataType) -> AggregateSpec:
+        """Give the spec with the default as a literal of the column's type.
+
+        Raises:
+            MisfitError: It is no value of that type.
+        """
+        default = _extremal(self.default, of)
+        return specs.Max(into=into, window=window, of=self.of, default=default)
 
 
 @attrs.frozen(kw_only=True)
@@ -89,12 +116,12 @@ class Stddev:
     """The population standard deviation of a column; `default` when there is none."""
 
     of: str
-    window: Window
+    window: Window | None = None
     into_field: str = ""
     default: float | None = -1.0
 
-    def build(self, into: str) -> AggregateSpec:
-        return specs.Stddev(into=into, window=self.window, of=self.of, default=self.default)
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Stddev(into=into, window=window, of=self.of, default=self.default)
 
 
 @attrs.frozen(kw_only=True)
@@ -102,16 +129,16 @@ class LastK:
     """The last `limit` values of a column, newest first; with `dedup`, each value once."""
 
     of: str
-    window: Window
+    window: Window | None = None
     limit: int
     dedup: bool
     into_field: str = ""
     dropnull: bool = False
 
-    def build(self, into: str) -> AggregateSpec:
+    def build(self, into: str, window: Window) -> AggregateSpec:
         return specs.LastK(
             into=into,
-            window=self.window,
+            window=window,
             of=self.of,
             limit=self.limit,
             dedup=self.dedup,
@@ -119,37 +146,111 @@ class LastK:
         )
 
 
-Aggregate: TypeAlias = Count | Sum | Average | Min | Max | Stddev | LastK
+@attrs.frozen(kw_only=True)
+class FirstK:
+    """The first `limit` values of a column, oldest first; with `dedup`, each value once."""
+
+    of: str
+    window: Window | None = None
+    limit: int
+    dedup: bool
+    dropnull: bool
+    into_field: str = ""
+
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.FirstK(
+            into=into,
+            window=window,
+            of=self.of,
+            limit=self.limit,
+            dedup=self.dedup,
+            dropnull=self.dropnull,
+        )
 
 
-class _NotYet:
-    """An aggregate that is part of the language but cannot be computed yet."""
+@attrs.frozen(kw_only=True)
+class Distinct:
+    """The distinct values of a column, in the order in which they were first seen.
 
-    def __init__(self, **parameters: object) -> None:
-        self.parameters = parameters
-        name = type(self).__name__
-        _refuse(name)
+    Attributes:
+        unordered: Whether any order would do; the order is the same either way.
+    """
 
+    of: str
+    window: Window | None = None
+    unordered: bool
+    into_field: str = ""
+    dropnull: bool = False
 
-def _refuse(name: str) -> NoReturn:
-    raise NotYetSupported(
-        f"the aggregate `{name}` is not supported yet",
-        origin=author_origin(),
-        hint="use Count, Sum, Average, Min, Max, Stddev or LastK",
-    )
-
-
-class FirstK(_NotYet):
-    """The first `limit` values of a column; not supported yet."""
-
-
-class Distinct(_NotYet):
-    """The distinct values of a column; not supported yet."""
-
-
-class Quantile(_NotYet):
-    """A quantile of a column; not supported yet."""
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Distinct(
+            into=into,
+            window=window,
+            of=self.of,
+            unordered=self.unordered,
+            dropnull=self.dropnull,
+        )
 
 
-class ExpDecaySum(_NotYet):
-    """A sum that decays with time; not supported yet."""
+@attrs.frozen(kw_only=True)
+class Quantile:
+    """The value below which a share `p` of a column's values lies; `default` when there is none.
+
+    Attributes:
+        approx: Of more than 1,024 values, whether a number within 1 % of it would do.
+    """
+
+    of: str
+    window: Window | None = None
+    p: float
+    into_field: str = ""
+    default: float | None = None
+    approx: bool = False
+
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.Quantile(
+            into=into,
+            window=window,
+            of=self.of,
+            p=self.p,
+            default=self.default,
+            approx=self.approx,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ExpDecaySum:
+    """The sum of a column's values, each halved once per `half_life` from its instant on."""
+
+    of: str
+    window: Window | None = None
+    half_life: str
+    into_field: str = ""
+
+    def build(self, into: str, window: Window) -> AggregateSpec:
+        return specs.ExpDecaySum(
+            into=into,
+            window=window,
+            of=self.of,
+            half_life_us=parse_duration(self.half_life),
+        )
+
+
+Aggregate: TypeAlias = (
+    Count | Sum | Average | Min | Max | Stddev | LastK | FirstK | Distinct | Quantile | ExpDecaySum
+)
+
+
+def _extremal(default: Extremal | None, of: DataType) -> float | None:
+    base = unrestricted(inner(of))
+    if default is None or not is_ordered(base):
+        return None
+    if isinstance(base, Float) and isinstance(default, int | float):
+        return default
+    if isinstance(base, DecimalType) and isinstance(default, float):
+        default = Decimal(str(default))
+    try:
+        found = literal_of(default, base)
+    except MisfitError:
+        raise MisfitError(f"default value `{default}` is not of type `{type_name(base)}`") from None
+    return found if isinstance(found, int | float) else None

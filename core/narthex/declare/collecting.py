@@ -1,11 +1,13 @@
 """What becomes of mistakes: raised together, or collected across a file."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from narthex.errors import DefinitionError, DefinitionErrors, in_source_order, raise_all
 
+_T = TypeVar("_T")
 _COLLECTED: ContextVar[list[DefinitionError] | None] = ContextVar("narthex_mistakes", default=None)
 
 
@@ -40,3 +42,20 @@ def report(errors: Sequence[DefinitionError]) -> None:
         raise_all(errors)
     else:
         collected.extend(errors)
+
+
+class Reader:
+    """Reads arguments one by one and keeps what is wrong with each."""
+
+    def __init__(self) -> None:
+        self.errors: list[DefinitionError] = []
+
+    def read(self, part: Callable[[], _T]) -> _T | None:
+        """Give what `part` reads; None, and one more mistake, if it cannot."""
+        try:
+            return part()
+        except DefinitionErrors as errors:
+            self.errors += errors.exceptions_flat()
+        except DefinitionError as error:
+            self.errors.append(error)
+        return None

@@ -1,35 +1,27 @@
-"""Connectors: where rows of a source come from."""
+"""Connectors of what comes and goes row by row: webhooks, topics, streams, HTTP."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final, NoReturn
 
 import attrs
 
-from narthex.declare.places import author_origin
-from narthex.entities import Csv, JsonLines, KafkaTopic, Parquet, SecretRef, WebhookEndpoint
-from narthex.entities import Files as FilesEntity
-from narthex.errors import ConnectorInvalid, CredentialInline, NotYetSupported
+from narthex.declare.connector_parts import Parts, not_kept
+from narthex.entities import (
+    Credential,
+    Encoding,
+    HttpPath,
+    KafkaTopic,
+    KinesisStream,
+    PubSubTopic,
+    RegistryFormat,
+    WebhookEndpoint,
+)
+from narthex.times import SECOND_US, to_micros
 
-_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
-
-
-def Secret(name: str) -> SecretRef:  # noqa: N802 (it reads as a value)
-    """Name a secret that the platform keeps; its value never stands in a definition."""
-    return SecretRef(name)
-
-
-def _secret(value: object, what: str) -> SecretRef | None:
-    if value is None or isinstance(value, SecretRef):
-        return value
-    raise CredentialInline(
-        f"`{what}` stands in the definition, where everybody can read it",
-        origin=author_origin(),
-        hint=f'keep it with the platform and write `{what}=Secret("…")`',
-    )
-
-
-def _named(name: object, what: str) -> str:
-    if isinstance(name, str) and name:
-        return name
-    raise ConnectorInvalid(f"{what} found `{name!r}`; it wants a name", origin=author_origin())
+_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL")
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_STARTS: Final = ("latest", "trim_horizon")
 
 
 @attrs.frozen
@@ -37,17 +29,82 @@ class Webhook:
     """Rows that are pushed over HTTP with `client.log`.
 
     Attributes:
-        retention: Taken for compatibility; pushed rows are kept as the platform is set up to.
+        retention: A duration; pushed rows are kept as the platform is set up to.
     """
 
     name: str
     retention: str = "7d"
 
     def endpoint(self, endpoint: str) -> WebhookEndpoint:
-        """Give one endpoint; several datasets may be fed from it."""
-        return WebhookEndpoint(
-            webhook=_named(self.name, "`Webhook`"), endpoint=_named(endpoint, "`endpoint`")
+        """Give one endpoint; several datasets may be fed from it.
+
+        Raises:
+            DefinitionErrors: A name is empty, or the retention no duration.
+        """
+        parts = Parts("Webhook")
+        parts.duration(self.retention, "retention")
+        made = WebhookEndpoint(
+            webhook=parts.name(self.name), endpoint=parts.text(endpoint, "`endpoint`")
         )
+        parts.report()
+        return made
+
+
+def _registry(
+    encoding: Encoding,
+    registry: object,
+    url: object,
+    username: object,
+    password: object,
+    token: object,
+) -> RegistryFormat:
+    parts = Parts(encoding.value.capitalize())
+    made = RegistryFormat(
+        encoding=encoding,
+        registry=parts.one_of(registry, "registry", ("confluent",)),
+        url=parts.address(url, "url"),
+        username=parts.credential(username, "username"),
+        password=parts.credential(password, "password"),
+        token=parts.credential(token, "token"),
+    )
+    if (made.username is None) != (made.password is None):
+        parts.refuse("a registry wants `username` and `password`, or neither")
+    elif made.username is not None and made.token is not None:
+        parts.refuse("a registry wants either `username` and `password`, or `token`")
+    elif encoding is Encoding.PROTOBUF and made.username is None and made.token is None:
+        parts.refuse("a registry of Protobuf wants `username` and `password`, or `token`")
+    parts.report()
+    return made
+
+
+def Avro(  # noqa: N802 (it reads as a value)
+    registry: str,
+    url: str,
+    username: Credential | None = None,
+    password: Credential | None = None,
+    token: Credential | None = None,
+) -> RegistryFormat:
+    """Avro records whose schema a registry keeps; `registry` is `confluent`.
+
+    Raises:
+        DefinitionErrors: The registry is unknown, or its credentials do not go together.
+    """
+    return _registry(Encoding.AVRO, registry, url, username, password, token)
+
+
+def Protobuf(  # noqa: N802 (it reads as a value)
+    registry: str,
+    url: str,
+    username: Credential | None = None,
+    password: Credential | None = None,
+    token: Credential | None = None,
+) -> RegistryFormat:
+    """Protobuf records whose schema a registry keeps; it wants a name and password, or a token.
+
+    Raises:
+        DefinitionErrors: The registry is unknown, or its credentials do not go together.
+    """
+    return _registry(Encoding.PROTOBUF, registry, url, username, password, token)
 
 
 @attrs.frozen
@@ -62,173 +119,196 @@ class Kafka:
     bootstrap_servers: str
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = "PLAIN"
-    sasl_plain_username: SecretRef | None = None
-    sasl_plain_password: SecretRef | None = None
+    sasl_plain_username: Credential | None = attrs.field(default=None, repr=False)
+    sasl_plain_password: Credential | None = attrs.field(default=None, repr=False)
     verify_cert: bool = True
 
     def topic(self, topic: str, format: object = "json") -> KafkaTopic:
+        """Give one topic, of JSON objects or of what a registry keeps the schema of.
+
+        Raises:
+            DefinitionErrors: A credential was given itself, not by reference; or the protocol,
+                the mechanism or the format is unknown.
+        """
+        parts = Parts("Kafka")
+        if not isinstance(format, RegistryFormat):
+            format = parts.one_of(format, "format", ("json",))  # noqa: A001
+        made = KafkaTopic(
+            name=parts.name(self.name),
+            bootstrap_servers=self.bootstrap_servers,
+            topic=parts.text(topic, "`topic`"),
+            format=format,
+            security_protocol=parts.one_of(self.security_protocol, "security_protocol", _PROTOCOLS),
+            sasl_mechanism=parts.one_of(self.sasl_mechanism, "sasl_mechanism", _MECHANISMS),
+            username=parts.credential(self.sasl_plain_username, "sasl_plain_username"),
+            password=parts.credential(self.sasl_plain_password, "sasl_plain_password"),
+        )
+        parts.report()
+        return made
+
+    @staticmethod
+    def get(name: str) -> NoReturn:
+        """Refuse: no console keeps connections."""
+        raise not_kept("Kafka", name)
+
+
+@attrs.frozen
+class at_timestamp:  # noqa: N801 (Fennel's name)
+    """The first record of a stream that came at an instant, or after it.
+
+    Attributes:
+        timestamp: A datetime, seconds since the epoch, or text such as `2024-01-01T00:00:00Z`.
+    """
+
+    timestamp: datetime | float | str
+
+
+@attrs.frozen
+class Kinesis:
+    """Streams of AWS Kinesis that a role may read."""
+
+    name: str
+    role_arn: str
+
+    def stream(
+        self,
+        stream_arn: str,
+        init_position: str | at_timestamp | datetime | float,
+        format: str = "json",
+    ) -> KinesisStream:
+        """Give one stream, of JSON objects.
+
+        Args:
+            stream_arn: The stream.
+            init_position: `latest`, `trim_horizon`, or an instant as `at_timestamp` takes it.
+            format: `json`.
+
+        Raises:
+            DefinitionErrors: A part is missing, or cannot be read.
+        """
+        parts = Parts("Kinesis")
+        made = KinesisStream(
+            name=parts.name(self.name),
+            role_arn=parts.text(self.role_arn, "`role_arn`"),
+            stream_arn=parts.text(stream_arn, "`stream_arn`"),
+            start=_start(init_position, parts),
+            format=parts.one_of(format, "format", ("json",)),
+        )
+        parts.report()
+        return made
+
+    @staticmethod
+    def get(name: str) -> NoReturn:
+        """Refuse: no console keeps connections."""
+        raise not_kept("Kinesis", name)
+
+
+def _start(position: object, parts: Parts) -> str | int:
+    match position:
+        case str() if position.lower() in _STARTS:
+            return position.lower()
+        case at_timestamp(timestamp=instant):
+            return _start_instant(instant, parts)
+        case _:
+            return _start_instant(position, parts)
+
+
+def _start_instant(instant: object, parts: Parts) -> int:
+    match instant:
+        case datetime():
+            return int(to_micros(instant if instant.tzinfo else instant.replace(tzinfo=UTC)))
+        case int() | float() if not isinstance(instant, bool):
+            return round(instant * SECOND_US)
+        case str():
+            try:
+                return _start_instant(datetime.fromisoformat(instant), parts)
+            except ValueError:
+                pass
+        case _:
+            pass
+    parts.refuse(
+        f"`init_position` found `{instant!r}`; it wants {', '.join(_STARTS)} or an instant"
+    )
+    return 0
+
+
+@attrs.frozen
+class PubSub:
+    """Topics of a project of Google's Pub/Sub."""
+
+    name: str
+    project_id: str
+    service_account_key: Credential = attrs.field(repr=False)
+
+    def topic(self, topic_id: str, format: str = "json") -> PubSubTopic:
         """Give one topic, of JSON objects.
 
         Raises:
-            CredentialInline: A credential was given itself, not by reference.
-            ConnectorInvalid: The protocol or the mechanism is unknown.
+            DefinitionErrors: The key was given itself, not by reference; or a part is missing.
         """
-        origin = author_origin()
-        if format != "json":
-            raise NotYetSupported(
-                f"format `{format!r}` of a Kafka topic is not supported yet; `json` is",
-                origin=origin,
-            )
-        if self.security_protocol not in _PROTOCOLS:
-            raise ConnectorInvalid(
-                f"`security_protocol` found `{self.security_protocol}`; it wants one of "
-                f"{', '.join(_PROTOCOLS)}",
-                origin=origin,
-            )
-        if self.sasl_mechanism not in _MECHANISMS:
-            raise ConnectorInvalid(
-                f"`sasl_mechanism` found `{self.sasl_mechanism}`; it wants one of "
-                f"{', '.join(_MECHANISMS)}",
-                origin=origin,
-            )
-        return KafkaTopic(
-            name=_named(self.name, "`Kafka`"),
-            bootstrap_servers=self.bootstrap_servers,
-            topic=_named(topic, "`topic`"),
-            security_protocol=self.security_protocol,
-            sasl_mechanism=self.sasl_mechanism,
-            username=_secret(self.sasl_plain_username, "sasl_plain_username"),
-            password=_secret(self.sasl_plain_password, "sasl_plain_password"),
+        parts = Parts("PubSub")
+        made = PubSubTopic(
+            name=parts.name(self.name),
+            project_id=parts.text(self.project_id, "`project_id`"),
+            topic=parts.text(topic_id, "`topic_id`"),
+            service_account_key=parts.needed(self.service_account_key, "service_account_key"),
+            format=parts.one_of(format, "format", ("json",)),
         )
+        parts.report()
+        return made
+
+    @staticmethod
+    def get(name: str) -> NoReturn:
+        """Refuse: no console keeps connections."""
+        raise not_kept("PubSub", name)
 
 
-def CSV(  # noqa: N802 (it reads as a value)
-    delimiter: str = ",", headers: list[str] | None = None, null: str = ""
-) -> Csv:
-    """Delimited text.
+@attrs.frozen
+class Certificate:
+    """A certificate: its text, which is no secret, or a reference to it."""
 
-    Args:
-        delimiter: One character.
-        headers: Column names; not given, the first line has them.
-        null: The text that stands for a missing value, such as `NA`.
+    cert: str | Credential
 
-    Raises:
-        ConnectorInvalid: The delimiter is not one character.
+
+@attrs.frozen
+class HTTP:
+    """A server that rows are sent to.
+
+    Attributes:
+        healthz: The path that says whether it is there.
     """
-    if len(delimiter) != 1:
-        raise ConnectorInvalid(
-            f"`delimiter` found `{delimiter}`; it wants one character", origin=author_origin()
-        )
-    return Csv(delimiter=delimiter, headers=tuple(headers) if headers else None, null=null)
-
-
-def _format(format: object) -> Csv | Parquet | JsonLines:
-    match format:
-        case Csv() | Parquet() | JsonLines():
-            return format
-        case "csv":
-            return Csv()
-        case "parquet":
-            return Parquet()
-        case "json" | "jsonl":
-            return JsonLines()
-        case "delta" | "hudi":
-            raise NotYetSupported(
-                f"format `{format}` is not supported yet; csv, json and parquet are",
-                origin=author_origin(),
-            )
-        case _:
-            raise ConnectorInvalid(
-                f"`format` found `{format!r}`; it wants csv, json or parquet",
-                origin=author_origin(),
-            )
-
-
-@attrs.frozen
-class Files:
-    """Files that the platform can read; relative paths stand below its file root."""
 
     name: str
+    host: str | Credential
+    healthz: str
+    ca_cert: Certificate | None = None
 
-    def path(self, path: str, format: object = "csv") -> FilesEntity:
-        """Give the files at a path or an `s3://` address; `*`, `**` and `?` can stand in it.
-
-        Raises:
-            ConnectorInvalid: The name or the path is empty, or the format is none.
-            NotYetSupported: An address of another store.
-        """
-        at = _named(path, "`path`")
-        if "://" in at and not at.startswith("s3://"):
-            raise NotYetSupported(
-                f"files at `{at}` are not supported yet",
-                origin=author_origin(),
-                hint="give a path, or an address that begins with `s3://`",
-            )
-        return FilesEntity(
-            name=_named(self.name, "`Files`"),
-            path=at,
-            format=_format(format),
-        )
-
-
-@attrs.frozen
-class S3:
-    """Files in S3 or what speaks its protocol; credentials by reference, or the platform's own."""
-
-    name: str
-    aws_access_key_id: SecretRef | None = None
-    aws_secret_access_key: SecretRef | None = None
-    role_arn: str | None = None
-
-    def bucket(
+    def path(
         self,
-        bucket_name: str,
-        prefix: str | None = None,
-        path: str | None = None,
-        format: object = "csv",
-        presorted: bool = False,  # noqa: ARG002 (Fennel's signature)
-        spread: str | None = None,
-    ) -> FilesEntity:
-        """Give the files below a prefix or at a path; exactly one of the two.
+        endpoint: str,
+        limit: int | None = None,
+        headers: Mapping[str, str | Credential] | None = None,
+    ) -> HttpPath:
+        """Give one path; it can stand in `@sink` only.
 
         Args:
-            bucket_name: The bucket.
-            prefix: All files below it are read.
-            path: `*` and `**` can stand in it; parts of dates (`%Y`) cannot yet.
-            format: `csv`, `json`, `parquet`, or `CSV(…)`.
-            presorted: Taken for compatibility; rows need no order.
-            spread: Taken for compatibility; it needs `path`.
+            endpoint: The path that rows are sent to.
+            limit: How many rows a call may have at most.
+            headers: Sent with each call; those that let somebody in are given as `Secret(…)`.
 
         Raises:
-            ConnectorInvalid: Both or neither of prefix and path, or `spread` without `path`.
-            CredentialInline: A credential was given itself, not by reference.
-            NotYetSupported: Credentials or a role of the source's own, or parts of dates.
+            DefinitionErrors: A credential was given itself, not by reference; or a part is wrong.
         """
-        origin = author_origin()
-        own = (
-            _secret(self.aws_access_key_id, "aws_access_key_id"),
-            _secret(self.aws_secret_access_key, "aws_secret_access_key"),
-            self.role_arn,
+        parts = Parts("HTTP")
+        host = self.host
+        made = HttpPath(
+            name=parts.name(self.name),
+            host=parts.address(host, "host") if isinstance(host, str) else host,
+            healthz=parts.text(self.healthz, "`healthz`"),
+            endpoint=parts.text(endpoint, "`endpoint`"),
+            ca_cert=None if self.ca_cert is None else self.ca_cert.cert,
+            limit=None if limit is None else parts.number(limit, "limit"),
+            headers=parts.headers(headers or {}),
         )
-        if any(own):
-            raise NotYetSupported(
-                f"credentials of the source `{self.name}`'s own are not supported yet",
-                origin=origin,
-                hint="leave them out; the platform reads `AWS_ACCESS_KEY_ID` and its fellows",
-            )
-        if (prefix is None) == (path is None):
-            raise ConnectorInvalid("a bucket wants either `prefix` or `path`", origin=origin)
-        if spread is not None and path is None:
-            raise ConnectorInvalid("`spread` goes with `path`", origin=origin)
-        if path is not None and "%" in path:
-            raise NotYetSupported(
-                f"parts of dates in the path `{path}` are not supported yet",
-                origin=origin,
-                hint="write `*` in their place",
-            )
-        below = path if path is not None else f"{(prefix or '').rstrip('/')}/**"
-        return FilesEntity(
-            name=_named(self.name, "`S3`"),
-            path=f"s3://{_named(bucket_name, '`bucket_name`')}/{below.lstrip('/')}",
-            format=_format(format),
-        )
+        parts.report()
+        return made

@@ -7,28 +7,31 @@ from typing import overload
 import attrs
 from typing_extensions import override
 
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import selected
 from narthex.declare.expectations import ExpectationsCall, build_expectations
 from narthex.declare.fields import Field, annotations_of, build_schema
+from narthex.declare.lookup_calls import check_lookup
 from narthex.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
 from narthex.declare.operator_calls import read_duration
 from narthex.declare.output_check import check_output
 from narthex.declare.pipelines import BuiltPipeline, PipelineCall, build_pipeline, inputs_of
 from narthex.declare.places import ClassPlaces, author_frame, author_origin, class_places
 from narthex.entities import Dataset as DatasetEntity
-from narthex.entities import Expectation, Index, Source
+from narthex.entities import Expectation, Index, Sink, Source
 from narthex.errors import (
     ArgumentInvalid,
     DefinitionError,
     IndexInvalid,
     PipelineInvalid,
 )
+from narthex.expectation_checks import no_rows
 from narthex.lookups import reference
 from narthex.node_schema import DatasetSchemaInfo
 from narthex.origin import Origin
-from narthex.schema import Schema
-from narthex.types import Optional
+from narthex.schema import Metadata, Schema
+from narthex.types import Null, Optional
 
 _EMPTY = Schema(())
 
@@ -50,6 +53,7 @@ class Declared:
     pipelines: tuple[BuiltPipeline, ...] = ()
     expectations: tuple[Expectation, ...] = ()
     sources: tuple[Source, ...] = ()
+    sinks: tuple[Sink, ...] = ()
     default_owner: str = ""
     broken: bool = False
 
@@ -75,6 +79,11 @@ class Dataset:
         return [column.name for column in self._declared.schema.keys]
 
     @property
+    def erase_key_fields(self) -> list[str]:
+        """The names of the fields by which rows are erased."""
+        return [field.name for field in self._declared.schema.fields if field.erase_key]
+
+    @property
     def timestamp_field(self) -> str:
         """The name of the event time."""
         return self._declared.schema.timestamp
@@ -84,22 +93,32 @@ class Dataset:
         return self._declared.name
 
     def lookup(
-        self, ts: object, *, fields: Sequence[str] = (), **keys: object
+        self, ts: object, *positional: object, fields: Sequence[str] = (), **keys: object
     ) -> tuple[object, object]:
         """Give rows as of `ts`: a frame of `fields`, and a column that says which were found.
 
-        It can be called in an extractor that names the dataset in `deps`.
+        It can be called in an extractor that names the dataset in `deps`, and wherever a client
+        of `narthex.testing` answers. Without `fields`, the frame has all of them.
 
         Raises:
-            LookupImpossible: It was called elsewhere.
+            LookupImpossible: It was called elsewhere, or not with a column for `ts` and for each
+                key, by name.
         """
-        names = fields or [column.name for column in self._declared.schema.values]
-        return reference(self._declared.name).lookup(ts, fields=names, **keys)
+        check_lookup(
+            self._declared.name, self._declared.schema, ts, positional, keys=keys, fields=fields
+        )
+        return reference(self._declared.name).lookup(ts, fields=fields, **keys)
 
     def _field(self, name: str) -> Field:
         of = self._declared.schema.columns[name]
         return Field(
-            dataset=self._declared.name, name=name, dtype=of, optional=isinstance(of, Optional)
+            dataset=self._declared.name,
+            name=name,
+            dtype=of,
+            optional=isinstance(of, Optional),
+            keys=self._declared.schema.keys,
+            is_indexed=self._declared.index is not None,
+            is_broken=self._declared.broken,
         )
 
     def __getattr__(self, name: str) -> Field:
@@ -107,6 +126,8 @@ class Dataset:
             raise AttributeError(name)
         if name in self._declared.schema.columns:
             return self._field(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Field(dataset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"dataset `{self._declared.name}` has no field `{name}`; it has "
             f"{', '.join(self._declared.schema.columns)}"
@@ -115,6 +136,19 @@ class Dataset:
     @override
     def __repr__(self) -> str:
         return f"<dataset {self._declared.name}@{self._declared.version}>"
+
+
+LATER_ATTRIBUTE = "__narthex_later__"
+"""Where a class keeps what decorators below `@dataset` said, until the dataset is there."""
+
+
+def later_on(cls: object, read: Callable[[Dataset], Sequence[DefinitionError]]) -> bool:
+    """Let `read` add to a class's dataset once it is made; False if that is no author's class."""
+    if not isinstance(cls, type) or cls.__module__ == "builtins":
+        return False
+    waiting = cls.__dict__.get(LATER_ATTRIBUTE, ())
+    setattr(cls, LATER_ATTRIBUTE, (*waiting, read))
+    return True
 
 
 def declared(dataset: Dataset) -> Declared:
@@ -196,13 +230,17 @@ def _fill(
         _fill_pipelines(cls, built, schema, errors)
         _fill_expectations(cls, built, schema, errors)
     errors += check_metadata(metadata_of(found), origin=places.origin)
+    errors += check_metadata(Metadata(owner=built.default_owner), origin=places.origin)
     built.broken = bool(errors)
+    for read in cls.__dict__.get(LATER_ATTRIBUTE, ()):
+        errors += read(found)
     return found
 
 
 def _fill_pipelines(
     cls: type, built: Declared, schema: Schema, errors: list[DefinitionError]
 ) -> None:
+    own = OwnClass(cls, {field.name: field for field in Dataset(built).fields})
     for name, call in list(vars(cls).items()):
         if not isinstance(call, PipelineCall):
             continue
@@ -212,7 +250,7 @@ def _fill_pipelines(
                 given[declared(one).name] = schema_info(one)
             else:
                 errors.append(_no_dataset(name, one, call.origin))
-        made = build_pipeline(name, call, cls, given)
+        made = build_pipeline(name, call, own, given)
         errors += made.errors
         if made.schema is not None and not made.errors:
             errors += check_output(made.schema, schema, built.name, name, call.origin)
@@ -234,6 +272,8 @@ def _fill_expectations(
     made, wrong = build_expectations(calls, cls, built.name, schema)
     built.expectations = made
     errors += wrong
+    if calls and any(pipeline.terminal for pipeline in built.pipelines):
+        errors.append(no_rows(built.name, calls[0].origin))
 
 
 def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:
@@ -391,6 +431,7 @@ def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
         history_us=known.history_us,
         index=known.index,
         sources=tuple(source for source in known.sources if selected(source.env, env)),
+        sinks=tuple(sink for sink in known.sinks if selected(sink.env, env)),
         pipelines=tuple(
             made.pipeline
             for made in known.pipelines

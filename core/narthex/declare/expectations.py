@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from types import FunctionType
-from typing import Final, overload
+from typing import overload
 
 import attrs
 
@@ -11,12 +13,11 @@ from narthex.declare.operator_calls import as_definition_error
 from narthex.declare.places import author_origin, failure_origin, function_origin
 from narthex.entities import Expectation
 from narthex.errors import DefinitionError, ExpectationInvalid
+from narthex.expectation_checks import promise_errors
 from narthex.expr.nodes import LiteralValue
-from narthex.node_schema import did_you_mean, listed
 from narthex.origin import Origin
 from narthex.schema import Schema
-
-_COLUMN_ARGUMENTS: Final = frozenset({"column", "column_A", "column_B", "column_list"})
+from narthex.times import render_instant, to_micros
 
 
 @attrs.define(eq=False, slots=False)
@@ -79,7 +80,7 @@ def build_expectations(
     found: list[Expectation] = []
     for one in promised:
         if isinstance(one, Expected):
-            errors += _column_errors(one, schema)
+            errors += promise_errors(one.expectation, schema, one.origin)
             found.append(one.expectation)
         else:
             errors.append(
@@ -89,23 +90,6 @@ def build_expectations(
                 )
             )
     return tuple(found), errors
-
-
-def _column_errors(expected: Expected, schema: Schema) -> list[DefinitionError]:
-    named: list[object] = []
-    for name, value in expected.expectation.arguments:
-        if name in _COLUMN_ARGUMENTS:
-            named += value if isinstance(value, tuple) else (value,)
-    return [
-        ExpectationInvalid(
-            f"`{expected.expectation.kind}` is about `{column}`, which is not a field; there are "
-            f"{listed(schema.columns)}",
-            origin=expected.origin,
-            hint=did_you_mean(column, schema.columns),
-        )
-        for column in named
-        if isinstance(column, str) and column not in schema.columns
-    ]
 
 
 def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
@@ -118,6 +102,12 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
             return json.dumps(value, sort_keys=True)
         case None | bool() | int() | float() | str() | bytes():
             return value
+        case datetime():
+            return render_instant(to_micros(value))
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
         case _:
             raise ExpectationInvalid(f"`{kind}` was given `{value!r}`, no literal", origin=origin)
 
@@ -125,7 +115,7 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
 def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Expected:
     """Give a promise by its name and arguments; those left at None are left out.
 
-    A dict, such as a JSON schema, becomes its JSON text.
+    A dict, such as a JSON schema, becomes its JSON text; instants, days and decimals are text too.
 
     Raises:
         ExpectationInvalid: An argument is no literal, or `mostly` no share.

@@ -7,7 +7,7 @@ from typing import TypeVar, overload
 
 import attrs
 
-from narthex.closure import resolve
+from narthex.closure import OwnClass, resolve
 from narthex.declare.datasets import Dataset, declared
 from narthex.declare.env import Env
 from narthex.declare.features import Feature
@@ -97,10 +97,18 @@ def outputs(*given: object) -> Callable[[_F], _F]:
 
 
 def build_extractor(
-    name: str, call: ExtractorCall, featureset: str, features: tuple[str, ...]
+    name: str, call: ExtractorCall, featureset: str, own: OwnClass
 ) -> tuple[CodeExtractor | None, list[DefinitionError]]:
-    """Read an extractor's inputs and outputs, and resolve its code."""
+    """Read an extractor's inputs and outputs, and resolve its code.
+
+    Args:
+        name: Its name in the class.
+        call: What the decorator kept.
+        featureset: The featureset's name.
+        own: The class, with its features.
+    """
     errors: list[DefinitionError] = []
+    features = tuple(own.fields)
     taken = _read_inputs(name, call, featureset, features, errors)
     made = _read_outputs(name, call, featureset, features, errors)
     errors += _signature_errors(name, call, len(taken))
@@ -115,7 +123,7 @@ def build_extractor(
         )
         version = 0
     try:
-        code = resolve(call.function, what=f"extractor `{name}`", origin=call.origin)
+        code = resolve(call.function, what=f"extractor `{name}`", origin=call.origin, own=own)
     except DefinitionErrors as found:
         return None, [*errors, *found.exceptions_flat()]
     built = CodeExtractor(

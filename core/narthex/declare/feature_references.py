@@ -9,9 +9,10 @@ from narthex.declare.features import MISSING, Feature, FeatureCall
 from narthex.declare.fields import Field
 from narthex.declare.literals import MisfitError, literal_of
 from narthex.entities import AliasExtractor, ExpressionExtractor, Extractor, LookupExtractor
-from narthex.errors import ExpressionTypeWrong, FeatureInvalid, NotYetSupported
-from narthex.expr.nodes import Node
+from narthex.errors import ExpressionTypeWrong, FeatureInvalid, LookupImpossible
+from narthex.expr.nodes import LiteralValue, Node
 from narthex.expression_types import misfit
+from narthex.feature_checks import plain_key
 from narthex.origin import Origin
 from narthex.rendered_types import type_name
 from narthex.types import DataType, List, inner, optional, unrestricted
@@ -41,8 +42,8 @@ def build_reference(call: FeatureCall, context: Context) -> Extractor | None:
 
     Raises:
         FeatureInvalid: The reference, the type or the default does not fit.
+        LookupImpossible: The dataset that it looks up has no index.
         ExpressionTypeWrong: The expression does not give the feature's type.
-        NotYetSupported: It looks up lists.
     """
     match call.references:
         case ():
@@ -74,31 +75,60 @@ def build_reference(call: FeatureCall, context: Context) -> Extractor | None:
             )
 
 
-def _lookup(field: Field, call: FeatureCall, context: Context) -> Extractor:
-    if isinstance(context.type, List) and not isinstance(inner(field.dtype), List):
-        raise NotYetSupported(
-            f"feature `{context.feature}` looks up a list of keys, which is not supported yet",
-            origin=context.origin,
-        )
+def _lookup(field: Field, call: FeatureCall, context: Context) -> Extractor | None:
+    if field.is_broken:
+        return None
     has_default = call.default is not MISSING
     wanted = inner(field.dtype) if has_default else optional(field.dtype)
-    _check_type(wanted, f"`{field.fqn()}`", context, hint=_default_hint(field, context))
+    is_list = context.type == List(wanted)
+    if not is_list:
+        _check_type(wanted, f"`{field.fqn()}`", context, hint=_default_hint(field, context))
+    _check_keys(field, context, is_list=is_list)
+    return LookupExtractor(
+        feature=context.feature,
+        dataset=field.dataset,
+        column=field.name,
+        default=_default(call.default, wanted, context) if has_default else None,
+        has_default=has_default,
+        version=call.version or 0,
+        origin=context.origin,
+        is_list=is_list,
+    )
+
+
+def _check_keys(field: Field, context: Context, *, is_list: bool) -> None:
+    if not field.is_indexed:
+        raise LookupImpossible(
+            f"feature `{context.feature}` looks up dataset `{field.dataset}`, which has no index",
+            origin=context.origin,
+            hint=f"decorate `{field.dataset}` with `@index`, or `@dataset(index=True)`",
+        )
+    for key in field.keys:
+        found = context.types.get(key.name)
+        wanted = List(key.type) if is_list else key.type
+        if found is None:
+            raise FeatureInvalid(
+                f"feature `{context.feature}` needs the key `{key.name}` of `{field.dataset}` as a "
+                f"feature of `{context.featureset}`",
+                origin=context.origin,
+                hint=f"add `{key.name}: {type_name(wanted)}` to `{context.featureset}`",
+            )
+        if plain_key(found) != plain_key(wanted):
+            raise FeatureInvalid(
+                f"feature `{key.name}` is of type `{type_name(found)}`; as a key of "
+                f"`{field.dataset}` for `{context.feature}` it is of type `{type_name(wanted)}`",
+                origin=context.origin,
+            )
+
+
+def _default(value: object, wanted: DataType, context: Context) -> LiteralValue:
     try:
-        default = literal_of(call.default, wanted) if has_default else None
+        return literal_of(value, wanted)
     except MisfitError as error:
         raise FeatureInvalid(
             f"the default of feature `{context.feature}` does not fit: {error}",
             origin=context.origin,
         ) from None
-    return LookupExtractor(
-        feature=context.feature,
-        dataset=field.dataset,
-        column=field.name,
-        default=default,
-        has_default=has_default,
-        version=call.version or 0,
-        origin=context.origin,
-    )
 
 
 def _default_hint(field: Field, context: Context) -> str:
@@ -107,19 +137,25 @@ def _default_hint(field: Field, context: Context) -> str:
     return ""
 
 
-def _alias(source: Feature, call: FeatureCall, context: Context) -> Extractor:
-    if call.default is not MISSING:
-        raise NotYetSupported(
-            f"feature `{context.feature}` is an alias with a default, which is not supported yet",
+def _alias(source: Feature, call: FeatureCall, context: Context) -> Extractor | None:
+    if source.is_broken:
+        return None
+    has_default = call.default is not MISSING
+    if has_default and source.dtype == inner(source.dtype):
+        raise FeatureInvalid(
+            f"feature `{context.feature}` has a default, but `{source.fqn()}` is never null",
             origin=context.origin,
-            hint="use an expression, `feature(col('a').fillnull(0))`",
+            hint="leave the default out",
         )
-    _check_type(source.dtype, f"`{source.fqn()}`", context)
+    wanted = inner(source.dtype) if has_default else source.dtype
+    _check_type(wanted, f"`{source.fqn()}`", context)
     return AliasExtractor(
         feature=context.feature,
         source=source.fqn(),
         version=call.version or 0,
         origin=context.origin,
+        default=_default(call.default, wanted, context) if has_default else None,
+        has_default=has_default,
     )
 
 

@@ -68,11 +68,16 @@ def feature(
 
 @attrs.frozen(kw_only=True)
 class Feature:
-    """A feature, as `Featureset.name` gives it."""
+    """A feature, as `Featureset.name` gives it.
+
+    Attributes:
+        is_broken: Whether its featureset has mistakes, so that its type may not be known.
+    """
 
     featureset: str
     name: str
     dtype: DataType
+    is_broken: bool = attrs.field(default=False, eq=False, repr=False)
 
     def fqn(self) -> str:
         """Give the feature's full name, `Featureset.feature`."""

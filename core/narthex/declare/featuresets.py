@@ -7,21 +7,23 @@ import attrs
 from typing_extensions import override
 
 from narthex.annotations import parse_annotation
+from narthex.closure import OwnClass
 from narthex.declare.collecting import report
 from narthex.declare.env import parse_env, selected
+from narthex.declare.expectations import ExpectationsCall
 from narthex.declare.extractors import ExtractorCall, build_extractor
 from narthex.declare.feature_references import Context, build_reference
 from narthex.declare.features import MISSING, Feature, FeatureCall
 from narthex.declare.fields import annotations_of, check_name
 from narthex.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
 from narthex.declare.places import ClassPlaces, author_frame, author_origin, class_places
-from narthex.entities import Extractor
+from narthex.entities import CodeExtractor, Extractor
 from narthex.entities import Feature as FeatureEntity
 from narthex.entities import Featureset as FeaturesetEntity
-from narthex.errors import ArgumentInvalid, DefinitionError
+from narthex.errors import ArgumentInvalid, DefinitionError, ExpectationInvalid
 from narthex.origin import Origin
 from narthex.schema import Metadata
-from narthex.types import DataType
+from narthex.types import DataType, Null
 
 RESERVED: Final = frozenset(
     {"fqn_", "fqn", "dtype", "featureset_name", "featureset", "extractor", "extractors", "features"}
@@ -80,6 +82,8 @@ class Featureset:
             raise AttributeError(name)
         if name in self._declared.types:
             return self._feature(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Feature(featureset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"featureset `{self._declared.name}` has no feature `{name}`; it has "
             f"{', '.join(self._declared.types)}"
@@ -112,6 +116,7 @@ def featureset(cls: type) -> Featureset:
     if not errors:
         errors += _fill_references(cls, built, places)
     errors += _fill_extractors(cls, built)
+    errors += check_metadata(Metadata(owner=built.default_owner), origin=places.origin)
     found = Featureset(built)
     if META_ATTRIBUTE in cls.__dict__:
         setattr(found, META_ATTRIBUTE, metadata_of(cls))
@@ -180,12 +185,27 @@ def _fill_references(
     return errors
 
 
+def _said_of(call: ExtractorCall) -> Metadata:
+    said = metadata_of(call)
+    return said if said != Metadata() else metadata_of(call.function)
+
+
 def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionError]:
     errors: list[DefinitionError] = []
+    own = OwnClass(cls, built.types)
     for name, call in list(vars(cls).items()):
-        if not isinstance(call, ExtractorCall):
+        if isinstance(call, ExpectationsCall):
+            errors.append(
+                ExpectationInvalid(
+                    f"featureset `{built.name}` has expectations; only datasets can",
+                    origin=call.origin,
+                    hint="expect it of the datasets that its features come from",
+                )
+            )
+        if not isinstance(call, ExtractorCall) or _said_of(call).deleted:
             continue
-        extractor, wrong = build_extractor(name, call, built.name, tuple(built.types))
+        errors += check_metadata(_said_of(call), origin=call.origin)
+        extractor, wrong = build_extractor(name, call, built.name, own)
         errors += wrong
         try:
             env = parse_env(call.env, origin=call.origin)
@@ -197,16 +217,33 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
     return errors
 
 
-def featureset_entity(featureset: Featureset, env: str | None = None) -> FeaturesetEntity:
-    """Give a featureset as the value that a commit carries, for one env."""
+def featureset_entity(
+    featureset: Featureset, env: str | None = None, *, with_deleted: bool = False
+) -> FeaturesetEntity:
+    """Give a featureset as the value that a commit carries, for one env.
+
+    Features that are marked deleted go with what looks them up, aliases or computes them alone.
+    """
     known = declared_featureset(featureset)
     said = metadata_of(featureset)
     if not said.owner and known.default_owner:
         said = attrs.evolve(said, owner=known.default_owner)
     return FeaturesetEntity(
         name=known.name,
-        features=tuple(feature for feature in known.features if not feature.metadata.deleted),
-        extractors=tuple(one.extractor for one in known.extractors if selected(one.env, env)),
+        features=tuple(
+            feature for feature in known.features if with_deleted or not feature.metadata.deleted
+        ),
+        extractors=tuple(
+            one.extractor
+            for one in known.extractors
+            if selected(one.env, env) and not _is_gone(one.extractor, known)
+        ),
         metadata=said,
         origin=known.origin,
     )
+
+
+def _is_gone(extractor: Extractor, known: DeclaredFeatureset) -> bool:
+    deleted = {feature.name for feature in known.features if feature.metadata.deleted}
+    names = extractor.outputs if isinstance(extractor, CodeExtractor) else (extractor.feature,)
+    return deleted.issuperset(names)

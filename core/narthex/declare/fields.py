@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Final, Self
 
 import attrs
+from typing_extensions import override
 
 from narthex.annotations import name_of, parse_annotation
 from narthex.declare.metadata import check_metadata, metadata
@@ -20,9 +21,10 @@ from narthex.errors import (
     TypeNotSupported,
 )
 from narthex.origin import Origin
+from narthex.rendered_types import type_name
+from narthex.schema import Column, Metadata, Role, Schema
 from narthex.schema import Field as SchemaField
-from narthex.schema import Metadata, Role, Schema
-from narthex.types import DataType, Date, Datetime, Float, Optional
+from narthex.types import DataType, Date, Datetime, Embedding, Float, Optional, unrestricted
 
 RESERVED: Final = frozenset(
     {
@@ -30,6 +32,7 @@ RESERVED: Final = frozenset(
         "self",
         "fields",
         "key_fields",
+        "erase_key_fields",
         "on_demand",
         "timestamp_field",
         "fqn",
@@ -76,16 +79,29 @@ def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A field of a dataset, as `Dataset.name` gives it."""
+    """A field of a dataset, as `Dataset.name` gives it.
+
+    Attributes:
+        keys: The dataset's key, by which a feature looks the field up.
+        is_indexed: Whether the dataset can be looked up.
+        is_broken: Whether the dataset has mistakes, so that its type is not known.
+    """
 
     dataset: str
     name: str
     dtype: DataType
     optional: bool = False
+    keys: tuple[Column, ...] = attrs.field(default=(), eq=False, repr=False)
+    is_indexed: bool = attrs.field(default=True, eq=False, repr=False)
+    is_broken: bool = attrs.field(default=False, eq=False, repr=False)
 
     def fqn(self) -> str:
         """Give the field's full name, `Dataset.field`."""
         return f"{self.dataset}.{self.name}"
+
+    @override
+    def __str__(self) -> str:
+        return self.name
 
 
 def annotations_of(cls: type, frame: FrameType | None) -> dict[str, object]:
@@ -213,10 +229,10 @@ def _key_errors(name: str, said: FieldCall, of: DataType, origin: Origin) -> lis
                 hint="drop the rows without it before they get here",
             )
         )
-    if isinstance(of, Float):
+    if isinstance(unrestricted(of), Float | Embedding):
         errors.append(
             KeyNotAllowed(
-                f"key `{name}` is a `float`; keys are compared exactly",
+                f"key `{name}` is a `{type_name(of)}`; keys are compared exactly",
                 origin=origin,
                 hint="use `int`, `str` or `Decimal[n]`",
             )

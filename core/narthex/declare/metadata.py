@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 def meta(
     owner: str = "",
     description: str = "",
-    tags: list[str] | None = None,
+    tags: list[str] | str | None = None,
     deprecated: bool = False,
     deleted: bool = False,
 ) -> Callable[[_T], _T]:
@@ -44,13 +44,18 @@ def meta(
 
 
 def metadata(
-    *, owner: str, description: str, tags: list[str] | None, deprecated: bool, deleted: bool
+    *,
+    owner: str,
+    description: str,
+    tags: list[str] | str | None,
+    deprecated: bool,
+    deleted: bool,
 ) -> Metadata:
-    """Give what was said as a value."""
+    """Give what was said as a value; one tag may stand alone."""
     return Metadata(
         owner=owner,
         description=description,
-        tags=tuple(tags or ()),
+        tags=(tags,) if isinstance(tags, str) else tuple(tags or ()),
         deprecated=deprecated,
         deleted=deleted,
     )
@@ -63,13 +68,19 @@ def metadata_of(entity: object) -> Metadata:
 
 
 def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, ...]:
-    """Refuse an owner that is no e-mail address."""
-    if not said.owner or _EMAIL.fullmatch(said.owner):
-        return ()
-    return (
-        MetaInvalid(
-            f"owner `{said.owner}` is not an e-mail address",
-            origin=origin,
-            hint="write it as `name@example.com`",
-        ),
-    )
+    """Refuse an owner that is no e-mail address, and what is no text."""
+    parts: tuple[object, ...] = (said.owner, said.description, *said.tags)
+    errors: list[DefinitionError] = [
+        MetaInvalid(f"`{one!r}` is not text", origin=origin)
+        for one in parts
+        if not isinstance(one, str)
+    ]
+    if not errors and said.owner and not _EMAIL.fullmatch(said.owner):
+        errors.append(
+            MetaInvalid(
+                f"owner `{said.owner}` is not an e-mail address",
+                origin=origin,
+                hint="write it as `name@example.com`",
+            )
+        )
+    return tuple(errors)

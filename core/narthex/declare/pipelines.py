@@ -21,10 +21,9 @@ from narthex.errors import (
     PipelineInvalid,
 )
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema
-from narthex.operators import Aggregate
 from narthex.origin import Origin
 from narthex.schema import Metadata
-from narthex.windows import Continuous
+from narthex.schemas import is_terminal
 
 INPUTS_ATTRIBUTE = "__narthex_inputs__"
 _F = TypeVar("_F")
@@ -100,10 +99,7 @@ class BuiltPipeline:
     @property
     def terminal(self) -> bool:
         """Whether no other pipeline can read what it gives."""
-        last = self.pipeline.terminal if self.pipeline else None
-        return isinstance(last, Aggregate) and any(
-            isinstance(spec.window, Continuous) for spec in last.specs
-        )
+        return self.pipeline is not None and is_terminal(self.pipeline.terminal)
 
 
 def build_pipeline(
@@ -114,7 +110,7 @@ def build_pipeline(
     Args:
         name: Its name in the class.
         call: What the decorator kept.
-        owner: What it is given as `cls`.
+        owner: What it is given as `cls`: the dataset, whose fields are its attributes.
         given: The datasets of `@inputs` by name; None for one whose own definition is broken.
     """
     known = {key: info for key, info in given.items() if info is not None}

@@ -1,6 +1,7 @@
 """Where in an author's file a definition stands, and what its source says there."""
 
 import ast
+import functools
 import linecache
 import sys
 from pathlib import Path
@@ -106,13 +107,27 @@ def class_places(name: str, frame: FrameType | None) -> ClassPlaces:
     )
 
 
-def _class_at(lines: list[str], name: str, line: int) -> ast.ClassDef | None:
+@functools.lru_cache(maxsize=64)
+def parsed(text: str) -> ast.Module | None:
+    """Give the tree of a file's text; None if it is not Python.
+
+    It is kept: a file is asked for its text at each class and each function that it defines.
+    """
     try:
-        tree = ast.parse("".join(lines))
+        return ast.parse(text)
     except SyntaxError:
         return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == name:
+
+
+@functools.lru_cache(maxsize=64)
+def _classes(text: str) -> tuple[ast.ClassDef, ...]:
+    tree = parsed(text)
+    return tuple(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)) if tree else ()
+
+
+def _class_at(lines: list[str], name: str, line: int) -> ast.ClassDef | None:
+    for node in _classes("".join(lines)):
+        if node.name == name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if first <= line <= (node.end_lineno or line):
                 return node

@@ -1,11 +1,15 @@
 """The promises that can be made about rows, by the names of Great Expectations."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import TypeAlias
 
 from narthex.declare.expectations import Expected, expect
 
-Scalar: TypeAlias = str | int | float | bool | None
+Scalar: TypeAlias = str | int | float | bool | date | Decimal | None
+Bound: TypeAlias = float | str | date | Decimal | None
+"""A number, an instant, a day, or one of the two as text; None for no bound."""
 
 
 def expect_column_values_to_not_be_null(column: str, mostly: float | None = None) -> Expected:
@@ -56,8 +60,8 @@ def expect_column_values_to_not_be_in_set(
 
 def expect_column_values_to_be_between(
     column: str,
-    min_value: float | None = None,
-    max_value: float | None = None,
+    min_value: Bound = None,
+    max_value: Bound = None,
     strict_min: bool = False,
     strict_max: bool = False,
     mostly: float | None = None,

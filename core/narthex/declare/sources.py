@@ -1,83 +1,46 @@
-"""Sources: where rows of a dataset enter, and what is done to them on the way."""
+"""Sources: where rows of a dataset enter."""
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
-from narthex.annotations import name_of, parse_annotation
-from narthex.declare.collecting import report
-from narthex.declare.connections import S3, Files, Kafka, Webhook
-from narthex.declare.datasets import Dataset, declared
+from narthex.annotations import name_of
+from narthex.declare.collecting import Reader, report
+from narthex.declare.connections import HTTP, Kafka, Kinesis, PubSub, Webhook
+from narthex.declare.datasets import Dataset, declared, later_on
 from narthex.declare.env import Env, parse_env
-from narthex.declare.expressions import node_of, type_of
-from narthex.declare.literals import MisfitError, literal_of
+from narthex.declare.file_stores import S3, Files
 from narthex.declare.operator_calls import read_duration
 from narthex.declare.places import author_origin
-from narthex.entities import (
-    Cdc,
-    ColumnRef,
-    Computed,
-    Connector,
-    Constant,
-    Preproc,
-    Source,
-    Where,
-)
-from narthex.errors import (
-    ConnectorInvalid,
-    DefinitionError,
-    DefinitionErrors,
-    ExpressionTypeWrong,
-    NotYetSupported,
-    PreprocInvalid,
-    SourceInvalid,
-)
-from narthex.expr.nodes import Node
-from narthex.expr.typing import references
-from narthex.expression_types import misfit
-from narthex.node_schema import did_you_mean, listed
+from narthex.declare.preprocs import read_preproc, read_sample, read_where
+from narthex.declare.tables import BigQuery, Mongo, MySQL, Postgres, Redshift, Snowflake
+from narthex.entities import Cdc, Connector, HttpPath, Preproc, Sample, Source, Where, WhereByCode
+from narthex.errors import ConnectorInvalid, DefinitionError, SourceInvalid
 from narthex.origin import Origin
-from narthex.schema import Column, Role, Schema
+from narthex.schema import Schema
+from narthex.source_checks import rule_errors
 from narthex.times import to_micros
-from narthex.types import Bool, DataType, Optional
 
 _T = TypeVar("_T")
-
-
-@attrs.frozen
-class Ref:
-    """A raw column by name."""
-
-    column: str
-
-
-@attrs.frozen(eq=False)
-class Eval:
-    """An expression of raw columns, whose types are the dataset's unless `schema` says more."""
-
-    expression: object
-    schema: dict[str, object]
-
-
-def ref(ref_name: str) -> Ref:
-    """Take a field from the raw column of another name."""
-    return Ref(ref_name)
-
-
-def eval(  # noqa: A001 (Fennel's name)
-    expression: object, schema: Mapping[str, object] | None = None
-) -> Eval:
-    """Compute a field, or a condition, from raw columns.
-
-    Args:
-        expression: What `col`, `lit` and `when` build.
-        schema: Types of raw columns that are not fields of the dataset.
-    """
-    return Eval(expression, dict(schema or {}))
+_PARTS: Final = {
+    Webhook: "endpoint",
+    Kafka: "topic",
+    Kinesis: "stream",
+    PubSub: "topic",
+    Files: "path",
+    S3: "bucket",
+    HTTP: "path",
+    Postgres: "table",
+    MySQL: "table",
+    Snowflake: "table",
+    BigQuery: "table",
+    Redshift: "table",
+    Mongo: "collection",
+}
+"""What a connection must be asked for, to become a connector."""
 
 
 @attrs.frozen(kw_only=True)
@@ -112,22 +75,25 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     idleness: str | None = None,
     where: object = None,
     sample: object = None,
-) -> Callable[[Dataset], Dataset]:
+) -> Callable[[_T], _T]:
     """Say where rows of a dataset come from; it stands above `@dataset`, as often as wanted.
 
     Args:
-        conn: An endpoint, a topic or files, such as `Webhook("w").endpoint("orders")`.
+        conn: An endpoint, a topic, files or a table, such as `Webhook("w").endpoint("orders")`.
         disorder: How late a row is expected to be at most; it never changes a result.
-        cdc: `append` for keyless datasets, `upsert` for keyed ones.
-        every: How often to look for new files.
+        cdc: `append` for keyless datasets; for keyed ones `upsert`, `debezium` (envelopes of
+            Debezium) or `native` (the changes that a Delta or Hudi table keeps).
+        every: How often to look for new files or rows.
         since: Rows of earlier instants are left out.
         until: Rows from this instant on are left out.
         env: The envs for which the source is taken.
-        preproc: Fields that are constants, raw columns of other names, or expressions.
+        preproc: Fields that are constants, raw columns of other names or members of them,
+            expressions, or functions of a frame.
         bounded: The source ends; `idleness` says after how long without rows.
         idleness: See `bounded`.
-        where: Rows for which this expression is false or null are left out.
-        sample: Not supported yet.
+        where: Rows for which this expression, or function of a frame, is false or null are left
+            out.
+        sample: The share of rows to take, or a `Sample` that says by which fields they are drawn.
 
     Raises:
         DefinitionErrors: Everything that is wrong with the call, together.
@@ -148,59 +114,47 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         origin=author_origin(),
     )
 
-    def add(to: Dataset) -> Dataset:
-        if not isinstance(to, Dataset):
-            raise SourceInvalid("`@source` stands above `@dataset`", origin=call.origin)
+    def read(to: Dataset) -> Sequence[DefinitionError]:
         known = declared(to)
         built, errors = _build(call, known.name, None if known.broken else known.schema)
         if built is not None:
             known.sources = (built, *known.sources)
-        report(errors)
+        return errors
+
+    def add(to: _T) -> _T:
+        if isinstance(to, Dataset):
+            report(read(to))
+        elif not later_on(to, read):
+            raise SourceInvalid("`@source` stands above `@dataset`", origin=call.origin)
         return to
 
     return add
 
 
-class _Reader:
-    """Reads arguments one by one and keeps what is wrong with each."""
+@attrs.frozen(kw_only=True)
+class _OnTheWay:
+    """What is done to rows on their way in."""
 
-    def __init__(self) -> None:
-        self.errors: list[DefinitionError] = []
-
-    def read(self, part: Callable[[], _T]) -> _T | None:
-        """Give what `part` reads; None, and one more mistake, if it cannot."""
-        try:
-            return part()
-        except DefinitionErrors as errors:
-            self.errors += errors.exceptions_flat()
-        except DefinitionError as error:
-            self.errors.append(error)
-        return None
+    preproc: tuple[tuple[str, Preproc], ...] = ()
+    where: Where | WhereByCode | None = None
+    sample: Sample | None = None
 
 
 def _build(
     call: _Call, dataset: str, schema: Schema | None
 ) -> tuple[Source | None, tuple[DefinitionError, ...]]:
-    reader = _Reader()
+    reader = Reader()
     connector = reader.read(lambda: _connector(call.conn, call.origin))
     disorder = reader.read(
         lambda: read_duration(call.disorder, origin=call.origin, what="`disorder`")
     )
-    cdc = reader.read(lambda: _cdc(call.cdc, call.origin))
-    since = reader.read(lambda: _instant(call.since, "since", call.origin))
-    until = reader.read(lambda: _instant(call.until, "until", call.origin))
-    every = reader.read(lambda: _optional_duration(call.every, "`every`", call.origin))
-    idleness = reader.read(lambda: _optional_duration(call.idleness, "`idleness`", call.origin))
+    cdc = reader.read(lambda: read_cdc(call.cdc, call.origin))
+    since = reader.read(lambda: read_instant(call.since, "since", call.origin))
+    until = reader.read(lambda: read_instant(call.until, "until", call.origin))
+    every = reader.read(lambda: optional_duration(call.every, "`every`", call.origin))
+    idleness = reader.read(lambda: optional_duration(call.idleness, "`idleness`", call.origin))
     env = reader.read(lambda: parse_env(call.env, origin=call.origin))
-    reader.errors += _contradictions(call, since, until)
-    preproc: list[tuple[str, Preproc]] = []
-    where: Where | None = None
-    if schema is not None:
-        for field, value in call.preproc.items():
-            made = reader.read(partial(_preproc, field, value, dataset, schema, call.origin))
-            if made is not None:
-                preproc.append((field, made))
-        where = reader.read(lambda: _where(call.where, schema, call.origin))
+    way = _OnTheWay() if schema is None else _on_the_way(call, dataset, schema, reader)
     if connector is None or disorder is None or cdc is None:
         return None, tuple(reader.errors)
     built = Source(
@@ -212,37 +166,72 @@ def _build(
         until_us=until,
         bounded=bool(call.bounded),
         idleness_us=idleness,
-        preproc=tuple(preproc),
-        where=where,
+        preproc=way.preproc,
+        where=way.where,
         env=env or (),
         origin=call.origin,
+        sample=way.sample,
     )
+    if call.idleness is None or idleness is not None:
+        reader.errors += rule_errors(built, schema)
     return built, tuple(reader.errors)
+
+
+def _on_the_way(call: _Call, dataset: str, schema: Schema, reader: Reader) -> _OnTheWay:
+    preproc: list[tuple[str, Preproc]] = []
+    for field in call.preproc:
+        made = reader.read(partial(read_preproc, field, call.preproc, dataset, schema, call.origin))
+        if made is not None:
+            preproc.append((field, made))
+    return _OnTheWay(
+        preproc=tuple(preproc),
+        where=reader.read(lambda: read_where(call.where, schema, call.origin)),
+        sample=reader.read(lambda: read_sample(call.sample, schema, call.preproc, call.origin)),
+    )
 
 
 def _connector(conn: object, origin: Origin) -> Connector:
     if isinstance(conn, Connector):
         return conn
-    missing = {Webhook: "endpoint", Kafka: "topic", Files: "path", S3: "bucket"}.get(type(conn))
-    if missing is not None:
+    if isinstance(conn, HttpPath | HTTP):
         raise ConnectorInvalid(
-            f"`{type(conn).__name__}` does not say which `{missing}`",
-            origin=origin,
-            hint=f"write `{type(conn).__name__}(…).{missing}(…)`",
+            "HTTP can only be written to", origin=origin, hint="let rows be pushed to a `Webhook`"
         )
-    raise ConnectorInvalid(f"`@source` found `{conn!r}`; it wants a connector", origin=origin)
+    raise no_connector(conn, "`@source`", origin)
 
 
-def _cdc(cdc: object, origin: Origin) -> Cdc:
+def no_connector(conn: object, where: str, origin: Origin) -> DefinitionError:
+    """Say what is missing for a connector."""
+    part = _PARTS.get(type(conn))
+    if part is None:
+        return ConnectorInvalid(f"{where} found `{conn!r}`; it wants a connector", origin=origin)
+    name = type(conn).__name__
+    return ConnectorInvalid(
+        f"`{name}` does not say which `{part}`",
+        origin=origin,
+        hint=f"write `{name}(…).{part}(…)`",
+    )
+
+
+def read_cdc(cdc: object, origin: Origin) -> Cdc:
+    """Read how rows change a dataset.
+
+    Raises:
+        SourceInvalid: It is none of the known ways.
+    """
     for known in Cdc:
         if known.value == cdc:
             return known
-    if cdc in {"debezium", "native"}:
-        raise NotYetSupported(f"cdc `{cdc}` is not supported yet", origin=origin)
-    raise SourceInvalid(f"`cdc` found `{cdc!r}`; it wants `append` or `upsert`", origin=origin)
+    names = ", ".join(f"`{known.value}`" for known in Cdc)
+    raise SourceInvalid(f"`cdc` found `{cdc!r}`; it wants one of {names}", origin=origin)
 
 
-def _instant(instant: object, what: str, origin: Origin) -> int | None:
+def read_instant(instant: object, what: str, origin: Origin) -> int | None:
+    """Read an instant that may be left out, as microseconds.
+
+    Raises:
+        SourceInvalid: It is no datetime.
+    """
     if instant is None:
         return None
     if not isinstance(instant, datetime):
@@ -252,121 +241,10 @@ def _instant(instant: object, what: str, origin: Origin) -> int | None:
     return int(to_micros(instant))
 
 
-def _optional_duration(duration: object, what: str, origin: Origin) -> int | None:
+def optional_duration(duration: object, what: str, origin: Origin) -> int | None:
+    """Read a duration that may be left out, as microseconds.
+
+    Raises:
+        DurationInvalid: It is no duration.
+    """
     return None if duration is None else read_duration(duration, origin=origin, what=what)
-
-
-def _contradictions(call: _Call, since: int | None, until: int | None) -> list[DefinitionError]:
-    errors: list[DefinitionError] = []
-    if since is not None and until is not None and since >= until:
-        errors.append(
-            SourceInvalid(
-                f"`since` ({call.since}) is not before `until` ({call.until})", origin=call.origin
-            )
-        )
-    if call.bounded and call.idleness is None:
-        errors.append(
-            SourceInvalid(
-                "a bounded source does not say after how long without rows it ends",
-                origin=call.origin,
-                hint='give `idleness`, such as `idleness="1h"`',
-            )
-        )
-    if call.idleness is not None and not call.bounded:
-        errors.append(SourceInvalid("`idleness` goes with `bounded=True`", origin=call.origin))
-    if call.sample is not None:
-        errors.append(NotYetSupported("`sample` is not supported yet", origin=call.origin))
-    return errors
-
-
-def _preproc(field: str, value: object, dataset: str, schema: Schema, origin: Origin) -> Preproc:
-    if field not in schema.columns:
-        raise PreprocInvalid(
-            f"`preproc` gives `{field}`, which is not a field of `{dataset}`; it has "
-            f"{listed(schema.columns)}",
-            origin=origin,
-            hint=did_you_mean(field, schema.columns),
-        )
-    of = schema.columns[field]
-    match value:
-        case Ref():
-            return _reference(value, origin)
-        case Eval():
-            if field == schema.timestamp:
-                raise PreprocInvalid(
-                    f"the timestamp `{field}` cannot be computed by `eval`",
-                    origin=origin,
-                    hint="use `ref(…)` or a constant",
-                )
-            node = _expression(value, of, schema, f"`preproc` of `{field}`", origin)
-            return Computed(expression=node, schema=_used(node, value, schema, origin))
-        case _:
-            return _constant(field, value, of, origin)
-
-
-def _reference(value: Ref, origin: Origin) -> ColumnRef:
-    if not value.column:
-        raise PreprocInvalid("`ref` has no column", origin=origin)
-    if "[" in value.column:
-        raise NotYetSupported(
-            f"`ref({value.column!r})` into nested values is not supported yet", origin=origin
-        )
-    return ColumnRef(value.column)
-
-
-def _constant(field: str, value: object, of: DataType, origin: Origin) -> Constant:
-    try:
-        return Constant(literal_of(value, of))
-    except MisfitError as error:
-        raise PreprocInvalid(
-            f"the constant of `preproc` for `{field}` does not fit: {error}", origin=origin
-        ) from None
-
-
-def _raw_columns(value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
-    columns: dict[str, DataType] = {
-        field.name: field.type for field in schema.fields if field.role is not Role.TIMESTAMP
-    }
-    columns[schema.timestamp] = schema.columns[schema.timestamp]
-    for name, annotation in value.schema.items():
-        try:
-            columns[name] = parse_annotation(annotation)
-        except DefinitionError as error:
-            raise error.located(origin, subject=f"raw column `{name}`") from None
-    return tuple(Column(name, of) for name, of in columns.items())
-
-
-def _used(node: Node, value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
-    """Give the raw columns that an expression reads: only they must be right for it."""
-    read = references(node)
-    return tuple(c for c in _raw_columns(value, schema, origin) if c.name in read)
-
-
-def _expression(value: Eval, of: DataType, schema: Schema, what: str, origin: Origin) -> Node:
-    node = node_of(value.expression)
-    if node is None:
-        raise _no_expression(value.expression, what, origin)
-    columns = {column.name: column.type for column in _raw_columns(value, schema, origin)}
-    wrong = misfit(node, columns, type_of(value.expression) or of)
-    wrong = wrong or misfit(node, columns, of)
-    if wrong is not None:
-        raise ExpressionTypeWrong(f"{what} cannot stand: {wrong}", origin=origin)
-    return node
-
-
-def _no_expression(found: object, what: str, origin: Origin) -> DefinitionError:
-    if inspect.isfunction(found):
-        return NotYetSupported(
-            f"a Python function in {what} is not supported yet",
-            origin=origin,
-            hint="write it as an expression, `eval(col(…) …)`",
-        )
-    return PreprocInvalid(f"{what} found `{found!r}`; it wants an expression", origin=origin)
-
-
-def _where(where: object, schema: Schema, origin: Origin) -> Where | None:
-    if where is None:
-        return None
-    call = where if isinstance(where, Eval) else Eval(where, {})
-    node = _expression(call, Optional(Bool()), schema, "`where`", origin)
-    return Where(expression=node, schema=_used(node, call, schema, origin))

@@ -1,16 +1,13 @@
 """The symbolic rows that a pipeline's function is given: each method adds a step."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, assert_never
 
 import attrs
 
-from narthex.aggregate_specs import AggregateSpec
 from narthex.annotations import parse_annotation
 from narthex.closure import resolve
 from narthex.code import UserCode
-from narthex.declare.aggregates import Aggregate as AggregateCall
-from narthex.declare.expressions import node_of, type_of
 from narthex.declare.operator_calls import (
     ColumnsArgument,
     read_columns,
@@ -19,41 +16,64 @@ from narthex.declare.operator_calls import (
     read_within,
 )
 from narthex.declare.places import author_origin
+from narthex.declare.step_calls import (
+    read_along,
+    read_assignments,
+    read_change,
+    read_dedup_window,
+    read_emit,
+    read_group_window,
+    read_how,
+    read_predicate,
+    read_specs,
+    read_transformed,
+)
 from narthex.errors import (
-    AggregateInvalid,
     ColumnRoleWrong,
     DefinitionError,
     DefinitionErrors,
+    DurationInvalid,
     JoinInvalid,
-    NotYetSupported,
     OperatorInvalid,
 )
-from narthex.expr.nodes import Node
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema
 from narthex.operators import (
     Aggregate,
     Assign,
     AssignCode,
-    Assignment,
+    Changelog,
     DatasetRef,
+    Dedup,
     Drop,
     DropNull,
+    Emit,
+    Explode,
     Filter,
+    First,
     Join,
     JoinHow,
     Latest,
     Operator,
     Rename,
     Select,
+    Transform,
+    Union,
 )
 from narthex.origin import Origin
 from narthex.schema import Column
-from narthex.schemas import output_schema, step_schema
+from narthex.schemas import output_schema, schema_of_union, step_schema
+from narthex.times import DurationError
 from narthex.types import DataType, Optional
-from narthex.windows import Window
+from narthex.windows import Hopping, Session, Tumbling
 
-Frame: TypeAlias = object
-"""A pandas frame, in the author's hands."""
+_T = TypeVar("_T")
+_I = TypeVar("_I")
+
+_ANY_WINDOW: Final = Tumbling("1d")
+"""Stands for a window that could not be read: what has none of its own is no second mistake."""
+
+_UNREAD: Final = UserCode(entry="", source="", tree=b"", python="")
+"""Stands for code that could not be read, so that what comes after it can still be checked."""
 
 
 @attrs.define
@@ -63,33 +83,37 @@ class Trace:
     Attributes:
         inputs: The datasets that it may read.
         errors: Everything that is wrong so far.
-        incomplete: Whether a call could not be read and its step was left out: what later steps
-            say of their input is then not told.
     """
 
     pipeline: str
     inputs: dict[str, DatasetSchemaInfo]
     errors: list[DefinitionError] = attrs.field(factory=list)
-    incomplete: bool = False
 
-    def leave_out(self, *errors: DefinitionError) -> None:
-        """Keep the mistakes for which a step is left out."""
-        self.errors += errors
-        self.incomplete = True
+    def found(self, errors: Iterable[DefinitionError]) -> None:
+        """Keep mistakes, each once."""
+        known = {error.render() for error in self.errors}
+        self.errors += [error for error in errors if error.render() not in known]
 
-    def found(self, errors: Sequence[DefinitionError]) -> None:
-        """Keep what a step's schema says is wrong."""
-        if not self.incomplete:
-            self.errors += errors
+    def read(self, read: Callable[[], _T], origin: Origin, *, instead: _I) -> _T | _I:
+        """Read a part of a call; where it cannot be read, keep the mistakes and go on without."""
+        try:
+            return read()
+        except (DefinitionError, DefinitionErrors, DurationError) as error:
+            self.found(_mistakes(error, origin))
+            return instead
 
 
 class Rows:
     """The rows of a dataset, or what steps made of them."""
 
-    def __init__(self, trace: Trace, operator: Operator, schema: NodeSchema) -> None:
+    def __init__(
+        self, trace: Trace, operator: Operator, schema: NodeSchema, *, known: bool = True
+    ) -> None:
         self._trace = trace
         self._operator = operator
         self._schema = schema
+        # After a step that could not be read nobody knows the columns, so that no more is said.
+        self._known = known
 
     @property
     def operator(self) -> Operator:
@@ -101,6 +125,11 @@ class Rows:
         """What the last step gives, with the mistakes on the way."""
         return self._schema
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every step up to here could be read."""
+        return self._known
+
     def schema(self) -> dict[str, DataType]:
         """Give the columns here with their types."""
         return self._schema.columns
@@ -109,10 +138,8 @@ class Rows:
         """Keep the rows for which an expression, or a function of a frame, is true."""
         origin = author_origin()
 
-        def step() -> Operator:
-            return Filter(self._operator, _predicate(predicate, origin), origin=origin)
-
-        return self._add(step, origin)
+        found = self._trace.read(lambda: read_predicate(predicate, origin), origin, instead=_UNREAD)
+        return self._add(lambda: Filter(self._operator, found, origin=origin), origin)
 
     def assign(self, *args: object, **columns: object) -> "Rows":
         """Add or replace value columns.
@@ -122,31 +149,34 @@ class Rows:
         """
         origin = author_origin()
 
+        if args and not columns and len(args) == 3:  # noqa: PLR2004 (name, type, function)
+            return self._assign_code(*args, origin=origin)
+
         def step() -> Operator:
-            if args and not columns and len(args) == 3:  # noqa: PLR2004 (name, type, function)
-                return self._assign_code(*args, origin=origin)
-            if columns and not args:
-                return Assign(
-                    self._operator,
-                    tuple(_assignment(name, value, origin) for name, value in columns.items()),
+            if not columns or args:
+                raise OperatorInvalid(
+                    "`assign` takes a name, a type and a function, or keywords with expressions",
                     origin=origin,
+                    hint="write `assign(total=(col('a') + col('b')).astype(float))`",
                 )
-            raise OperatorInvalid(
-                "`assign` takes a name, a type and a function, or keywords with expressions",
-                origin=origin,
-                hint="write `assign(total=(col('a') + col('b')).astype(float))`",
-            )
+            return Assign(self._operator, read_assignments(columns, origin), origin=origin)
 
         return self._add(step, origin)
 
     def _assign_code(
         self, name: object, dtype: object, function: object, *, origin: Origin
-    ) -> Operator:
-        if not isinstance(name, str):
-            raise OperatorInvalid(f"`assign` found `{name!r}` as a name", origin=origin)
-        of = parse_annotation(dtype)
-        code = resolve(function, what=f"the function of `assign` for `{name}`", origin=origin)
-        return AssignCode(self._operator, Column(name, of), code, origin=origin)
+    ) -> "Rows":
+        def column() -> Column:
+            if not isinstance(name, str):
+                raise OperatorInvalid(f"`assign` found `{name!r}` as a name", origin=origin)
+            return Column(name, parse_annotation(dtype))
+
+        def step() -> Operator:
+            made = column()
+            code = self._code(function, f"the function of `assign` for `{name}`", origin)
+            return AssignCode(self._operator, made, code, origin=origin)
+
+        return self._add(step, origin)
 
     def select(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
         """Keep the timestamp and the listed columns; all keys must be listed."""
@@ -154,13 +184,16 @@ class Rows:
 
         def step() -> Operator:
             names = read_columns(args, columns, operator="select", origin=origin)
-            for key in self._schema.keys:
-                if key.name not in names:
-                    raise ColumnRoleWrong(
+            if self._known:
+                self._trace.found(
+                    ColumnRoleWrong(
                         f"`select` leaves out the key `{key.name}`",
                         origin=origin,
                         hint=f"list `{key.name}` too",
                     )
+                    for key in self._schema.keys
+                    if key.name not in names
+                )
             return Select(self._operator, names, origin=origin)
 
         return self._add(step, origin)
@@ -219,11 +252,13 @@ class Rows:
         def step() -> Operator:
             right, info = self._right(other, origin)
             keys = tuple(column.name for column in info.schema.keys)
-            low, high = read_within(within, origin=origin)
+            low, high = self._trace.read(
+                lambda: read_within(within, origin=origin), origin, instead=(None, 0)
+            )
             return Join(
                 self._operator,
                 right,
-                _how(how, origin),
+                self._trace.read(lambda: read_how(how, origin), origin, instead=JoinHow.LEFT),
                 read_join_on(on, left_on, right_on, right_keys=keys, origin=origin),
                 low,
                 high,
@@ -255,94 +290,188 @@ class Rows:
             )
         return ref, info
 
-    def groupby(self, *args: object, window: Window | None = None) -> "Groups":
-        """Group rows by columns; `aggregate` or `latest` must follow."""
+    def groupby(self, *args: object, window: object = None) -> "Groups":
+        """Group rows by columns; `aggregate`, `first` or `latest` must follow.
+
+        With a window, the rows of a group are split into its spans, and the key column `window`
+        says which one it is; only `aggregate` can follow.
+        """
         origin = author_origin()
-        if window is not None:
-            self._refuse("`groupby` with a `window`", origin, "give each aggregate its window")
-        by: tuple[str, ...] = ()
-        try:
-            by = read_columns(args, None, operator="groupby", origin=origin)
-        except DefinitionError as error:
-            self._trace.leave_out(error)
-        return Groups(self, by, origin)
-
-    def transform(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`transform`", author_origin(), "use `assign`, `drop` and `rename`")
-
-    def dedup(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`dedup`", author_origin(), "use `groupby(…).latest()`")
-
-    def explode(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`explode`", author_origin(), "send one row for each element")
-
-    def changelog(self, *_: object, **__: object) -> "Rows":
-        """Not supported yet."""
-        return self._refuse("`changelog`", author_origin(), "read the keyless dataset instead")
-
-    def __add__(self, other: object) -> "Rows":
-        """Not supported yet: the union of two datasets."""
-        return self._refuse("a union `a + b`", author_origin(), "give one dataset both sources")
-
-    def _refuse(self, what: str, origin: Origin, hint: str) -> "Rows":
-        self._trace.leave_out(
-            NotYetSupported(f"{what} is not supported yet", origin=origin, hint=hint)
+        by = self._trace.read(
+            lambda: read_columns(args, None, operator="groupby", origin=origin),
+            origin,
+            instead=None,
         )
-        return self
+        span = self._trace.read(
+            lambda: read_group_window(window, origin), origin, instead=_ANY_WINDOW
+        )
+        rows = self._unknown() if by is None or span is _ANY_WINDOW else self
+        return Groups(self._trace, rows, by or (), span)
 
-    def _add(self, step: Callable[[], Operator], origin: Origin) -> "Rows":
-        """Add a step; one that cannot be read is told later and left out."""
-        try:
-            operator = step()
-        except DefinitionErrors as errors:
-            self._trace.leave_out(*errors.exceptions_flat())
-        except DefinitionError as error:
-            self._trace.leave_out(error.located(origin))
-        else:
-            schema = step_schema(operator, self._schema, self._trace.inputs)
-            self._trace.found(schema.errors[len(self._schema.errors) :])
-            return Rows(self._trace, operator, schema)
-        return self
+    def transform(self, func: object, schema: object = None) -> "Rows":
+        """Let a function of a frame make the value columns; it gives as many rows as it takes.
 
-
-class Groups:
-    """Rows in groups; `aggregate` or `latest` makes them one value a group."""
-
-    def __init__(self, rows: Rows, by: tuple[str, ...], origin: Origin) -> None:
-        self._rows = rows
-        self._by = by
-        self._origin = origin
-
-    def aggregate(
-        self, *specs: object, along: str | None = None, emit: str = "eager", **named: object
-    ) -> Rows:
-        """Compute aggregates for each group; each has a name, by keyword or `into_field`."""
+        `schema` says the types of all columns afterwards, keys and event time too; without it
+        they stay as they are.
+        """
         origin = author_origin()
 
         def step() -> Operator:
-            _check_mode(along, emit, origin)
-            listed = specs[0] if len(specs) == 1 and isinstance(specs[0], list | tuple) else specs
-            calls = [("", call) for call in _items(listed)] + [*named.items()]
-            built = tuple(_spec(name, call, origin) for name, call in calls)
-            return Aggregate(self._rows.operator, self._by, built, origin=origin)
+            columns = read_transformed(schema, self._schema, origin)
+            code = self._code(func, "the function of `transform`", origin)
+            return Transform(self._operator, columns, code, origin=origin)
 
-        return self._rows._add(step, origin)  # noqa: SLF001 (the other half of one idea)
+        return self._add(step, origin)
+
+    def dedup(self, *args: object, by: ColumnsArgument = None, window: object = None) -> "Rows":
+        """Keep, of the rows that are the same by the columns, the last one.
+
+        Rows are compared by all values if no column is named. They are the same only at the very
+        same instant, or, with a window, within one span of it.
+        """
+        origin = author_origin()
+        span = self._trace.read(lambda: read_dedup_window(window, origin), origin, instead=None)
+
+        def step() -> Operator:
+            named = bool(args) or by is not None
+            names = (
+                read_columns(args, by, operator="dedup", origin=origin)
+                if named
+                else tuple(column.name for column in self._schema.values)
+            )
+            return Dedup(self._operator, names, span, origin=origin)
+
+        return self._add(step, origin)
+
+    def explode(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
+        """Make a row of each element of the listed lists, taken together; null for an empty one."""
+        origin = author_origin()
+        return self._add(
+            lambda: Explode(
+                self._operator,
+                read_columns(args, columns, operator="explode", origin=origin),
+                origin=origin,
+            ),
+            origin,
+        )
+
+    def changelog(self, insert: str | None = None, delete: str | None = None) -> "Rows":
+        """Make a keyless row of each insert and each delete of a keyed dataset.
+
+        The named column is true for inserts, or for deletes; an update is both.
+        """
+        origin = author_origin()
+
+        def step() -> Operator:
+            column, change = read_change(insert, delete, origin)
+            return Changelog(self._operator, column, change, origin=origin)
+
+        return self._add(step, origin)
+
+    def __add__(self, other: object) -> "Rows":
+        """Give the rows of both, which have one schema; equal rows stay two."""
+        origin = author_origin()
+
+        if not isinstance(other, Rows):
+            wrong = OperatorInvalid(
+                f"a union `a + b` found `{other!r}`; it wants rows on both sides", origin=origin
+            )
+            self._trace.found([wrong])
+            return self
+        step = Union(self._operator, other.operator, origin=origin)
+        schema = schema_of_union(step, self._schema, other.node_schema)
+        known = self._known and other.is_known
+        if known:
+            self._trace.found(schema.errors)
+        return Rows(self._trace, step, schema, known=known)
+
+    def _unknown(self) -> "Rows":
+        return Rows(self._trace, self._operator, self._schema, known=False)
+
+    def _code(self, function: object, what: str, origin: Origin) -> UserCode:
+        return self._trace.read(
+            lambda: resolve(function, what=what, origin=origin), origin, instead=_UNREAD
+        )
+
+    def _add(self, step: Callable[[], Operator], origin: Origin) -> "Rows":
+        """Add a step; one that cannot be read is left out, and nothing is known from then on."""
+        trace = self._trace
+        operator = trace.read(step, origin, instead=None)
+        if operator is None:
+            return self._unknown()
+        schema = step_schema(operator, self._schema, trace.inputs)
+        if self._known:
+            trace.found(schema.errors[len(self._schema.errors) :])
+        return Rows(trace, operator, schema, known=self._known)
+
+
+class Groups:
+    """Rows in groups; `aggregate`, `first` or `latest` makes them one row a group."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        rows: Rows,
+        by: tuple[str, ...],
+        window: Hopping | Tumbling | Session | None,
+    ) -> None:
+        self._trace = trace
+        self._rows = rows
+        self._by = by
+        self._window = window
+
+    def aggregate(
+        self, *specs: object, along: object = None, emit: object = "eager", **named: object
+    ) -> Rows:
+        """Compute aggregates for each group; each has a name, by keyword or `into_field`.
+
+        Args:
+            specs: Aggregates with `into_field`, or one list of them.
+            along: A datetime column that is the time axis instead of the event time.
+            emit: `eager`, at once and corrected later, or `final`, when a window has closed.
+            named: Aggregates by the name of their column.
+        """
+        origin = author_origin()
+        rows, trace = self._rows, self._trace
+        listed = specs[0] if len(specs) == 1 and isinstance(specs[0], list | tuple) else specs
+        calls = [("", call) for call in _items(listed)] + [*named.items()]
+        found, wrong = read_specs(calls, self._window, rows.schema(), origin)
+        trace.found(wrong)
+        if wrong and not found:
+            return rows._unknown()  # noqa: SLF001 (the other half of one idea)
+        otherwise = Emit.FINAL if along is None else Emit.EAGER
+        step = Aggregate(
+            rows.operator,
+            self._by,
+            found,
+            along=trace.read(lambda: read_along(along, origin), origin, instead=None),
+            emit=trace.read(lambda: read_emit(emit, origin), origin, instead=otherwise),
+            window=self._window,
+            origin=origin,
+        )
+        done = rows._add(lambda: step, origin)  # noqa: SLF001
+        return done._unknown() if wrong else done  # noqa: SLF001
 
     def latest(self) -> Rows:
         """Keep, for each group, the whole row with the newest event time."""
-        origin = author_origin()
-        return self._rows._add(  # noqa: SLF001
-            lambda: Latest(self._rows.operator, self._by, origin=origin), origin
-        )
+        return self._whole_row(Latest, author_origin())
 
     def first(self) -> Rows:
-        """Not supported yet."""
-        return self._rows._refuse(  # noqa: SLF001
-            "`first`", author_origin(), "use `latest`, or `Min` over what orders the rows"
-        )
+        """Keep, for each group, the whole row with the oldest event time."""
+        return self._whole_row(First, author_origin())
+
+    def _whole_row(self, kind: type[First | Latest], origin: Origin) -> Rows:
+        def step() -> Operator:
+            if self._window is not None:
+                raise OperatorInvalid(
+                    f"`{kind.__name__.lower()}` follows a `groupby` with a window; only "
+                    "`aggregate` can",
+                    origin=origin,
+                    hint="leave the window out, or aggregate",
+                )
+            return kind(self._rows.operator, self._by, origin=origin)
+
+        return self._rows._add(step, origin)  # noqa: SLF001
 
 
 def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
@@ -353,64 +482,19 @@ def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
     return Rows(trace, ref, schema)
 
 
+def _mistakes(
+    error: DefinitionError | DefinitionErrors | DurationError, origin: Origin
+) -> tuple[DefinitionError, ...]:
+    match error:
+        case DefinitionErrors():
+            return error.exceptions_flat()
+        case DefinitionError():
+            return (error.located(origin),)
+        case DurationError():
+            return (DurationInvalid(str(error), origin=origin),)
+        case _:
+            assert_never(error)
+
+
 def _items(listed: object) -> list[object]:
     return list(listed) if isinstance(listed, list | tuple) else [listed]
-
-
-def _predicate(predicate: object, origin: Origin) -> Node | UserCode:
-    node = node_of(predicate)
-    if node is not None:
-        return node
-    if callable(predicate):
-        return resolve(predicate, what="the function of `filter`", origin=origin)
-    raise OperatorInvalid(
-        f"`filter` found `{predicate!r}`; it wants an expression or a function", origin=origin
-    )
-
-
-def _assignment(name: str, value: object, origin: Origin) -> Assignment:
-    node, of = node_of(value), type_of(value)
-    if node is None:
-        raise OperatorInvalid(
-            f"`assign` of `{name}` found `{value!r}`; it wants an expression", origin=origin
-        )
-    if of is None:
-        raise OperatorInvalid(
-            f"`assign` of `{name}` does not say its type",
-            origin=origin,
-            hint=f"write `{name}=(…).astype(…)`",
-        )
-    return Assignment(name, of, node)
-
-
-def _how(how: object, origin: Origin) -> JoinHow:
-    for known in JoinHow:
-        if known.value == how:
-            return known
-    raise JoinInvalid(f"`how` found `{how!r}`; it wants `left` or `inner`", origin=origin)
-
-
-def _check_mode(along: str | None, emit: str, origin: Origin) -> None:
-    if emit not in {"eager", "final"}:
-        raise AggregateInvalid(f"`emit` found `{emit}`; it wants `eager` or `final`", origin=origin)
-    if emit == "final":
-        raise NotYetSupported('`emit="final"` is not supported yet', origin=origin)
-    if along is not None:
-        raise NotYetSupported("`along` is not supported yet", origin=origin)
-
-
-def _spec(name: str, call: object, origin: Origin) -> AggregateSpec:
-    if not isinstance(call, AggregateCall):
-        raise AggregateInvalid(
-            f"`aggregate` found `{call!r}`; it wants Count, Sum, Average, Min, Max, Stddev "
-            "or LastK",
-            origin=origin,
-        )
-    into = name or call.into_field
-    if not into:
-        raise AggregateInvalid(
-            f"a `{type(call).__name__}` has no name",
-            origin=origin,
-            hint="write `aggregate(total=Sum(…))`, or give `into_field`",
-        )
-    return call.build(into)

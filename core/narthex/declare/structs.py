@@ -12,19 +12,24 @@ from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
 from narthex.expr.authoring import Expr, Operand, make_struct, zip_struct
-from narthex.types import Struct, StructField
+from narthex.expr.written_types import built_in
+from narthex.types import WINDOW, Bool, Struct, StructField
+
+_METHODS = (FunctionType, staticmethod, classmethod, property)
 
 
 class _StructValue:
     """An instance of a `@struct` class; equal when its members are."""
 
-    def __init__(self, **members: object) -> None:
+    def __init__(self, *values: object, **members: object) -> None:
         known = getattr(type(self), STRUCT_ATTRIBUTE)
         names = [field.name for field in known.fields] if isinstance(known, Struct) else []
-        if sorted(names) != sorted(members):
+        given = [*names[: len(values)], *members]
+        if len(values) > len(names) or sorted(names) != sorted(given):
             raise TypeError(f"{type(self).__name__} wants exactly {', '.join(names)}")
-        for name, value in members.items():
-            setattr(self, name, value)
+        by_name = {**dict(zip(names, values, strict=False)), **members}
+        for name in names:
+            setattr(self, name, by_name[name])
 
     @classmethod
     def expr(cls, **members: Operand) -> Expr:
@@ -54,12 +59,27 @@ class _StructValue:
         return f"{type(self).__name__}({members})"
 
 
+@built_in
+class Window(_StructValue):
+    """The span of a discrete window, `begin` inclusive to `end` exclusive."""
+
+    __narthex_struct__ = WINDOW
+
+
 def _plain(value: object) -> object:
     if isinstance(value, _StructValue):
         return value.as_json()
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
     return value
+
+
+def struct_of(name: str, *members: str) -> type:
+    """Give a class whose instances have these members; it is what code that travels has of one."""
+    fields = tuple(StructField(member, Bool()) for member in members)
+    return type(name, (_StructValue,), {STRUCT_ATTRIBUTE: Struct(name, fields)})
 
 
 def struct(cls: type) -> type:
@@ -89,6 +109,7 @@ def struct(cls: type) -> type:
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
             "__annotations__": dict(annotations),
+            **{name: value for name, value in vars(cls).items() if _is_struct(value)},
         },
     )
 
@@ -108,11 +129,16 @@ def _shape_errors(
                     hint="leave the default out",
                 )
             )
-        elif isinstance(value, FunctionType):
+        elif not name.startswith("__") and not _is_struct(value):
+            kind = "method" if isinstance(value, _METHODS) else "attribute"
             errors.append(
                 StructInvalid(
-                    f"struct `{cls.__name__}` has the method `{name}`; it can have members only",
+                    f"struct `{cls.__name__}` has the {kind} `{name}`; it can have members only",
                     origin=places.origin,
                 )
             )
     return errors
+
+
+def _is_struct(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, _StructValue)

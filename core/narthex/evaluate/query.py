@@ -5,27 +5,43 @@ argument.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
+import attrs
 import polars as pl
 
 from narthex.assets import DatasetPlan
+from narthex.coerce import MistypedError, coerce
+from narthex.entities import CodeExtractor
 from narthex.errors import LookupImpossible
+from narthex.evaluate.asking import Asking, Lookup, taken
 from narthex.evaluate.columns import cells_of, frame_of
 from narthex.evaluate.expressions import evaluate
 from narthex.expr.nodes import Call, Case, Node
 from narthex.facts import Cell
+from narthex.node_schema import listed
 from narthex.readplan import (
     AliasStep,
     CodeStep,
     ExpressionStep,
-    LookupRequest,
     LookupStep,
     ReadPlan,
-    Take,
+    own_default,
 )
 from narthex.schema import Column
-from narthex.workers import WorkerPool
+from narthex.types import Date, Datetime
+from narthex.workers import CodeCalls
+from narthex.workers.lookups import Find, Row
+
+__all__ = [
+    "COLUMNAR_ROWS",
+    "Lookup",
+    "WholeRow",
+    "execute",
+    "rows_finder",
+    "whole_columns",
+    "whole_rows",
+]
 
 COLUMNAR_ROWS = 64
 """From how many rows on an expression is evaluated by column; below, by row: it starts faster."""
@@ -33,32 +49,12 @@ COLUMNAR_ROWS = 64
 Cells: TypeAlias = Sequence[Cell]
 
 
-class FoundRow(Protocol):
-    """What a look-up found."""
-
-    @property
-    def values(self) -> tuple[Cell, ...]:
-        """The dataset's value columns, in order; of aggregates, finished."""
-
-    @property
-    def event_time(self) -> int:
-        """Since when the row stands, microseconds."""
-
-
-class Lookup(Protocol):
-    """Finds the rows of a dataset as of instants; None where there is none."""
-
-    def __call__(
-        self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
-    ) -> "Sequence[FoundRow | None]": ...
-
-
 def execute(
     plan: ReadPlan,
     columns: Mapping[str, Cells] | pl.DataFrame,
     *,
     lookup: Lookup,
-    workers: WorkerPool,
+    workers: CodeCalls,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
     """Give the wanted features, a cell a row.
@@ -79,7 +75,7 @@ def execute(
             case LookupStep():
                 answer.look_up(step)
             case AliasStep():
-                answer.keep(step.feature, answer.columns[step.source])
+                answer.keep(step.feature, _renamed(step, answer.columns[step.source]))
             case ExpressionStep():
                 answer.keep(step.feature, answer.computed(step))
             case CodeStep():
@@ -103,7 +99,7 @@ class _Answer:
         plan: ReadPlan,
         columns: dict[str, Cells],
         lookup: Lookup,
-        workers: WorkerPool,
+        workers: CodeCalls,
         as_of: Sequence[int],
     ) -> None:
         self.plan = plan
@@ -118,52 +114,13 @@ class _Answer:
 
     def look_up(self, step: LookupStep) -> None:
         """Read the rows for all keys of the step at once, each key and instant once."""
-        asked: dict[tuple[tuple[Cell, ...], int], int] = {}
-        places: list[list[int | None]] = []
-        for request in step.requests:
-            keys = zip(*(self.columns[name] for name in request.keys), strict=True)
-            places.append(
-                [
-                    None if None in key else asked.setdefault((key, instant), len(asked))
-                    for key, instant in zip(keys, self.as_of, strict=True)
-                ]
-            )
-        found = (
-            self.lookup(step.dataset, [key for key, _ in asked], [at for _, at in asked])
-            if asked
-            else ()
-        )
-        for request, at in zip(step.requests, places, strict=True):
-            rows = [None if place is None else found[place] for place in at]
-            self._take(step.dataset, request, rows)
-
-    def _take(
-        self, dataset: DatasetPlan, request: LookupRequest, rows: "list[FoundRow | None]"
-    ) -> None:
-        for take in request.takes:
-            self.keep(take.feature, self._taken(dataset, request, take, rows))
-
-    def _taken(
-        self,
-        dataset: DatasetPlan,
-        request: LookupRequest,
-        take: Take,
-        rows: "list[FoundRow | None]",
-    ) -> list[Cell]:
-        values = [column.name for column in dataset.schema.values]
-        if take.column in values:
-            position = values.index(take.column)
-            cells: list[Cell] = [None if row is None else row.values[position] for row in rows]
-        elif take.column == dataset.schema.timestamp:
-            cells = [None if row is None else row.event_time for row in rows]
-        else:
-            keys = [column.name for column in dataset.schema.keys]
-            given = self.columns[request.keys[keys.index(take.column)]]
-            cells = [None if row is None else cell for row, cell in zip(rows, given, strict=True)]
-        return [
-            take.unseen if row is None else take.null if cell is None else cell
-            for row, cell in zip(rows, cells, strict=True)
-        ]
+        asking = Asking()
+        asked = [asking.add(request, self.columns, self.as_of) for request in step.requests]
+        found = asking.answers(step.dataset, self.lookup)
+        for request, one in zip(step.requests, asked, strict=True):
+            rows = [None if place is None else found[place] for place in one.places]
+            for take in request.takes:
+                self.keep(take.feature, one.grouped(taken(step.dataset, take, one.keys, rows)))
 
     def computed(self, step: ExpressionStep) -> Cells:
         """Evaluate an expression, by row or by column: both give the same."""
@@ -185,27 +142,104 @@ class _Answer:
             instants=self.as_of,
             inputs=[(column, given[column.name]) for column in step.inputs],
             outputs=step.outputs,
-            find=self.find,
+            find=_only(step.extractor, rows_finder(self.plan.datasets, self.lookup)),
         )
         for feature, cells in zip(step.features, outputs, strict=True):
             self.keep(feature, cells)
 
-    def find(
-        self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> tuple[list[Column], "list[FoundRow | None]"]:
-        """Answer a look-up that an extractor makes while it runs.
 
-        Raises:
-            LookupImpossible: The dataset is not there, has no index, or a key is missing.
-        """
-        known = self.plan.datasets.get(dataset)
-        if known is None or not (known.online or known.offline):
+@attrs.frozen
+class WholeRow:
+    """A row with all fields of its dataset: keys, values, event time.
+
+    Attributes:
+        is_found: If not, the keys are those that were asked for, and a value is null or the
+            default that its aggregate has for a key never seen.
+    """
+
+    values: tuple[Cell, ...]
+    is_found: bool
+
+
+def whole_columns(plan: DatasetPlan) -> list[Column]:
+    """Give the columns of a whole row."""
+    schema = plan.schema
+    return [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
+
+
+def whole_rows(
+    plan: DatasetPlan,
+    keys: Sequence[tuple[Cell, ...]],
+    as_of: Sequence[int],
+    *,
+    lookup: Lookup,
+) -> list[WholeRow]:
+    """Give the rows of a dataset under keys, each as of its instant; a null finds none."""
+    known = [at for at, key in enumerate(keys) if None not in key]
+    rows = lookup(plan, [keys[at] for at in known], [as_of[at] for at in known]) if known else ()
+    found = dict(zip(known, rows, strict=True))
+    unseen = (*(own_default(plan, column.name) for column in plan.schema.values), None)
+    made: list[WholeRow] = []
+    for at, key in enumerate(keys):
+        row = found.get(at)
+        if row is None:
+            made.append(WholeRow((*key, *unseen), is_found=False))
+        else:
+            made.append(WholeRow((*key, *row.values, row.event_time), is_found=True))
+    return made
+
+
+def _only(extractor: CodeExtractor, find: Find) -> Find:
+    """Let an extractor look up the datasets that it names, and no others."""
+
+    def permitted(
+        dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[Sequence[Column], Sequence[Row]]:
+        if dataset not in extractor.datasets:
+            raise LookupImpossible(
+                f"extractor `{extractor.name}` looks up `{dataset}`, which is not in its `deps`; "
+                f"they are {listed(extractor.datasets)}",
+                origin=extractor.origin,
+                hint=f"write `@extractor(deps=[{dataset}])`",
+            )
+        return find(dataset, keys, as_of)
+
+    return permitted
+
+
+def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
+    """Give what answers look-ups that authors make themselves, by dataset name."""
+
+    def find(
+        dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[list[Column], list[WholeRow]]:
+        plan = datasets.get(dataset)
+        if plan is None or not (plan.online or plan.offline):
             raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
-        names = [column.name for column in known.schema.keys]
+        names = [column.name for column in plan.schema.keys]
         if sorted(names) != sorted(keys):
             raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
-        rows = list(zip(*(keys[name] for name in names), strict=True))
-        return list(known.schema.values), list(self.lookup(known, rows, as_of))
+        cells = (_key_cells(dataset, column, keys[column.name]) for column in plan.schema.keys)
+        asked = list(zip(*cells, strict=True))
+        return whole_columns(plan), whole_rows(plan, asked, as_of, lookup=lookup)
+
+    return find
+
+
+def _key_cells(dataset: str, column: Column, given: Cells) -> list[Cell]:
+    """Give keys that came through Arrow as cells of the key's type; instants and days are it."""
+    if isinstance(column.type, Datetime | Date):
+        return list(given)
+    try:
+        return [None if cell is None else coerce(cell, column.type) for cell in given]
+    except MistypedError as error:
+        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}`: {error}") from None
+
+
+def _renamed(step: AliasStep, cells: Cells) -> Cells:
+    if step.null is None:
+        return cells
+    return [step.null if cell is None else cell for cell in cells]
 
 
 def _reads_the_clock(node: Node) -> bool:

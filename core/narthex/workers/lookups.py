@@ -16,22 +16,26 @@ from narthex.workers.results import read_table, render_table
 
 
 class Row(Protocol):
-    """A row that was found."""
+    """A row that was asked for, as an author is given it."""
 
     @property
     def values(self) -> tuple[Cell, ...]:
-        """Its value columns, in order."""
+        """Its columns, in order; of one that was not found, what stands in their place."""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether there is one."""
 
 
 Cells: TypeAlias = Sequence[Cell]
 
 
 class Find(Protocol):
-    """Gives a dataset's value columns and its rows as of instants, None where there is none."""
+    """Gives a dataset's columns and its rows as of instants."""
 
     def __call__(
         self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> "tuple[Sequence[Column], Sequence[Row | None]]": ...
+    ) -> tuple[Sequence[Column], Sequence[Row]]: ...
 
 
 def answer_lookup(asked: Frame, find: Find | None) -> Frame:
@@ -40,21 +44,28 @@ def answer_lookup(asked: Frame, find: Find | None) -> Frame:
     Raises:
         LookupImpossible: There is nothing to look up in, or the question cannot be read.
     """
+    table = found_table(str(asked.header.get("dataset")), read_table(asked.body), find)
+    return Frame({"kind": "found"}, render_table(table))
+
+
+def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
+    """Give the rows of a dataset for keys and instants; the column "" says which were found.
+
+    Raises:
+        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+    """
     if find is None:
         raise LookupImpossible("rows can be looked up in extractors only")
-    table = read_table(asked.body)
-    keys = {name: _key_cells(table.column(name)) for name in table.column_names if name}
-    instants = [at for at in cells_of(table.column(""), Datetime()) if isinstance(at, int)]
-    if len(instants) != table.num_rows:
+    keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
+    instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
+    if len(instants) != asked.num_rows:
         raise LookupImpossible("a look-up has no instant for some rows")
-    columns, rows = find(str(asked.header.get("dataset")), keys, instants)
+    columns, rows = find(dataset, keys, instants)
     arrays = [
-        array_of([None if row is None else row.values[at] for row in rows], column.type)
-        for at, column in enumerate(columns)
+        array_of([row.values[at] for row in rows], column.type) for at, column in enumerate(columns)
     ]
-    found = pa.array([row is not None for row in rows], pa.bool_())
-    names = [*(column.name for column in columns), ""]
-    return Frame({"kind": "found"}, render_table(pa.table([*arrays, found], names=names)))
+    found = pa.array([row.is_found for row in rows], pa.bool_())
+    return pa.table([*arrays, found], names=[*(column.name for column in columns), ""])
 
 
 def _key_cells(array: pa.ChunkedArray) -> list[Cell]:

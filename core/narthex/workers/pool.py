@@ -3,25 +3,24 @@
 
 import queue
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 import attrs
 import pyarrow as pa
+from typing_extensions import override
 
 from narthex.code import UserCode
 from narthex.errors import LookupImpossible, UserCodeError
-from narthex.facts import Cell
 from narthex.schema import Column
-from narthex.types import Bool, Datetime, Optional
-from narthex.workers.arrow_cells import array_of, arrow_type, cells_of
-from narthex.workers.author_lines import place_of
+from narthex.secrets import Provider
+from narthex.workers.calls import CodeCalls, call_header, failed, judged
 from narthex.workers.frames import Frame
 from narthex.workers.lookups import Find, answer_lookup
 from narthex.workers.process import Sandbox, WorkerLostError, WorkerProcess
-from narthex.workers.results import misfits, read_table, render_table
+from narthex.workers.results import read_table, render_table
 
 _MEBIBYTE: Final = 1 << 20
 
@@ -48,14 +47,24 @@ class Limits:
 Slot: TypeAlias = "WorkerProcess | None"
 
 
-class WorkerPool:
+class WorkerPool(CodeCalls):
     """Up to `size` workers; one is started when a call finds none idle, and kept warm.
 
     A call waits while all are busy. A worker that dies or is silent for too long is killed and
     replaced; the call that it was at fails, others do not notice.
     """
 
-    def __init__(self, size: int, limits: Limits | None = None) -> None:
+    def __init__(
+        self, size: int, limits: Limits | None = None, *, secrets: Provider | None = None
+    ) -> None:
+        """Begin without a worker.
+
+        Args:
+            size: How many there are at most.
+            limits: What each may use.
+            secrets: Finds the secrets that code reads; not given, there are none.
+        """
+        self._secrets = secrets
         self._limits = limits or Limits()
         self._slots: queue.LifoQueue[Slot] = queue.LifoQueue()
         self._size = size
@@ -90,60 +99,7 @@ class WorkerPool:
         self._slots.put(worker)
         return worker.sandbox
 
-    def extract(
-        self,
-        code: UserCode,
-        *,
-        name: str,
-        instants: Sequence[int],
-        inputs: Sequence[tuple[Column, Sequence[Cell]]],
-        outputs: Sequence[Column],
-        find: Find | None = None,
-    ) -> list[list[Cell]]:
-        """Call an extractor with instants and columns; give its output columns, in order.
-
-        Args:
-            code: The extractor.
-            name: What to call it in messages.
-            instants: As of when each row is, microseconds.
-            inputs: Its arguments after the instants.
-            outputs: What it must give.
-            find: Answers look-ups that it makes.
-
-        Raises:
-            UserCodeError: It failed, took too long, or gave something else than it declares.
-        """
-        arrays = [array_of(list(instants), Datetime())]
-        arrays += [array_of(cells, column.type) for column, cells in inputs]
-        # A name may come twice, from two featuresets, so arguments are known by position.
-        table = pa.table(arrays, names=[str(position) for position in range(len(arrays))])
-        title = f"extractor `{name}`"
-        found = self._call(code, "extract", table, outputs, title=title, find=find)
-        return [
-            cells_of(found.column(position), column.type) for position, column in enumerate(outputs)
-        ]
-
-    def assign(
-        self, code: UserCode, table: pa.Table, column: Column, *, title: str = "`assign`"
-    ) -> pa.ChunkedArray:
-        """Call a function of a frame that gives one column, of `arrow_type(column.type)`.
-
-        Raises:
-            UserCodeError: It failed, took too long, or gave something else than it declares.
-        """
-        return self._call(code, "assign", table, (column,), title=title).column(0)
-
-    def filter(
-        self, code: UserCode, table: pa.Table, *, title: str = "`filter`"
-    ) -> pa.ChunkedArray:
-        """Call a predicate of a frame; give which rows stand: null counts as false.
-
-        Raises:
-            UserCodeError: It failed, took too long, or gave something else than booleans.
-        """
-        wanted = (Column("keep", Optional(Bool())),)
-        return self._call(code, "filter", table, wanted, title=title).column(0).fill_null(False)
-
+    @override
     def _call(
         self,
         code: UserCode,
@@ -157,33 +113,42 @@ class WorkerPool:
         worker = self._take()
         kept: Slot = None
         try:
-            answer = self._ask(worker, _question(code, kind, table, outputs), find)
+            answer = self._ask(
+                worker, Frame(call_header(code, kind, outputs), render_table(table)), find
+            )
             kept = worker
         except WorkerLostError as error:
             raise UserCodeError(
                 f"{title}: the worker was lost: {error}", origin=code.origin
             ) from None
+        except BaseException:  # who answers its look-ups broke off: it waits for an answer
+            worker.close()
+            raise
         finally:
             self._slots.put(kept)
         if answer.header.get("kind") != "result":
-            raise _failed(code, title, answer.header)
-        result = read_table(answer.body)
-        wrong = misfits(result, outputs, rows=table.num_rows)
-        if wrong:
-            raise UserCodeError(f"{title} gave a wrong answer: {wrong[0]}", origin=code.origin)
-        return result
+            raise failed(code, title, answer.header)
+        return judged(read_table(answer.body), code, outputs, rows=table.num_rows, title=title)
 
     def _ask(self, worker: WorkerProcess, question: Frame, find: Find | None) -> Frame:
         deadline = time.monotonic() + self._limits.call_timeout_s
         worker.calls += 1
         answer = worker.ask(question, deadline=deadline)
-        while answer.header.get("kind") == "lookup":
-            try:
-                found = answer_lookup(answer, find)
-            except LookupImpossible as error:
-                found = Frame({"kind": "refused", "message": error.message})
-            answer = worker.ask(found, deadline=deadline)
+        while answer.header.get("kind") in {"lookup", "secret"}:
+            if answer.header.get("kind") == "secret":
+                reply = self._secret(answer)
+            else:
+                reply = _looked_up(answer, find)
+            answer = worker.ask(reply, deadline=deadline)
         return answer
+
+    def _secret(self, asked: Frame) -> Frame:
+        found = self._secrets(str(asked.header.get("name"))) if self._secrets else None
+        return (
+            Frame({"kind": "missing"})
+            if found is None
+            else Frame({"kind": "found"}, found.encode())
+        )
 
     def _take(self) -> WorkerProcess:
         worker = self._slots.get()
@@ -205,33 +170,8 @@ class WorkerPool:
         )
 
 
-def _question(
-    code: UserCode,
-    kind: str,
-    table: pa.Table,
-    outputs: Sequence[Column],
-) -> Frame:
-    tree = f"{code.tree.hex()}/{code.entry}"
-    header: dict[str, object] = {
-        "kind": kind,
-        "tree": tree,
-        "entry": code.entry,
-        "source": code.source,
-        "outputs": [[column.name, _type_text(column)] for column in outputs],
-    }
-    return Frame(header, render_table(table))
-
-
-def _type_text(column: Column) -> str:
-    schema = pa.schema([("x", arrow_type(column.type))])
-    return bytes(schema.serialize()).hex()
-
-
-def _failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCodeError:
-    line = header.get("line")
-    where = place_of(code, line if isinstance(line, int) else 0)
-    text = f" at `{header['text']}`" if header.get("text") else ""
-    return UserCodeError(
-        f"{title} failed: {header.get('error')}: {header.get('message')}{text}",
-        origin=where,
-    )
+def _looked_up(asked: Frame, find: Find | None) -> Frame:
+    try:
+        return answer_lookup(asked, find)
+    except LookupImpossible as error:
+        return Frame({"kind": "refused", "message": error.message})

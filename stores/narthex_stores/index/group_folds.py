@@ -40,6 +40,7 @@ class PlannedSlot:
     algebra: Algebra
     span: Span
     cover: Cover
+    as_of: int
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +63,7 @@ def plan_slots(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> Slot
                 algebra=slot.algebra,
                 span=span,
                 cover=covers[span],
+                as_of=as_of,
             )
             for slot, span in zip(folding.slots, spans, strict=True)
         ),
@@ -130,7 +132,7 @@ class _GroupFold:
         state = self._states.get(memo)
         if state is None:
             state = self._states[memo] = self._state(slot)
-        return slot.algebra.finish(state)
+        return slot.algebra.finish(state, slot.as_of)
 
     def _state(self, slot: PlannedSlot) -> State:
         parts = self._parts.get(slot.span)

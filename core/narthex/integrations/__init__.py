@@ -1,0 +1,1 @@
+"""What other people's platforms keep for us."""

@@ -1,0 +1,65 @@
+# mypy: disable-error-code="type-arg, explicit-any"
+"""Unit tests of definitions, in the author's own process: no server, no broker, no waiting.
+
+    from narthex.testing import mock
+
+    @mock
+    def test_orders_are_counted(client):
+        client.commit(message="counts", datasets=[Orders, Counts])
+        client.log("shop", "orders", rows)
+        counts, found = client.lookup(Counts, keys=keys)
+
+What answers is found by the entry point group `narthex.testing`; it comes with the platform.
+"""
+
+from collections.abc import Callable
+from importlib import metadata
+from math import isnan
+from typing import Final, Protocol
+
+import pandas as pd
+
+from narthex.client import Response
+from narthex.declare.datasets import Dataset
+from narthex.unit_tests import Clock, TestClient
+
+__all__ = ["Clock", "MockClient", "TestClient", "almost_equal", "log", "mock"]
+
+GROUP: Final = "narthex.testing"
+
+
+class _Implementation(Protocol):
+    """What the entry point leads to."""
+
+    MockClient: type[TestClient]
+
+    def mock(self, test: Callable[..., object]) -> Callable[..., object]: ...
+
+    def log(self, dataset: Dataset, df: pd.DataFrame) -> Response: ...
+
+
+def _implementation() -> _Implementation:
+    """Find what answers.
+
+    Raises:
+        ImportError: Nothing is installed that does.
+    """
+    for found in metadata.entry_points(group=GROUP):
+        loaded: _Implementation = found.load()
+        return loaded
+    raise ImportError(
+        "nothing is installed that answers unit tests; install the whole of Narthex, whose "
+        "`reference` room has the in-process client"
+    )
+
+
+def almost_equal(a: float, b: float, epsilon: float = 1e-6) -> bool:
+    """Whether two numbers differ by less than `epsilon`, or are both NaN."""
+    return (isnan(a) and isnan(b)) or abs(a - b) < epsilon
+
+
+_FOUND: Final = _implementation()
+
+MockClient: Final = _FOUND.MockClient
+mock: Final = _FOUND.mock
+log: Final = _FOUND.log

@@ -1,0 +1,120 @@
+"""Whether two engines give the same: every row, and every key at every instant that matters."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from numpy.random import Generator, default_rng
+
+from narthex.cells import cell_bytes
+from narthex.entities import Dataset, Definitions
+from narthex.facts import Cell, Fact
+from narthex_reference.conformance.checking import feed
+from narthex_reference.engine import Answer, Engine
+from narthex_reference.generate.project import Project, instants_of, is_never_the_same
+from narthex_reference.same import same_cells
+
+EngineFactory: TypeAlias = Callable[[Definitions], Engine]
+
+MOST_INSTANTS = 24
+"""So many instants are asked of each key, drawn from those that matter."""
+
+
+def differs(
+    project: Project, judge_factory: EngineFactory, engine_factory: EngineFactory
+) -> str | None:
+    """Say where two engines differ on a project; None where they agree.
+
+    The judge has the facts in order and at once. The other one has them as they arrive, and is
+    asked once on the way, where a fresh judge of the same facts must agree too.
+    """
+    engine = engine_factory(project.definitions)
+    half = len(project.arrival) // 2
+    feed(engine, project.arrival[:half])
+    if half:
+        judge = judge_factory(project.definitions)
+        feed(judge, project.arrival[:half])
+        wrong = _differs(project, judge, engine, most=4)
+        if wrong is not None:
+            return f"after {half} batches: {wrong}"
+    feed(engine, project.arrival[half:])
+    judge = judge_factory(project.definitions)
+    feed(judge, project.in_order)
+    return _differs(project, judge, engine, most=MOST_INSTANTS)
+
+
+def _differs(project: Project, judge: Engine, engine: Engine, *, most: int) -> str | None:
+    rng = default_rng(len(project.sent))
+    for dataset in project.definitions.datasets:
+        if not is_never_the_same(dataset):
+            wrong = _rows_differ(dataset, judge, engine)
+            if wrong is not None:
+                return wrong
+        if dataset.schema.keys:
+            wrong = _answers_differ(dataset, judge, engine, _drawn(project, rng, most))
+            if wrong is not None:
+                return wrong
+    return None
+
+
+def _drawn(project: Project, rng: Generator, most: int) -> list[int]:
+    instants = instants_of(project)
+    count = min(most, len(instants))
+    return [instants[int(at)] for at in sorted(rng.permutation(len(instants))[:count])]
+
+
+def _rows_differ(dataset: Dataset, judge: Engine, engine: Engine) -> str | None:
+    wanted, found = judge.facts(dataset.name), engine.facts(dataset.name)
+    if len(wanted) == len(found) and all(map(_same_fact, wanted, found)):
+        return None
+    return f"`{dataset.name}` has{_listed(found)}\n  but means{_listed(wanted)}"
+
+
+def _same_fact(left: Fact, right: Fact) -> bool:
+    """Whether two facts are the same row; versions are an engine's own."""
+    return (
+        left.row_id == right.row_id
+        and left.event_time == right.event_time
+        and left.alive == right.alive
+        and same_cells(left.key, right.key)
+        and same_cells(left.values, right.values)
+    )
+
+
+def _listed(facts: Sequence[Fact]) -> str:
+    lines = [
+        f"\n    {fact.event_time} {fact.key} {fact.values if fact.alive else 'gone'} "
+        f"{fact.row_id.hex()}"
+        for fact in facts
+    ]
+    return "".join(lines) or " nothing"
+
+
+def _answers_differ(
+    dataset: Dataset, judge: Engine, engine: Engine, instants: Sequence[int]
+) -> str | None:
+    keys = _keys(dataset, judge)
+    asked = [(key, instant) for key in keys for instant in instants]
+    columns = ([key for key, _ in asked], [instant for _, instant in asked])
+    wanted = judge.lookup(dataset.name, *columns)
+    found = engine.lookup(dataset.name, *columns)
+    for (key, instant), left, right in zip(asked, wanted, found, strict=True):
+        if not _same_answer(left, right):
+            place = f"`{dataset.name}` {key} as of {instant}"
+            return f"{place} gives {right}\n  but means {left}"
+    return None
+
+
+def _keys(dataset: Dataset, judge: Engine) -> list[tuple[Cell, ...]]:
+    """Give every key that was ever there."""
+    columns = dataset.schema.keys
+    found: dict[bytes, tuple[Cell, ...]] = {}
+    for fact in judge.facts(dataset.name):
+        rendered = [cell_bytes(c.type)(cell) for c, cell in zip(columns, fact.key, strict=True)]
+        found.setdefault(b"".join(rendered), fact.key)
+    return list(found.values())
+
+
+def _same_answer(left: Answer | None, right: Answer | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return left.event_time == right.event_time and same_cells(left.values, right.values)

@@ -1,0 +1,40 @@
+"""What every engine must answer: cases by name, and how an engine is judged by them."""
+
+from narthex_reference.conformance import (
+    aggregate_values,
+    combined_steps,
+    joined_rows,
+    remade_rows,
+    single_rows,
+    stored_rows,
+    window_edges,
+    windowed_groups,
+)
+from narthex_reference.conformance.arrivals import Arrival, Batch, Sent, arrivals, shuffled
+from narthex_reference.conformance.case import Case
+from narthex_reference.conformance.checking import CaseFailed, EngineFactory, check, feed
+
+CASES: tuple[Case, ...] = (
+    *stored_rows.CASES,
+    *single_rows.CASES,
+    *joined_rows.CASES,
+    *remade_rows.CASES,
+    *aggregate_values.CASES,
+    *window_edges.CASES,
+    *windowed_groups.CASES,
+    *combined_steps.CASES,
+)
+
+__all__ = [
+    "CASES",
+    "Arrival",
+    "Batch",
+    "Case",
+    "CaseFailed",
+    "EngineFactory",
+    "Sent",
+    "arrivals",
+    "check",
+    "feed",
+    "shuffled",
+]

@@ -1,0 +1,168 @@
+"""A case: definitions, facts, questions, and the answers that `semantics.md` gives by hand."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from narthex.codec import key_bytes, keyed_row_id
+from narthex.datasets import Dataset
+from narthex.declare.datasets import dataset_entity
+from narthex.definitions import definitions
+from narthex.entities import Definitions
+from narthex.facts import Cell, Fact, RowId, Version, position
+
+SECOND = 1_000_000
+"""Instants and spans of cases are microseconds."""
+
+
+@attrs.frozen
+class Row:
+    """A row that somebody sends: the cells of the dataset's fields, in their order.
+
+    Attributes:
+        cells: Of all fields; of a delete, those of the values are None.
+        alive: False deletes (keyed) or retracts (keyless).
+        replaces: The place of the row, among those of its dataset, that this one is a later
+            state of; only rows without a key need to say it.
+    """
+
+    dataset: Dataset
+    cells: tuple[Cell, ...]
+    alive: bool = True
+    replaces: int | None = None
+
+
+@attrs.frozen
+class Found:
+    """A look-up that finds these values; `event_time` None is not compared."""
+
+    dataset: Dataset
+    key: tuple[Cell, ...]
+    as_of: int
+    values: tuple[Cell, ...]
+    event_time: int | None = None
+
+
+@attrs.frozen
+class Missing:
+    """A look-up that finds nothing."""
+
+    dataset: Dataset
+    key: tuple[Cell, ...]
+    as_of: int
+
+
+@attrs.frozen
+class Rows:
+    """The rows that a dataset has, each the cells of its fields in their order.
+
+    Attributes:
+        rows: By event time and, at one instant, by identity; an absence is (key…, event time).
+    """
+
+    dataset: Dataset
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+Ask: TypeAlias = Found | Missing | Rows
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """What goes in, what is asked, and what must be answered, whatever the order of arrival."""
+
+    name: str
+    datasets: tuple[Dataset, ...]
+    sent: tuple[Row, ...]
+    asks: tuple[Ask, ...]
+
+    @property
+    def definitions(self) -> Definitions:
+        """The entities of the case."""
+        return definitions(list(self.datasets), [])
+
+    @property
+    def facts(self) -> tuple[tuple[str, Fact], ...]:
+        """What was sent, as facts with their datasets; positions count up as it is written."""
+        counts: dict[str, int] = {}
+        found = []
+        for row in self.sent:
+            name = dataset_entity(row.dataset).name
+            offset = counts[name] = counts.get(name, -1) + 1
+            found.append((name, _fact(row, name, offset)))
+        return tuple(found)
+
+
+def case(name: str, datasets: Sequence[object], sent: Sequence[Row], *asks: Ask) -> Case:
+    """Give a case; it is named by the sentence that it holds."""
+    return Case(name=name, datasets=tuple(map(_declared, datasets)), sent=tuple(sent), asks=asks)
+
+
+def _declared(dataset: object) -> Dataset:
+    # A class below `@dataset` is a Dataset, which type checkers do not see.
+    if isinstance(dataset, Dataset):
+        return dataset
+    raise TypeError(f"{dataset!r} is no dataset")
+
+
+def row(dataset: object, *cells: Cell) -> Row:
+    """Give a row of a dataset, its cells in the order of the fields."""
+    return Row(_declared(dataset), cells)
+
+
+def delete(dataset: object, *key_and_instant: Cell) -> Row:
+    """Give the delete of a key from an instant on: key cells, then the event time."""
+    return Row(_declared(dataset), key_and_instant, alive=False)
+
+
+def retract(dataset: object, place: int, *cells: Cell) -> Row:
+    """Give the retraction of the keyless row that was sent as number `place` of its dataset."""
+    return Row(_declared(dataset), cells, alive=False, replaces=place)
+
+
+def correct(dataset: object, place: int, *cells: Cell) -> Row:
+    """Give a later state of the keyless row that was sent as number `place` of its dataset."""
+    return Row(_declared(dataset), cells, replaces=place)
+
+
+def found(dataset: object, *key: Cell, at: int, gives: Sequence[Cell]) -> Found:
+    """Expect a look-up to find values."""
+    return Found(_declared(dataset), key, at, tuple(gives))
+
+
+def missing(dataset: object, *key: Cell, at: int) -> Missing:
+    """Expect a look-up to find nothing."""
+    return Missing(_declared(dataset), key, at)
+
+
+def holds(dataset: object, *rows: tuple[Cell, ...]) -> Rows:
+    """Expect a dataset to have these rows."""
+    return Rows(_declared(dataset), rows)
+
+
+def _fact(sent: Row, name: str, offset: int) -> Fact:
+    schema = dataset_entity(sent.dataset).schema
+    named = [field.name for field in schema.fields]
+    if not sent.alive and schema.keys:
+        named = [*(column.name for column in schema.keys), schema.timestamp]
+    cells = dict(zip(named, sent.cells, strict=True))
+    event_time = cells[schema.timestamp]
+    if not isinstance(event_time, int):
+        raise TypeError(f"{event_time!r} is no instant")
+    place = position(f"source/{name}", 0, offset)
+    key = tuple(cells[column.name] for column in schema.keys)
+    if schema.keys:
+        row_id = keyed_row_id(key_bytes(schema.keys, key), event_time)
+    elif sent.replaces is not None:
+        row_id = RowId(position(f"source/{name}", 0, sent.replaces))
+    else:
+        row_id = RowId(place)
+    return Fact(
+        row_id=row_id,
+        version=Version(place),
+        event_time=event_time,
+        key=key,
+        values=tuple(cells.get(column.name) for column in schema.values),
+        alive=sent.alive,
+    )

@@ -1,0 +1,89 @@
+"""Judging an engine by cases: every order of arrival must give the answers that were written."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, assert_never
+
+from narthex.declare.datasets import dataset_entity
+from narthex.entities import Definitions
+from narthex.facts import Cell, Fact
+from narthex.schema import Schema
+from narthex_reference.conformance.arrivals import Arrival, arrivals
+from narthex_reference.conformance.case import Ask, Case, Found, Missing, Rows
+from narthex_reference.engine import Answer, Engine
+from narthex_reference.same import same_cells
+
+EngineFactory: TypeAlias = Callable[[Definitions], Engine]
+"""Makes an engine that has seen no facts."""
+
+
+class CaseFailed(AssertionError):
+    """An engine answers a case otherwise than was written."""
+
+
+def check(case: Case, engine_factory: EngineFactory, *, seed: int = 0, orders: int = 4) -> None:
+    """Judge an engine by a case, for several orders of arrival.
+
+    Raises:
+        CaseFailed: An answer differs; it says for which question and order.
+    """
+    for number, arrival in enumerate(arrivals(case.facts, seed=seed, count=orders)):
+        engine = engine_factory(case.definitions)
+        feed(engine, arrival)
+        for ask in case.asks:
+            wrong = differs(ask, engine)
+            if wrong is not None:
+                raise CaseFailed(f"{case.name} (order {number} of seed {seed}): {wrong}")
+
+
+def feed(engine: Engine, arrival: Arrival) -> None:
+    """Append facts as they arrive."""
+    for dataset, facts in arrival:
+        engine.append(dataset, facts)
+
+
+def differs(ask: Ask, engine: Engine) -> str | None:
+    """Say how an engine's answer is not the one that was written; None when it is."""
+    entity = dataset_entity(ask.dataset)
+    match ask:
+        case Found():
+            (answer,) = engine.lookup(entity.name, [ask.key], [ask.as_of])
+            return _not_found(ask, answer, entity.name)
+        case Missing():
+            (answer,) = engine.lookup(entity.name, [ask.key], [ask.as_of])
+            place = f"{entity.name}{ask.key} as of {ask.as_of}"
+            return None if answer is None else f"{place} gives {answer}, wanted nothing"
+        case Rows():
+            rows = [_cells(fact, entity.schema) for fact in engine.facts(entity.name)]
+            return _not_same_rows(rows, ask.rows, entity.name)
+        case _:
+            assert_never(ask)
+
+
+def _not_found(ask: Found, answer: Answer | None, name: str) -> str | None:
+    place = f"{name}{ask.key} as of {ask.as_of}"
+    if answer is None:
+        return f"{place} gives nothing, wanted {ask.values}"
+    if not same_cells(answer.values, ask.values):
+        return f"{place} gives {answer.values}, wanted {ask.values}"
+    if ask.event_time is not None and answer.event_time != ask.event_time:
+        return f"{place} stands since {answer.event_time}, wanted {ask.event_time}"
+    return None
+
+
+def _not_same_rows(
+    rows: Sequence[tuple[Cell, ...]], wanted: Sequence[tuple[Cell, ...]], name: str
+) -> str | None:
+    if len(rows) == len(wanted) and all(map(same_cells, rows, wanted)):
+        return None
+    listed = "".join(f"\n    {row}" for row in rows)
+    return f"{name} has{listed or ' nothing'}\n  wanted" + "".join(f"\n    {r}" for r in wanted)
+
+
+def _cells(fact: Fact, schema: Schema) -> tuple[Cell, ...]:
+    """Give a row's cells in the order of the fields; of an absence, key and event time."""
+    named: dict[str, Cell] = {schema.timestamp: fact.event_time}
+    named |= {column.name: cell for column, cell in zip(schema.keys, fact.key, strict=True)}
+    if fact.alive:
+        named |= {column.name: c for column, c in zip(schema.values, fact.values, strict=True)}
+        return tuple(named[field.name] for field in schema.fields)
+    return (*fact.key, fact.event_time)

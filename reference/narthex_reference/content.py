@@ -1,0 +1,133 @@
+"""The rows of a dataset, or of a step of a pipeline: a set of facts with named cells."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from narthex.codec import key_bytes
+from narthex.facts import Cell, Fact, RowId, Version
+from narthex.node_schema import NodeSchema
+from narthex.schema import Column
+
+Source: TypeAlias = tuple[str, RowId]
+"""A fact that somebody appended: its dataset and its identity there."""
+
+
+@attrs.frozen(kw_only=True)
+class Row:
+    """One row: of keyless content a row, of keyed content what a key is from an instant on.
+
+    Attributes:
+        event_time: Microseconds.
+        cells: By column, the event time too; of an absence, the key's only.
+        alive: False says: absent from this instant on. Keyless content has no such rows.
+        sources: The facts that made it.
+    """
+
+    row_id: RowId
+    version: Version
+    event_time: int
+    cells: Mapping[str, Cell]
+    alive: bool = True
+    sources: frozenset[Source] = frozenset()
+
+    @property
+    def order(self) -> tuple[int, bytes]:
+        """Where it stands among all rows; no two rows of a content share a place."""
+        return self.event_time, self.row_id
+
+
+@attrs.frozen
+class Content:
+    """Rows with their schema, in order.
+
+    Keyed content has at most one row of a key at an instant. An absence follows a row: one that
+    ends nothing says nothing and is left out.
+    """
+
+    rows: tuple[Row, ...]
+    schema: NodeSchema
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns: keys, values, event time."""
+        return tuple(Column(name, of) for name, of in self.schema.columns.items())
+
+
+def content(rows: Iterable[Row], schema: NodeSchema) -> Content:
+    """Give rows as content: in order, without what says nothing."""
+    ordered = sorted(rows, key=lambda row: row.order)
+    if not schema.keys:
+        return Content(tuple(row for row in ordered if row.alive), schema)
+    kept: list[Row] = []
+    before: dict[bytes, Row] = {}
+    for row in ordered:
+        key = key_of(row, schema.keys)
+        if row.alive or (key in before and before[key].alive):
+            kept.append(row)
+        before[key] = row
+    return Content(tuple(kept), schema)
+
+
+def key_of(row: Row, keys: Iterable[Column]) -> bytes:
+    """Give a row's cells of some columns as bytes that only equal cells have."""
+    columns = tuple(keys)
+    return key_bytes(columns, [row.cells[column.name] for column in columns])
+
+
+def grouped(rows: Iterable[Row], group: Callable[[Row], bytes]) -> dict[bytes, list[Row]]:
+    """Give rows by group, in order."""
+    groups: dict[bytes, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(group(row), []).append(row)
+    return groups
+
+
+def histories(of: Content) -> dict[bytes, list[Row]]:
+    """Give, for each key of keyed content, its rows and absences, oldest first."""
+    return grouped(of.rows, lambda row: key_of(row, of.schema.keys))
+
+
+def floor(history: Iterable[Row], instant: int) -> Row | None:
+    """Give the newest row or absence of a key at or before an instant."""
+    known = [row for row in history if row.event_time <= instant]
+    return known[-1] if known else None
+
+
+def rows_of_facts(dataset: str, facts: Iterable[Fact], schema: NodeSchema) -> list[Row]:
+    """Give facts as rows; of each identity the state with the highest version stands."""
+    standing: dict[RowId, Fact] = {}
+    for fact in facts:
+        known = standing.get(fact.row_id)
+        if known is None or fact.version > known.version:
+            standing[fact.row_id] = fact
+    return [_row_of(dataset, fact, schema) for fact in standing.values()]
+
+
+def _row_of(dataset: str, fact: Fact, schema: NodeSchema) -> Row:
+    names = [column.name for column in schema.keys]
+    cells = list(fact.key)
+    if fact.alive:
+        names += [column.name for column in schema.values]
+        cells += fact.values
+    return Row(
+        row_id=fact.row_id,
+        version=fact.version,
+        event_time=fact.event_time,
+        cells={**dict(zip(names, cells, strict=True)), schema.timestamp: fact.event_time},
+        alive=fact.alive,
+        sources=frozenset({(dataset, fact.row_id)}),
+    )
+
+
+def fact_of(row: Row, keys: Iterable[Column], values: Iterable[Column]) -> Fact:
+    """Give a row as a fact, with its cells in the order of the columns."""
+    return Fact(
+        row_id=row.row_id,
+        version=row.version,
+        event_time=row.event_time,
+        key=tuple(row.cells[column.name] for column in keys),
+        values=tuple(row.cells[column.name] if row.alive else None for column in values),
+        alive=row.alive,
+    )

@@ -1,0 +1,42 @@
+"""Engines by name, so that a command can compare any two."""
+
+from importlib import import_module
+
+from narthex.entities import Definitions
+from narthex.workers.in_process import InProcessCalls
+from narthex_reference.conformance import EngineFactory
+from narthex_reference.reference import Reference
+from narthex_reference.worker_calls import WorkerCalls
+
+REFERENCE = "reference"
+"""The name of the reference engine."""
+
+_CALL = WorkerCalls(InProcessCalls())
+
+
+class UnknownEngineError(ValueError):
+    """A name that no engine has."""
+
+
+def reference(definitions: Definitions) -> Reference:
+    """Give the reference engine, which calls authors' code in this process."""
+    return Reference(definitions, call=_CALL)
+
+
+def engine_named(name: str) -> EngineFactory:
+    """Find what makes an engine: `reference`, or `module:attribute`.
+
+    Raises:
+        UnknownEngineError: There is no such module, or it has no such callable.
+    """
+    if name == REFERENCE:
+        return reference
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownEngineError(f"no engine is named `{name}`: {error}") from None
+    if not callable(found):
+        raise UnknownEngineError(f"`{name}` cannot be called with definitions")
+    factory: EngineFactory = found
+    return factory

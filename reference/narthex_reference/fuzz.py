@@ -1,0 +1,168 @@
+"""Looking for projects on which an engine is not what the reference says.
+
+    python -m narthex_reference.fuzz --n 1000 --seed 0 --engine module:factory
+
+Each seed gives a hundred projects, always the same ones; what fails is made smaller and written
+as a program. Progress goes to stderr; one line of JSON, to stdout. It exits with 1 if the
+engines differ.
+"""
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+import hypothesis
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+
+from narthex.schemas import all_steps
+from narthex_reference.comparing import EngineFactory, differs
+from narthex_reference.engines import REFERENCE, engine_named
+from narthex_reference.generate import Project, projects, render_program
+
+A_SEED = 100
+"""So many projects a seed gives."""
+
+
+class EnginesDiffer(AssertionError):
+    """Two engines do not give the same on a project."""
+
+
+@attrs.frozen
+class Failure:
+    """A project on which engines differ, as small as it was found, and how."""
+
+    project: Project
+    wrong: str
+
+
+@attrs.define
+class Search:
+    """What was tried, and what was found.
+
+    Attributes:
+        steps: How often each kind of step and aggregate was in a project.
+    """
+
+    tried: int = 0
+    steps: Counter[str] = attrs.field(factory=Counter)
+    failure: Failure | None = None
+
+
+def search(seed: int, count: int, *, judge: EngineFactory, engine: EngineFactory) -> Search:
+    """Compare engines on the projects of a seed, until one fails; that is made smaller."""
+    done = Search()
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+    )
+    @given(projects())
+    def examine(project: Project) -> None:
+        if done.failure is None:
+            done.tried += 1
+            done.steps.update(_kinds(project))
+        wrong = _differ(project, judge, engine)
+        if wrong is not None:
+            done.failure = Failure(project, wrong)
+            raise EnginesDiffer(wrong)
+
+    with contextlib.suppress(EnginesDiffer):
+        examine()
+    return done
+
+
+def _differ(project: Project, judge: EngineFactory, engine: EngineFactory) -> str | None:
+    try:
+        return differs(project, judge, engine)
+    except Exception as error:  # noqa: BLE001 (an engine that fails is one that differs)
+        return f"{type(error).__name__}: {error}"
+
+
+def _kinds(project: Project) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for dataset in project.definitions.datasets:
+        for pipeline in dataset.pipelines:
+            for step in all_steps(pipeline.terminal):
+                found[type(step).__name__] += 1
+                for spec in getattr(step, "specs", ()):
+                    found[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
+    return found
+
+
+def compared(project: Project, *, judge: str, engine: str) -> int:
+    """Compare two engines on one project; say how they differ, and give an exit code."""
+    wrong = _differ(project, engine_named(judge), engine_named(engine))
+    sys.stdout.write(f"{wrong or 'they agree'}\n")
+    return 0 if wrong is None else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    asked = _parser().parse_args(arguments)
+    judge, engine = engine_named(asked.judge), engine_named(asked.engine)
+    begun = time.monotonic()
+    seeds = range(asked.seed, asked.seed + -(-asked.n // A_SEED))
+    tried, seed = 0, asked.seed
+    steps: Counter[str] = Counter()
+    program: str | None = None
+    for seed in seeds:
+        count = min(A_SEED, asked.n - (seed - asked.seed) * A_SEED)
+        done = search(seed, count, judge=judge, engine=engine)
+        tried += done.tried
+        steps += done.steps
+        took = time.monotonic() - begun
+        sys.stderr.write(f"seed {seed}: {tried} of {asked.n} projects compared, {took:.0f} s\n")
+        if done.failure is not None:
+            program = _written(done.failure, seed, asked)
+            sys.stderr.write(f"seed {seed}: {done.failure.wrong}\nwritten to {program}\n")
+            break
+    told = {
+        "engine": asked.engine,
+        "judge": asked.judge,
+        "projects": tried,
+        "seeds": [asked.seed, seed],
+        "differ": program,
+        "seconds": round(time.monotonic() - begun, 1),
+        "steps": dict(steps.most_common()),
+    }
+    sys.stdout.write(json.dumps(told) + "\n")
+    return 0 if program is None else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m narthex_reference.fuzz")
+    parser.add_argument("--n", type=int, default=1000, help="how many projects")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed; go on at another one")
+    parser.add_argument("--engine", default=REFERENCE, help="`reference`, or `module:factory`")
+    parser.add_argument("--judge", default=REFERENCE, help="what is right")
+    parser.add_argument("--programs", type=Path, default=Path(), help="where to write what fails")
+    return parser
+
+
+def _written(failure: Failure, seed: int, asked: argparse.Namespace) -> str:
+    file: Path = asked.programs / f"differs_{seed}.py"
+    text = render_program(
+        failure.project,
+        judge=asked.judge,
+        engine=asked.engine,
+        wrong=failure.wrong,
+        file=file.name,
+    )
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""A project: definitions, facts in an order of arrival, and what is asked about them."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from narthex.aggregate_specs import ExpDecaySum
+from narthex.entities import Dataset, Definitions
+from narthex.operators import Aggregate
+from narthex.schemas import all_steps
+from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
+from narthex_reference.conformance.arrivals import Arrival, Sent, cut
+
+
+@attrs.frozen(kw_only=True)
+class Project:
+    """What is generated.
+
+    Attributes:
+        definitions: Correct ones.
+        sent: All facts, in the order of their positions.
+        arrival: The same facts as they arrive: shuffled, repeated, cut into batches.
+        instants: As of when is asked, beside the instants that the facts suggest.
+    """
+
+    definitions: Definitions
+    sent: tuple[Sent, ...]
+    arrival: Arrival
+    instants: tuple[int, ...] = ()
+
+    @property
+    def in_order(self) -> Arrival:
+        """Give the facts as they were sent, dataset by dataset."""
+        return cut(sorted(self.sent, key=lambda one: one[0]), [len(self.sent)])
+
+    @property
+    def keyed(self) -> tuple[Dataset, ...]:
+        """Give the datasets that can be looked up."""
+        return tuple(one for one in self.definitions.datasets if one.schema.keys)
+
+
+def instants_of(project: Project) -> tuple[int, ...]:
+    """Give the instants at which an answer may change, and those just before.
+
+    They are the event times of facts, moved by the lengths of the windows of the pipelines.
+    """
+    moves = {0}
+    for window in _windows(project.definitions):
+        moves |= set(_lengths(window))
+    times = {fact.event_time for _, fact in project.sent}
+    changes = {time + move for time in times for move in moves}
+    ends = {_aligned(change, stride) for change in changes for stride in _strides(project)}
+    found = changes | ends
+    return tuple(sorted({*project.instants, *found, *(one - 1 for one in found)}))
+
+
+def _windows(definitions: Definitions) -> Iterator[Window]:
+    for dataset in definitions.datasets:
+        for pipeline in dataset.pipelines:
+            for step in all_steps(pipeline.terminal):
+                if isinstance(step, Aggregate):
+                    yield from ([step.window] if step.window is not None else [])
+                    yield from (one.window for one in step.specs)
+
+
+def _lengths(window: Window) -> Iterator[int]:
+    match window:
+        case Continuous(duration=duration):
+            yield from ([] if duration is None else [duration, duration + 1])
+        case Tumbling() | Hopping():
+            yield window.lookback
+        case Session(gap=gap):
+            yield from (gap, gap + 1)
+
+
+def _strides(project: Project) -> set[int]:
+    found: set[int] = set()
+    for window in _windows(project.definitions):
+        if isinstance(window, Tumbling | Hopping):
+            found.add(window.stride if isinstance(window, Hopping) else window.duration)
+    return found
+
+
+def _aligned(instant: int, stride: int) -> int:
+    return -(-instant // stride) * stride
+
+
+def is_never_the_same(dataset: Dataset) -> bool:
+    """Whether the values of a dataset change at every instant, so that its rows say little."""
+    terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None
+    return isinstance(terminal, Aggregate) and any(
+        isinstance(spec, ExpDecaySum) for spec in terminal.specs
+    )

@@ -1,0 +1,90 @@
+"""Whole projects: sources, pipelines of any steps that fit, facts, and how they arrive."""
+
+from collections.abc import Mapping
+
+from hypothesis import strategies as st
+from numpy.random import default_rng
+
+from narthex.entities import Dataset, Definitions, Index, Pipeline
+from narthex.node_schema import DatasetSchemaInfo, NodeSchema
+from narthex.operators import DatasetRef, Operator
+from narthex.schema import Field, Role, Schema
+from narthex.schemas import is_terminal, output_schema
+from narthex.types import Datetime
+from narthex_reference.conformance.arrivals import Sent, shuffled
+from narthex_reference.generate.cells import instants
+from narthex_reference.generate.growth import growth
+from narthex_reference.generate.project import Project
+from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
+from narthex_reference.generate.steps import Place, steps
+
+MOST_STEPS = 5
+
+
+@st.composite
+def projects(draw: st.DrawFn) -> Project:
+    """Give a project whose definitions are correct."""
+    kinds = draw(st.lists(st.booleans(), min_size=1, max_size=3))
+    sources = [
+        draw(source_datasets(number=number, keyed=keyed)) for number, keyed in enumerate(kinds)
+    ]
+    infos = {one.name: _info(one, None) for one in sources}
+    grown = dict.fromkeys(infos, 1)
+    made: list[Dataset] = []
+    for number in range(draw(st.integers(1, 3))):
+        dataset, schema = draw(_derived(infos, grown, number))
+        infos[dataset.name] = _info(dataset, schema)
+        grown[dataset.name] = growth(dataset.pipelines[-1].terminal, grown)
+        made.append(dataset)
+    sent: list[Sent] = []
+    for one in sources:
+        sent += [(one.name, fact) for fact in draw(facts_of(one))]
+    rng = default_rng(draw(st.integers(0, 2**16)))
+    return Project(
+        definitions=Definitions(datasets=(*sources, *made), featuresets=()),
+        sent=tuple(sent),
+        arrival=shuffled(sent, rng),
+        instants=tuple(draw(st.lists(instants(), max_size=3))),
+    )
+
+
+def _info(dataset: Dataset, schema: NodeSchema | None) -> DatasetSchemaInfo:
+    return DatasetSchemaInfo(
+        name=dataset.name,
+        schema=dataset.schema,
+        terminal=bool(dataset.pipelines) and is_terminal(dataset.pipelines[-1].terminal),
+        correctable=bool(dataset.schema.keys) or (schema is not None and schema.correctable),
+    )
+
+
+@st.composite
+def _derived(
+    draw: st.DrawFn,
+    infos: Mapping[str, DatasetSchemaInfo],
+    grown: Mapping[str, int],
+    number: int,
+) -> tuple[Dataset, NodeSchema]:
+    """Give a dataset that a pipeline fills."""
+    readable = {name: info for name, info in infos.items() if not info.terminal}
+    last: Operator = DatasetRef(draw(st.sampled_from(sorted(readable))))
+    for at in range(draw(st.integers(1, MOST_STEPS))):
+        schema = output_schema(last, readable)
+        if is_terminal(last):
+            break
+        last = draw(steps(Place(last, schema, readable, grown, f"d{number}c{at}")))
+    schema = output_schema(last, readable)
+    return _dataset(f"D{number}", last, schema, tuple(readable)), schema
+
+
+def _dataset(name: str, last: Operator, schema: NodeSchema, inputs: tuple[str, ...]) -> Dataset:
+    fields = [Field(name=c.name, type=c.type, role=Role.KEY) for c in schema.keys]
+    fields += [Field(name=c.name, type=c.type) for c in schema.values]
+    fields.append(Field(name=schema.timestamp, type=Datetime(), role=Role.TIMESTAMP))
+    return Dataset(
+        name=name,
+        version=1,
+        schema=Schema(tuple(fields)),
+        index=Index(online=True, offline=True) if schema.keys else None,
+        pipelines=(Pipeline(name="made", inputs=inputs, terminal=last),),
+        metadata=OWNED,
+    )

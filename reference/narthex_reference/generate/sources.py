@@ -1,0 +1,97 @@
+"""Datasets that sources fill, and facts of them: late, early, corrected, deleted."""
+
+import attrs
+from hypothesis import strategies as st
+
+from narthex.codec import key_bytes, keyed_row_id
+from narthex.entities import Cdc, Dataset, Index, Source, WebhookEndpoint
+from narthex.facts import Cell, Fact, RowId, Version, position
+from narthex.schema import Field, Metadata, Role, Schema
+from narthex.types import Datetime
+from narthex_reference.generate.cells import KEY_TYPES, VALUE_TYPES, cells, instants
+
+TIMESTAMP = "at"
+OWNED = Metadata(owner="generated@narthex.dev")
+
+
+@st.composite
+def source_datasets(draw: st.DrawFn, *, number: int, keyed: bool) -> Dataset:
+    """Give a dataset; its columns have names that no other dataset's columns have."""
+    keys = draw(st.lists(st.sampled_from(KEY_TYPES), min_size=1, max_size=2)) if keyed else []
+    values = draw(st.lists(st.sampled_from(VALUE_TYPES), min_size=1, max_size=4))
+    fields = [Field(name=f"s{number}k{at}", type=of, role=Role.KEY) for at, of in enumerate(keys)]
+    fields += [Field(name=f"s{number}v{at}", type=of) for at, of in enumerate(values)]
+    fields.append(Field(name=TIMESTAMP, type=Datetime(), role=Role.TIMESTAMP))
+    source = Source(
+        connector=WebhookEndpoint(webhook="generated", endpoint=f"S{number}"),
+        disorder_us=0,
+        cdc=Cdc.UPSERT if keyed else Cdc.APPEND,
+    )
+    return Dataset(
+        name=f"S{number}",
+        version=1,
+        schema=Schema(tuple(fields)),
+        index=Index(online=True, offline=True) if keyed else None,
+        sources=(source,),
+        metadata=OWNED,
+    )
+
+
+@attrs.frozen
+class _Drawn:
+    """One fact as it is drawn: numbers decide what comes again, and what is gone."""
+
+    key: tuple[Cell, ...]
+    values: tuple[Cell, ...]
+    event_time: int
+    again: int
+    gone: int
+
+
+def facts_of(dataset: Dataset) -> st.SearchStrategy[tuple[Fact, ...]]:
+    """Give facts of a dataset, in the order of their positions."""
+    drawn = st.builds(
+        _Drawn,
+        st.tuples(*(cells(column.type) for column in dataset.schema.keys)),
+        st.tuples(*(cells(column.type) for column in dataset.schema.values)),
+        instants(),
+        st.integers(0, 19),
+        st.integers(0, 4),
+    )
+    return st.lists(drawn, max_size=10).map(lambda found: _facts(dataset, found))
+
+
+def _facts(dataset: Dataset, drawn: list[_Drawn]) -> tuple[Fact, ...]:
+    made = _keyed if dataset.schema.keys else _keyless
+    found: list[Fact] = []
+    for offset, one in enumerate(drawn):
+        place = position(f"generated/{dataset.name}", offset % 2, offset)
+        # One in four is of a key, or a row, that was there before.
+        earlier = found[one.again % len(found)] if found and one.again % 4 == 3 else None  # noqa: PLR2004
+        found.append(made(dataset, one, place, earlier))
+    return tuple(found)
+
+
+def _keyed(dataset: Dataset, one: _Drawn, place: bytes, earlier: Fact | None) -> Fact:
+    key = one.key if earlier is None else earlier.key
+    gone = one.gone == 1
+    return Fact(
+        row_id=keyed_row_id(key_bytes(dataset.schema.keys, key), one.event_time),
+        version=Version(place),
+        event_time=one.event_time,
+        key=key,
+        values=tuple(None for _ in one.values) if gone else one.values,
+        alive=not gone,
+    )
+
+
+def _keyless(_: Dataset, one: _Drawn, place: bytes, earlier: Fact | None) -> Fact:
+    """Give a row; one that comes again is a correction of an earlier one, or its retraction."""
+    return Fact(
+        row_id=RowId(place) if earlier is None else earlier.row_id,
+        version=Version(place),
+        event_time=one.event_time,
+        key=(),
+        values=one.values,
+        alive=earlier is None or one.gone != 1,
+    )

@@ -1,0 +1,238 @@
+"""One more step of a pipeline, of any kind that its rows allow."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import attrs
+from hypothesis import strategies as st
+
+from narthex.node_schema import DatasetSchemaInfo, NodeSchema
+from narthex.operators import (
+    Assign,
+    AssignCode,
+    Assignment,
+    Change,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    Drop,
+    DropNull,
+    Explode,
+    Filter,
+    First,
+    Join,
+    JoinHow,
+    Latest,
+    Operator,
+    Rename,
+    Select,
+    Transform,
+    Union,
+)
+from narthex.schema import Column
+from narthex.schemas import output_schema
+from narthex.types import DataType, List, Optional, inner, unrestricted
+from narthex.windows import Session, Tumbling
+from narthex_reference.generate import code
+from narthex_reference.generate.cells import SECOND
+from narthex_reference.generate.expressions import predicates, values
+from narthex_reference.generate.groups import aggregates, group_keys
+from narthex_reference.generate.growth import MOST, growth
+
+
+@attrs.frozen
+class Place:
+    """Where a step would be added.
+
+    Attributes:
+        last: The step so far.
+        schema: What it gives.
+        inputs: The datasets that may be read.
+        growth: About how many rows each of them has for each that was sent.
+        name: A column name that nobody else uses.
+    """
+
+    last: Operator
+    schema: NodeSchema
+    inputs: Mapping[str, DatasetSchemaInfo]
+    growth: Mapping[str, int]
+    name: str
+
+    def allows(self, step: Operator) -> bool:
+        """Whether a step is correct here, and does not make too many rows."""
+        if growth(step, self.growth) > MOST:
+            return False
+        return not output_schema(step, self.inputs).errors
+
+
+TRIES: Final = 6
+_STRIDE: Final = 7
+
+Draw: TypeAlias = st.DrawFn
+Maker: TypeAlias = Callable[[Draw, Place], "Operator | None"]
+
+
+@st.composite
+def steps(draw: Draw, place: Place) -> Operator:
+    """Give the pipeline with one more step; of kinds that do not fit the next one is tried."""
+    begin = draw(st.integers(0, len(_MAKERS) - 1))
+    for at in range(TRIES):
+        made = _MAKERS[(begin + at * _STRIDE) % len(_MAKERS)](draw, place)
+        if made is not None and place.allows(made):
+            return made
+    return place.last
+
+
+def _pick(draw: Draw, names: list[str], *, least: int = 1) -> tuple[str, ...]:
+    chosen = draw(st.sets(st.sampled_from(names), min_size=least)) if names else set()
+    return tuple(name for name in names if name in chosen)
+
+
+def _value_names(place: Place) -> list[str]:
+    return [column.name for column in place.schema.values]
+
+
+def _filter(draw: Draw, place: Place) -> Operator | None:
+    found = predicates(place.schema.columns)
+    return Filter(place.last, draw(st.sampled_from(found))) if found else None
+
+
+def _filter_code(draw: Draw, place: Place) -> Operator | None:
+    names = code.numbers_of(place.schema.columns)
+    return Filter(place.last, code.is_positive(draw(st.sampled_from(names)))) if names else None
+
+
+def _assign(draw: Draw, place: Place) -> Operator | None:
+    node, of = draw(st.sampled_from(values(place.schema.columns)))
+    into = draw(st.sampled_from([place.name, *_value_names(place)]))
+    # Where an expression has no value and the column must have one, there is no row.
+    return Assign(place.last, (Assignment(into, of, node),))
+
+
+def _assign_code(draw: Draw, place: Place) -> Operator | None:
+    columns = place.schema.columns
+    names = code.numbers_of(columns)
+    if not names:
+        return None
+    name = draw(st.sampled_from(names))
+    made = Column(place.name, code.result_type(columns[name]))
+    return AssignCode(place.last, made, code.plus_ten(name))
+
+
+def _transform(draw: Draw, place: Place) -> Operator | None:
+    columns = place.schema.columns
+    names = code.numbers_of(columns)
+    if not names:
+        return None
+    name = draw(st.sampled_from(names))
+    kept = tuple(c for c in place.schema.values if c.name in _pick(draw, _value_names(place)))
+    fixed = [column.name for column in place.schema.keys] + [place.schema.timestamp]
+    text = code.negated(name, into=place.name, kept=[*fixed, *(column.name for column in kept)])
+    made = Column(place.name, code.result_type(columns[name]))
+    return Transform(place.last, (*kept, made), text)
+
+
+def _select(draw: Draw, place: Place) -> Operator | None:
+    keys = tuple(column.name for column in place.schema.keys)
+    return Select(place.last, (*keys, *_pick(draw, _value_names(place))))
+
+
+def _drop(draw: Draw, place: Place) -> Operator | None:
+    names = _value_names(place)
+    return Drop(place.last, _pick(draw, names)) if len(names) > 1 else None
+
+
+def _rename(draw: Draw, place: Place) -> Operator | None:
+    names = [name for name in place.schema.columns if name != place.schema.timestamp]
+    return Rename(place.last, ((draw(st.sampled_from(names)), place.name),)) if names else None
+
+
+def _drop_null(draw: Draw, place: Place) -> Operator | None:
+    names = [column.name for column in place.schema.values if isinstance(column.type, Optional)]
+    return DropNull(place.last, _pick(draw, names)) if names else None
+
+
+def _explode(draw: Draw, place: Place) -> Operator | None:
+    names = [c.name for c in place.schema.values if isinstance(inner(c.type), List)]
+    # Lists of different columns have different lengths, which is an error when it happens.
+    return Explode(place.last, (draw(st.sampled_from(names)),)) if names else None
+
+
+def _union(draw: Draw, place: Place) -> Operator | None:
+    del draw
+    other = place.last.input if isinstance(place.last, Filter | Dedup) else place.last
+    return Union(place.last, other)
+
+
+def _dedup(draw: Draw, place: Place) -> Operator | None:
+    windows = [None, Tumbling(10 * SECOND), Session(5 * SECOND)]
+    by = _pick(draw, _value_names(place))
+    return Dedup(place.last, by, draw(st.sampled_from(windows))) if by else None
+
+
+def _changelog(draw: Draw, place: Place) -> Operator | None:
+    return Changelog(place.last, place.name, draw(st.sampled_from(list(Change))))
+
+
+def _first(draw: Draw, place: Place) -> Operator | None:
+    by = draw(group_keys(place.schema))
+    return First(place.last, by) if by else None
+
+
+def _latest(draw: Draw, place: Place) -> Operator | None:
+    by = draw(group_keys(place.schema))
+    return Latest(place.last, by) if by else None
+
+
+def _aggregate(draw: Draw, place: Place) -> Operator | None:
+    return draw(aggregates(place.last, place.schema, prefix=place.name))
+
+
+def _join(draw: Draw, place: Place) -> Operator | None:
+    rights = [one for one in place.inputs.values() if one.schema.keys and not one.terminal]
+    if not rights:
+        return None
+    right = draw(st.sampled_from(rights))
+    on: list[tuple[str, str]] = []
+    for key in right.schema.keys:
+        fits = [name for name, of in place.schema.columns.items() if _joins(of, key.type)]
+        if not fits:
+            return None
+        on.append((draw(st.sampled_from(fits)), key.name))
+    low, high = (None, 0)
+    if not place.schema.keys:
+        low = draw(st.sampled_from([None, 0, 5 * SECOND]))
+        high = draw(st.sampled_from([0, 0, 3 * SECOND]))
+    known = place.schema.columns
+    fields = [column.name for column in right.schema.values if column.name not in known]
+    how = draw(st.sampled_from(list(JoinHow)))
+    taken = _pick(draw, fields) if fields else ()
+    return Join(place.last, DatasetRef(right.name), how, tuple(on), low, high, taken)
+
+
+def _joins(left: DataType, right: DataType) -> bool:
+    return unrestricted(inner(left)) == unrestricted(right)
+
+
+_OFTEN: Final[Mapping[Maker, int]] = {
+    _aggregate: 7,
+    _join: 5,
+    _latest: 2,
+    _first: 2,
+    _changelog: 3,
+    _explode: 3,
+    _dedup: 3,
+    _union: 2,
+    _assign: 2,
+    _filter: 2,
+    _filter_code: 1,
+    _assign_code: 1,
+    _transform: 1,
+    _select: 1,
+    _drop: 1,
+    _rename: 1,
+    _drop_null: 1,
+}
+"""How often each kind is tried: those that fit seldom, or break often, oftener."""
+
+_MAKERS: Final = tuple(make for make, often in _OFTEN.items() for _ in range(often))

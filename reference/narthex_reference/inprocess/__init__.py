@@ -1,0 +1,13 @@
+"""The client of authors' unit tests, and the fast engine behind it: all in their own process."""
+
+from narthex.entities import Definitions
+from narthex.workers.in_process import InProcessCalls
+from narthex_reference.inprocess.client import MockClient, log, mock
+from narthex_reference.inprocess.engine import InProcessEngine
+
+__all__ = ["InProcessEngine", "MockClient", "engine_of", "log", "mock"]
+
+
+def engine_of(definitions: Definitions) -> InProcessEngine:
+    """Make an engine for definitions, to be compared with another; its `now()` is the epoch."""
+    return InProcessEngine(definitions, calls=InProcessCalls(), now_us=lambda: 0)

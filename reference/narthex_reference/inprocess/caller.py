@@ -1,0 +1,390 @@
+"""The platform of a unit test: the calls that a client makes, answered in its own process."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from narthex.assets import DatasetPlan
+from narthex.changes import compare
+from narthex.client import Response
+from narthex.client.transport import Body
+from narthex.coerce import MistypedError, coerce, render_cell
+from narthex.entities import WebhookEndpoint
+from narthex.errors import LookupImpossible, Refused, raise_all
+from narthex.evaluate.query import Lookup, execute, whole_columns, whole_rows
+from narthex.facts import Cell
+from narthex.graph import check
+from narthex.readplan import ReadPlan
+from narthex.records import Json
+from narthex.types import DataType, Datetime
+from narthex.wire import decode_commit
+from narthex.workers.in_process import InProcessCalls
+from narthex_reference.engine import Answer
+from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, Services
+from narthex_reference.inprocess.clock import UnitTestClock
+from narthex_reference.inprocess.intake import Call, problems_of
+
+MAIN: Final = "main"
+SHOWN_PROBLEMS: Final = 50
+_OK: Final = 200
+
+Parameters = Mapping[str, str | int]
+
+
+class InProcessCaller:
+    """Answers calls as a server would, from the branches that it holds."""
+
+    def __init__(self, branch: str, clock: UnitTestClock) -> None:
+        """Begin with the branch `main`."""
+        self.branch = branch
+        self.clock = clock
+        self.secrets: dict[str, str] = {}
+        calls = InProcessCalls(secrets=self._secret)
+        self.services = Services(calls=calls, now_us=clock.now_us)
+        self.branches: dict[str, Branch] = {MAIN: Branch(self.services)}
+        self._offline: list[dict[str, Json]] = []
+        self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
+            "commit": self._commit,
+            "log": self._log,
+            "query": self._query,
+            "query_offline": self._query_offline,
+            "query_offline/cancel": self._offline_status,
+            "init": self._init,
+            "delete": self._delete,
+        }
+
+    def _secret(self, name: str) -> str | None:
+        return self.secrets.get(name)
+
+    def close(self) -> None:
+        """Free nothing: all goes with this."""
+
+    def current(self) -> Branch:
+        """Give the branch that calls are about.
+
+        Raises:
+            Refused: There is none of that name.
+        """
+        try:
+            return self.branches[self.branch]
+        except KeyError:
+            known = ", ".join(f"`{name}`" for name in self.branches)
+            raise Refused(
+                f"branch `{self.branch}` does not exist; there is {known}", status_code=NOT_FOUND
+            ) from None
+
+    def read(self, path: str, parameters: Parameters | None = None) -> Response:
+        """Answer what a client asks."""
+        asked = parameters or {}
+        match path.split("/"):
+            case ["commits", _]:
+                return _response({"state": "FINALIZED", "promotion": "DONE"})
+            case ["query_offline", "status"]:
+                return _response(self._offline_status(None, asked))
+            case ["query_offline", "answers"]:
+                return _response(self._offline[_request(asked)])
+            case ["branch", "list"]:
+                return _response({"branches": [{"name": name} for name in self.branches]})
+            case ["secret", name]:
+                return _response({"value": self._known_secret(name)})
+            case ["dataset", name, "inspect"]:
+                return _response(self._inspect(name, int(asked.get("n", 10))))
+            case _:
+                raise Refused(f"a unit test has no `{path}`", status_code=NOT_FOUND)
+
+    def send(
+        self,
+        path: str,
+        body: Body = None,
+        *,
+        parameters: Parameters | None = None,
+        key: str = "",  # noqa: ARG002 (nothing is sent twice here)
+        verb: str = "POST",
+    ) -> Response:
+        """Do what a client asks for."""
+        asked = parameters or {}
+        if path == "query":
+            answered = self._query(body, asked)
+            read: dict[str, Json] = {
+                "commit_id": str(self.current().commits),
+                "serving_seq": self.current().commits,
+                "as_of": self._instant(_json(body).get("as_of")),
+                "offsets": {},
+            }
+            return _response(answered, {"x-narthex-read": json.dumps(read)})
+        match path.split("/"):
+            case ["dataset", name, "lookup"]:
+                return _response(self._lookup(name, _json(body)))
+            case ["dataset", name, "erase"]:
+                erased = self.current().erase(
+                    self.current().plan(name), _rows(_json(body).get("erase_keys"))
+                )
+                return _response({"dataset": name, "erased_keys": erased})
+            case ["secret", name]:
+                return _response(self._keep_secret(name, _json(body or {}).get("value"), verb))
+            case _ if path in self._posts:
+                return _response(self._posts[path](body, asked))
+            case _:
+                raise Refused(f"a unit test has no `{path}`", status_code=NOT_FOUND)
+
+    def _init(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        if self.branch in self.branches:
+            raise Refused(f"branch `{self.branch}` already exists", status_code=BAD_REQUEST)
+        source = _json(body or {}).get("clone_from")
+        if source is not None and source not in self.branches:
+            raise Refused(f"branch `{source}` does not exist", status_code=NOT_FOUND)
+        self.branches[self.branch] = (
+            Branch(self.services) if source is None else self.branches[str(source)].clone()
+        )
+        return {"name": self.branch}
+
+    def _delete(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        if self.branch == MAIN:
+            raise Refused(f"the branch `{MAIN}` cannot be deleted", status_code=BAD_REQUEST)
+        if self.branches.pop(self.branch, None) is None:
+            raise Refused(f"branch `{self.branch}` does not exist", status_code=NOT_FOUND)
+        return {"name": self.branch}
+
+    def _known_secret(self, name: str) -> str:
+        if name not in self.secrets:
+            raise Refused(f"there is no secret `{name}`", status_code=NOT_FOUND)
+        return self.secrets[name]
+
+    def _keep_secret(self, name: str, value: Json, verb: str) -> dict[str, Json]:
+        if verb != "POST":
+            self._known_secret(name)
+        if verb == "DELETE":
+            del self.secrets[name]
+        else:
+            self.secrets[name] = str(value)
+        return {"name": name}
+
+    def _commit(self, body: Body, asked: Parameters) -> dict[str, Json]:
+        if not isinstance(body, bytes):
+            raise TypeError("a commit is bytes")
+        branch, payload = self.current(), decode_commit(body)
+        changes = compare(
+            branch.definitions, payload.definitions, incremental=asked["incremental"] == "true"
+        )
+        raise_all([*check(changes.definitions), *changes.errors])
+        summary: list[Json] = [*changes.summary]
+        if asked["preview"] == "true":
+            return {"summary": summary, "plan": summary}
+        branch.commit(changes.definitions)
+        return {"summary": summary, "commit_id": str(branch.commits)}
+
+    def _log(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        call = _json(body)
+        endpoint = WebhookEndpoint(webhook=str(call["webhook"]), endpoint=str(call["endpoint"]))
+        rows = _by_row(call.get("data"))
+        fed = [(branch, branch.feeds(endpoint)) for branch in self.branches.values()]
+        if not any(feeds for _, feeds in fed):
+            raise Refused(
+                f"no dataset has the endpoint `{endpoint.webhook}/{endpoint.endpoint}`",
+                status_code=NOT_FOUND,
+            )
+        now_us = self.clock.now_us()
+        judged = []
+        for branch, feeds in fed:
+            made = Call(
+                endpoint=endpoint,
+                offset=branch.next_offset(endpoint),
+                received_us=now_us,
+                rows=rows,
+            )
+            if feeds:
+                judged.append(
+                    (
+                        branch,
+                        made,
+                        [(feed, feed.judge(made, self.services.calls)) for feed in feeds],
+                    )
+                )
+        problems = dict.fromkeys(
+            problem for _, _, ones in judged for one in ones for problem in problems_of(*one)
+        )
+        if problems:
+            shown = "\n".join(list(problems)[:SHOWN_PROBLEMS])
+            raise Refused(
+                f"{len(problems)} problems; no row was accepted\n{shown}", status_code=BAD_REQUEST
+            )
+        for branch, made, ones in judged:
+            branch.accept(made, ones)
+        return {"accepted": len(rows)}
+
+    def _query(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        call = _json(body)
+        plan = self._read_plan(call)
+        columns = _given(call, plan)
+        rows = max(map(len, columns.values()), default=0)
+        as_of = [self._instant(call.get("as_of"))] * rows
+        return self._answered(plan, columns, as_of, self.lookup_online)
+
+    def _query_offline(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        call = _json(body)
+        plan, data = self._read_plan(call), call["data"]
+        name = str(call["timestamp_column"])
+        instants = data[name] if isinstance(data, dict) else []
+        as_of = [self._instant(at) for at in instants] if isinstance(instants, list) else []
+        answers = self._answered(plan, _given(call, plan), as_of, self.lookup_offline)
+        self._offline.append(answers)
+        return self._offline_status(None, {"request_id": str(len(self._offline) - 1)})
+
+    def _offline_status(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        return {"request_id": str(_request(asked)), "status": "done", "completion_rate": 1.0}
+
+    def _read_plan(self, call: Mapping[str, Json]) -> ReadPlan:
+        inputs, outputs = call["inputs"], call["outputs"]
+        return self.current().read_plan(_texts(inputs), _texts(outputs))
+
+    def _answered(
+        self,
+        plan: ReadPlan,
+        columns: Mapping[str, Sequence[Cell]],
+        as_of: Sequence[int],
+        lookup: Lookup,
+    ) -> dict[str, Json]:
+        answers = execute(plan, columns, lookup=lookup, workers=self.services.calls, as_of=as_of)
+        return {name: _rendered(cells, plan.types[name]) for name, cells in answers.items()}
+
+    def _lookup(self, name: str, call: Mapping[str, Json]) -> dict[str, Json]:
+        plan = self.current().plan(name)
+        keys = [_key(plan, row, number) for number, row in enumerate(_rows(call.get("keys")))]
+        instants, wanted = call.get("timestamps"), _texts(call.get("fields"))
+        lookup = self.lookup_online if instants is None else self.lookup_offline
+        given = instants if isinstance(instants, list) else [None] * len(keys)
+        if len(given) != len(keys):
+            raise Refused("keys and timestamps differ in length", status_code=BAD_REQUEST)
+        rows = whole_rows(plan, keys, [self._instant(at) for at in given], lookup=lookup)
+        columns = {column.name: at for at, column in enumerate(whole_columns(plan))}
+        types = plan.schema.columns
+        for field in wanted:
+            if field not in types:
+                raise Refused(f"`{name}` has no field `{field}`", status_code=BAD_REQUEST)
+        return {
+            "found": [row.is_found for row in rows],
+            "data": {
+                field: _rendered([row.values[columns[field]] for row in rows], types[field])
+                for field in wanted or types
+            },
+        }
+
+    def columns(self, name: str) -> dict[str, list[Json]]:
+        """Give the rows of a dataset that live, oldest first, as plain columns."""
+        plan = self.current().plan(name)
+        places = {column.name: at for at, column in enumerate(whole_columns(plan))}
+        rows = [(*fact.key, *fact.values, fact.event_time) for fact in self.current().facts(name)]
+        return {
+            field: _rendered([row[places[field]] for row in rows], of)
+            for field, of in plan.schema.columns.items()
+        }
+
+    def _inspect(self, name: str, rows: int) -> dict[str, Json]:
+        return {
+            field: [*column[max(len(column) - rows, 0) :]]
+            for field, column in self.columns(name).items()
+        }
+
+    def lookup_online(
+        self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Look rows up as of now.
+
+        Raises:
+            LookupImpossible: The dataset has no online index.
+        """
+        if not plan.online:
+            raise _no_index(plan, "online")
+        return self.current().engine.lookup(plan.name, keys, as_of)
+
+    def lookup_offline(
+        self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Look rows up as of any instant.
+
+        Raises:
+            LookupImpossible: The dataset has no offline index.
+        """
+        if not plan.offline:
+            raise _no_index(plan, "offline")
+        return self.current().engine.lookup(plan.name, keys, as_of)
+
+    def _instant(self, given: Json) -> int:
+        if given is None:
+            return self.clock.now_us()
+        try:
+            instant = coerce(given, Datetime())
+        except MistypedError as error:
+            raise Refused(f"an instant: {error}", status_code=BAD_REQUEST) from None
+        return instant if isinstance(instant, int) else self.clock.now_us()
+
+
+def _no_index(plan: DatasetPlan, kind: str) -> LookupImpossible:
+    return LookupImpossible(
+        f"dataset `{plan.name}` has no {kind} index",
+        hint=f"write `@dataset(index=True)`, or let it be {kind}",
+    )
+
+
+def _response(body: dict[str, Json], headers: Mapping[str, str] | None = None) -> Response:
+    return Response(status_code=_OK, headers=headers or {}, body=body)
+
+
+def _json(body: Body) -> dict[str, Json]:
+    if not isinstance(body, dict):
+        raise TypeError("a call is an object")
+    return body
+
+
+def _texts(found: Json) -> tuple[str, ...]:
+    return tuple(str(one) for one in found) if isinstance(found, list) else ()
+
+
+def _rows(found: Json) -> list[Mapping[str, Json]]:
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def _by_row(data: Json) -> list[Mapping[str, Json]]:
+    if not isinstance(data, dict):
+        return _rows(data)
+    columns = [column for column in data.values() if isinstance(column, list)]
+    names = list(data)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _request(asked: Parameters) -> int:
+    return int(asked.get("request_id", -1))
+
+
+def _given(call: Mapping[str, Json], plan: ReadPlan) -> dict[str, list[Cell]]:
+    data = call.get("data")
+    columns: dict[str, list[Cell]] = {}
+    problems: list[str] = []
+    for name in plan.inputs:
+        columns[name] = []
+        raw = data.get(name) if isinstance(data, dict) else None
+        for number, value in enumerate(raw if isinstance(raw, list) else []):
+            try:
+                columns[name].append(coerce(value, plan.types[name]))
+            except MistypedError as error:
+                problems.append(f"row {number}, `{name}`: {error}")
+    if problems:
+        raise Refused("\n".join(problems), status_code=BAD_REQUEST)
+    return columns
+
+
+def _key(plan: DatasetPlan, row: Mapping[str, Json], number: int) -> tuple[Cell, ...]:
+    names = [column.name for column in plan.schema.keys]
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise Refused(
+            f"a look-up of `{plan.name}` names {sorted(row)}, not {names}", status_code=BAD_REQUEST
+        )
+    try:
+        return tuple(coerce(row[column.name], column.type) for column in plan.schema.keys)
+    except MistypedError as error:
+        raise Refused(f"row {number}: {error}", status_code=BAD_REQUEST) from None
+
+
+def _rendered(cells: Sequence[Cell], of: DataType) -> list[Json]:
+    return [render_cell(cell, of) for cell in cells]

@@ -1,0 +1,230 @@
+# mypy: disable-error-code="type-arg, explicit-any"
+"""The client of a unit test: the client of a server, with a platform in its own process."""
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, copy_context
+from datetime import timedelta
+
+import pandas as pd
+from typing_extensions import override
+
+from narthex import lookups
+from narthex.client import Response
+from narthex.client.client import COMMIT_TIMEOUT_S
+from narthex.client.waiting import Tell
+from narthex.declare.datasets import Dataset
+from narthex.declare.featuresets import Featureset
+from narthex.errors import ArgumentsUnfit
+from narthex.evaluate.query import rows_finder
+from narthex.frames import frame_of_columns
+from narthex.types import DataType
+from narthex.unit_tests import TestClient
+from narthex.workers.in_process import finder
+from narthex_reference.inprocess.branches import Branch
+from narthex_reference.inprocess.caller import MAIN, InProcessCaller
+from narthex_reference.inprocess.clock import UnitTestClock
+from narthex_reference.inprocess.intake import direct_endpoint
+
+_CURRENT: "ContextVar[weakref.ref[MockClient] | None]" = ContextVar("narthex_client", default=None)
+
+
+def _silent(news: str) -> None:
+    """Tell nobody."""
+
+
+class MockClient(TestClient):
+    """A client whose platform is this process: commits stand at once, and rows count at once.
+
+    While it lives, `SomeDataset.lookup(…)` in the test's own code is answered by it; of several
+    clients the one that was made last answers.
+    """
+
+    def __init__(self, branch: str | None = None) -> None:
+        """Begin with an empty branch `main`."""
+        self.clock = UnitTestClock()
+        self._caller = InProcessCaller(branch or MAIN, self.clock)
+        super().__init__("", caller=self._caller, pause_s=0.0)
+        _CURRENT.set(weakref.ref(self))
+        lookups.found_outside_by(_finder)
+
+    @property
+    def _branch(self) -> str:
+        return self._caller.branch
+
+    @property
+    def branches_map(self) -> Mapping[str, Branch]:
+        """The branches by name."""
+        return self._caller.branches
+
+    @override
+    def commit(
+        self,
+        message: str = "",
+        datasets: Sequence[Dataset] | None = None,
+        featuresets: Sequence[Featureset] | None = None,
+        preview: bool = False,
+        env: str | None = None,
+        incremental: bool = False,
+        backfill: bool = True,
+        *,
+        wait: bool = True,
+        timeout_s: float = COMMIT_TIMEOUT_S,
+        tell: Tell = _silent,
+    ) -> Response:
+        given = [*(datasets or ()), *(featuresets or ()), *self._added.values()]
+        answer = super().commit(
+            message,
+            datasets,
+            featuresets,
+            preview,
+            env,
+            incremental,
+            backfill,
+            wait=wait,
+            timeout_s=timeout_s,
+            tell=tell,
+        )
+        if not preview:
+            branch = self._caller.current()
+            kept = branch.objects if incremental else {}
+            branch.objects = {**kept, **{one.fqn(): one for one in given}}
+        return answer
+
+    @override
+    def log(
+        self, webhook: str, endpoint: str, df: pd.DataFrame, batch_size: int = 1000
+    ) -> Response:
+        """Push rows to a webhook's endpoint; all are accepted, or none.
+
+        Raises:
+            Refused: Rows do not fit; the message names them.
+        """
+        answer = super().log(webhook, endpoint, df, max(batch_size, len(df), 1))
+        return answer or Response(status_code=200, headers={}, body={"accepted": 0})
+
+    @override
+    def log_to_dataset(self, dataset: Dataset, df: pd.DataFrame) -> Response:
+        endpoint = direct_endpoint(dataset.fqn())
+        return self.log(endpoint.webhook, endpoint.endpoint, df)
+
+    @override
+    def query_offline(  # type: ignore[override]  # a frame at once, as tests of Fennel want
+        self,
+        inputs: Sequence[object],
+        outputs: Sequence[object],
+        timestamp_column: str,
+        input_dataframe: pd.DataFrame | None = None,
+        input_s3: object = None,
+        output_s3: object = None,
+        feature_to_column_map: Mapping[object, str] | None = None,
+        workflow: str | None = None,
+        use_v2: bool = True,
+        num_dpus: int | None = None,
+    ) -> pd.DataFrame:
+        """Give features of many rows, each as of its own instant, and the instants beside them."""
+        asked = super().query_offline(
+            inputs,
+            outputs,
+            timestamp_column,
+            input_dataframe,
+            input_s3,
+            output_s3,
+            feature_to_column_map,
+            workflow,
+            use_v2,
+            num_dpus,
+        )
+        answers = self.offline_answers(str(asked["request_id"]), outputs)
+        if input_dataframe is not None:
+            instants = pd.to_datetime(input_dataframe[timestamp_column], utc=True)
+            answers[timestamp_column] = instants.reset_index(drop=True)
+        return answers
+
+    @override
+    def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:
+        types = self._types_in(dataset_name)
+        return frame_of_columns(self._caller.columns(dataset_name), types)
+
+    @override
+    def get_datasets(self) -> list[Dataset]:
+        objects = self._caller.current().objects.values()
+        return [one for one in objects if isinstance(one, Dataset)]
+
+    @override
+    def get_featuresets(self) -> list[Featureset]:
+        objects = self._caller.current().objects.values()
+        return [one for one in objects if isinstance(one, Featureset)]
+
+    @override
+    def sleep(self, seconds: float = 0) -> None:
+        self.clock.advance(timedelta(seconds=seconds))
+
+    @override
+    def is_integration_client(self) -> bool:
+        return False
+
+    def integration_mode(self) -> str:
+        """Say which platform answers: none but this process."""
+        return "mock"
+
+    @override
+    def _types_of(self, outputs: Sequence[object]) -> dict[str, DataType]:
+        return {
+            f"{featureset.name}.{feature.name}": feature.type
+            for featureset in self._caller.current().definitions.featuresets
+            for feature in featureset.features
+        }
+
+    @override
+    def _types_in(self, dataset: Dataset | str) -> dict[str, DataType]:
+        name = dataset.fqn() if isinstance(dataset, Dataset) else dataset
+        return self._caller.current().plan(name).schema.columns
+
+    def find(
+        self, dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
+    ) -> tuple[object, object]:
+        """Answer a look-up in the test's own code: pandas in, pandas out."""
+        plans = self._caller.current().plans
+        return finder(rows_finder(plans, self._caller.lookup_offline))(
+            dataset, instants, keys, fields
+        )
+
+
+def _current() -> MockClient | None:
+    known = _CURRENT.get()
+    return None if known is None else known()
+
+
+def _finder() -> lookups.Finder | None:
+    client = _current()
+    return None if client is None else client.find
+
+
+def log(dataset: Dataset, df: pd.DataFrame) -> Response:
+    """Put rows straight into a dataset, by the client that was made last.
+
+    Raises:
+        ArgumentsUnfit: There is none.
+    """
+    client = _current()
+    if client is None:
+        raise ArgumentsUnfit("no client was made yet", hint="decorate the test with `@mock`")
+    return client.log_to_dataset(dataset, df)
+
+
+def mock(test: Callable[..., object]) -> Callable[..., object]:
+    """Run a test with a client of its own, passed as `client=`."""
+
+    @functools.wraps(test)
+    def run(*args: object, **kwargs: object) -> object:
+        # In a context of its own: the next test does not see this one's client.
+        return copy_context().run(lambda: test(*args, **kwargs, client=MockClient()))
+
+    signature = inspect.signature(test)
+    others = [one for one in signature.parameters.values() if one.name != "client"]
+    # pytest takes the names of a test's parameters for fixtures.
+    run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,44 @@
+"""What time it is in a unit test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from narthex.raw_times import parse_instant
+from narthex.times import from_micros, parse_duration, to_micros
+
+
+class UnitTestClock:
+    """The machine's clock until it is set; then it stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self._stands_at: datetime | None = None
+        self._ahead = timedelta()
+
+    def now(self) -> datetime:
+        """Give the present, aware, UTC."""
+        return (self._stands_at or datetime.now(UTC)) + self._ahead
+
+    def now_us(self) -> int:
+        """Give the present in microseconds."""
+        return to_micros(self.now())
+
+    def set(self, instant: datetime | str) -> None:
+        """Stop at an instant; a naive one is UTC."""
+        micros = parse_instant(instant) if isinstance(instant, str) else to_micros(instant)
+        self._stands_at, self._ahead = from_micros(micros), timedelta()
+
+    @contextmanager
+    def standing_at(self, instant: datetime) -> Iterator[None]:
+        """Stand still at an instant inside the block; after it, go on as before."""
+        before = self._stands_at, self._ahead
+        self.set(instant)
+        try:
+            yield
+        finally:
+            self._stands_at, self._ahead = before
+
+    def advance(self, by: timedelta | str) -> None:
+        """Go ahead, by a duration such as `1d`."""
+        span = by if isinstance(by, timedelta) else timedelta(microseconds=parse_duration(by))
+        self._ahead += span

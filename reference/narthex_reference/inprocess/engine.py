@@ -1,0 +1,352 @@
+"""The fast engine of unit tests: whole datasets at once, in columns, when they are asked for."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import assert_never
+
+import attrs
+
+from narthex.codec import key_encoder
+from narthex.entities import Dataset, Definitions
+from narthex.errors import EntityMissing, LookupImpossible
+from narthex.facts import Cell, Fact, RowId
+from narthex.graph import TypedDataset, reads, typed_datasets
+from narthex.grouped_schemas import is_live
+from narthex.node_schema import NodeSchema, of_dataset
+from narthex.operators import (
+    Aggregate,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    Explode,
+    First,
+    Join,
+    Latest,
+    Operator,
+    Union,
+)
+from narthex.schemas import output_schema
+from narthex.workers import CodeCalls
+from narthex_reference.engine import Answer
+from narthex_reference.inprocess.joins import join
+from narthex_reference.inprocess.plain_groups import PlainGroups
+from narthex_reference.inprocess.reshaping import (
+    changelog,
+    dedup,
+    explode,
+    first,
+    latest,
+    union,
+)
+from narthex_reference.inprocess.row_steps import Context, row_step
+from narthex_reference.inprocess.rows import Rows, facts_of, keyed_ids, rows_of
+from narthex_reference.inprocess.timelines import ABSENT, Timelines
+from narthex_reference.inprocess.windowed_groups import WindowedGroups
+
+
+@attrs.frozen
+class Erased:
+    """What was erased from a dataset: cells of its erase keys, which are some of its keys."""
+
+    names: tuple[str, ...] = ()
+    keys: frozenset[tuple[Cell, ...]] = frozenset()
+
+    def apply(self, rows: Rows) -> Rows:
+        """Give rows without those that were erased; what ends one stays and says nothing."""
+        if not self.keys:
+            return rows
+        columns = [rows.cells[name] for name in self.names]
+        erased = [key in self.keys for key in zip(*columns, strict=True)]
+        return rows.take([at for at, is_erased in enumerate(erased) if not is_erased])
+
+    def has(self, key: tuple[Cell, ...], dataset: Dataset) -> bool:
+        """Whether the row of a key was erased."""
+        names = [column.name for column in dataset.schema.keys]
+        return bool(self.keys) and tuple(key[names.index(one)] for one in self.names) in self.keys
+
+
+class _Table:
+    """A dataset of rows.
+
+    `live` gives the values of a row, by its place, as of an instant: where they change without
+    any row.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        dataset: Dataset,
+        live: Callable[[int, int], tuple[Cell, ...]] | None = None,
+    ) -> None:
+        self.rows = rows
+        self._live = live
+        self._values = [rows.cells[column.name] for column in dataset.schema.values]
+        self._timelines: Timelines | None = None
+
+    @property
+    def timelines(self) -> Timelines:
+        if self._timelines is None:
+            self._timelines = Timelines(self.rows)
+        return self._timelines
+
+    def answer(self, key: tuple[Cell, ...], as_of: int) -> Answer | None:
+        timeline = self.timelines.of(key)
+        found = None if timeline is None else timeline.floor(as_of)
+        if found is None or found[1] == ABSENT:
+            return None
+        if self._live is not None:
+            return Answer(self._live(found[1], as_of), found[0])
+        return Answer(tuple([column[found[1]] for column in self._values]), found[0])
+
+
+class _Folded:
+    """A dataset that ends in an aggregate: its values exist when they are asked for."""
+
+    def __init__(
+        self, groups: PlainGroups, dataset: Dataset, given: Rows | None, erased: Erased
+    ) -> None:
+        self._groups = groups
+        self._erased = erased
+        self._dataset = dataset
+        keys = [column.name for column in dataset.schema.keys]
+        self._keys = [keys.index(column.name) for column in groups.schema.keys]
+        values = [column.name for column in groups.schema.values]
+        self._values = [values.index(column.name) for column in dataset.schema.values]
+        self._table: _Table | None = None
+        self._given = None if given is None else _Table(given, dataset)
+
+    @property
+    def rows(self) -> Rows:
+        return self.table.rows
+
+    @property
+    def table(self) -> _Table:
+        if self._table is None:
+            made = _of_dataset(self._groups.versions(), self._dataset)
+            given = None if self._given is None else self._given.rows
+            rows = self._erased.apply(_with_given(made, given))
+            self._table = _Table(rows, self._dataset)
+        return self._table
+
+    @property
+    def timelines(self) -> Timelines:
+        return self.table.timelines
+
+    def answer(self, key: tuple[Cell, ...], as_of: int) -> Answer | None:
+        if self._erased.has(key, self._dataset):
+            return None
+        if self._given is not None:
+            given = self._given.answer(key, as_of)
+            if given is not None:
+                return given
+        found = self._groups.answer(tuple([key[at] for at in self._keys]), as_of)
+        if found is None:
+            return None
+        return Answer(tuple([found[0][at] for at in self._values]), found[1])
+
+
+class InProcessEngine:
+    """Carries out definitions for unit tests.
+
+    What it gives is a function of the definitions and of the set of facts. A dataset is computed
+    as a whole when it is first asked for, and again only after facts of what it reads came.
+    """
+
+    def __init__(
+        self, definitions: Definitions, *, calls: CodeCalls, now_us: Callable[[], int]
+    ) -> None:
+        """Begin without facts.
+
+        Args:
+            definitions: Correct ones: `narthex.graph.check` finds nothing in them.
+            calls: Runs authors' code.
+            now_us: Says what `now()` means in pipelines, microseconds.
+        """
+        typed = typed_datasets(definitions)
+        self._typed: dict[str, TypedDataset] = {one.dataset.name: one for one in typed}
+        self._infos = {one.info.name: one.info for one in typed}
+        self._calls = calls
+        self._now_us = now_us
+        self._given: dict[str, dict[RowId, Fact]] = {}
+        self._erased: dict[str, Erased] = {}
+        self._contents: dict[str, _Table | _Folded] = {}
+        self._below = _below(typed)
+
+    def append(self, dataset: str, facts: Sequence[Fact]) -> None:
+        """Take facts in; any order, late ones and repetitions too.
+
+        Facts of a dataset that a pipeline fills stand beside what the pipeline gives.
+        """
+        standing = self._given.setdefault(self._one(dataset).dataset.name, {})
+        for fact in facts:
+            known = standing.get(fact.row_id)
+            if known is None or known.version < fact.version:
+                standing[fact.row_id] = fact
+        for name in self._below[dataset]:
+            self._contents.pop(name, None)
+
+    def erase(self, dataset: str, keys: Collection[tuple[Cell, ...]]) -> None:
+        """Leave the rows of a dataset out whose erase keys have these cells, now and later."""
+        fields = self._one(dataset).dataset.schema.fields
+        names = [field.name for field in fields if field.erase_key]
+        self._erased[dataset] = Erased(tuple(names), frozenset(keys))
+        for name in self._below[dataset]:
+            self._contents.pop(name, None)
+
+    def given(self, dataset: str) -> tuple[Fact, ...]:
+        """Give the facts that were appended and stand, in no order."""
+        return tuple(self._given.get(dataset, {}).values())
+
+    def facts(self, dataset: str) -> tuple[Fact, ...]:
+        """Give the facts that stand, by event time and row id.
+
+        Of a keyless dataset the living rows; of a keyed one the rows of every instant, and the
+        absences that end a row; of one that ends in an aggregate the versions of its groups.
+        """
+        return facts_of(self._content(dataset).rows, self._one(dataset).dataset.schema.values)
+
+    def lookup(
+        self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Give what stands under each key as of its instant; None where nothing was found.
+
+        Raises:
+            LookupImpossible: The dataset has no key.
+        """
+        if not self._one(dataset).dataset.schema.keys:
+            raise LookupImpossible(f"dataset `{dataset}` has no key to look up")
+        content = self._content(dataset)
+        return [content.answer(key, at) for key, at in zip(keys, as_of, strict=True)]
+
+    def _one(self, name: str) -> TypedDataset:
+        try:
+            return self._typed[name]
+        except KeyError:
+            raise EntityMissing(f"dataset `{name}` is not known") from None
+
+    def _content(self, name: str) -> _Table | _Folded:
+        if name not in self._contents:
+            self._contents[name] = self._computed(self._one(name))
+        return self._contents[name]
+
+    def _computed(self, one: TypedDataset) -> _Table | _Folded:
+        dataset = one.dataset
+        schema = of_dataset(self._infos[dataset.name])
+        facts = self._given.get(dataset.name, {}).values()
+        given = rows_of(facts, schema) if facts else None
+        erased = self._erased.get(dataset.name, Erased())
+        if not dataset.pipelines:
+            rows = rows_of((), schema) if given is None else given
+            return _Table(erased.apply(rows), dataset)
+        pipeline = dataset.pipelines[-1]
+        context = Context(
+            calls=self._calls, now_us=self._now_us(), title=f"`{dataset.name}.{pipeline.name}`"
+        )
+        terminal = pipeline.terminal
+        if isinstance(terminal, Aggregate) and terminal.window is None:
+            rows = self._rows(terminal.input, context)
+            groups = PlainGroups(terminal, rows, self._schema(terminal))
+            return _Folded(groups, dataset, given, erased)
+        if isinstance(terminal, Aggregate) and is_live(terminal):
+            return self._live_spans(terminal, dataset, context)
+        made = _of_dataset(self._rows(terminal, context), dataset)
+        return _Table(erased.apply(_with_given(made, given)), dataset)
+
+    def _live_spans(self, step: Aggregate, dataset: Dataset, context: Context) -> _Table:
+        groups = WindowedGroups(step, self._rows(step.input, context), self._schema(step))
+        names = [column.name for column in groups.rows.schema.values]
+        order = [names.index(column.name) for column in dataset.schema.values]
+
+        def live(place: int, as_of: int) -> tuple[Cell, ...]:
+            values = groups.values(place, as_of)
+            return tuple([values[at] for at in order])
+
+        return _Table(_of_dataset(groups.rows, dataset), dataset, live)
+
+    def _schema(self, operator: Operator) -> NodeSchema:
+        return output_schema(operator, self._infos)
+
+    def _rows(self, operator: Operator, context: Context) -> Rows:
+        """Give the rows of a step of a pipeline."""
+        if isinstance(operator, DatasetRef):
+            return self._content(operator.dataset).rows
+        rows, schema = self._rows(operator.input, context), self._schema(operator)
+        match operator:
+            case Join():
+                return join(operator, rows, self._content(operator.right.dataset).timelines, schema)
+            case Union():
+                return union(rows, self._rows(operator.other, context), schema)
+            case Aggregate(window=None):
+                return PlainGroups(operator, rows, schema).versions()
+            case Aggregate():
+                return WindowedGroups(operator, rows, schema).rows
+            case Explode() | Dedup() | Changelog() | First() | Latest():
+                return _reshaped(operator, rows, schema)
+            case _:
+                return row_step(operator, rows, schema, context)
+
+
+def _reshaped(
+    step: Explode | Dedup | Changelog | First | Latest, rows: Rows, schema: NodeSchema
+) -> Rows:
+    match step:
+        case Explode():
+            return explode(step, rows, schema)
+        case Dedup():
+            return dedup(step, rows, schema)
+        case Changelog():
+            return changelog(step, rows, schema)
+        case First():
+            return first(step, rows, schema)
+        case Latest():
+            return latest(step, rows, schema)
+        case _:
+            assert_never(step)
+
+
+def _of_dataset(rows: Rows, dataset: Dataset) -> Rows:
+    """Give what a pipeline gives with the dataset's own order of keys, in ids too."""
+    keys = dataset.schema.keys
+    schema = attrs.evolve(rows.schema, keys=keys, values=dataset.schema.values)
+    if not keys:
+        return attrs.evolve(rows, schema=schema)
+    names = [column.name for column in rows.schema.keys]
+    order = [names.index(column.name) for column in keys]
+    encode = key_encoder(keys)
+    gone = [tuple([absence.cells[at] for at in order]) for absence in rows.gone]
+    ids = keyed_ids([encode(cells) for cells in gone], [absence.time for absence in rows.gone])
+    return attrs.evolve(
+        rows,
+        schema=schema,
+        ids=keyed_ids(rows.keys(keys), rows.times),
+        gone=tuple(
+            attrs.evolve(absence, id=row_id, cells=cells)
+            for absence, row_id, cells in zip(rows.gone, ids, gone, strict=True)
+        ),
+    )
+
+
+def _with_given(made: Rows, given: Rows | None) -> Rows:
+    """Give what a pipeline gives with rows that were given beside it; at one place, those stand."""
+    if given is None:
+        return made
+    taken = {*given.ids, *(absence.id for absence in given.gone)}
+    kept = made.take([at for at, row_id in enumerate(made.ids) if row_id not in taken])
+    return attrs.evolve(
+        kept,
+        ids=[*kept.ids, *given.ids],
+        times=[*kept.times, *given.times],
+        cells={name: [*column, *given.cells[name]] for name, column in kept.cells.items()},
+        gone=(*(one for one in kept.gone if one.id not in taken), *given.gone),
+    )
+
+
+def _below(typed: Iterable[TypedDataset]) -> dict[str, frozenset[str]]:
+    """Give, for each dataset, itself and all that read it, at any distance."""
+    found: dict[str, set[str]] = {}
+    for one in typed:
+        name = one.dataset.name
+        found.setdefault(name, set()).add(name)
+        for below in found.values():
+            if below & set(reads(one.dataset)):
+                below.add(name)
+    return {name: frozenset(below) for name, below in found.items()}

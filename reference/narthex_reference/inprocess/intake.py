@@ -1,0 +1,137 @@
+"""Rows that are pushed: judged all together, and then facts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from narthex.admission import Admission, Admitted, Admitter, Moved, Refused
+from narthex.codec import key_encoder, keyed_row_id
+from narthex.entities import Cdc, Dataset, Source, WebhookEndpoint
+from narthex.facts import Fact, RowId, Version, position
+from narthex.fingerprints import source_id
+from narthex.records import Json
+from narthex.schema import Schema
+from narthex.workers import CodeCalls
+
+DIRECT_WEBHOOK: Final = "_internal_narthex_webhook"
+"""The webhook by which tests put rows straight into a dataset."""
+
+Judged: TypeAlias = Sequence[Admission]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Call:
+    """The rows of one call of an endpoint.
+
+    Attributes:
+        offset: Which call of the endpoint it is.
+        received_us: When it came, microseconds; the `now()` of its rows.
+    """
+
+    endpoint: WebhookEndpoint
+    offset: int
+    received_us: int
+    rows: Sequence[Mapping[str, Json]]
+
+
+def direct_endpoint(dataset: str) -> WebhookEndpoint:
+    """Give the endpoint by which tests put rows straight into a dataset."""
+    return WebhookEndpoint(webhook=DIRECT_WEBHOOK, endpoint=f"_internal_{dataset}_endpoint")
+
+
+def direct_source(dataset: Dataset) -> Source:
+    """Give the source by which tests put rows straight into a dataset."""
+    return Source(
+        connector=direct_endpoint(dataset.name),
+        disorder_us=0,
+        cdc=Cdc.UPSERT if dataset.schema.keys else Cdc.APPEND,
+    )
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Feed:
+    """A dataset that an endpoint feeds, and how."""
+
+    dataset: Dataset
+    source: Source
+    endpoint: WebhookEndpoint
+    admitter: Admitter
+
+    @classmethod
+    def of(cls, dataset: Dataset, source: Source) -> "Feed":
+        """Prepare the intake of a source that is an endpoint.
+
+        Raises:
+            TypeError: The source is something else.
+        """
+        if not isinstance(source.connector, WebhookEndpoint):
+            raise TypeError("rows are pushed to endpoints only")
+        return cls(
+            dataset=dataset,
+            source=source,
+            endpoint=source.connector,
+            admitter=Admitter.of(source, dataset.schema),
+        )
+
+    def judge(self, call: Call, calls: CodeCalls) -> Judged:
+        """Say what becomes of each row of a call.
+
+        Raises:
+            UserCodeError: Code of an author that the source runs failed.
+        """
+        now_us = [call.received_us] * len(call.rows)
+        return self.admitter.admit_all(call.rows, now_us=now_us, runner=calls)
+
+
+def problems_of(feed: Feed, judged: Judged) -> list[str]:
+    """Say what is wrong with each row that cannot be one of the dataset."""
+    return [
+        f"row {number}, {feed.dataset.name}: {problem}"
+        for number, admission in enumerate(judged)
+        if isinstance(admission, Refused)
+        for problem in admission.problems
+    ]
+
+
+def facts_of_rows(feed: Feed, call: Call, judged: Judged) -> list[Fact]:
+    """Give the facts that the admitted rows of a call are."""
+    identity, made = source_id(feed.source), _Facts(feed.dataset.schema)
+    facts: list[Fact] = []
+    for ordinal, admission in enumerate(judged):
+        place = position(identity, 0, call.offset, ordinal)
+        match admission:
+            case Admitted():
+                facts.append(made.fact(admission, place))
+            case Moved(ended=ended, admitted=admitted):
+                facts += [made.fact(ended, place), made.fact(admitted, place)]
+            case _:
+                pass
+    return facts
+
+
+class _Facts:
+    """Makes facts of admitted rows; what a schema says of all of them is read once."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.timestamp = schema.timestamp
+        self.keys = [column.name for column in schema.keys]
+        self.values = [column.name for column in schema.values]
+        self.encode = key_encoder(schema.keys) if schema.keys else None
+
+    def fact(self, admitted: Admitted, place: bytes) -> Fact:
+        cells = admitted.cells
+        event_time = cells[self.timestamp]
+        if not isinstance(event_time, int):
+            raise TypeError("an event time is microseconds")
+        key = tuple([cells[name] for name in self.keys])
+        return Fact(
+            row_id=(
+                RowId(place) if self.encode is None else keyed_row_id(self.encode(key), event_time)
+            ),
+            version=Version(place),
+            event_time=event_time,
+            key=key,
+            values=tuple([cells[name] for name in self.values]),
+            alive=admitted.alive,
+        )

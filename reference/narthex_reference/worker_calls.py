@@ -1,0 +1,47 @@
+"""Authors' code of pipelines, called by whoever calls authors' code: worker or own process."""
+
+from collections.abc import Sequence
+
+import attrs
+import pyarrow as pa
+
+from narthex.code import UserCode
+from narthex.facts import Cell
+from narthex.schema import Column
+from narthex.workers import CodeCalls, array_of, cells_of
+from narthex_reference.author_code import Frame
+
+
+@attrs.frozen
+class WorkerCalls:
+    """Runs code on frames with a pool of workers, or in its own process."""
+
+    calls: CodeCalls
+
+    def filter(self, code: UserCode, frame: Frame) -> Sequence[bool]:
+        """Say which rows stand."""
+        kept = self.calls.filter(code, _table(frame)).to_pylist()
+        return [bool(one) for one in kept]
+
+    def assign(self, code: UserCode, frame: Frame, column: Column) -> Sequence[Cell]:
+        """Give the cells of one column."""
+        return cells_of(self.calls.assign(code, _table(frame), column), column.type)
+
+    def transform(
+        self, code: UserCode, frame: Frame, columns: Sequence[Column]
+    ) -> Sequence[tuple[Cell, ...]]:
+        """Give rows of these columns."""
+        made = self.calls.transform(code, _table(frame), columns, title="`transform`")
+        cells = [cells_of(made.column(place), column.type) for place, column in enumerate(columns)]
+        return list(zip(*cells, strict=True)) if cells else [()] * len(frame.rows)
+
+
+def _table(frame: Frame) -> pa.Table:
+    """Give rows as a table; without rows, one of no rows."""
+    cells = list(zip(*frame.rows, strict=True)) or [()] * len(frame.columns)
+    return pa.table(
+        {
+            column.name: array_of(list(found), column.type)
+            for column, found in zip(frame.columns, cells, strict=True)
+        }
+    )

@@ -1,0 +1,149 @@
+"""What jobs cannot carry out yet is refused where assets would be made, all of it at once."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from narthex.aggregate_specs import (
+    AggregateSpec,
+    Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
+    Quantile,
+    Sum,
+)
+from narthex.capability import not_carried_out
+from narthex.code import UserCode
+from narthex.entities import Dataset, Definitions, Pipeline
+from narthex.errors import NotYetSupported
+from narthex.expr.nodes import Ref
+from narthex.operators import (
+    Aggregate,
+    Assign,
+    Assignment,
+    Change,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    Emit,
+    Explode,
+    Filter,
+    First,
+    Join,
+    JoinHow,
+    Latest,
+    Operator,
+    Transform,
+    Union,
+)
+from narthex.origin import Origin
+from narthex.types import Str
+from narthex.windows import Continuous, Tumbling
+
+Edited = Callable[[str, Callable[[Dataset], Dataset]], Definitions]
+
+ORDERS = DatasetRef("Orders")
+USERS = DatasetRef("Users")
+HERE = Origin(file="f.py", line=7)
+CODE = UserCode(entry="f", source="f = len", tree=b"f", python="3.11")
+DAY = Continuous("1d")
+TOTAL = Sum(into="n", window=DAY, of="amount")
+
+
+def _ending_in(terminal: Operator) -> Callable[[Dataset], Dataset]:
+    pipeline = Pipeline(name="p", inputs=(), terminal=terminal)
+    return lambda dataset: attrs.evolve(dataset, pipelines=(pipeline,))
+
+
+def _join(left: Operator, right: DatasetRef = USERS) -> Join:
+    return Join(left, right, JoinHow.LEFT, (("user", "user"),), None, 0, ("country",), origin=HERE)
+
+
+def _total(spec: AggregateSpec = TOTAL, **changes: object) -> Aggregate:
+    return attrs.evolve(Aggregate(ORDERS, ("user",), (spec,), origin=HERE), **changes)
+
+
+def test_what_the_shop_needs_is_carried_out(shop: Definitions) -> None:
+    assert not_carried_out(shop) == ()
+
+
+@pytest.mark.parametrize(
+    ("terminal", "said"),
+    [
+        (Transform(ORDERS, (), CODE, origin=HERE), "`transform`"),
+        (Dedup(ORDERS, ("user",), origin=HERE), "`dedup`"),
+        (Explode(ORDERS, ("user",), origin=HERE), "`explode`"),
+        (Union(ORDERS, ORDERS, origin=HERE), "a union"),
+        (Changelog(USERS, "gone", Change.DELETE, origin=HERE), "`changelog`"),
+        (First(ORDERS, ("user",), origin=HERE), "`first`"),
+        (Latest(DatasetRef("Enriched"), ("user",), origin=HERE), "may still be corrected"),
+        (_join(USERS), "whose left side is keyed"),
+        (_join(Assign(ORDERS, (Assignment("user", Str(), Ref("user")),))), "a join on `user`"),
+        (_total(input=USERS), "over keyed rows"),
+        (_total(emit=Emit.FINAL), '`emit="final"`'),
+        (_total(along="at"), "`along`"),
+        (_total(window=Tumbling("1d")), "`groupby` with a window"),
+        (Filter(_total(), Ref("n"), origin=HERE), "a step after an aggregate"),
+        (
+            _total(Sum(into="n", window=Continuous("1d", max_error="1%"), of="amount")),
+            "a window with a `max_error`",
+        ),
+        (_total(Quantile(into="n", window=DAY, of="x", p=0.5)), "an exact quantile, as of `n`"),
+    ],
+)
+def test_what_no_job_can_do_yet_is_named_where_it_stands(
+    terminal: Operator, said: str, edited: Edited
+) -> None:
+    (error,) = not_carried_out(edited("Spend", _ending_in(terminal)))
+
+    assert isinstance(error, NotYetSupported)
+    assert error.message.startswith(said) or said in error.message
+    assert error.message.endswith("not carried out yet") or "not carried out yet;" in error.message
+    assert error.origin == HERE
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        FirstK(into="n", window=DAY, of="x", limit=1, dedup=False, dropnull=False),
+        Distinct(into="n", window=DAY, of="x", unordered=True),
+        ExpDecaySum(into="n", window=DAY, of="x", half_life_us=1),
+        Quantile(into="n", window=DAY, of="x", p=0.5, approx=True),
+        Count(into="n", window=Tumbling("1d", lookback="1d")),
+    ],
+)
+def test_what_an_index_folds_when_it_is_read_is_carried_out(
+    spec: AggregateSpec, edited: Edited
+) -> None:
+    assert not_carried_out(edited("Spend", _ending_in(_total(spec)))) == ()
+
+
+def test_a_dataset_that_ends_in_an_aggregate_is_not_read_yet(edited: Edited) -> None:
+    daily = _total(Count(into="n", window=Tumbling("1d")))
+    read = attrs.evolve(DatasetRef("Enriched"), origin=HERE)
+
+    def both(terminal: Operator) -> list[str]:
+        definitions = edited("Enriched", _ending_in(daily))
+        changed = tuple(
+            _ending_in(terminal)(one) if one.name == "Spend" else one
+            for one in definitions.datasets
+        )
+        found = not_carried_out(attrs.evolve(definitions, datasets=changed))
+        return [error.message for error in found]
+
+    said = "to read `Enriched`, which ends in an aggregate, is not carried out yet"
+    assert both(Filter(read, Ref("n"))) == [said]
+    assert both(_join(ORDERS, DatasetRef("Enriched"))) == [said]
+
+
+def test_everything_is_told_at_once_in_source_order(edited: Edited) -> None:
+    exploded = Explode(ORDERS, ("user",), origin=Origin(file="f.py", line=2))
+    other = Dedup(ORDERS, ("user",), origin=Origin(file="f.py", line=1))
+    union = Union(exploded, other, origin=Origin(file="f.py", line=3))
+
+    found = not_carried_out(edited("Spend", _ending_in(_total(input=union, along="at"))))
+
+    assert [error.origin.line for error in found] == [1, 2, 3, 7]

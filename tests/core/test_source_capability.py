@@ -1,0 +1,232 @@
+"""What no job can carry out yet is a sound definition that the commit refuses, with its line."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from narthex.capability import not_carried_out
+from narthex.connectors import (
+    HTTP,
+    S3,
+    Avro,
+    Files,
+    Kafka,
+    Kinesis,
+    Postgres,
+    PubSub,
+    Sample,
+    Secret,
+    Snowflake,
+    Webhook,
+    eval,  # noqa: A004
+    ref,
+    sink,
+    source,
+)
+from narthex.datasets import Dataset, dataset, field, pipeline
+from narthex.definitions import definitions
+from narthex.entities import Definitions
+from narthex.errors import DefinitionErrors
+from narthex.featuresets import extractor, feature, featureset
+from narthex.graph import check
+from narthex.lib import inputs, meta, outputs, secrets
+from narthex.wire import CommitPayload, decode_commit, encode_commit
+
+WEBHOOK = Webhook("w").endpoint("e")
+USER, WORD = Secret("u"), Secret("p")
+SNOWFLAKE = Snowflake("s", "acc", "db", USER, WORD, "wh", "public", "writer")
+
+
+def _users() -> Dataset:
+    @meta(owner="a@b.co")
+    @dataset(index=True)
+    class Users:
+        uid: int = field(key=True)
+        name: str
+        at: datetime
+
+    return Users
+
+
+def _sourced(conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Definitions:
+    return definitions([source(conn, disorder="1h", cdc=cdc, **options)(_users())], [])
+
+
+@pytest.mark.parametrize(
+    ("conn", "options", "says"),
+    [
+        (Kafka("k", "b").topic("t", format=Avro("confluent", "https://r")), {}, "records of Avro"),
+        (Kafka("k", "b", "SASL_SSL").topic("t"), {}, "SASL_SSL brokers are"),
+        (Postgres("p", "h", "d", USER, WORD).table("t", "c"), {}, "tables of databases"),
+        (Kinesis("k", "r").stream("a", "latest"), {}, "streams of Kinesis"),
+        (PubSub("p", "q", Secret("k")).topic("t"), {}, "topics of Pub/Sub"),
+        (Files("f").path("gs://b/x"), {}, "files at `gs://b/x`"),
+        (S3("s").bucket("b", path="x/%Y/*"), {}, "parts of dates"),
+        (S3("s", role_arn="r").bucket("b", prefix="x"), {}, "credentials of their own"),
+        (WEBHOOK, {"cdc": "debezium"}, '`cdc="debezium"`'),
+        (WEBHOOK, {"where": lambda df: df["uid"] > 0}, "a Python function in `where`"),
+        (
+            WEBHOOK,
+            {"preproc": {"name": eval(lambda df: df["name"])}},
+            "a Python function in `preproc` of `name`",
+        ),
+    ],
+)
+def test_a_sound_source_that_cannot_be_run_is_told_with_its_line(
+    conn: Any, options: dict[str, Any], says: str
+) -> None:
+    made = _sourced(conn, **options)
+
+    assert check(made) == ()
+    (found,) = not_carried_out(made)
+    assert says in found.message
+    assert found.code == "NX901"
+    assert found.hint
+    assert found.origin.file.endswith("test_source_capability.py")
+
+
+def test_files_that_are_tables_are_told_twice_once_for_their_format_once_for_their_changes() -> (
+    None
+):
+    made = _sourced(Files("f").path("x", format="delta"), cdc="native")
+
+    assert check(made) == ()
+    assert [error.message for error in not_carried_out(made)] == [
+        "the source `files:f:x`: files in the format delta are not read yet",
+        '`cdc="native"` is not carried out yet',
+    ]
+
+
+def test_what_admission_carries_out_by_itself_is_not_refused() -> None:
+    made = _sourced(preproc={"name": ref("a[b]")}, sample=Sample(0.5, using=["uid"]))
+
+    assert not_carried_out(made) == ()
+
+
+@pytest.mark.parametrize(
+    ("conn", "options", "where"),
+    [
+        (Kafka("k", "b").topic("t"), {"cdc": "debezium"}, "Kafka"),
+        (HTTP("h", "h:80", "/ok").path("/rows"), {"cdc": "debezium"}, "HTTP"),
+        (S3("s").bucket("b", prefix="x", format="delta"), {"how": "incremental"}, "S3"),
+        (SNOWFLAKE.table("t"), {"how": "incremental"}, "Snowflake"),
+    ],
+)
+def test_sinks_are_not_written_yet(conn: Any, options: dict[str, Any], where: str) -> None:
+    users = source(WEBHOOK, disorder="1h", cdc="upsert")(_users())
+
+    @meta(owner="a@b.co")
+    @sink(conn, **options)
+    @dataset
+    class Copy:
+        uid: int = field(key=True)
+        name: str
+        at: datetime
+
+        @pipeline
+        @inputs(users)
+        def copied(cls, users: Any) -> Any:  # noqa: N805
+            return users
+
+    made = definitions([users, Copy], [])
+
+    assert check(made) == ()
+    assert [e.message for e in not_carried_out(made)] == [f"a sink into {where} is not written yet"]
+
+
+def test_code_that_reads_secrets_is_told_wherever_it_stands() -> None:
+    events = source(Webhook("w").endpoint("f"), disorder="1h", cdc="append")(_events())
+
+    @meta(owner="a@b.co")
+    @dataset
+    class Named:
+        name: str
+        token: str
+        at: datetime
+
+        @pipeline
+        @inputs(events)
+        def named(cls, events: Any) -> Any:  # noqa: N805
+            return events.assign("token", str, lambda df: df["name"].apply(secrets.get))
+
+    @meta(owner="a@b.co")
+    @featureset
+    class F:
+        name: str
+        token: str = feature()
+
+        @extractor
+        @inputs("name")
+        @outputs("token")
+        def tokens(cls, ts: Any, name: Any) -> Any:  # noqa: ARG002, N805
+            return name.apply(secrets.get)
+
+    made = definitions([events, Named], [F])
+
+    assert check(made) == ()
+    assert [error.message for error in not_carried_out(made)] == [
+        "pipeline `Named.named` reads a secret, which no job hands to code of authors yet",
+        "extractor `tokens` reads a secret, which no job hands to code of authors yet",
+    ]
+
+
+def _events() -> Dataset:
+    @meta(owner="a@b.co")
+    @dataset
+    class Events:
+        name: str
+        at: datetime
+
+    return Events
+
+
+def test_every_connector_and_sink_travels_without_loss() -> None:
+    connectors: list[Any] = [
+        Kafka("k", "b").topic("t", format=Avro("confluent", "https://r", USER, WORD)),
+        Postgres("p", "h", "d", USER, WORD).table("t", "c"),
+        SNOWFLAKE.table("t", "c"),
+        Kinesis("k", "r").stream("a", 5),
+        PubSub("p", "q", Secret("k")).topic("t"),
+        S3("s", USER, WORD).bucket("b", path="x/%Y/*", spread="1d"),
+    ]
+    made = _users()
+    for connector in connectors:
+        source(connector, disorder="1h", cdc="upsert")(made)
+    source(
+        WEBHOOK,
+        disorder="1h",
+        cdc="debezium",
+        preproc={"name": eval(lambda df: df["name"])},
+        where=lambda df: df["uid"] > 0,
+        sample=0.5,
+    )(made)
+    sink(SNOWFLAKE.table("t"), how="incremental", renames={"name": "n"})(made)
+    whole = CommitPayload(message="m", definitions=definitions([made], []))
+
+    assert decode_commit(encode_commit(whole)) == whole
+    assert b"hunter2" not in encode_commit(whole)
+
+
+def test_three_mistakes_in_three_entities_of_one_commit_are_told_together_with_their_lines() -> (
+    None
+):
+    keyless = source(Webhook("w").endpoint("a"), disorder="1h", cdc="upsert")(_events())
+    users = source(Webhook("w").endpoint("b"), disorder="1h", cdc="append")(_users())
+
+    @featureset
+    class Ownerless:
+        name: str
+
+    errors = check(definitions([keyless, users], [Ownerless]))
+
+    assert [error.code for error in errors] == ["NX806", "NX806", "NX804"]
+    assert len({error.origin.line for error in errors}) == 3
+    assert all(error.origin.file.endswith("test_source_capability.py") for error in errors)
+
+
+def test_a_misplaced_secret_is_in_no_message() -> None:
+    with pytest.raises(DefinitionErrors) as raised:
+        Postgres("p", "h", "d", "hunter2", "hunter2").table("t", "c")  # type: ignore[arg-type]
+
+    assert "hunter2" not in repr(raised.value)

@@ -1,0 +1,12 @@
+"""The reference engine, with authors' code called in this process."""
+
+import pytest
+
+from narthex_reference.conformance import EngineFactory
+from narthex_reference.engines import reference
+
+
+@pytest.fixture
+def engine_factory() -> EngineFactory:
+    """Give what makes references."""
+    return reference

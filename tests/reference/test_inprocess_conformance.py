@@ -1,0 +1,15 @@
+"""The engine of unit tests answers every case as it was written, in every order of arrival."""
+
+import pytest
+
+from narthex_reference.conformance import CASES, Case, check
+from narthex_reference.inprocess import engine_of
+
+
+def _named(one: Case) -> str:
+    return one.name
+
+
+@pytest.mark.parametrize("one", CASES, ids=_named)
+def test_a_case_is_answered_as_was_written(one: Case) -> None:
+    check(one, engine_of)

@@ -1,0 +1,90 @@
+"""Laws of the reference, on projects that nobody wrote."""
+
+from hypothesis import HealthCheck, given, settings
+
+from narthex.errors import DefinitionError
+from narthex.facts import Fact
+from narthex.graph import check
+from narthex.operators import Aggregate
+from narthex_reference.comparing import differs
+from narthex_reference.conformance import feed
+from narthex_reference.engines import reference
+from narthex_reference.generate import Project, instants_of, projects
+from narthex_reference.generate.project import is_never_the_same
+from narthex_reference.reference import Reference
+from narthex_reference.same import same_cells
+
+some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def _fed(project: Project) -> Reference:
+    engine = reference(project.definitions)
+    feed(engine, project.in_order)
+    return engine
+
+
+def _identities(facts: tuple[Fact, ...]) -> list[tuple[bytes, int]]:
+    return [(fact.row_id, fact.event_time) for fact in facts]
+
+
+@some
+@given(projects())
+def test_what_is_generated_is_what_a_commit_takes(project: Project) -> None:
+    wrong: tuple[DefinitionError, ...] = check(project.definitions)
+
+    assert wrong == ()
+
+
+@some
+@given(projects())
+def test_order_repetition_and_cuts_change_nothing(project: Project) -> None:
+    assert differs(project, reference, reference) is None
+
+
+@some
+@given(projects())
+def test_a_replay_gives_the_same_rows_with_the_same_identities(project: Project) -> None:
+    once, again = _fed(project), _fed(project)
+    feed(again, project.arrival)
+
+    for dataset in project.definitions.datasets:
+        facts = again.facts(dataset.name)
+        assert once.facts(dataset.name) == facts
+        assert len(set(_identities(facts))) == len(facts)
+
+
+@some
+@given(projects())
+def test_a_lookup_finds_the_newest_row_at_or_before_its_instant(project: Project) -> None:
+    engine = _fed(project)
+    asked = instants_of(project)[::5]
+
+    for dataset in project.keyed:
+        if is_never_the_same(dataset):
+            continue
+        facts = engine.facts(dataset.name)
+        for key in [fact.key for fact in facts][:3]:
+            for as_of, answer in zip(
+                asked, engine.lookup(dataset.name, [key] * len(asked), asked), strict=True
+            ):
+                known = [fact for fact in facts if fact.key == key and fact.event_time <= as_of]
+                if not known or not known[-1].alive:
+                    assert answer is None
+                    continue
+                assert answer is not None
+                assert same_cells(answer.values, known[-1].values)
+
+
+@some
+@given(projects())
+def test_an_explanation_is_of_facts_that_stand(project: Project) -> None:
+    engine = _fed(project)
+
+    for dataset in project.keyed:
+        terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None
+        for fact in engine.facts(dataset.name)[:5]:
+            found = engine.explain(dataset.name, fact.key, fact.event_time)
+            states = [engine.fact(*one) for one in found]
+            assert all(one in {id_ for _, id_ in found} for one in (s.row_id for s in states))
+            if fact.alive and not isinstance(terminal, Aggregate):
+                assert found

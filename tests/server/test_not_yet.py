@@ -1,0 +1,49 @@
+"""What a client of Fennel asks and this server cannot do is refused with 501 and the reason."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi import FastAPI
+
+from narthex_server.not_yet import router
+from tests.server.calling import TestClient
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    app = FastAPI()
+    app.include_router(router, prefix="/api/v1")
+    with TestClient(app) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("verb", "path"),
+    [
+        ("POST", "init"),
+        ("POST", "delete"),
+        ("GET", "branch/list"),
+        ("GET", "secret/chat"),
+        ("POST", "secret/chat"),
+        ("PATCH", "secret/chat"),
+        ("DELETE", "secret/chat"),
+        ("POST", "dataset/Orders/erase"),
+        ("GET", "lineage"),
+        ("GET", "xray"),
+    ],
+)
+def test_a_call_that_cannot_be_answered_says_so(client: TestClient, verb: str, path: str) -> None:
+    answer = client.request(verb, f"/api/v1/{path}")
+
+    assert answer.status_code == 501
+    (error,) = answer.json()["errors"]
+    assert error["code"] == "NX901"
+    assert "not supported by this server yet" in answer.json()["err_msg"]
+    assert error["hint"]
+
+
+def test_a_secret_that_cannot_be_kept_is_not_told_again(client: TestClient) -> None:
+    answer = client.post("/api/v1/secret/chat", json={"value": "hunter2"})
+
+    assert answer.status_code == 501
+    assert "hunter2" not in answer.text
