@@ -7,12 +7,10 @@ from datetime import date, datetime
 from narthex.annotations import (
     STRUCT_ATTRIBUTE,
     Annotation,
-    Window,
     Written,
     parse_annotation,
 )
 from narthex.types import (
-    WINDOW,
     Bool,
     Bytes,
     DataType,
@@ -48,7 +46,7 @@ _PLAIN: Mapping[type, Annotation] = {
 
 def classes_in(annotations: Iterable[Annotation]) -> dict[Struct, type]:
     """Find the `@struct` classes in annotations, those of members too."""
-    found: dict[Struct, type] = {WINDOW: Window}
+    found: dict[Struct, type] = {}
     pending = list(annotations)
     while pending:
         annotation = pending.pop()
