@@ -54,7 +54,13 @@ def postgres_server(home: Path) -> Iterator[PostgresServer]:
     It does not survive a crash of the machine: nothing is forced to disk.
     """
     (port,) = free_ports(1)
-    found = postgres.cluster(home, port=port, password=secrets.token_hex(16), is_durable=False)
+    found = postgres.cluster(
+        home,
+        install_id=secrets.token_hex(4),
+        port=port,
+        password=secrets.token_hex(16),
+        is_durable=False,
+    )
     try:
         with running(postgres.service(found, databases=(), home=home), home=home):
             yield PostgresServer(cluster=found)

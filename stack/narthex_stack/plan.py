@@ -96,6 +96,7 @@ def cluster(installation: Installation) -> postgres.Cluster:
     """Give the PostgreSQL of an installation."""
     return postgres.cluster(
         installation.layout.home,
+        install_id=installation.credentials.install_id,
         port=installation.ports["postgres"],
         password=installation.credentials.postgres_password,
     )

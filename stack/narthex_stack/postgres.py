@@ -66,9 +66,19 @@ def dsn(*, user: str, password: str, port: int, database: str) -> str:
 
 
 def cluster(
-    home: Path, *, port: int, password: str, is_durable: bool = True, uid: int | None = None
+    home: Path,
+    *,
+    install_id: str,
+    port: int,
+    password: str,
+    is_durable: bool = True,
+    uid: int | None = None,
 ) -> Cluster:
-    """Decide where the data of a home lies and who runs it; make the account root needs."""
+    """Decide where the data of a home lies and who runs it; make the account root needs.
+
+    Data outside the home is that of one installation: a home that was deleted by hand, and made
+    again, must not find data whose passwords went with it.
+    """
     programs = packaged_programs()
     data = home / "postgres"
     if (os.geteuid() if uid is None else uid) != 0:
@@ -82,7 +92,7 @@ def cluster(
         )
     _ensure_account()
     if not is_open_to_all(data.parent):
-        digest = hashlib.sha256(str(home).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(f"{home}\0{install_id}".encode()).hexdigest()[:16]
         data = ROOT_STATE / digest / "postgres"
     return Cluster(
         data=data,

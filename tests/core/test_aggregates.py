@@ -67,6 +67,7 @@ CASES: list[tuple[AggregateSpec, DataType, st.SearchStrategy[Cell]]] = [
             Max(into="m", window=W, of="x"),
             Quantile(into="q", window=W, of="x", p=0.5),
             Quantile(into="q", window=W, of="x", p=1.0, default=-1.0),
+            Quantile(into="q", window=W, of="x", p=0.25, approx=True),
             ExpDecaySum(into="e", window=W, of="x", half_life_us=3),
         )
     ),
@@ -228,6 +229,53 @@ def test_the_last_values_come_newest_first_and_ties_by_row_id() -> None:
 )
 def test_a_quantile_is_the_element_at_the_floor_of_its_share(p: float, found: float) -> None:
     assert _value(Quantile(into="q", window=W, of="x", p=p), Int(), (4, None, 2, 3, 1)) == found
+
+
+_wide = st.floats(1e-9, 1e9) | st.floats(-1e9, -1e-9) | st.just(0.0)
+
+
+@given(st.lists(_wide, min_size=20, max_size=40), st.floats(0, 1), st.integers(1, 30))
+def test_an_approximate_quantile_is_exact_of_few_and_within_one_percent_of_many(
+    numbers: list[float], p: float, pieces: int
+) -> None:
+    spec = Quantile(into="q", window=W, of="x", p=p, approx=True)
+    found = algebra(TypedAggregate(spec, Float(), Float()))
+    many = numbers * 60
+    orders = [(0, b"")] * len(many)
+
+    whole = found.gather(many, orders)
+    cut = [found.gather(many[i::pieces], orders[i::pieces]) for i in range(pieces)]
+
+    assert found.merge_all(cut) == whole
+    exact = _value(Quantile(into="q", window=W, of="x", p=p), Float(), many)
+    near = found.finish(whole, LATER)
+    assert isinstance(exact, float)
+    assert isinstance(near, float)
+    assert math.isclose(near, exact, rel_tol=0.0101, abs_tol=0)
+    assert (
+        _value(spec, Float(), numbers)
+        == sorted(numbers)[min(math.floor(p * len(numbers)), len(numbers) - 1)]
+    )
+
+
+def test_an_approximate_quantile_keeps_the_order_of_what_no_bucket_holds() -> None:
+    numbers = [-math.inf, -1e308, -5e-324, 0.0, 5e-324, 1e308, math.inf, math.nan]
+
+    def at(p: float) -> Cell:
+        return _value(
+            Quantile(into="q", window=W, of="x", p=p, approx=True), Float(), numbers * 200
+        )
+
+    found = [at(place / len(numbers)) for place in range(len(numbers))]
+
+    assert found[0] == -math.inf
+    assert found[3] == 0.0
+    assert found[6] == math.inf
+    assert [one for one in found if isinstance(one, float) and math.isnan(one)] == found[7:]
+    assert found[:7] == sorted(found[:7], key=lambda one: one if isinstance(one, float) else 0)
+    for near, exact in ((found[1], -1e308), (found[5], 1e308)):
+        assert isinstance(near, float)
+        assert math.isclose(near, exact, rel_tol=0.0101)
 
 
 def test_quantiles_of_decimals_are_floats_and_undefined_floats_stand_last() -> None:

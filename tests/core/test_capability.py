@@ -90,7 +90,7 @@ def test_what_the_shop_needs_is_carried_out(shop: Definitions) -> None:
             _total(Sum(into="n", window=Continuous("1d", max_error="1%"), of="amount")),
             "a window with a `max_error`",
         ),
-        (_total(Quantile(into="n", window=DAY, of="x", p=0.5)), "`Quantile` of `n`"),
+        (_total(Quantile(into="n", window=DAY, of="x", p=0.5)), "an exact quantile, as of `n`"),
     ],
 )
 def test_what_no_job_can_do_yet_is_named_where_it_stands(
@@ -111,6 +111,7 @@ def test_what_no_job_can_do_yet_is_named_where_it_stands(
         FirstK(into="n", window=DAY, of="x", limit=1, dedup=False, dropnull=False),
         Distinct(into="n", window=DAY, of="x", unordered=True),
         ExpDecaySum(into="n", window=DAY, of="x", half_life_us=1),
+        Quantile(into="n", window=DAY, of="x", p=0.5, approx=True),
         Count(into="n", window=Tumbling("1d", lookback="1d")),
     ],
 )

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import sqlalchemy as sa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from narthex_stack import postgres
 from narthex_stack.java import packaged_java, version_of
 
 
@@ -56,3 +58,17 @@ def test_the_packaged_java_takes_what_sparks_launcher_adds(tmp_path: Path) -> No
 
     assert version_of(java) >= 17
     assert "--add-modules=jdk.incubator.vector" in java.read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's data may lie outside the home")
+def test_a_home_made_again_does_not_find_the_data_of_the_one_before(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+
+    first, again, other = (
+        postgres.cluster(home, install_id=install_id, port=1, password="").data
+        for install_id in ("aaaaaaaa", "aaaaaaaa", "bbbbbbbb")
+    )
+
+    assert first == again
+    assert first != other

@@ -70,7 +70,10 @@ def aggregates_over(windows: Iterable[Window]) -> tuple[TypedAggregate, ...]:
                 Optional(Int()),
             ),
             (Distinct(into="u", window=window, of="amount", unordered=True), Optional(Int())),
-            (Quantile(into="q", window=window, of="price", p=0.5, default=-1.0), Float()),
+            (
+                Quantile(into="q", window=window, of="price", p=0.5, default=-1.0, approx=True),
+                Float(),
+            ),
             (ExpDecaySum(into="e", window=window, of="amount", half_life_us=HALF_LIFE_US), Int()),
         )
         found += [TypedAggregate(spec, of, Int()) for spec, of in asked]

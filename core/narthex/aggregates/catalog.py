@@ -24,7 +24,7 @@ from narthex.aggregates.extremes import Extreme
 from narthex.aggregates.lists import NewestValues, OldestValues
 from narthex.aggregates.moments import ExactStddev, FloatStddev
 from narthex.aggregates.numeric import default_cell, is_float, unit_of
-from narthex.aggregates.quantiles import ExactQuantile
+from narthex.aggregates.quantiles import ApproximateQuantile, ExactQuantile
 from narthex.aggregates.sums import ExactAverage, ExactSum, FloatAverage, FloatSum
 from narthex.cells import cell_bytes, lifting, lowering
 from narthex.types import DataType
@@ -71,13 +71,19 @@ def _of_column(spec: _OfColumn, of: DataType) -> Algebra:
             return Extreme(choose=max, floats=is_float(of), default=default_cell(default, of))
         case LastK() | FirstK() | Distinct():
             return _values(spec, of)
-        case Quantile(p=p, default=default):
-            unit = None if is_float(of) else unit_of(of)
-            return ExactQuantile(p=p, unit=unit, default=_float_default(default))
+        case Quantile():
+            return _quantile(spec, of)
         case ExpDecaySum(half_life_us=half_life_us):
             return DecayingSum(half_life_us=half_life_us, unit=unit_of(of))
         case _:
             assert_never(spec)
+
+
+def _quantile(spec: Quantile, of: DataType) -> Algebra:
+    default = _float_default(spec.default)
+    if spec.approx:
+        return ApproximateQuantile(p=spec.p, unit=unit_of(of), default=default)
+    return ExactQuantile(p=spec.p, unit=None if is_float(of) else unit_of(of), default=default)
 
 
 def _values(spec: LastK | FirstK | Distinct, of: DataType) -> Algebra:
@@ -147,7 +153,9 @@ def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:
             return (spec.dropnull,)
         case ExpDecaySum():
             return (spec.half_life_us,)
-        case Sum() | Average() | Min() | Max() | Stddev() | Quantile():
+        case Quantile():
+            return (spec.approx,)
+        case Sum() | Average() | Min() | Max() | Stddev():
             return ()
         case _:
             assert_never(spec)

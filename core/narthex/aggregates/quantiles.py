@@ -1,7 +1,9 @@
 # mypy: disable-error-code="explicit-any"
-"""A quantile, exactly: the element at floor(p·n), clamped, of the ascending values."""
+"""A quantile: the element at floor(p·n), clamped, of the ascending values, or one near it."""
 
+import bisect
 import heapq
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -9,8 +11,11 @@ import attrs
 from typing_extensions import override
 
 from narthex.aggregates.algebra import Algebra, Order, State
+from narthex.aggregates.buckets import bucket_of, counted, middle_of
 from narthex.aggregates.numeric import narrow, present, widen
 from narthex.facts import Cell
+
+EXACT_UP_TO = 1024
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +56,64 @@ class ExactQuantile(Algebra):
             return self.default
         found = state[min(math.floor(self.p * len(state)), len(state) - 1)]
         return float(found) if self.unit is None else widen(found) / self.unit
+
+
+@attrs.frozen(kw_only=True)
+class ApproximateQuantile(Algebra):
+    """One of the values while they are at most 1,024, else a number within 1 % of it.
+
+    The state is a function of the values alone, so the answer is too: [values, buckets], one of
+    which is empty.
+
+    Attributes:
+        p: The share of values below it.
+        unit: What one is, in the cells: 10^scale of a decimal.
+        default: The quantile of no rows.
+    """
+
+    p: float
+    unit: int
+    default: float | None
+
+    @override
+    def identity(self) -> State:
+        return [[], []]
+
+    @override
+    def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
+        return _few([float(number / self.unit) for number in present(cells)])
+
+    @override
+    def merge(self, left: State, right: State) -> State:
+        return self.merge_all((left, right))
+
+    @override
+    def merge_all(self, states: Sequence[State]) -> State:
+        values = [number for state in states for number in state[0]]
+        buckets = [one for state in states for one in state[1]]
+        return _many(values, buckets) if buckets else _few(values)
+
+    @override
+    def finish(self, state: State, as_of: int) -> Cell:
+        values, buckets = state
+        count = len(values) + sum(many for _, many in buckets)
+        if not count:
+            return self.default
+        place = min(math.floor(self.p * count), count - 1)
+        if values:
+            return float(values[place])
+        until = list(itertools.accumulate(many for _, many in buckets))
+        return middle_of(buckets[bisect.bisect_right(until, place)][0])
+
+
+def _few(values: list[float]) -> State:
+    if len(values) > EXACT_UP_TO:
+        return _many(values, [])
+    return [sorted(values, key=_ascending), []]
+
+
+def _many(values: list[float], buckets: list[list[int]]) -> State:
+    return [[], counted([*buckets, *((bucket_of(value), 1) for value in values)])]
 
 
 def _ascending(number: State) -> tuple[bool, State]:

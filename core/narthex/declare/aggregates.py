@@ -197,7 +197,7 @@ class Quantile:
     """The value below which a share `p` of a column's values lies; `default` when there is none.
 
     Attributes:
-        approx: Whether a value near it would do.
+        approx: Of more than 1,024 values, whether a number within 1 % of it would do.
     """
 
     of: str

@@ -12,6 +12,7 @@ from narthex.declare.metadata import META_ATTRIBUTE
 from narthex.declare.places import ClassPlaces, author_frame, class_places
 from narthex.errors import DefinitionError, StructInvalid
 from narthex.expr.authoring import Expr, Operand, make_struct, zip_struct
+from narthex.expr.written_types import built_in
 from narthex.types import WINDOW, Bool, Struct, StructField
 
 _METHODS = (FunctionType, staticmethod, classmethod, property)
@@ -60,6 +61,7 @@ class _StructValue:
         return f"{type(self).__name__}({members})"
 
 
+@built_in
 class Window(_StructValue):
     """The span of a discrete window, `begin` inclusive to `end` exclusive."""
 

@@ -44,9 +44,21 @@ _PLAIN: Mapping[type, Annotation] = {
 }
 
 
+_BUILT_IN: dict[Struct, type] = {}
+
+
+def built_in(cls: type) -> type:
+    """Make a `@struct` class known that authors need not name; the class itself."""
+    found = getattr(cls, STRUCT_ATTRIBUTE)
+    if not isinstance(found, Struct):
+        raise TypeError(f"`{cls.__name__}` is no struct")
+    _BUILT_IN[found] = cls
+    return cls
+
+
 def classes_in(annotations: Iterable[Annotation]) -> dict[Struct, type]:
     """Find the `@struct` classes in annotations, those of members too."""
-    found: dict[Struct, type] = {}
+    found = dict(_BUILT_IN)
     pending = list(annotations)
     while pending:
         annotation = pending.pop()
