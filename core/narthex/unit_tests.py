@@ -3,6 +3,7 @@
 
 import abc
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import ClassVar, Protocol
 
@@ -20,6 +21,9 @@ class Clock(Protocol):
 
     def set(self, instant: datetime | str) -> None:
         """Stop at an instant; a naive one is UTC."""
+
+    def standing_at(self, instant: datetime) -> AbstractContextManager[None]:
+        """Stand still at an instant inside the block; after it, go on as before."""
 
     def advance(self, by: timedelta | str) -> None:
         """Go ahead, by a duration such as `1d`."""

@@ -1,5 +1,6 @@
 """The client of unit tests: what it takes, what it gives, and what it refuses."""
 
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 
 import pandas as pd
@@ -505,3 +506,123 @@ def test_the_client_of_a_decorated_test_is_not_seen_outside_of_it() -> None:
     assert kept is not None
     with pytest.raises((LookupImpossible, EntityMissing)):
         Users.lookup(pd.Series([NOON]), user=pd.Series([1]))
+
+
+@dataset(index=True)
+class Visits:
+    user: int = field(key=True, erase_key=True)
+    orders: int
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def visits(cls, orders: Dataset) -> Dataset:
+        return orders.groupby("user").aggregate(orders=Count(window=Continuous("forever")))
+
+
+def test_a_derived_dataset_can_be_erased_too_and_its_source_stays(client: MockClient) -> None:
+    client.commit("visits", datasets=[Visits], incremental=True)
+    client.log("shop", "orders", orders((1, 2.5, NOON), (2, 2.5, NOON)))
+
+    client.erase(Visits, erase_keys=pd.DataFrame({"user": [1]}))
+
+    _, found = client.lookup(Visits, keys=pd.DataFrame({"user": [1, 2]}))
+    assert found.tolist() == [False, True]
+    assert client.get_dataset_df("Visits")["user"].tolist() == [2]
+    assert len(client.get_dataset_df("Orders")) == 2
+
+
+def test_what_was_erased_stays_erased_in_a_clone_and_after_a_commit(client: MockClient) -> None:
+    client.log("shop", "users", users((1, "fr", 30, NOON)))
+    client.erase(Users, erase_keys=pd.DataFrame({"user": [1]}))
+
+    client.commit("again", datasets=[Orders, Users, Spend], featuresets=[Buyer])
+    client.clone_branch("copy", from_branch="main")
+
+    assert client.get_dataset_df("Users").empty
+    with pytest.raises(Refused, match="row 0"):
+        client.erase("Users", erase_keys=pd.DataFrame({"user": ["nobody"]}))
+
+
+def test_an_offline_query_is_done_when_it_was_asked(client: MockClient) -> None:
+    asked = pd.DataFrame({"Buyer.user": [1], "ts": [NOON]})
+    client.query_offline(["Buyer.user"], ["Buyer.total"], "ts", asked)
+
+    assert client.track_offline_query("0")["status"] == "done"
+    assert client.offline_answers("0", ["Buyer.total"])["Buyer.total"].tolist() == [0.0]
+    assert client.cancel_offline_query("0")["status"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda client: client.read("jobs"), "jobs"),
+        (
+            lambda client: client.lookup(
+                Users, keys=pd.DataFrame({"user": [1]}), timestamps=[NOON, NOON]
+            ),
+            "length",
+        ),
+        (lambda client: client.lookup(Users, keys=pd.DataFrame({"user": ["x"]})), "row 0"),
+        (
+            lambda client: client.query(
+                ["Buyer.user"], ["Buyer.total"], pd.DataFrame({"Buyer.user": ["x"]})
+            ),
+            "row 0",
+        ),
+        (
+            lambda client: client.query(
+                ["Buyer.user"],
+                ["Buyer.total"],
+                pd.DataFrame({"Buyer.user": [1]}),
+                as_of="yesterday",
+            ),
+            "instant",
+        ),
+    ],
+)
+def test_a_question_without_sense_is_refused(client: MockClient, ask: object, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        ask(client)  # type: ignore[operator]
+
+
+def test_a_null_key_finds_nothing(client: MockClient) -> None:
+    client.log("shop", "orders", orders((1, 2.5, NOON)))
+
+    _, found = Spend.lookup(pd.Series([NOON] * 2), user=pd.Series([1, None], dtype="Int64"))
+
+    assert found.tolist() == [True, False]  # type: ignore[attr-defined]
+
+
+def test_rows_need_a_client_to_go_to() -> None:
+    with pytest.raises(ArgumentsUnfit, match="no client"):
+        Context().run(log, Users, users((1, "fr", 30, NOON)))
+
+
+def test_the_clock_stands_still_for_a_while_only(client: MockClient) -> None:
+    with client.clock.standing_at(NOON - timedelta(days=1)):
+        then = client.clock.now()
+
+    assert (then, client.clock.now()) == (NOON - timedelta(days=1), NOON)
+    client.clock.set("2024-03-02T00:00:00Z")
+    assert client.clock.now() == datetime(2024, 3, 2, tzinfo=UTC)
+
+
+def test_rows_put_into_a_dataset_replace_what_its_pipeline_gives_there(client: MockClient) -> None:
+    @dataset(index=True)
+    class Last:
+        user: int = field(key=True)
+        amount: float
+        at: datetime
+
+        @pipeline
+        @inputs(Orders)
+        def last(cls, orders: Dataset) -> Dataset:
+            return orders.groupby("user").latest()
+
+    client.commit("last", datasets=[Last], incremental=True)
+    client.log("shop", "orders", orders((1, 2.5, NOON), (2, 1.0, NOON)))
+    log(Last, pd.DataFrame({"user": [1], "amount": [9.0], "at": [NOON]}))
+
+    frame = client.get_dataset_df("Last")
+    assert dict(zip(frame["user"], frame["amount"], strict=True)) == {1: 9.0, 2: 1.0}

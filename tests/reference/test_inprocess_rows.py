@@ -12,9 +12,18 @@ from typing_extensions import override
 
 from narthex.code import UserCode
 from narthex.connectors import Webhook, eval, source  # noqa: A004 (Fennel's name)
-from narthex.datasets import Average, Count, Dataset, Max, dataset, field, pipeline
+from narthex.datasets import (
+    Average,
+    Count,
+    Dataset,
+    ExpDecaySum,
+    Max,
+    dataset,
+    field,
+    pipeline,
+)
 from narthex.definitions import definitions
-from narthex.dtypes import Continuous, Decimal, Tumbling, Window, struct
+from narthex.dtypes import Continuous, Decimal, Session, Tumbling, Window, struct
 from narthex.errors import LookupImpossible, Refused, UserCodeError
 from narthex.expr import col
 from narthex.facts import Fact, RowId, Version
@@ -391,3 +400,55 @@ def test_rows_of_an_endpoint_that_was_left_out_are_gone(client: MockClient) -> N
     client.commit("small", datasets=[Clicks, Small])
 
     assert client.get_dataset_df("Clicks").empty
+
+
+def test_a_dataset_may_order_its_keys_otherwise_than_its_pipeline(client: MockClient) -> None:
+    @dataset(index=True)
+    class Sessions:
+        window: Window = field(key=True)
+        page: int = field(key=True)
+        user: int = field(key=True)
+        clicks: int
+        at: datetime
+
+        @pipeline
+        @inputs(Clicks)
+        def sessions(cls, clicks: Dataset) -> Dataset:
+            return clicks.groupby("user", "page", window=Session("1m")).aggregate(clicks=Count())
+
+    client.commit("sessions", datasets=[Clicks, Sessions])
+    client.log("shop", "clicks", clicks((7, 1), (7, 1)))
+    begins, grows = NOON, NOON + timedelta(seconds=1)
+    short = {"begin": begins, "end": begins + timedelta(microseconds=1)}
+    whole = {"begin": begins, "end": grows + timedelta(microseconds=1)}
+    keys = pd.DataFrame({"window": [short, short, whole], "page": [1] * 3, "user": [7] * 3})
+
+    rows, found = client.lookup(Sessions, keys=keys, timestamps=[begins, grows, grows])
+
+    assert found.tolist() == [True, False, True]
+    assert rows["clicks"].tolist() == [1, pd.NA, 2]
+
+
+def test_a_sum_that_decays_in_a_span_decays_until_it_is_asked_for(client: MockClient) -> None:
+    @dataset(index=True)
+    class Decaying:
+        user: int = field(key=True)
+        window: Window = field(key=True)
+        pages: float
+        at: datetime
+
+        @pipeline
+        @inputs(Clicks)
+        def decaying(cls, clicks: Dataset) -> Dataset:
+            return clicks.groupby("user", window=Tumbling("1h")).aggregate(
+                pages=ExpDecaySum(of="page", half_life="1h")
+            )
+
+    client.commit("decaying", datasets=[Clicks, Decaying])
+    client.log("shop", "clicks", clicks((7, 8)))
+    span = {"begin": NOON, "end": NOON + timedelta(hours=1)}
+    keys = pd.DataFrame({"user": [7, 7], "window": [span, span]})
+
+    rows, _ = client.lookup(Decaying, keys=keys, timestamps=[NOON, NOON + timedelta(hours=2)])
+
+    assert rows["pages"].tolist() == [8.0, 2.0]
