@@ -6,7 +6,8 @@ List of structs of `key` and `value`. No other encoding of a value exists inside
 `narthex.evaluate`; cells are those of `narthex.facts`.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import polars as pl
@@ -27,6 +28,7 @@ from narthex.types import (
     Null,
     Str,
     Struct,
+    base_type,
     inner,
     unrestricted,
 )
@@ -87,13 +89,20 @@ def series_of(name: str, cells: Sequence[Cell], of: DataType) -> pl.Series:
     """Give cells of a type as a series."""
     if is_plain(of):
         return pl.Series(name, list(cells), dtype=polars_type(of))
-    return pl.Series(name, [_element(cell, of) for cell in cells], dtype=polars_type(of))
+    write = _writer(base_type(of))
+    return pl.Series(name, [write(cell) for cell in cells], dtype=polars_type(of))
 
 
 def cells_of(series: pl.Series, of: DataType) -> list[Cell]:
     """Give the cells of a series that has a column's type."""
     elements: list[Element] = series.to_list()
-    return [_cell(element, of) for element in elements]
+    read = _reader(base_type(of))
+    return [read(element) for element in elements] if read is not None else _scalars(elements)
+
+
+def _scalars(elements: list[Element]) -> list[Cell]:
+    # Elements of a scalar type are cells already; nothing is done to any of them.
+    return elements  # type: ignore[return-value]
 
 
 def frame_of(columns: Mapping[str, Sequence[Cell]], schema: Mapping[str, DataType]) -> pl.DataFrame:
@@ -106,41 +115,111 @@ def is_plain(of: DataType) -> bool:
     return not isinstance(unrestricted(inner(of)), List | Embedding | Map | Struct)
 
 
-def _element(cell: Cell, of: DataType) -> Element:
-    plain = unrestricted(inner(of))
-    match plain, cell:
-        case List(of=item), tuple():
-            return [_element(member, item) for member in cell]
-        case Embedding(), tuple():
-            return [_element(member, Float()) for member in cell]
-        case Map(of=item), dict():
-            return [{"key": key, "value": _element(member, item)} for key, member in cell.items()]
-        case Struct(fields=fields), dict():
-            return {field.name: _element(cell.get(field.name), field.type) for field in fields}
+_Read: TypeAlias = Callable[[Element], Cell]
+_Write: TypeAlias = Callable[[Cell], Element]
+
+
+@functools.lru_cache(maxsize=1024)
+def _writer(of: DataType) -> _Write:
+    """Give what turns cells of a type into elements; made once for many."""
+    match inner(of):
+        case List(of=item):
+            return _list_writer(None if is_plain(item) else _writer(item))
+        case Embedding():
+            return _list_writer(None)
+        case Map(of=item):
+            return _map_writer(_writer(item))
+        case Struct(fields=fields):
+            return _struct_writer({field.name: _writer(field.type) for field in fields})
         case _:
-            return cell
+            return _same_element
 
 
-def _cell(element: Element, of: DataType) -> Cell:
-    plain = unrestricted(inner(of))
-    match plain, element:
-        case List(of=item), list():
-            return tuple(_cell(member, item) for member in element)
-        case Embedding(), list():
-            return tuple(_cell(member, Float()) for member in element)
-        case Map(of=item), list():
-            return dict(_entry(entry, item) for entry in element)
-        case Struct(fields=fields), dict():
-            return {field.name: _cell(element.get(field.name), field.type) for field in fields}
-        case _, None | bool() | int() | float() | str() | bytes():
-            return element
+def _same_element(cell: Cell) -> Element:
+    if isinstance(cell, tuple | dict):
+        raise UnknownColumnTypeError(f"{cell!r} is no scalar")
+    return cell
+
+
+def _list_writer(item: _Write | None) -> _Write:
+    def write(cell: Cell) -> Element:
+        if not isinstance(cell, tuple):
+            return _same_element(cell)
+        return [item(member) for member in cell] if item is not None else list(cell)
+
+    return write
+
+
+def _map_writer(value: _Write) -> _Write:
+    def write(cell: Cell) -> Element:
+        if not isinstance(cell, dict):
+            return _same_element(cell)
+        return [{"key": key, "value": value(member)} for key, member in cell.items()]
+
+    return write
+
+
+def _struct_writer(members: Mapping[str, _Write]) -> _Write:
+    def write(cell: Cell) -> Element:
+        if not isinstance(cell, dict):
+            return _same_element(cell)
+        return {name: member(cell.get(name)) for name, member in members.items()}
+
+    return write
+
+
+@functools.lru_cache(maxsize=1024)
+def _reader(of: DataType) -> _Read | None:
+    """Give what turns elements into cells of a type; None where they are cells already."""
+    match inner(of):
+        case List(of=item):
+            return _list_reader(_reader(item))
+        case Embedding():
+            return _list_reader(None)
+        case Map(of=item):
+            return _map_reader(_reader(item) or _scalar)
+        case Struct(fields=fields):
+            return _struct_reader({f.name: _reader(f.type) or _scalar for f in fields})
         case _:
-            raise UnknownColumnTypeError(f"{element!r} is no element of {of!r}")
+            return None
 
 
-def _entry(entry: Element, item: DataType) -> tuple[str, Cell]:
+def _scalar(element: Element) -> Cell:
+    if isinstance(element, Sequence | Mapping) and not isinstance(element, str | bytes):
+        raise UnknownColumnTypeError(f"{element!r} is no scalar")
+    return element
+
+
+def _list_reader(item: _Read | None) -> _Read:
+    def read(element: Element) -> Cell:
+        if not isinstance(element, list):
+            return _scalar(element)
+        return tuple([item(member) for member in element]) if item is not None else tuple(element)
+
+    return read
+
+
+def _map_reader(value: _Read) -> _Read:
+    def read(element: Element) -> Cell:
+        if not isinstance(element, list):
+            return _scalar(element)
+        return dict(_entry(entry, value) for entry in element)
+
+    return read
+
+
+def _entry(entry: Element, value: _Read) -> tuple[str, Cell]:
     match entry:
-        case {"key": str(key), "value": value}:
-            return key, _cell(value, item)
+        case {"key": str(key), "value": element}:
+            return key, value(element)
         case _:
             raise UnknownColumnTypeError(f"{entry!r} is no entry of a map")
+
+
+def _struct_reader(members: Mapping[str, _Read]) -> _Read:
+    def read(element: Element) -> Cell:
+        if not isinstance(element, dict):
+            return _scalar(element)
+        return {name: member(element.get(name)) for name, member in members.items()}
+
+    return read

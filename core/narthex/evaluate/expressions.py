@@ -29,10 +29,15 @@ class UnboundError(LookupError):
 
 @attrs.frozen(kw_only=True)
 class Rendered:
-    """A Polars expression and the type of its values."""
+    """A Polars expression and the type of its values.
+
+    Attributes:
+        by_row: It leaves Polars for Python; what stands on it does so at the same time.
+    """
 
     expr: pl.Expr
     type: DataType
+    by_row: bool = False
 
 
 def evaluate(
@@ -92,7 +97,7 @@ class _Rendering:
             case Literal(value=value, type=of):
                 return _literal(literal_cell(value, of), of)
             case Call() if FUNCTIONS[node.function].binds:
-                return self._binding(node)
+                return self._by_row(node)
             case Call():
                 return self._call(node)
             case Case():
@@ -110,13 +115,15 @@ class _Rendering:
         types = tuple(argument.type for argument in arguments)
         signature = Signature(call=call, arguments=types, result=result)
         if not is_native(signature):
-            return Rendered(expr=_by_row(signature, arguments), type=result)
+            if any(argument.by_row for argument in arguments):
+                return self._by_row(call)
+            return Rendered(expr=_by_row(signature, arguments), type=result, by_row=True)
         common = signature.common
         operands = [one.expr if common is None else _as_type(one, common) for one in arguments]
         return Rendered(expr=NATIVE[call.function](signature, operands), type=result)
 
-    def _binding(self, call: Call) -> Rendered:
-        """Render a function with a variable, which is evaluated row by row as a whole."""
+    def _by_row(self, call: Call) -> Rendered:
+        """Render a call that is evaluated row by row as a whole, with all that is in it."""
         result = infer(call, self.schema)
         prepared, now_us = prepare(call, self.schema), self.now_us
         types = {name: infer(Ref(name), self.schema) for name in sorted(references(call))}
@@ -135,7 +142,7 @@ class _Rendering:
             return_dtype=polars_type(result),
             is_elementwise=True,
         )
-        return Rendered(expr=expr, type=result)
+        return Rendered(expr=expr, type=result, by_row=True)
 
     def _case(self, case: Case) -> Rendered:
         result = infer(case, self.schema)

@@ -18,13 +18,15 @@ Native: TypeAlias = Callable[[Signature, Sequence[pl.Expr]], pl.Expr]
 """Renders a call from its rendered arguments."""
 
 _FLOATS_BY_ROW = frozenset({"mod"})
+_OF_ANY_TYPE = frozenset({"isnull", "list.len", "list.at", "struct.get", "dict.len"})
+"""What is the same whatever lists, dicts and structs have inside."""
 
 
 def is_native(signature: Signature) -> bool:
     """Whether a call is rendered here; else it is computed row by row."""
     name = signature.call.function
     types = [inner(of) for of in (*(signature.arguments or ()), signature.result or Null())]
-    if name not in NATIVE or name == "isnull":
+    if name not in NATIVE or name in _OF_ANY_TYPE:
         return name in NATIVE
     if any(isinstance(of, Decimal | List | Map | Struct | Null) for of in types):
         return False
@@ -243,6 +245,12 @@ NATIVE: Mapping[str, Native] = MappingProxyType(
         "dt.add": _shift(1),
         "dt.sub": _shift(-1),
         "from_epoch": _from_epoch,
+        "list.len": lambda _, operands: operands[0].list.len().cast(pl.Int64),
+        "list.at": lambda _, operands: operands[0].list.get(operands[1], null_on_oob=True),
+        "dict.len": lambda _, operands: operands[0].list.len().cast(pl.Int64),
+        "struct.get": lambda signature, operands: operands[0].struct.field(
+            str(signature.option("field"))
+        ),
     }
 )
 """Renderings by name; a function that is missing here is computed row by row."""
