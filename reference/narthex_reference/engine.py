@@ -5,7 +5,7 @@ from typing import Protocol
 
 import attrs
 
-from narthex.facts import Cell, Fact
+from narthex.facts import Cell, Fact, RowId
 
 
 @attrs.frozen
@@ -20,6 +20,20 @@ class Answer:
 
     values: tuple[Cell, ...]
     event_time: int
+
+
+@attrs.frozen(order=True)
+class Made:
+    """A fact that had a part in what a look-up found.
+
+    Attributes:
+        dataset: The dataset to which it was appended.
+        event_time: Microseconds.
+    """
+
+    dataset: str
+    event_time: int
+    row_id: RowId
 
 
 class Engine(Protocol):

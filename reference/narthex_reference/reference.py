@@ -43,7 +43,7 @@ from narthex_reference.content import (
     histories,
     rows_of_facts,
 )
-from narthex_reference.engine import Answer
+from narthex_reference.engine import Answer, Made
 from narthex_reference.folds import default_cell
 from narthex_reference.identities import of_key
 from narthex_reference.joins import join
@@ -139,27 +139,24 @@ class Reference:
                     defaults[spec.into] = None
         return tuple(defaults[column.name] for column in self._dataset(dataset).schema.values)
 
-    def explain(self, dataset: str, key: tuple[Cell, ...], as_of: int) -> tuple[Source, ...]:
+    def explain(self, dataset: str, key: tuple[Cell, ...], as_of: int) -> tuple[Made, ...]:
         """Give the appended facts that made what a look-up finds; nothing where nothing is found.
 
-        They are ordered by dataset and identity; `fact` gives one of them.
+        Of an aggregate they are those that count; a window that has emptied has none.
 
         Raises:
             NotAskableError: The dataset is not there, or has no key.
         """
         found = self._find(dataset, key, as_of)
-        return () if found is None else tuple(sorted(found[1]))
+        if found is None:
+            return ()
+        made = [Made(name, self._standing(name, row_id), row_id) for name, row_id in found[1]]
+        return tuple(sorted(made))
 
-    def fact(self, dataset: str, row_id: RowId) -> Fact:
-        """Give the appended fact of an identity that stands.
-
-        Raises:
-            NotAskableError: There is none.
-        """
+    def _standing(self, dataset: str, row_id: RowId) -> int:
+        """Give the event time of the state of a fact that stands."""
         states = [fact for fact in self._appended[dataset] if fact.row_id == row_id]
-        if not states:
-            raise NotAskableError(f"`{dataset}` has no fact {row_id.hex()}")
-        return max(states, key=lambda fact: fact.version)
+        return max(states, key=lambda fact: fact.version).event_time
 
     def _dataset(self, name: str) -> Dataset:
         try:

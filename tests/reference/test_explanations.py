@@ -22,8 +22,7 @@ def _engine(of: Case) -> Reference:
 def _explained(of: Case, dataset: str, key: int | str, as_of: int) -> list[tuple[str, int]]:
     """Give the datasets and event times of what is named."""
     engine = _engine(of)
-    found = engine.explain(dataset, (key,), as_of)
-    return [(name, engine.fact(name, row_id).event_time) for name, row_id in found]
+    return [(made.dataset, made.event_time) for made in engine.explain(dataset, (key,), as_of)]
 
 
 ORDERS = (
@@ -94,7 +93,7 @@ def test_a_value_of_keyed_rows_is_made_by_those_that_stand() -> None:
     )
 
     assert _explained(users, "Population", "fr", 15 * S) == [("Users", 10 * S), ("Users", 11 * S)]
-    assert _explained(users, "Population", "fr", 20 * S) == [("Users", 20 * S), ("Users", 11 * S)]
+    assert _explained(users, "Population", "fr", 20 * S) == [("Users", 11 * S), ("Users", 20 * S)]
 
 
 def test_a_value_of_sessions_is_made_by_the_rows_in_them() -> None:

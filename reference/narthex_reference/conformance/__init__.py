@@ -2,6 +2,7 @@
 
 from narthex_reference.conformance import (
     aggregate_values,
+    cell_kinds,
     combined_steps,
     joined_rows,
     remade_rows,
@@ -23,6 +24,7 @@ CASES: tuple[Case, ...] = (
     *window_edges.CASES,
     *windowed_groups.CASES,
     *combined_steps.CASES,
+    *cell_kinds.CASES,
 )
 
 __all__ = [
