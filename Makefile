@@ -13,7 +13,7 @@ SEED ?= 0
 ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test acceptance demo up down status bench fuzz clean
+.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ check: setup  ## Everything that needs no service: what a commit must pass
 
 test: setup  ## All tests; some of them: make test ARGS="-m spark tests/stores"
 	$(BIN)/pytest $(ARGS)
+
+peer: setup  ## The 150 tests of Fennel's own client, unmodified, on Narthex (they are downloaded)
+	$(BIN)/python -m tests.peer $(ARGS)
 
 acceptance: setup  ## A person's paths through the whole platform
 	$(BIN)/pytest -m acceptance $(ARGS)

@@ -31,7 +31,8 @@ NarthexError
 ├── ClientError                    what a client asked was not done
 │   ├── Unreachable                NX951   ├── Refused                    NX952
 │   ├── CommitFailed               NX953   ├── FileNotLoaded              NX954
-│   ├── ArgumentsUnfit             NX955   └── AnswerNotUnderstood        NX956
+│   ├── ArgumentsUnfit             NX955   ├── AnswerNotUnderstood        NX956
+│   └── FennelInstalled            NX957
 ├── UserCodeError                  NX971   code of an author failed while it ran
 └── SecretMissing                  NX972   a secret that code asks for is not there
 """
@@ -680,6 +681,16 @@ class AnswerNotUnderstood(ClientError):
     """
 
     code = "NX956"
+
+
+class FennelInstalled(ClientError):
+    """Code that imports `fennel` shall run on Narthex, but a package of that name is installed.
+
+    To hide it without a word would leave open which of the two answered. Instead: uninstall it,
+    or pass `--shadow-fennel`.
+    """
+
+    code = "NX957"
 
 
 class UserCodeError(NarthexError):

@@ -27,6 +27,7 @@ from narthex.errors import (
 )
 from narthex.expr.typing import references
 from narthex.expression_types import misfit
+from narthex.leniency import passes
 from narthex.literals import is_literal_of
 from narthex.node_schema import column_missing, did_you_mean
 from narthex.rendered_types import type_name
@@ -161,11 +162,12 @@ def _key_errors(
             )
         elif plain_key(found) != plain_key(List(key.type) if extractor.is_list else key.type):
             wanted = List(key.type) if extractor.is_list else key.type
-            yield FeatureInvalid(
+            wrong = (
                 f"feature `{featureset.name}.{key.name}` has type `{type_name(found)}`; as a key "
-                f"of `{dataset.name}` it has type `{type_name(wanted)}`",
-                origin=extractor.origin,
+                f"of `{dataset.name}` it has type `{type_name(wanted)}`"
             )
+            if not passes(wrong):
+                yield FeatureInvalid(wrong, origin=extractor.origin)
 
 
 def plain_key(of: DataType) -> DataType:

@@ -11,10 +11,12 @@ from narthex.types import (
     Embedding,
     Float,
     List,
+    Map,
     OneOf,
     Optional,
     Regex,
     Str,
+    Struct,
 )
 
 
@@ -33,8 +35,24 @@ def is_literal_of(value: LiteralValue, of: DataType) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
         case List():
             return isinstance(value, tuple) and all(is_literal_of(one, of.of) for one in value)
+        case Struct() | Map():
+            return isinstance(value, tuple) and _is_composite(value, of)
         case _:
             return _is_restricted(value, of)
+
+
+def _is_composite(value: tuple[LiteralValue, ...], of: Struct | Map) -> bool:
+    if isinstance(of, Struct):
+        return len(value) == len(of.fields) and all(
+            is_literal_of(one, field.type) for one, field in zip(value, of.fields, strict=True)
+        )
+    return all(
+        isinstance(pair, tuple)
+        and len(pair) == 2  # noqa: PLR2004 (a key and its value)
+        and isinstance(pair[0], str)
+        and is_literal_of(pair[1], of.of)
+        for pair in value
+    )
 
 
 def _is_restricted(value: LiteralValue, of: DataType) -> bool:

@@ -32,7 +32,7 @@ from narthex.facts import Cell
 from narthex.feature_checks import extractor_outputs
 from narthex.node_schema import did_you_mean
 from narthex.schema import Column
-from narthex.types import DataType, Float, List
+from narthex.types import DataType, Float, List, inner
 
 
 @attrs.frozen(kw_only=True)
@@ -364,7 +364,7 @@ def own_default(dataset: DatasetPlan, column: str) -> Cell:
 
 
 def _default(extractor: LookupExtractor | AliasExtractor, of: DataType) -> Cell:
-    cell = literal_cell(extractor.default) if extractor.has_default else None
-    if isinstance(of, Float) and isinstance(cell, int):
+    cell = literal_cell(extractor.default, of) if extractor.has_default else None
+    if isinstance(inner(of), Float) and isinstance(cell, int):
         return float(cell)
     return cell

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from narthex.author_files import AuthorFile, load_file
-from narthex.closure import NotRepeatable, lenient, verify
+from narthex.closure import verify
 from narthex.code import UserCode
 from narthex.entities import CodeExtractor
 from narthex.errors import CodeForbidden
+from narthex.leniency import RefusedElsewhere, lenient
 from narthex.operators import AssignCode, Filter
 from narthex.schema import Column
 from narthex.types import Int
@@ -150,7 +151,7 @@ def test_code_that_draws_at_random_is_refused(tmp_path: Path) -> None:
 def test_where_leniency_is_asked_for_such_code_is_warned_of_but_files_are_not(
     tmp_path: Path,
 ) -> None:
-    with lenient(), pytest.warns(NotRepeatable, match=r"numpy.random.rand.*a platform refuses"):
+    with lenient(), pytest.warns(RefusedElsewhere, match=r"numpy.random.rand.*a platform refuses"):
         code = _predicate(_load(tmp_path, RANDOM))
     with lenient():
         (error,) = _load(tmp_path, RANDOM.replace("np.random.rand()", "len(open('f'))")).errors

@@ -1,7 +1,6 @@
 """User code: what a function reaches, as text that travels and a hash that stays."""
 
 from narthex.closure.carry import is_literal, resolve, verify, verify_all
-from narthex.closure.leniency import NotRepeatable, lenient
 from narthex.closure.libraries import requirements_of
 from narthex.closure.own_class import OwnClass
 from narthex.closure.rules import Breach, find_breaches
@@ -9,11 +8,9 @@ from narthex.closure.tree import tree_of
 
 __all__ = [
     "Breach",
-    "NotRepeatable",
     "OwnClass",
     "find_breaches",
     "is_literal",
-    "lenient",
     "requirements_of",
     "resolve",
     "tree_of",

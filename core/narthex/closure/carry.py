@@ -12,11 +12,10 @@ import attrs
 
 from narthex.annotations import STRUCT_ATTRIBUTE
 from narthex.closure.functions import SourceFile, find_class, find_function, source_file
-from narthex.closure.leniency import breaches_of
 from narthex.closure.libraries import requirements_of
 from narthex.closure.names import free_names
 from narthex.closure.own_class import NAME, OwnClass, attributes_of, carry
-from narthex.closure.rules import Breach
+from narthex.closure.rules import Breach, find_breaches
 from narthex.closure.tree import UnknownSyntaxError, tree_of
 from narthex.code import UserCode
 from narthex.declare.places import place
@@ -29,6 +28,7 @@ from narthex.errors import (
     DefinitionError,
     raise_all,
 )
+from narthex.leniency import passes
 from narthex.origin import NOWHERE, Origin
 from narthex.types import Struct
 
@@ -383,6 +383,17 @@ def _breach_errors(
     source: str, starts: list[tuple[int, _Item]], what: str
 ) -> list[DefinitionError]:
     return [_breach_error(breach, starts, what) for breach in breaches_of(source, what)]
+
+
+def breaches_of(source: str, what: str) -> list[Breach]:
+    """Give what a text may not do, but for what may pass here."""
+    return [
+        breach
+        for breach in find_breaches(source)
+        if not (
+            breach.is_unrepeatable and passes(f"{what} uses `{breach.what}`, which {breach.why}")
+        )
+    ]
 
 
 def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) -> DefinitionError:

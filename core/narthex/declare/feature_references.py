@@ -13,6 +13,7 @@ from narthex.errors import ExpressionTypeWrong, FeatureInvalid, LookupImpossible
 from narthex.expr.nodes import LiteralValue, Node
 from narthex.expression_types import misfit
 from narthex.feature_checks import plain_key
+from narthex.leniency import passes
 from narthex.origin import Origin
 from narthex.rendered_types import type_name
 from narthex.types import DataType, List, inner, optional, unrestricted
@@ -114,11 +115,12 @@ def _check_keys(field: Field, context: Context, *, is_list: bool) -> None:
                 hint=f"add `{key.name}: {type_name(wanted)}` to `{context.featureset}`",
             )
         if plain_key(found) != plain_key(wanted):
-            raise FeatureInvalid(
+            wrong = (
                 f"feature `{key.name}` is of type `{type_name(found)}`; as a key of "
-                f"`{field.dataset}` for `{context.feature}` it is of type `{type_name(wanted)}`",
-                origin=context.origin,
+                f"`{field.dataset}` for `{context.feature}` it is of type `{type_name(wanted)}`"
             )
+            if not passes(wrong):
+                raise FeatureInvalid(wrong, origin=context.origin)
 
 
 def _default(value: object, wanted: DataType, context: Context) -> LiteralValue:

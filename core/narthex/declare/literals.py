@@ -18,10 +18,12 @@ from narthex.types import (
     Float,
     Int,
     List,
+    Map,
     OneOf,
     Optional,
     Regex,
     Str,
+    Struct,
     unrestricted,
 )
 
@@ -35,7 +37,8 @@ class MisfitError(ValueError):
 def literal_of(value: object, of: DataType) -> LiteralValue:
     """Give a Python value as the literal of a type.
 
-    Instants are microseconds, dates days, decimals unscaled integers, lists tuples.
+    Instants are microseconds, dates days, decimals unscaled integers, lists tuples; a struct is the
+    tuple of its members in order, a map that of its pairs.
 
     Raises:
         MisfitError: It is no value of the type.
@@ -44,6 +47,10 @@ def literal_of(value: object, of: DataType) -> LiteralValue:
         return None if value is None else literal_of(value, of.of)
     if isinstance(of, List):
         return _items(value, of.of)
+    if isinstance(of, Struct):
+        return _members(value, of)
+    if isinstance(of, Map):
+        return _pairs(value, of)
     if isinstance(of, Embedding):
         items = _items(value, Float())
         if len(items) != of.size:
@@ -58,6 +65,21 @@ def _items(value: object, of: DataType) -> tuple[LiteralValue, ...]:
     if not isinstance(value, list | tuple):
         raise MisfitError(f"`{value!r}` is no list")
     return tuple(literal_of(item, of) for item in value)
+
+
+def _members(value: object, of: Struct) -> tuple[LiteralValue, ...]:
+    convert = getattr(value, "as_json", None)
+    given = convert() if callable(convert) else value
+    names = [field.name for field in of.fields]
+    if not isinstance(given, dict) or sorted(given) != sorted(names):
+        raise MisfitError(f"`{value!r}` is no `{of.name}`, which has {', '.join(names)}")
+    return tuple(literal_of(given[field.name], field.type) for field in of.fields)
+
+
+def _pairs(value: object, of: Map) -> tuple[LiteralValue, ...]:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise MisfitError(f"`{value!r}` is no dict with texts as keys")
+    return tuple((key, literal_of(value[key], of.of)) for key in sorted(value))
 
 
 def _scalar(value: object, of: DataType) -> LiteralValue:  # noqa: C901 (one case a type)
@@ -82,13 +104,15 @@ def _scalar(value: object, of: DataType) -> LiteralValue:  # noqa: C901 (one cas
             return (value - _EPOCH).days
         case Decimal(scale=scale), PythonDecimal() | int():
             return _unscaled(PythonDecimal(value), scale)
+        case Decimal(scale=scale), float():
+            return _unscaled(PythonDecimal(repr(value)), scale)
         case _:
             raise MisfitError(f"`{value!r}` is no `{type(of).__name__.lower()}`")
 
 
 def _unscaled(value: PythonDecimal, scale: int) -> int:
     scaled = value.scaleb(scale)
-    if scaled != scaled.to_integral_value():
+    if not value.is_finite() or scaled != scaled.to_integral_value():
         raise MisfitError(f"`{value}` has more than {scale} digits after the point")
     return int(scaled)
 

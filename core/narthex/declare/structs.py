@@ -47,6 +47,8 @@ class _StructValue:
 
     @override
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, dict):  # what an answer has of a struct
+            return self.as_json() == _plain(other)
         return type(self) is type(other) and vars(self) == vars(other)
 
     @override

@@ -12,7 +12,6 @@ import polars as pl
 
 from narthex.assets import DatasetPlan
 from narthex.coerce import MistypedError, coerce
-from narthex.entities import CodeExtractor
 from narthex.errors import LookupImpossible
 from narthex.evaluate.asking import Asking, Lookup, taken
 from narthex.evaluate.columns import cells_of, frame_of
@@ -142,7 +141,7 @@ class _Answer:
             instants=self.as_of,
             inputs=[(column, given[column.name]) for column in step.inputs],
             outputs=step.outputs,
-            find=_only(step.extractor, rows_finder(self.plan.datasets, self.lookup)),
+            find=_only(step, rows_finder(self.plan.datasets, self.lookup)),
         )
         for feature, cells in zip(step.features, outputs, strict=True):
             self.keep(feature, cells)
@@ -189,16 +188,17 @@ def whole_rows(
     return made
 
 
-def _only(extractor: CodeExtractor, find: Find) -> Find:
+def _only(step: CodeStep, find: Find) -> Find:
     """Let an extractor look up the datasets that it names, and no others."""
+    extractor = step.extractor
 
     def permitted(
         dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
     ) -> tuple[Sequence[Column], Sequence[Row]]:
         if dataset not in extractor.datasets:
             raise LookupImpossible(
-                f"extractor `{extractor.name}` looks up `{dataset}`, which is not in its `deps`; "
-                f"they are {listed(extractor.datasets)}",
+                f"extractor `{step.featureset}.{extractor.name}` looks up `{dataset}`, which is "
+                f"not in its `deps`; they are {listed(extractor.datasets)}",
                 origin=extractor.origin,
                 hint=f"write `@extractor(deps=[{dataset}])`",
             )

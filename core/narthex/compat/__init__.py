@@ -1,0 +1,1 @@
+"""What lets code that was written for another platform's client run here unchanged."""

@@ -1,0 +1,105 @@
+"""Connectors as Fennel's authors call them: credentials may stand as text, but do not travel."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
+
+from narthex import connectors
+from narthex.compat.told import told
+from narthex.connectors import Secret
+from narthex.entities import Credential
+
+__all__ = [
+    "S3",
+    "Avro",
+    "BigQuery",
+    "Kafka",
+    "Mongo",
+    "MySQL",
+    "Postgres",
+    "Protobuf",
+    "PubSub",
+    "Redshift",
+    "Snowflake",
+    "sink",
+    "source",
+]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
+CREDENTIALS: Final = frozenset(
+    {
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "password",
+        "sasl_plain_password",
+        "sasl_plain_username",
+        "service_account_key",
+        "token",
+        "username",
+    }
+)
+"""The parameters that hold credentials, in whatever connector."""
+
+
+class LeftOut(UserWarning):
+    """Something that the author wrote is not part of the definition."""
+
+
+def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Take credentials as text and unknown arguments, and leave both out of the definition.
+
+    A credential's place is taken by `Secret("name/parameter")`, with the connector's name.
+    """
+    signature = inspect.signature(connector)
+    title = getattr(connector, "__name__", "")
+
+    @wraps(connector, updated=())
+    def make(*args: _P.args, **given: _P.kwargs) -> _T:
+        for unknown in given.keys() - signature.parameters.keys():
+            _warn(f"`{title}` takes no `{unknown}`; it is left out, as Fennel left it out")
+            del given[unknown]
+        bound = signature.bind(*args, **given)
+        for parameter in bound.arguments.keys() & CREDENTIALS:
+            if not isinstance(bound.arguments[parameter], Credential | None):
+                secret = f"{bound.arguments.get('name', title)}/{parameter}"
+                _warn(f"`{parameter}` stands in the definition; `Secret({secret!r})` replaces it")
+                bound.arguments[parameter] = Secret(secret)
+        return told(connector)(*bound.args, **bound.kwargs)
+
+    vars(make)["get"] = getattr(connector, "get", None)
+    return make
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, LeftOut, stacklevel=3)
+
+
+def told_above(decorator: Callable[_P, Callable[[_A], _B]]) -> Callable[_P, Callable[[_A], _B]]:
+    """Let a decorator with arguments raise its errors as Fennel's."""
+
+    @wraps(decorator)
+    def place(*args: _P.args, **given: _P.kwargs) -> Callable[[_A], _B]:
+        return told(told(decorator)(*args, **given))
+
+    return place
+
+
+Avro = migrated(connectors.Avro)
+BigQuery = migrated(connectors.BigQuery)
+Kafka = migrated(connectors.Kafka)
+Mongo = migrated(connectors.Mongo)
+MySQL = migrated(connectors.MySQL)
+Postgres = migrated(connectors.Postgres)
+Protobuf = migrated(connectors.Protobuf)
+PubSub = migrated(connectors.PubSub)
+Redshift = migrated(connectors.Redshift)
+S3 = migrated(connectors.S3)
+Snowflake = migrated(connectors.Snowflake)
+sink = told_above(connectors.sink)
+source = told_above(connectors.source)

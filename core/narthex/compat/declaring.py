@@ -1,0 +1,101 @@
+# mypy: disable-error-code="explicit-any"
+"""Decorators as Fennel's authors write them, where ours are narrower."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TypeVar
+
+import attrs
+from typing_extensions import override
+
+from narthex import datasets, dtypes, featuresets, lib
+from narthex.compat.told import as_fennel_tells, told
+from narthex.datasets import Dataset
+from narthex.declare.extractors import ExtractorCall
+from narthex.featuresets import Feature, Featureset, feature
+
+__all__ = ["F", "dataset", "expectations", "featureset", "index", "meta", "struct"]
+
+_Entity = TypeVar("_Entity", Dataset, Featureset)
+
+F = feature
+index = told(datasets.index)
+meta = told(lib.meta)
+expectations = told(lib.expectations)
+struct = told(dtypes.struct)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class NamedFeature(Feature):
+    """A feature that is also equal to its full name, as Fennel's were."""
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return other == self.fqn() if isinstance(other, str) else super().__eq__(other)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self.fqn())
+
+
+def dataset(
+    cls: type | None = None,
+    version: int = 1,
+    history: str | None = None,
+    index: bool = False,
+    offline: bool | None = None,
+    online: bool | None = None,
+) -> Dataset | Callable[[type], Dataset]:
+    """Declare a dataset.
+
+    Raises:
+        FennelError: Something is wrong with the class.
+    """
+
+    def declare(of: type) -> Dataset:
+        with as_fennel_tells():
+            made = datasets.dataset(
+                version=version, history=history, index=index, offline=offline, online=online
+            )(of)
+        return _named(made)
+
+    return declare if cls is None else declare(cls)
+
+
+def featureset(cls: type) -> Featureset:
+    """Declare a featureset; its extractors can be called as functions, as unit tests do.
+
+    Raises:
+        FennelError: Something is wrong with the class.
+    """
+    with as_fennel_tells():
+        made = _named(featuresets.featureset(cls))
+    for name, call in vars(cls).items():
+        if isinstance(call, ExtractorCall):
+            setattr(made, name, _callable(made, call))
+    vars(made)["all"] = lambda: _features(made)
+    vars(made)["original_cls"] = cls
+    return made
+
+
+def _named(entity: _Entity) -> _Entity:
+    """Give an entity the names by which tests ask for it."""
+    vars(entity)["__name__"] = vars(entity)["_name"] = entity.fqn()
+    return entity
+
+
+def _features(of: Featureset) -> Sequence[Feature]:
+    return [NamedFeature(featureset=f.featureset, name=f.name, dtype=f.dtype) for f in of.features]
+
+
+def _callable(of: Featureset, call: ExtractorCall) -> Callable[..., object]:
+    names = {one.name: one.fqn() for one in of.features}
+
+    @wraps(call.function)
+    def extract(*args: object) -> object:
+        made = call.function(*args)
+        if hasattr(made, "columns"):
+            return made.rename(columns=names)
+        return made.rename(names.get(made.name, made.name))
+
+    return extract
