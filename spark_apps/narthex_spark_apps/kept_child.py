@@ -77,7 +77,9 @@ class KeptChild:
                 env=self._environment,
                 start_new_session=True,
             )
-        self._pid_path.write_text(str(self._process.pid))
+        fresh = self._pid_path.with_suffix(".new")
+        fresh.write_text(str(self._process.pid))
+        fresh.replace(self._pid_path)
         self._started = time.monotonic()
         self._sent = None
         process = self._process

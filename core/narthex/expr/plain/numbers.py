@@ -158,7 +158,8 @@ def _round(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     value, precision = number(cells[0]), signature.option("precision") or 0
     if isinstance(precision, int) and precision > 0:
         value = float(value)
-        return float(_half_away(value, precision)) if math.isfinite(value) else defined(value)
+        # What rounds to zero is 0.0, of either side of it.
+        return float(_half_away(value, precision)) + 0.0 if math.isfinite(value) else defined(value)
     return _to_int(lambda given: int(_half_away(given, 0)))(signature, cells)
 
 
