@@ -351,6 +351,21 @@ def test_a_value_halves_once_a_half_life_and_what_cancels_leaves_nothing() -> No
     assert made.finish(made.merge(state, made.gather((-160,), ((17, b""),))), 17) == -12.0
 
 
+def test_a_decaying_sum_that_looks_back_shows_what_stood_then() -> None:
+    shown, then = (
+        fold((TypedAggregate(spec, Int(), Float()),), ("x",), [(7, b"", (80,))], as_of)
+        for spec, as_of in (
+            (
+                ExpDecaySum(into="e", window=Tumbling(10, lookback=20), of="x", half_life_us=10),
+                37,
+            ),
+            (ExpDecaySum(into="e", window=Tumbling(10), of="x", half_life_us=10), 17),
+        )
+    )
+
+    assert shown == then == (40.0,)
+
+
 def test_an_approximate_count_is_within_two_percent_and_blind_to_cuts() -> None:
     spec = Count(into="n", window=W, of="x", unique=True, approx=True)
     found = algebra(TypedAggregate(spec, Int(), Int()))

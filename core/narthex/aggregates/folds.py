@@ -10,7 +10,7 @@ import attrs
 from narthex.aggregate_specs import TypedAggregate
 from narthex.aggregates.algebra import Algebra, State
 from narthex.aggregates.catalog import algebra, parameters
-from narthex.aggregates.spans import Span, span
+from narthex.aggregates.spans import Span, shown_at, span
 from narthex.facts import Cell
 from narthex.windows import Window
 
@@ -158,7 +158,7 @@ def fold(
         column = ready.columns[slot.partial]
         cells: Sequence[Cell] = [None if column is None else row[2][column] for row in counted]
         state = slot.algebra.gather(cells, [(row[0], row[1]) for row in counted])
-        values.append(slot.algebra.finish(state, as_of))
+        values.append(slot.algebra.finish(state, shown_at(slot.window, as_of)))
     return tuple(values)
 
 

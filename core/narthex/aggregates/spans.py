@@ -12,6 +12,11 @@ class UnsupportedWindowError(ValueError):
     """A window that no aggregate can have."""
 
 
+def shown_at(window: Window, as_of: int) -> int:
+    """Give the instant whose values a window shows: the question's, less the lookback."""
+    return as_of - window.lookback if isinstance(window, Tumbling | Hopping) else as_of
+
+
 def span(window: Window, as_of: int) -> Span:
     """Give the instants that a window counts for a question at an instant.
 

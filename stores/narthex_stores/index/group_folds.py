@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from narthex.aggregates import Algebra, Folding, Span, State
+from narthex.aggregates import Algebra, Folding, Span, State, shown_at
 from narthex.facts import Cell
 from narthex.tiles import Cover, TileRange, cover_span
 from narthex_stores.index.environment import Transaction
@@ -63,7 +63,7 @@ def plan_slots(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> Slot
                 algebra=slot.algebra,
                 span=span,
                 cover=covers[span],
-                as_of=as_of,
+                as_of=shown_at(slot.window, as_of),
             )
             for slot, span in zip(folding.slots, spans, strict=True)
         ),
