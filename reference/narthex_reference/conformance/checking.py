@@ -53,7 +53,10 @@ def differs(ask: Ask, engine: Engine) -> str | None:
             place = f"{entity.name}{ask.key} as of {ask.as_of}"
             return None if answer is None else f"{place} gives {answer}, wanted nothing"
         case Rows():
-            rows = [_cells(fact, entity.schema) for fact in engine.facts(entity.name)]
+            facts = engine.facts(entity.name)
+            rows = [_cells(fact, entity.schema) for fact in facts]
+            if len({(fact.row_id, fact.event_time) for fact in facts}) < len(facts):
+                return f"{entity.name} has two rows of one identity among {rows}"
             return _not_same_rows(rows, ask.rows, entity.name)
         case _:
             assert_never(ask)
