@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
 
+from narthex.codec import key_bytes, keyed_row_id
 from narthex.declare.datasets import dataset_entity
 from narthex.entities import Definitions
 from narthex.facts import Cell, Fact
@@ -55,9 +56,8 @@ def differs(ask: Ask, engine: Engine) -> str | None:
         case Rows():
             facts = engine.facts(entity.name)
             rows = [_cells(fact, entity.schema) for fact in facts]
-            if len({(fact.row_id, fact.event_time) for fact in facts}) < len(facts):
-                return f"{entity.name} has two rows of one identity among {rows}"
-            return _not_same_rows(rows, ask.rows, entity.name)
+            wrong = _not_same_rows(rows, ask.rows, entity.name)
+            return wrong or _wrong_identity(facts, entity.schema, entity.name)
         case _:
             assert_never(ask)
 
@@ -80,6 +80,18 @@ def _not_same_rows(
         return None
     listed = "".join(f"\n    {row}" for row in rows)
     return f"{name} has{listed or ' nothing'}\n  wanted" + "".join(f"\n    {r}" for r in wanted)
+
+
+def _wrong_identity(facts: Sequence[Fact], schema: Schema, name: str) -> str | None:
+    """Say that two rows have one identity, or a keyed row another than its key and instant."""
+    if len({fact.row_id for fact in facts}) < len(facts):
+        return f"{name} has two rows of one identity"
+    if not schema.keys:
+        return None
+    for fact in facts:
+        if fact.row_id != keyed_row_id(key_bytes(schema.keys, fact.key), fact.event_time):
+            return f"{name} has a row whose identity is not its key and instant: {fact}"
+    return None
 
 
 def _cells(fact: Fact, schema: Schema) -> tuple[Cell, ...]:
