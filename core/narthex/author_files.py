@@ -7,13 +7,20 @@ from pathlib import Path
 
 import attrs
 
+from narthex.capability import not_carried_out
 from narthex.declare.collecting import collecting
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
 from narthex.declare.places import failure_origin, place
 from narthex.definitions import definitions_in
 from narthex.entities import Definitions
-from narthex.errors import DefinitionError, FileNotLoaded, in_source_order, raise_all
+from narthex.errors import (
+    DefinitionError,
+    FileNotLoaded,
+    NotYetSupported,
+    in_source_order,
+    raise_all,
+)
 from narthex.graph import check
 
 
@@ -39,6 +46,10 @@ class AuthorFile:
         if self.errors:
             return self.errors
         return in_source_order(check(self.definitions(env)))
+
+    def not_carried_out(self, env: str | None = None) -> tuple[NotYetSupported, ...]:
+        """Give what is legal but cannot be carried out yet; of a file without mistakes."""
+        return not_carried_out(self.definitions(env))
 
 
 def load_file(path: Path) -> AuthorFile:

@@ -22,6 +22,9 @@ Env = Annotated[str, typer.Option(help="Take what is declared for this env.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
+_LEGAL = "legal, but the platform does not carry it out yet and refuses its commit:"
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of authors."""
     app.command("check")(check)
@@ -33,15 +36,23 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
-    """Say everything that is wrong with a file; nothing is sent anywhere."""
+    """Say everything that is wrong with a file; nothing is sent anywhere.
+
+    What is legal but not carried out by the platform yet is told apart, and is no mistake.
+    """
     found = load_file(file)
     errors = found.check(env or None)
+    waiting = () if errors else found.not_carried_out(env or None)
     if as_json:
-        _print_json({"errors": [dict(error.plain()) for error in errors]})
+        told = {"errors": errors, "not_carried_out": waiting}
+        _print_json({part: [dict(error.plain()) for error in of] for part, of in told.items()})
     elif errors:
         _tell(render_report(errors))
     else:
         _tell(f"{_counted(len(found.datasets), 'dataset')}, {_features(found.featuresets)}: sound")
+        if waiting:
+            _tell(f"\n{_LEGAL}\n")
+            _tell("\n\n".join(error.render() for error in waiting))
     if errors:
         raise typer.Exit(1)
 

@@ -2,7 +2,7 @@
 
 from narthex.annotations import Decimal, Embedding, between, oneof, regex
 from narthex.declare.structs import Window, struct
-from narthex.windows import Continuous, Hopping, Session, Tumbling
+from narthex.declare.windows import Continuous, Hopping, Session, Tumbling
 
 __all__ = [
     "Continuous",

@@ -201,3 +201,47 @@ def test_every_error_has_a_code_of_its_own_and_a_page() -> None:
         seen += cls.__subclasses__()
     assert len(seen) == len(classes)
     assert issubclass(classes["NX202"], DefinitionError)
+
+
+NOT_YET = (
+    SOUND
+    + """
+@dataset
+class Once:
+    amount: float
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def once(cls, orders):
+        return orders.dedup("amount")
+"""
+).replace("import dataset\n", "import dataset, pipeline\nfrom narthex.lib import inputs\n")
+
+
+def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert _run(monkeypatch, "check", _file(tmp_path, NOT_YET)) == 0
+
+    told = capsys.readouterr().err
+    assert told.startswith("2 datasets, 0 featuresets: sound\n\nlegal, but the platform does not")
+    assert "[NX901] `dedup` is not carried out yet\n  --> features.py:23" in told
+
+
+def test_what_is_not_carried_out_yet_is_apart_in_json_and_waits_for_mistakes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "check", _file(tmp_path, NOT_YET), "--json") == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["errors"] == []
+    assert [(one["code"], one["line"]) for one in told["not_carried_out"]] == [("NX901", 23)]
+
+    wrong = NOT_YET.replace("amount: float", "amount: set", 1)
+    assert _run(monkeypatch, "check", _file(tmp_path, wrong), "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["errors"]
+    assert told["not_carried_out"] == []

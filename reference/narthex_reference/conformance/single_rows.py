@@ -154,6 +154,38 @@ class Priced:
         return orders.dropnull()
 
 
+@dataset
+class Placed:
+    """Orders with an amount, and the country that their user was in then."""
+
+    uid: int
+    sku: str
+    amount: float
+    country: str
+    at: datetime
+
+    @pipeline
+    @inputs(Orders, Users)
+    def placed(cls, orders: Rows, users: Rows) -> Rows:
+        joined = orders.join(users, how="left", on=["uid"])
+        return joined.drop("score").dropnull("amount", "country")
+
+
+@dataset
+class CertainlyDear:
+    """Orders above two, by a function that does not know of those without an amount."""
+
+    uid: int
+    sku: str
+    amount: Optional[float]
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def dear(cls, orders: Rows) -> Rows:
+        return orders.filter(lambda df: df["amount"].astype("Float64") > LEAST)
+
+
 def _squared(df: pd.DataFrame) -> pd.DataFrame:
     df["square"] = df["amount"] * df["amount"]
     return df[["uid", "at", "square"]]
@@ -218,6 +250,12 @@ CASES: tuple[Case, ...] = (
         _ORDERS,
         holds(DearByCode, *_KEPT),
     ),
+    case(
+        "a filter by a function does not keep the rows for which it gives null",
+        [Orders, CertainlyDear],
+        _ORDERS,
+        holds(CertainlyDear, *_KEPT),
+    ),
     case("a filter of nothing gives nothing", [Orders, Dear], [], holds(Dear)),
     case(
         "a keyed row that stops passing a filter becomes absent, it does not linger",
@@ -262,6 +300,17 @@ CASES: tuple[Case, ...] = (
         [Orders, Priced],
         _ORDERS,
         holds(Priced, (4, "d", 2.5, 9 * S), (1, "a", 3.0, 10 * S), (2, "b", 2.0, 11 * S)),
+    ),
+    case(
+        "dropnull of several columns drops rows with a null in any",
+        [Orders, Users, Placed],
+        [
+            row(Users, 1, "fr", 1, 1 * S),
+            row(Orders, 1, "a", 1.0, 10 * S),
+            row(Orders, 1, "b", None, 11 * S),
+            row(Orders, 2, "c", 2.0, 12 * S),
+        ],
+        holds(Placed, (1, "a", 1.0, "fr", 10 * S)),
     ),
     case(
         "dropnull of a keyed dataset makes a key absent while it has a null",

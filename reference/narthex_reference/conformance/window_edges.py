@@ -135,6 +135,20 @@ class Spans:
         return orders.groupby("uid").aggregate(spent=Sum(of="amount", window=Tumbling("10s")))
 
 
+@dataset(index=True)
+class EarlierSpans:
+    """How many there were in the ten seconds that had ended five seconds ago."""
+
+    uid: int = field(key=True)
+    n: int
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def spans(cls, orders: Rows) -> Rows:
+        return orders.groupby("uid").aggregate(n=Count(window=Tumbling("10s", lookback="5s")))
+
+
 @dataset
 class SpanChanges:
     """Each change of what was spent in ten seconds."""
@@ -346,6 +360,19 @@ CASES: tuple[Case, ...] = (
             (1, 3.0, True, 80 * S),
             (1, 0.0, False, 80 * S),
         ),
+    ),
+    case(
+        "with a lookback a discretely windowed dataset has its versions that much later",
+        [Orders, EarlierSpans, Earlier],
+        _THREE,
+        holds(EarlierSpans, (1, 2, 15 * S), (1, 1, 25 * S), (1, 0, 35 * S)),
+        holds(Earlier, (1, 2, 2, 15 * S), (1, 1, 3, 25 * S), (1, 0, 3, 35 * S)),
+    ),
+    case(
+        "with a lookback a window enters and leaves once, though nothing else happens",
+        [Orders, EarlierSpans],
+        [row(Orders, 1, "a", 1.0, 3 * S)],
+        holds(EarlierSpans, (1, 1, 15 * S), (1, 0, 25 * S)),
     ),
     case(
         "a late row changes a window that had closed",

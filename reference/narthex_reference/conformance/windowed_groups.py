@@ -3,7 +3,7 @@
 
 from datetime import datetime
 
-from narthex.datasets import Count, LastK, Sum, dataset, field, pipeline
+from narthex.datasets import Count, ExpDecaySum, LastK, Sum, dataset, field, pipeline
 from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous, Hopping, Session, Tumbling, Window
 from narthex.facts import Cell
@@ -116,6 +116,40 @@ class BareTens:
     @inputs(Orders)
     def tens(cls, orders: Rows) -> Rows:
         return orders.groupby("uid", window=Tumbling("10s", lookback="3s")).aggregate()
+
+
+@dataset(index=True)
+class FinalTensLater:
+    """Orders in each ten seconds, told three seconds after they are over."""
+
+    uid: int = field(key=True)
+    window: Window = field(key=True)
+    n: int
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def tens(cls, orders: Rows) -> Rows:
+        return orders.groupby("uid", window=Tumbling("10s", lookback="3s")).aggregate(
+            n=Count(), emit="final"
+        )
+
+
+@dataset(index=True)
+class FadingTens:
+    """What faded of each ten seconds, as it stood three seconds ago."""
+
+    uid: int = field(key=True)
+    window: Window = field(key=True)
+    heat: float
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def tens(cls, orders: Rows) -> Rows:
+        return orders.groupby("uid", window=Tumbling("10s", lookback="3s")).aggregate(
+            heat=ExpDecaySum(of="amount", half_life="5s")
+        )
 
 
 @dataset(index=True)
@@ -276,6 +310,23 @@ CASES: tuple[Case, ...] = (
         found(BareTens, 1, _span(0, 10 * S), at=7 * S, gives=[]),
         missing(BareTens, 1, _span(10 * S, 20 * S), at=15 * S - 1),
         found(BareTens, 1, _span(10 * S, 20 * S), at=15 * S, gives=[]),
+    ),
+    case(
+        "with a lookback a final span shows that much after its end",
+        [Orders, FinalTensLater],
+        [row(Orders, 1, "a", 8.0, 5 * S)],
+        missing(FinalTensLater, 1, _span(0, 10 * S), at=13 * S - 1),
+        found(FinalTensLater, 1, _span(0, 10 * S), at=13 * S, gives=[1]),
+        holds(FinalTensLater, (1, _span(0, 10 * S), 1, 13 * S)),
+    ),
+    case(
+        "with a lookback a span has decayed to the instant that is looked back to",
+        [Orders, FadingTens],
+        [row(Orders, 1, "a", 8.0, 5 * S)],
+        missing(FadingTens, 1, _span(0, 10 * S), at=8 * S - 1),
+        found(FadingTens, 1, _span(0, 10 * S), at=8 * S, gives=[8.0]),
+        found(FadingTens, 1, _span(0, 10 * S), at=13 * S, gives=[4.0]),
+        found(FadingTens, 1, _span(0, 10 * S), at=18 * S, gives=[2.0]),
     ),
     case(
         "sessions that feed an aggregate count as they stand at each instant",
