@@ -270,6 +270,7 @@ ELSEWHERE: dict[str, str] = {
     "NX954": "test_client_commands::test_a_file_that_cannot_be_read_is_told_with_its_line",
     "NX955": "test_client::test_questions_that_do_not_fit_are_refused_here",
     "NX956": "test_client::test_an_answer_that_is_no_answer_is_said_so",
+    "NX957": "test_compat::test_a_fennel_that_is_installed_is_not_hidden_silently",
     "NX971": "test_workers::test_an_error_names_the_authors_line",
     "NX972": "test_lib::test_secrets_are_handed_out_only_where_somebody_does",
 }
