@@ -11,7 +11,8 @@ from narthex.declare.env import Env, parse_env
 from narthex.declare.metadata import check_metadata, metadata_of
 from narthex.declare.operator_calls import as_definition_error
 from narthex.declare.places import author_origin, failure_origin, function_origin
-from narthex.declare.steps import Rows, Trace, read_dataset
+from narthex.declare.steps import Rows, read_dataset
+from narthex.declare.traces import Trace
 from narthex.entities import Pipeline
 from narthex.errors import (
     ArgumentInvalid,
