@@ -177,7 +177,7 @@ def _chosen(module: str, *, lower: bool) -> tuple[Entry, ...]:
 
 
 def _aggregate_entries() -> tuple[Entry, ...]:
-    rows = {"Dataset", "Field"}
+    rows = {"Dataset", "Field", "Groups", "Rows"}
     return tuple(one for one in _chosen("narthex.datasets", lower=False) if one.name not in rows)
 
 

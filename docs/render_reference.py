@@ -8,6 +8,7 @@ types; `tests/core/public_api.txt` has every public signature. Tests hold all of
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -149,7 +150,7 @@ def _text(doc: str) -> Iterator[str]:
 
 def _items(block: str, *, errors: bool) -> Iterator[str]:
     items: list[str] = []
-    for line in inspect.cleandoc(block).splitlines():
+    for line in textwrap.dedent(block).splitlines():
         found = None if line.startswith(" ") else _ITEM.match(line)
         if found is None:
             items[-1] += f" {line.strip()}"

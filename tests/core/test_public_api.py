@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import inspect
+import textwrap
 
 import pytest
 
@@ -62,7 +63,7 @@ def _described(doc: str) -> list[str]:
     """Give the parameters that a docstring's `Args` is about."""
     _, found, after = doc.partition("Args:\n")
     block = after.split("\n\n")[0] if found else ""
-    lines = inspect.cleandoc(block).splitlines()
+    lines = textwrap.dedent(block).splitlines()
     return [line.split(":")[0].lstrip("*") for line in lines if line and not line.startswith(" ")]
 
 
