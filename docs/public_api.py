@@ -23,7 +23,7 @@ MODULES: Final = (
 )
 NOT_MADE_BY_AUTHORS: Final = frozenset(
     {"Dataset", "Expr", "Featureset", "ReadInfo", "Response", "Rows", "Groups", "TypedExpr"}
-    | {"Feature", "Field"}
+    | {"Clock", "Feature", "Field"}
 )
 """Classes whose values come from a call or a decorator: how they are made is nobody's business."""
 
