@@ -16,6 +16,7 @@ from narthex.declare.aggregates import (
 from narthex.declare.datasets import Dataset, dataset, index
 from narthex.declare.fields import Field, field
 from narthex.declare.pipelines import pipeline
+from narthex.declare.steps import Groups, Rows
 
 __all__ = [
     "Average",
@@ -25,10 +26,12 @@ __all__ = [
     "ExpDecaySum",
     "Field",
     "FirstK",
+    "Groups",
     "LastK",
     "Max",
     "Min",
     "Quantile",
+    "Rows",
     "Stddev",
     "Sum",
     "dataset",

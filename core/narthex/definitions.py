@@ -11,8 +11,8 @@ from narthex.errors import ArgumentInvalid
 
 
 def definitions(
-    datasets: Sequence[Dataset],
-    featuresets: Sequence[Featureset],
+    datasets: Sequence[Dataset | type],
+    featuresets: Sequence[Featureset | type],
     *,
     env: str | None = None,
     with_deleted: bool = False,
@@ -20,8 +20,8 @@ def definitions(
     """Give the values of a commit for one env; what is marked deleted is left out.
 
     Args:
-        datasets: The datasets.
-        featuresets: The featuresets.
+        datasets: The datasets; to a type checker, a class below `@dataset` stays a class.
+        featuresets: The featuresets, likewise.
         env: Take what is declared for it, and for none.
         with_deleted: Give what is marked deleted too: an incremental commit removes it.
 
@@ -36,13 +36,15 @@ def definitions(
     for given in featuresets:
         if not isinstance(given, Featureset):
             raise ArgumentInvalid(f"`featuresets` has `{given!r}`, which is not a featureset")
+    known = [one for one in datasets if isinstance(one, Dataset)]
+    named = [one for one in featuresets if isinstance(one, Featureset)]
     return Definitions(
         datasets=tuple(
-            dataset_entity(d, selected) for d in datasets if with_deleted or not is_deleted(d)
+            dataset_entity(d, selected) for d in known if with_deleted or not is_deleted(d)
         ),
         featuresets=tuple(
             featureset_entity(f, selected, with_deleted=with_deleted)
-            for f in featuresets
+            for f in named
             if with_deleted or not metadata_of(f).deleted
         ),
     )

@@ -1,6 +1,12 @@
-"""Every example of the guide is a file that an author could commit."""
+"""Every example of the guide and the README runs.
+
+A block marked `python` is a whole file that an author could commit. Blocks marked `py` are run in
+their order, as one file a page, and their tests are called. What needs a running platform is marked
+`py platform`, and counted here.
+"""
 
 import ast
+import importlib.util
 import re
 import sys
 from collections.abc import Iterator
@@ -11,27 +17,47 @@ import pytest
 from narthex.author_files import load_file
 from narthex.errors import render_report
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
-DOCS = GUIDE.parent
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")))
+NEED_THE_PLATFORM = {"docs/guide/quickstart.md": 1}
+_BLOCK = re.compile(r"^``` *([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
-def blocks(language: str) -> Iterator[tuple[str, str]]:
-    """Give each block of a language with its place, at its own line numbers."""
-    for page in sorted(GUIDE.glob("*.md")):
-        text = page.read_text(encoding="utf-8")
-        for block in _BLOCK.finditer(text):
-            if block[1] == language:
-                line = text.count("\n", 0, block.start(2))
-                yield f"{page.name}:{line + 1}", "\n" * line + block[2]
+def blocks(page: Path, mark: str) -> Iterator[tuple[int, str]]:
+    """Give each block of a page with that mark, and the line before it."""
+    text = page.read_text(encoding="utf-8")
+    for block in _BLOCK.finditer(text):
+        if block[1].strip() == mark:
+            yield text.count("\n", 0, block.start(2)), block[2]
 
 
-def named(language: str) -> list[object]:
-    return [pytest.param(code, id=place) for place, code in blocks(language)]
+def place(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("code", named("python"))
+def whole_files() -> list[object]:
+    return [
+        pytest.param("\n" * line + code, id=f"{place(page)}:{line + 1}")
+        for page in PAGES
+        for line, code in blocks(page, "python")
+    ]
+
+
+def as_one_file(page: Path) -> str:
+    """Join the blocks that run, each at its own line numbers."""
+    text = ""
+    for line, code in blocks(page, "py"):
+        text += "\n" * (line - text.count("\n")) + code
+    return text
+
+
+def pages_that_run() -> list[object]:
+    return [pytest.param(page, id=place(page)) for page in PAGES if any(blocks(page, "py"))]
+
+
+@pytest.mark.parametrize("code", whole_files())
 def test_an_example_is_sound(
     code: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,15 +72,49 @@ def test_an_example_is_sound(
     assert [*found.datasets, *found.featuresets]
 
 
-@pytest.mark.parametrize("code", named("py"))
-def test_an_example_that_needs_the_platform_is_python(code: str) -> None:
-    assert ast.parse(code).body
+@pytest.mark.parametrize("page", pages_that_run())
+def test_the_examples_of_a_page_run_one_after_the_other(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"page_{re.sub(r'[^a-z]', '_', page.stem)}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(as_one_file(page), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])  # what an example installs ends here
+
+    spec.loader.exec_module(module)
+    for test, call in list(vars(module).items()):
+        if test.startswith("test_"):
+            call()
+
+
+def test_examples_that_need_the_platform_are_python_and_few() -> None:
+    found = {place(page): [code for _, code in blocks(page, "py platform")] for page in PAGES}
+
+    assert {name: len(codes) for name, codes in found.items() if codes} == NEED_THE_PLATFORM
+    assert all(ast.parse(code).body for codes in found.values() for code in codes)
+
+
+def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
+    known = {"python", "py", "py platform", "sh", "text", "", "toml", "json", "sql"}
+    marks = {
+        f"{place(page)}: {block[1]}"
+        for page in PAGES
+        for block in _BLOCK.finditer(page.read_text(encoding="utf-8"))
+        if block[1].strip() not in known
+    }
+
+    assert marks == set()
 
 
 def test_links_between_pages_lead_somewhere() -> None:
     broken = [
-        f"{page.name}: {target}"
-        for page in DOCS.rglob("*.md")
+        f"{place(page)}: {target}"
+        for page in PAGES
         for target in _LINK.findall(page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
     ]

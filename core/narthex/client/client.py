@@ -115,8 +115,8 @@ class Client(Administration):
     def commit(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         self,
         message: str,
-        datasets: Sequence[Dataset] | None = None,
-        featuresets: Sequence[Featureset] | None = None,
+        datasets: Sequence[Dataset | type] | None = None,
+        featuresets: Sequence[Featureset | type] | None = None,
         preview: bool = False,
         env: str | None = None,
         incremental: bool = False,

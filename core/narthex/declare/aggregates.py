@@ -22,7 +22,19 @@ Extremal: TypeAlias = int | float | Decimal | date
 
 @attrs.frozen(kw_only=True)
 class Count:
-    """How many rows; of a column with `unique`, how many distinct values."""
+    """How many rows; of a column with `unique`, how many distinct values.
+
+    It gives `int`; of no rows, 0.
+
+    Attributes:
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        of: The column; only `unique` and `dropnull` need it.
+        unique: Count distinct values; `float` and `datetime` columns cannot be told apart so.
+        approx: Of more than 1,024 distinct values, whether a number near theirs would do; one
+            sigma is 0.8 %.
+        dropnull: Leave nulls out; for `Optional` columns. Else null counts, as one value.
+    """
 
     window: Window | None = None
     into_field: str = ""
@@ -44,7 +56,15 @@ class Count:
 
 @attrs.frozen(kw_only=True)
 class Sum:
-    """The sum of a column."""
+    """The sum of a column of numbers, of the column's type; nulls are skipped.
+
+    Of no rows it is 0.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+    """
 
     of: str
     window: Window | None = None
@@ -56,7 +76,14 @@ class Sum:
 
 @attrs.frozen(kw_only=True)
 class Average:
-    """The mean of a column; `default` when there is none."""
+    """The mean of a column of numbers, a `float`; nulls are skipped.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        default: The value of no rows; with None it is null, and the result `Optional[float]`.
+    """
 
     of: str
     window: Window | None = None
@@ -69,7 +96,15 @@ class Average:
 
 @attrs.frozen(kw_only=True)
 class Min:
-    """The least value of a column; `default`, or null, when there is none."""
+    """The least value of a column of numbers, days or instants, of its type; nulls are skipped.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        default: The value of no rows, one of the column's type; with None it is null, and the
+            result is `Optional`.
+    """
 
     of: str
     window: Window | None = None
@@ -91,7 +126,15 @@ class Min:
 
 @attrs.frozen(kw_only=True)
 class Max:
-    """The greatest value of a column; `default`, or null, when there is none."""
+    """The greatest value of a column of numbers, days or instants, of its type; nulls are skipped.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        default: The value of no rows, one of the column's type; with None it is null, and the
+            result is `Optional`.
+    """
 
     of: str
     window: Window | None = None
@@ -113,7 +156,16 @@ class Max:
 
 @attrs.frozen(kw_only=True)
 class Stddev:
-    """The population standard deviation of a column; `default` when there is none."""
+    """The population standard deviation of a column of numbers, a `float`; nulls are skipped.
+
+    Of one row it is 0.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        default: The value of no rows; with None it is null, and the result `Optional[float]`.
+    """
 
     of: str
     window: Window | None = None
@@ -126,7 +178,16 @@ class Stddev:
 
 @attrs.frozen(kw_only=True)
 class LastK:
-    """The last `limit` values of a column, newest first; with `dedup`, each value once."""
+    """The last values of a column as a list, newest first; of no rows, an empty list.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        limit: How many at most; at least 1.
+        dedup: Take each value once, where it was last seen.
+        dropnull: Leave nulls out; else they are values, and the list's items are `Optional`.
+    """
 
     of: str
     window: Window | None = None
@@ -148,7 +209,16 @@ class LastK:
 
 @attrs.frozen(kw_only=True)
 class FirstK:
-    """The first `limit` values of a column, oldest first; with `dedup`, each value once."""
+    """The first values of a column as a list, oldest first; of no rows, an empty list.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        limit: How many at most; at least 1.
+        dedup: Take each value once, where it was first seen.
+        dropnull: Leave nulls out; for `Optional` columns. Else they are values.
+    """
 
     of: str
     window: Window | None = None
@@ -170,10 +240,16 @@ class FirstK:
 
 @attrs.frozen(kw_only=True)
 class Distinct:
-    """The distinct values of a column, in the order in which they were first seen.
+    """The distinct values of a column as a list, in the order in which they were first seen.
+
+    Of no rows it is an empty list. Columns with floats, days or instants have none.
 
     Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
         unordered: Whether any order would do; the order is the same either way.
+        dropnull: Leave null out; else it is a value.
     """
 
     of: str
@@ -194,9 +270,16 @@ class Distinct:
 
 @attrs.frozen(kw_only=True)
 class Quantile:
-    """The value below which a share `p` of a column's values lies; `default` when there is none.
+    """The value below which a share `p` of a column's numbers lies, a `float`; nulls are skipped.
+
+    Of n ascending values it is the one at floor(p·n), counted from 0; at most the last.
 
     Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        p: From 0 to 1.
+        default: The value of no rows; with None it is null, and the result `Optional[float]`.
         approx: Of more than 1,024 values, whether a number within 1 % of it would do.
     """
 
@@ -220,7 +303,17 @@ class Quantile:
 
 @attrs.frozen(kw_only=True)
 class ExpDecaySum:
-    """The sum of a column's values, each halved once per `half_life` from its instant on."""
+    """The sum of a column's numbers, each halved once per `half_life` from its instant on.
+
+    It is a `float` as of the question's instant, to the microsecond; nulls are skipped, and of no
+    rows it is 0.
+
+    Attributes:
+        of: The column.
+        window: Not given, that of `groupby`.
+        into_field: The column of the result; with a keyword, left out.
+        half_life: A duration above zero, such as `1d`.
+    """
 
     of: str
     window: Window | None = None

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="explicit-any"
 """Expectations: promises about the rows of a dataset, by the names of Great Expectations."""
 
 import json
@@ -38,21 +39,21 @@ class Expected:
 
 
 @overload
-def expectations(func: FunctionType) -> ExpectationsCall: ...
+def expectations(func: Callable[..., object]) -> ExpectationsCall: ...
 @overload
 def expectations(
     func: None = None, *, version: int = 0
-) -> Callable[[FunctionType], ExpectationsCall]: ...
+) -> Callable[[Callable[..., object]], ExpectationsCall]: ...
 def expectations(
-    func: FunctionType | None = None, *, version: int = 0
-) -> ExpectationsCall | Callable[[FunctionType], ExpectationsCall]:
+    func: Callable[..., object] | None = None, *, version: int = 0
+) -> ExpectationsCall | Callable[[Callable[..., object]], ExpectationsCall]:
     """Declare that a method of a dataset lists promises about its rows.
 
     Rows that break a promise are kept and counted.
     """
     origin = author_origin()
 
-    def declare(function: FunctionType) -> ExpectationsCall:
+    def declare(function: Callable[..., object]) -> ExpectationsCall:
         if not isinstance(function, FunctionType):
             raise ExpectationInvalid("`@expectations` stands above a method", origin=origin)
         return ExpectationsCall(function, version, function_origin(function))

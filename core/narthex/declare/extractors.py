@@ -1,3 +1,4 @@
+# mypy: disable-error-code="explicit-any"
 """Extractors: functions in a featureset's class that compute features when asked."""
 
 import inspect
@@ -40,7 +41,7 @@ class ExtractorCall:
 
 
 @overload
-def extractor(func: FunctionType) -> ExtractorCall: ...
+def extractor(func: Callable[..., object]) -> ExtractorCall: ...
 @overload
 def extractor(
     func: None = None,
@@ -48,14 +49,14 @@ def extractor(
     version: int = 0,
     env: Env = None,
     depends_on: Sequence[Dataset] | None = None,
-) -> Callable[[FunctionType], ExtractorCall]: ...
+) -> Callable[[Callable[..., object]], ExtractorCall]: ...
 def extractor(
-    func: FunctionType | None = None,
+    func: Callable[..., object] | None = None,
     deps: Sequence[Dataset] | None = None,
     version: int = 0,
     env: Env = None,
     depends_on: Sequence[Dataset] | None = None,
-) -> ExtractorCall | Callable[[FunctionType], ExtractorCall]:
+) -> ExtractorCall | Callable[[Callable[..., object]], ExtractorCall]:
     """Declare that a function computes features when they are asked for.
 
     It is called as `f(cls, ts, in1, in2, …)` with series and gives a series, or a frame with a
@@ -77,7 +78,7 @@ def extractor(
             "`deps` and `depends_on` are the same; one of them is enough", origin=origin
         )
 
-    def declare(function: FunctionType) -> ExtractorCall:
+    def declare(function: Callable[..., object]) -> ExtractorCall:
         if not isinstance(function, FunctionType):
             raise ArgumentInvalid("`@extractor` stands above a function", origin=origin)
         reads = tuple(deps or depends_on or ())

@@ -1,6 +1,6 @@
 """Features of a featureset's class, and what `feature(…)` says of them."""
 
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import attrs
 
@@ -50,10 +50,12 @@ class FeatureCall:
         return self
 
 
-def feature(
+def feature(  # type: ignore[explicit-any]
     *args: Reference, default: object = MISSING, version: int | None = None, env: Env = None
-) -> FeatureCall:
-    """Say where a feature comes from.
+) -> Any:
+    """Say where a feature comes from; it stands after the feature's annotation, whatever its type.
+
+    `.meta(owner, description, tags, deprecated, deleted)` says more of it.
 
     Args:
         args: A dataset's field, which is looked up by the features named as the dataset's keys;

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from types import FrameType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import attrs
 from typing_extensions import override
@@ -66,8 +66,10 @@ class FieldCall:
         return self
 
 
-def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -> FieldCall:
-    """Say what a field is for.
+def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -> Any:  # type: ignore[explicit-any]
+    """Say what a field is for; it stands after the field's annotation, whatever its type.
+
+    `.meta(owner, description, tags)` says more of it.
 
     Args:
         key: It is part of the dataset's key.

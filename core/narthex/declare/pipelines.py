@@ -1,3 +1,4 @@
+# mypy: disable-error-code="explicit-any"
 """Pipelines: functions in a dataset's class that say how its rows come about."""
 
 import inspect
@@ -11,7 +12,8 @@ from narthex.declare.env import Env, parse_env
 from narthex.declare.metadata import check_metadata, metadata_of
 from narthex.declare.operator_calls import as_definition_error
 from narthex.declare.places import author_origin, failure_origin, function_origin
-from narthex.declare.steps import Rows, Trace, read_dataset
+from narthex.declare.steps import Rows, read_dataset
+from narthex.declare.traces import Trace
 from narthex.entities import Pipeline
 from narthex.errors import (
     ArgumentInvalid,
@@ -44,10 +46,14 @@ class PipelineCall:
 
 
 @overload
-def pipeline(func: FunctionType) -> PipelineCall: ...
+def pipeline(func: Callable[..., object]) -> PipelineCall: ...
 @overload
-def pipeline(func: None = None, *, env: Env = None) -> Callable[[_F], _F]: ...
-def pipeline(func: object = None, env: Env = None) -> object:
+def pipeline(
+    func: None = None, *, env: Env = None
+) -> Callable[[Callable[..., object]], PipelineCall]: ...
+def pipeline(
+    func: Callable[..., object] | None = None, env: Env = None
+) -> PipelineCall | Callable[[Callable[..., object]], PipelineCall]:
     """Declare that a function gives the rows of its dataset.
 
     The function is called once, when the class is made, with symbolic rows of the datasets that
@@ -59,7 +65,7 @@ def pipeline(func: object = None, env: Env = None) -> object:
     """
     origin = author_origin()
 
-    def declare(function: object) -> PipelineCall:
+    def declare(function: Callable[..., object]) -> PipelineCall:
         if not isinstance(function, FunctionType):
             raise ArgumentInvalid("`@pipeline` stands above a function", origin=origin)
         return PipelineCall(function, env, function_origin(function))

@@ -1,9 +1,7 @@
 """The symbolic rows that a pipeline's function is given: each method adds a step."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar, assert_never
-
-import attrs
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from narthex.annotations import parse_annotation
 from narthex.closure import resolve
@@ -28,11 +26,9 @@ from narthex.declare.step_calls import (
     read_specs,
     read_transformed,
 )
+from narthex.declare.traces import Trace
 from narthex.errors import (
     ColumnRoleWrong,
-    DefinitionError,
-    DefinitionErrors,
-    DurationInvalid,
     JoinInvalid,
     OperatorInvalid,
 )
@@ -62,45 +58,14 @@ from narthex.operators import (
 from narthex.origin import Origin
 from narthex.schema import Column
 from narthex.schemas import output_schema, schema_of_union, step_schema
-from narthex.times import DurationError
 from narthex.types import DataType, Optional
 from narthex.windows import Hopping, Session, Tumbling
-
-_T = TypeVar("_T")
-_I = TypeVar("_I")
 
 _ANY_WINDOW: Final = Tumbling("1d")
 """Stands for a window that could not be read: what has none of its own is no second mistake."""
 
 _UNREAD: Final = UserCode(entry="", source="", tree=b"", python="")
 """Stands for code that could not be read, so that what comes after it can still be checked."""
-
-
-@attrs.define
-class Trace:
-    """What is known while a pipeline's function runs.
-
-    Attributes:
-        inputs: The datasets that it may read.
-        errors: Everything that is wrong so far.
-    """
-
-    pipeline: str
-    inputs: dict[str, DatasetSchemaInfo]
-    errors: list[DefinitionError] = attrs.field(factory=list)
-
-    def found(self, errors: Iterable[DefinitionError]) -> None:
-        """Keep mistakes, each once."""
-        known = {error.render() for error in self.errors}
-        self.errors += [error for error in errors if error.render() not in known]
-
-    def read(self, read: Callable[[], _T], origin: Origin, *, instead: _I) -> _T | _I:
-        """Read a part of a call; where it cannot be read, keep the mistakes and go on without."""
-        try:
-            return read()
-        except (DefinitionError, DefinitionErrors, DurationError) as error:
-            self.found(_mistakes(error, origin))
-            return instead
 
 
 class Rows:
@@ -135,7 +100,15 @@ class Rows:
         return self._schema.columns
 
     def filter(self, predicate: object) -> "Rows":
-        """Keep the rows for which an expression, or a function of a frame, is true."""
+        """Keep the rows for which a condition is true.
+
+        A key whose newest row fails is absent from that instant on.
+
+        Args:
+            predicate: An expression of type `bool`, or a function that takes a frame and gives a
+                series of bools. Of an expression that may be null, say what null means:
+                `.fillnull(False)`.
+        """
         origin = author_origin()
 
         found = self._trace.read(lambda: read_predicate(predicate, origin), origin, instead=_UNREAD)
@@ -179,7 +152,12 @@ class Rows:
         return self._add(step, origin)
 
     def select(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
-        """Keep the timestamp and the listed columns; all keys must be listed."""
+        """Keep the timestamp and the listed columns; all keys must be listed.
+
+        Args:
+            args: The columns by name, or one list of them.
+            columns: The same, by keyword.
+        """
         origin = author_origin()
 
         def step() -> Operator:
@@ -199,7 +177,12 @@ class Rows:
         return self._add(step, origin)
 
     def drop(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
-        """Leave out value columns."""
+        """Leave out value columns; keys and the timestamp cannot be.
+
+        Args:
+            args: The columns by name, or one list of them.
+            columns: The same, by keyword.
+        """
         origin = author_origin()
         return self._add(
             lambda: Drop(
@@ -211,7 +194,11 @@ class Rows:
         )
 
     def rename(self, columns: dict[str, str]) -> "Rows":
-        """Rename columns, keys and timestamp too."""
+        """Rename columns, keys and timestamp too.
+
+        Args:
+            columns: The new name of each old one.
+        """
         origin = author_origin()
         return self._add(
             lambda: Rename(self._operator, read_names(columns, origin=origin), origin=origin),
@@ -219,7 +206,12 @@ class Rows:
         )
 
     def dropnull(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
-        """Leave out rows with a null in the listed columns, or in any optional one."""
+        """Leave out rows with a null in the listed columns, which are not `Optional` any more.
+
+        Args:
+            args: Optional columns by name, or one list of them; without any, all that there are.
+            columns: The same, by keyword.
+        """
         origin = author_origin()
 
         def step() -> Operator:
@@ -245,7 +237,19 @@ class Rows:
     ) -> "Rows":
         """Join each row with a keyed dataset's row as of the row's event time.
 
-        A left join makes the right columns optional; an inner join drops rows without a match.
+        The newest right row at that instant or before it counts; a deleted one does not. When a
+        right row comes late or is corrected, the joined rows are corrected.
+
+        Args:
+            other: Another input of the pipeline, a keyed dataset.
+            how: `left` keeps rows without a match, with nulls, so that the right columns become
+                `Optional`; `inner` drops them.
+            on: The right keys, where the left columns have the same names.
+            left_on: The left columns, in the order of `right_on`.
+            right_on: The right keys.
+            within: How long before the row's instant, and how long after it, the right row may be;
+                both ends count. With an end above `0s` a row sees what happened after it.
+            fields: The right columns to take; not given, all.
         """
         origin = author_origin()
 
@@ -295,6 +299,10 @@ class Rows:
 
         With a window, the rows of a group are split into its spans, and the key column `window`
         says which one it is; only `aggregate` can follow.
+
+        Args:
+            args: The columns by name, or one list of them; none can be a float or `Optional`.
+            window: A `Tumbling`, `Hopping` or `Session` window.
         """
         origin = author_origin()
         by = self._trace.read(
@@ -311,8 +319,10 @@ class Rows:
     def transform(self, func: object, schema: object = None) -> "Rows":
         """Let a function of a frame make the value columns; it gives as many rows as it takes.
 
-        `schema` says the types of all columns afterwards, keys and event time too; without it
-        they stay as they are.
+        Args:
+            func: Takes a frame with all columns and gives one; keys and event time stay.
+            schema: The types of all columns afterwards, keys and event time too; not given, they
+                stay as they are.
         """
         origin = author_origin()
 
@@ -326,8 +336,12 @@ class Rows:
     def dedup(self, *args: object, by: ColumnsArgument = None, window: object = None) -> "Rows":
         """Keep, of the rows that are the same by the columns, the last one.
 
-        Rows are compared by all values if no column is named. They are the same only at the very
-        same instant, or, with a window, within one span of it.
+        They are the same only at the very same instant, or, with a window, within one span of it.
+
+        Args:
+            args: The columns by name, or one list of them; without any, all values.
+            by: The same, by keyword.
+            window: A `Tumbling` or `Session` window.
         """
         origin = author_origin()
         span = self._trace.read(lambda: read_dedup_window(window, origin), origin, instead=None)
@@ -344,7 +358,15 @@ class Rows:
         return self._add(step, origin)
 
     def explode(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
-        """Make a row of each element of the listed lists, taken together; null for an empty one."""
+        """Make a row of each element of lists; an empty list gives one row with null.
+
+        Lists that are named together are taken side by side and are equally long. The columns
+        become `Optional`.
+
+        Args:
+            args: Columns of lists by name, or one list of them.
+            columns: The same, by keyword.
+        """
         origin = author_origin()
         return self._add(
             lambda: Explode(
@@ -358,7 +380,11 @@ class Rows:
     def changelog(self, insert: str | None = None, delete: str | None = None) -> "Rows":
         """Make a keyless row of each insert and each delete of a keyed dataset.
 
-        The named column is true for inserts, or for deletes; an update is both.
+        An update is both: a delete and an insert.
+
+        Args:
+            insert: The name of a new column that is true for inserts and false for deletes.
+            delete: The name of a new column that is true for deletes; only one of both is given.
         """
         origin = author_origin()
 
@@ -428,7 +454,8 @@ class Groups:
         Args:
             specs: Aggregates with `into_field`, or one list of them.
             along: A datetime column that is the time axis instead of the event time.
-            emit: `eager`, at once and corrected later, or `final`, when a window has closed.
+            emit: `eager`: a result shows at once and is corrected later. `final`: it shows when its
+                window has closed.
             named: Aggregates by the name of their column.
         """
         origin = author_origin()
@@ -480,20 +507,6 @@ def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
     schema = output_schema(ref, trace.inputs)
     trace.found(schema.errors)
     return Rows(trace, ref, schema)
-
-
-def _mistakes(
-    error: DefinitionError | DefinitionErrors | DurationError, origin: Origin
-) -> tuple[DefinitionError, ...]:
-    match error:
-        case DefinitionErrors():
-            return error.exceptions_flat()
-        case DefinitionError():
-            return (error.located(origin),)
-        case DurationError():
-            return (DurationInvalid(str(error), origin=origin),)
-        case _:
-            assert_never(error)
 
 
 def _items(listed: object) -> list[object]:

@@ -63,8 +63,8 @@ class MockClient(TestClient):
     def commit(
         self,
         message: str = "",
-        datasets: Sequence[Dataset] | None = None,
-        featuresets: Sequence[Featureset] | None = None,
+        datasets: Sequence[Dataset | type] | None = None,
+        featuresets: Sequence[Featureset | type] | None = None,
         preview: bool = False,
         env: str | None = None,
         incremental: bool = False,
@@ -90,7 +90,8 @@ class MockClient(TestClient):
         if not preview:
             branch = self._caller.current()
             kept = branch.objects if incremental else {}
-            branch.objects = {**kept, **{one.fqn(): one for one in given}}
+            known = (one for one in given if isinstance(one, Dataset | Featureset))
+            branch.objects = {**kept, **{one.fqn(): one for one in known}}
         return answer
 
     @override

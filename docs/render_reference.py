@@ -1,0 +1,178 @@
+# ruff: noqa: INP001
+"""Writes the pages of the public API and their snapshot: `python -m docs.render_reference`.
+
+Pages stand in `docs/reference`, one a module and one each for operators, aggregates, windows and
+types; `tests/core/public_api.txt` has every public signature. Tests hold all of them to the code.
+"""
+
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from docs.language_pages import LANGUAGE
+from docs.public_api import MODULES, Entry, entries
+from narthex.errors import NarthexError, catalogue
+
+DOCS: Final = Path(__file__).parent
+REFERENCE: Final = DOCS / "reference"
+SNAPSHOT: Final = DOCS.parent / "tests" / "core" / "public_api.txt"
+ONE_LINE: Final = 88
+WRITTEN_BY: Final = "This page is written by `python -m docs.render_reference` from the docstrings."
+_SECTION = re.compile(r"(Args|Attributes|Raises|Examples):\n")
+_ITEM = re.compile(r"^(\S[^:\n]*): (.*)$")
+_TITLES: Final = {"Args": "Parameters", "Attributes": "Attributes", "Raises": "Errors"}
+
+
+def pages() -> dict[str, str]:
+    """Render every page, by file name."""
+    found = {f"{name}.md": _module_page(name) for name in MODULES}
+    for page in LANGUAGE:
+        parts = [page.introduction.strip("\n"), "", WRITTEN_BY, ""]
+        parts += [line for entry in page.entries for line in _section(entry, 2)]
+        found[f"{page.name}.md"] = _joined(parts)
+    found["README.md"] = _index()
+    return found
+
+
+def snapshot() -> str:
+    """Render every public signature, one name after the other, for people who review changes."""
+    lines = ["# Every public signature. Written by `python -m docs.render_reference`.", ""]
+    for module in MODULES:
+        lines += [module, ""]
+        lines += [line for entry in entries(module) for line in _listed(entry, "    ")]
+    return _joined(lines)
+
+
+def _listed(entry: Entry, indent: str) -> Iterator[str]:
+    for line in form(entry, most=0).splitlines():
+        yield indent + line
+    for name, meant in entry.aliases:
+        yield f"{indent}    where {name} = {meant}"
+    for member in entry.members:
+        yield from _listed(member, indent + "    ")
+    if len(indent) == 4:  # noqa: PLR2004 (a name of the module itself)
+        yield ""
+
+
+def form(entry: Entry, *, most: int = ONE_LINE) -> str:
+    """Render how a name is called; on one line if that is not longer than `most`."""
+    gives = f" -> {entry.gives}" if entry.gives else ""
+    if entry.kind in {"attribute", "property"}:
+        return f"{entry.name}: {entry.gives}" if entry.gives else entry.name
+    word = "" if entry.kind in {"function", "method"} else f"{entry.kind} "
+    if entry.parameters is None:
+        return f"{word}{entry.name}"
+    short = f"{word}{entry.name}({', '.join(entry.parameters)}){gives}"
+    if len(short) <= max(most, 0) or not entry.parameters:
+        return short
+    inner = "".join(f"    {parameter},\n" for parameter in entry.parameters)
+    return f"{word}{entry.name}(\n{inner}){gives}"
+
+
+def _module_page(name: str) -> str:
+    module = sys.modules.get(name)
+    known = entries(name)
+    module = sys.modules[name] if module is None else module
+    about = inspect.getdoc(module) or ""
+    parts = [f"# `{name}`", "", *_text(about), WRITTEN_BY, ""]
+    for entry in known:
+        parts += _section(entry, 2)
+    return _joined(parts)
+
+
+def _index() -> str:
+    parts = ["# Reference", "", "What each public name takes, gives and refuses.", ""]
+    parts += ["| module | |", "|---|---|"]
+    for name in MODULES:
+        entries(name)
+        about = (inspect.getdoc(sys.modules[name]) or "").split("\n")[0]
+        parts.append(f"| [`{name}`]({name}.md) | {about} |")
+    parts += ["", "| the language | |", "|---|---|"]
+    parts += [f"| [{page.name}]({page.name}.md) | {page.about} |" for page in LANGUAGE]
+    parts.append("| [expressions](expressions.md) | What `col`, `lit` and `when` build. |")
+    parts += ["", "[Errors](../errors.md) has every error with what to do instead."]
+    return _joined([*parts, "", WRITTEN_BY])
+
+
+def _section(entry: Entry, level: int) -> Iterator[str]:
+    yield f"{'#' * level} `{entry.name}`"
+    yield ""
+    yield "```text"
+    yield form(entry)
+    for name, meant in entry.aliases:
+        if meant != "object":
+            yield f"    where {name} = {meant}"
+    yield "```"
+    yield ""
+    yield from _text(entry.doc)
+    attributes = [one for one in entry.members if one.kind == "attribute"]
+    said = "Attributes:\n" in entry.doc
+    if attributes and not said:
+        names = (
+            f"`{one.name}`: `{one.gives}`" if one.gives else f"`{one.name}`" for one in attributes
+        )
+        yield f"Attributes: {', '.join(names)}."
+        yield ""
+    for member in entry.members:
+        if member.kind != "attribute":
+            yield from _member(entry, member)
+
+
+def _member(entry: Entry, member: Entry) -> Iterator[str]:
+    shown = form(member).replace(member.name, f"{entry.name}.{member.name}", 1)
+    yield f"### `{entry.name}.{member.name}`"
+    yield ""
+    yield f"```text\n{shown}"
+    for name, meant in member.aliases:
+        if meant != "object":
+            yield f"    where {name} = {meant}"
+    yield "```"
+    yield ""
+    yield from _text(member.doc)
+
+
+def _text(doc: str) -> Iterator[str]:
+    """Render a docstring: paragraphs, indented code, and what stands under its headings."""
+    for paragraph in doc.split("\n\n"):
+        section = _SECTION.match(paragraph)
+        if section is None:
+            code = paragraph.startswith("    ")
+            yield f"```text\n{inspect.cleandoc(paragraph)}\n```" if code else paragraph
+        elif section[1] in _TITLES:
+            yield f"{_TITLES[section[1]]}:\n"
+            yield from _items(paragraph[section.end() :], errors=section[1] == "Raises")
+        yield ""
+
+
+def _items(block: str, *, errors: bool) -> Iterator[str]:
+    items: list[str] = []
+    for line in textwrap.dedent(block).splitlines():
+        found = None if line.startswith(" ") else _ITEM.match(line)
+        if found is None:
+            items[-1] += f" {line.strip()}"
+        else:
+            name = _linked(found[1]) if errors else f"`{found[1]}`"
+            items.append(f"- {name}: {found[2]}")
+    yield from items
+
+
+def _linked(name: str) -> str:
+    """Give an error's name as a link to its page; one that is Python's own, as its name."""
+    for code, cls in catalogue().items():
+        if cls.__name__ == name and issubclass(cls, NarthexError):
+            return f"[`{name}`](../errors.md#{code.lower()}-{name.lower()})"
+    return f"`{name}`"
+
+
+def _joined(lines: list[str]) -> str:
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip("\n") + "\n"
+
+
+if __name__ == "__main__":
+    for file, text in pages().items():
+        (REFERENCE / file).write_text(text, encoding="utf-8")
+    SNAPSHOT.write_text(snapshot(), encoding="utf-8")
