@@ -170,7 +170,7 @@ def test_a_backfill_whose_file_is_missing_says_so_and_goes_on_when_it_is_there(
     )
 
     assert answer.body["promotion"] == "DONE"
-    assert any("Suppliers: its backfill failed" in line for line in told)
+    assert any("Suppliers (stream_job): its backfill failed" in line for line in told)
     found, is_found = platform.client.lookup("Suppliers", keys=pd.DataFrame({"item": ["tea"]}))
     assert list(is_found) == [True]
     assert list(found["supplier"]) == ["Lee"]
