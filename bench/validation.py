@@ -1,0 +1,63 @@
+"""How long it takes to check a project of many datasets; prints one line of JSON.
+
+    python -m bench.validation [--datasets 1000]
+
+CPU time of the process, the best of three. The datasets are a chain, each a filter of the one
+before: the deepest graph that so many can make. The target is one second for a thousand.
+"""
+
+import argparse
+import json
+import time
+
+import attrs
+
+from bench.figures import load_average
+from narthex.entities import Dataset, Definitions, Pipeline
+from narthex.expr.nodes import Ref
+from narthex.graph import check
+from narthex.operators import DatasetRef, Filter
+from narthex.schema import Field, Metadata, Role, Schema
+from narthex.types import Bool, Datetime
+
+
+def chain(length: int) -> Definitions:
+    """Give so many datasets, each of which reads the one before."""
+    schema = Schema(
+        (Field(name="ok", type=Bool()), Field(name="at", type=Datetime(), role=Role.TIMESTAMP))
+    )
+    first = Dataset(name="D0", version=1, schema=schema, metadata=Metadata(owner="a@b.co"))
+    datasets = [first]
+    for number in range(1, length):
+        step = Filter(DatasetRef(f"D{number - 1}"), Ref("ok"))
+        pipeline = Pipeline(name="p", inputs=(f"D{number - 1}",), terminal=step)
+        datasets.append(attrs.evolve(first, name=f"D{number}", pipelines=(pipeline,)))
+    return Definitions(datasets=tuple(datasets), featuresets=())
+
+
+def main() -> int:
+    """Measure and print; 1 if the project is found to be wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", type=int, default=1000)
+    count = parser.parse_args().datasets
+    definitions = chain(count)
+    taken: list[float] = []
+    errors = 0
+    for _ in range(3):
+        began = time.process_time()
+        errors = len(check(definitions))
+        taken.append(time.process_time() - began)
+    figures = {
+        "bench": "validation",
+        "result": "wrong" if errors else "ok",
+        "datasets": count,
+        "cpu_s": round(min(taken), 3),
+        "target_s": 1.0,
+        "load_average": load_average(),
+    }
+    print(json.dumps(figures))
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
