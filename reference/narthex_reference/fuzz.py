@@ -125,8 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         took = time.monotonic() - begun
         sys.stderr.write(f"seed {seed}: {tried} of {asked.n} projects compared, {took:.0f} s\n")
         if done.failure is not None:
+            sys.stderr.write(f"seed {seed}: {done.failure.wrong}\n")
             program = _written(done.failure, seed, asked)
-            sys.stderr.write(f"seed {seed}: {done.failure.wrong}\nwritten to {program}\n")
+            sys.stderr.write(f"written to {program}\n")
             break
     told = {
         "engine": asked.engine,
@@ -153,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _written(failure: Failure, seed: int, asked: argparse.Namespace) -> str:
     file: Path = asked.programs / f"differs_{seed}.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
     text = render_program(
         failure.project,
         judge=asked.judge,
