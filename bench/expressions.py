@@ -8,14 +8,13 @@ cell first: a wrong fast one is void. A question of fewer than `COLUMNAR_ROWS` r
 
 import argparse
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random  # noqa: TID251 - seeded below
 
 import attrs
 import polars as pl
 
-from bench.figures import load_average, show
+from bench.figures import best_s, load_average, show
 from narthex.evaluate.columns import cells_of, frame_of
 from narthex.evaluate.expressions import evaluate
 from narthex.evaluate.query import COLUMNAR_ROWS
@@ -73,16 +72,6 @@ def columns_of(rows: int, seed: int = 5) -> dict[str, list[Cell]]:
         "at": [1_700_000_000_000_000 + rng.randrange(10**13) for _ in range(rows)],
         "items": [tuple(range(rng.randrange(5))) for _ in range(rows)],
     }
-
-
-def best_s(work: Callable[[], object]) -> float:
-    """Give the least CPU time of three runs, in seconds."""
-    took: list[float] = []
-    for _ in range(3):
-        began = time.process_time()
-        work()
-        took.append(time.process_time() - began)
-    return min(took)
 
 
 def measure(

@@ -7,10 +7,15 @@ at a multiple of the stride. A span has its begin and not its end.
 from collections.abc import Iterable
 from typing import TypeAlias, assert_never
 
-from narthex.windows import Continuous, Hopping, Tumbling
+from narthex.windows import Continuous, Hopping, Tumbling, Window
 
 WindowSpan: TypeAlias = tuple[int, int]
 """Begin, inclusive, and end, exclusive."""
+
+
+def lookback_of(window: Window) -> int:
+    """Give how far before a question's instant the window stands that it reads."""
+    return window.lookback if isinstance(window, Tumbling | Hopping) else 0
 
 
 def spans_of(window: Tumbling | Hopping, event_time: int) -> tuple[WindowSpan, ...]:

@@ -24,7 +24,7 @@ from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.each_after import each_after
 from narthex_spark_apps.jobs import file_source, input_broker, input_topics, start_query
 from narthex_spark_apps.join_stage import open_index
-from narthex_spark_apps.progress import ERROR_LENGTH
+from narthex_spark_apps.progress import told
 from narthex_stores import LogReader
 
 log = structlog.get_logger()
@@ -259,8 +259,7 @@ class _Loan:
         self._done.set()
         self._thread.join()
         if error is not None:
-            said = f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
-            self._ledger.release_backfill(self._asset_id, self.epoch, error=said)
+            self._ledger.release_backfill(self._asset_id, self.epoch, error=told(error))
 
     def _keep(self) -> None:
         while not self._done.wait(REPORT_EVERY_S):

@@ -14,6 +14,12 @@ SAMPLE_EVERY_S = 0.5
 ERROR_LENGTH = 2000
 """How much of an error is told on; a stack trace of Spark has no end."""
 
+
+def told(error: BaseException) -> str:
+    """Say what an error is, as far as it is told on."""
+    return f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
+
+
 Ends: TypeAlias = Mapping[str, Mapping[int, int]]
 
 

@@ -27,7 +27,7 @@ from narthex_spark_apps.feeds import FETCH_WAIT_MS, LogEnds
 from narthex_spark_apps.jobs import NotRunnableError, checkpoint_of, input_broker, input_topics
 from narthex_spark_apps.join_stage import JoinStage
 from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.progress import ERROR_LENGTH, Progress
+from narthex_spark_apps.progress import Progress, told
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.source_stage import SourceStage
 from narthex_stores import LogProducer, LogReader, Record, StoreError
@@ -139,7 +139,7 @@ class StageJob:
             pause_s = min(GREATEST_PAUSE_S, pause_s * 2)
 
     def _failed(self, error: Exception) -> None:
-        self.progress.error = f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
+        self.progress.error = told(error)
         self.progress.restarts += 1
         log.warning("job_failed", job=self.name, error=self.progress.error)
 

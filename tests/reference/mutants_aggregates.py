@@ -114,22 +114,22 @@ SPANS = [
     Mutant(
         "before the epoch windows are cut toward it",
         edited(
-            spans.span,
-            "(as_of - lookback) // duration * duration",
-            "int((as_of - lookback) / duration) * duration",
+            window_spans.newest_closed,
+            "(until - length) // stride * stride",
+            "int((until - length) / stride) * stride",
         ),
     ),
     Mutant(
         "hopping windows end at a multiple of their stride",
         edited(
-            spans.span,
-            "(as_of - lookback - duration) // stride * stride",
-            "(as_of - lookback) // stride * stride - duration",
+            window_spans.newest_closed,
+            "(until - length) // stride * stride",
+            "until // stride * stride - length",
         ),
     ),
     Mutant(
         "a lookback of a tumbling window looks ahead",
-        edited(spans.span, "(as_of - lookback) // duration", "(as_of + lookback) // duration"),
+        edited(window_spans.newest_closed, "as_of - window.lookback", "as_of + window.lookback"),
     ),
     Mutant(
         "an instant is in the span that ends with it",

@@ -1,5 +1,6 @@
 """Bugs of the engine of unit tests: operators, joins, windows, corrections, ties, row ids."""
 
+from narthex import window_spans
 from narthex_reference.inprocess import (
     contributions,
     engine,
@@ -255,18 +256,18 @@ GROUPS = [
     Mutant(
         "a tumbling window is entered before its lookback",
         edited(
-            plain_groups.enters_at,
-            "(instant // duration + 1) * duration + lookback",
-            "(instant // duration + 1) * duration",
+            window_spans.counted_during,
+            "length + window.lookback",
+            "length",
         ),
         "lookback",
     ),
     Mutant(
         "a tumbling window is never left",
         edited(
-            plain_groups.leaves_at,
-            "return (instant // duration + 2) * duration + lookback",
-            "return None",
+            window_spans.counted_during,
+            "oldest * stride + closed, after * stride + closed",
+            "oldest * stride + closed, None",
         ),
         "has a version at each end",
     ),
@@ -274,7 +275,7 @@ GROUPS = [
 SPANS = [
     Mutant(
         "a hopping span has its end too",
-        edited(windowed_groups._spans, "begin > instant - length", "begin >= instant - length"),
+        edited(window_spans.spans_of, "// stride + 1\n", "// stride\n"),
         "a row lies in every hopping span",
     ),
     Mutant(

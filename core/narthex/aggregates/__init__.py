@@ -12,7 +12,7 @@ from narthex.aggregates.folds import (
     partials,
     seen_until,
 )
-from narthex.aggregates.spans import Span, UnsupportedWindowError, shown_at, span
+from narthex.aggregates.spans import Span, UnsupportedWindowError, span
 
 __all__ = [
     "Algebra",
@@ -30,6 +30,5 @@ __all__ = [
     "folding",
     "partials",
     "seen_until",
-    "shown_at",
     "span",
 ]

@@ -10,8 +10,9 @@ import attrs
 from narthex.aggregate_specs import TypedAggregate
 from narthex.aggregates.algebra import Algebra, State
 from narthex.aggregates.catalog import algebra, parameters
-from narthex.aggregates.spans import Span, shown_at, span
+from narthex.aggregates.spans import Span, span
 from narthex.facts import Cell
+from narthex.window_spans import lookback_of
 from narthex.windows import Window
 
 Row: TypeAlias = tuple[int, bytes, Sequence[Cell]]
@@ -158,7 +159,7 @@ def fold(
         column = ready.columns[slot.partial]
         cells: Sequence[Cell] = [None if column is None else row[2][column] for row in counted]
         state = slot.algebra.gather(cells, [(row[0], row[1]) for row in counted])
-        values.append(slot.algebra.finish(state, shown_at(slot.window, as_of)))
+        values.append(slot.algebra.finish(state, as_of - lookback_of(slot.window)))
     return tuple(values)
 
 

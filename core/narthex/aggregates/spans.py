@@ -2,6 +2,7 @@
 
 from typing import TypeAlias
 
+from narthex.window_spans import newest_closed
 from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
 
 Span: TypeAlias = tuple[int | None, int]
@@ -10,11 +11,6 @@ Span: TypeAlias = tuple[int | None, int]
 
 class UnsupportedWindowError(ValueError):
     """A window that no aggregate can have."""
-
-
-def shown_at(window: Window, as_of: int) -> int:
-    """Give the instant whose values a window shows: the question's, less the lookback."""
-    return as_of - window.lookback if isinstance(window, Tumbling | Hopping) else as_of
 
 
 def span(window: Window, as_of: int) -> Span:
@@ -30,14 +26,9 @@ def span(window: Window, as_of: int) -> Span:
             return None, as_of
         case Continuous(duration=int(duration)):
             return as_of - duration, as_of
-        case Tumbling(duration=duration, lookback=lookback):
-            end = (as_of - lookback) // duration * duration
-            return end - duration, end - 1
-        case Hopping(duration=None, stride=stride, lookback=lookback):
-            return None, (as_of - lookback) // stride * stride - 1
-        case Hopping(duration=int(duration), stride=stride, lookback=lookback):
-            start = (as_of - lookback - duration) // stride * stride
-            return start, start + duration - 1
+        case Tumbling() | Hopping():
+            begin, end = newest_closed(window, as_of)
+            return begin, end - 1
         case Session():
             raise UnsupportedWindowError("an aggregate cannot be over a session window")
         case _:

@@ -15,7 +15,7 @@ from narthex.declare.extractors import ExtractorCall, build_extractor
 from narthex.declare.feature_references import Context, build_reference
 from narthex.declare.features import MISSING, Feature, FeatureCall
 from narthex.declare.fields import annotations_of, check_name
-from narthex.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
+from narthex.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of, said_of
 from narthex.declare.places import ClassPlaces, author_frame, author_origin, class_places
 from narthex.entities import CodeExtractor, Extractor
 from narthex.entities import Feature as FeatureEntity
@@ -185,11 +185,6 @@ def _fill_references(
     return errors
 
 
-def _said_of(call: ExtractorCall) -> Metadata:
-    said = metadata_of(call)
-    return said if said != Metadata() else metadata_of(call.function)
-
-
 def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionError]:
     errors: list[DefinitionError] = []
     own = OwnClass(cls, built.types)
@@ -202,9 +197,9 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
                     hint="expect it of the datasets that its features come from",
                 )
             )
-        if not isinstance(call, ExtractorCall) or _said_of(call).deleted:
+        if not isinstance(call, ExtractorCall) or said_of(call, call.function).deleted:
             continue
-        errors += check_metadata(_said_of(call), origin=call.origin)
+        errors += check_metadata(said_of(call, call.function), origin=call.origin)
         extractor, wrong = build_extractor(name, call, built.name, own)
         errors += wrong
         try:

@@ -67,6 +67,12 @@ def metadata_of(entity: object) -> Metadata:
     return said if isinstance(said, Metadata) else Metadata()
 
 
+def said_of(call: object, function: object) -> Metadata:
+    """Give what `@meta` said above a decorator of a function, or else below it."""
+    said = metadata_of(call)
+    return said if said != Metadata() else metadata_of(function)
+
+
 def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, ...]:
     """Refuse an owner that is no e-mail address, and what is no text."""
     parts: tuple[object, ...] = (said.owner, said.description, *said.tags)

@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 import attrs
 
 from narthex.declare.env import Env, parse_env
-from narthex.declare.metadata import check_metadata, metadata_of
+from narthex.declare.metadata import check_metadata, said_of
 from narthex.declare.operator_calls import as_definition_error
 from narthex.declare.places import author_origin, failure_origin, function_origin
 from narthex.declare.steps import Rows, read_dataset
@@ -24,7 +24,6 @@ from narthex.errors import (
 )
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema
 from narthex.origin import Origin
-from narthex.schema import Metadata
 from narthex.schemas import is_terminal
 
 INPUTS_ATTRIBUTE = "__narthex_inputs__"
@@ -159,7 +158,7 @@ def _built(
         inputs=read,
         terminal=last.operator,
         env=env,
-        metadata=_metadata(call),
+        metadata=said_of(call, call.function),
         origin=call.origin,
     )
     return found, wrong
@@ -221,10 +220,5 @@ def _signature_errors(name: str, call: PipelineCall, given: int) -> list[Definit
     return errors
 
 
-def _metadata(call: PipelineCall) -> Metadata:
-    said = metadata_of(call)
-    return said if said != Metadata() else metadata_of(call.function)
-
-
 def _metadata_errors(call: PipelineCall) -> tuple[DefinitionError, ...]:
-    return check_metadata(_metadata(call), origin=call.origin)
+    return check_metadata(said_of(call, call.function), origin=call.origin)

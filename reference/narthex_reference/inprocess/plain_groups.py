@@ -2,7 +2,6 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import assert_never
 
 import attrs
 
@@ -13,7 +12,8 @@ from narthex.codec import key_encoder, keyed_row_id
 from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import Aggregate
-from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
+from narthex.window_spans import counted_during, lookback_of
+from narthex.windows import Session
 from narthex_reference.inprocess.contributions import Contributions, contributions
 from narthex_reference.inprocess.rows import Cells, Rows
 
@@ -149,14 +149,16 @@ class PlainGroups:
         """Give the instants at which a row enters a window, leaves it, or is replaced."""
         windows = {one.spec.window for one in self._aggregates}
         for window in windows:
+            if isinstance(window, Session):
+                raise SessionSpanError
             for instant in group.instants:
-                yield enters_at(window, instant)
-                left_at = leaves_at(window, instant)
+                entered_at, left_at = counted_during(window, instant)
+                yield entered_at
                 if left_at is not None:
                     yield left_at
             for since, until in group.lives or ():
                 bounds = (since,) if until is None else (since, until)
-                yield from (enters_at(window, bound) for bound in bounds)
+                yield from (counted_during(window, bound)[0] for bound in bounds)
                 if self._along:
                     yield from (bound + self._lookback for bound in bounds)
 
@@ -164,41 +166,3 @@ class PlainGroups:
 def _is_there(life: tuple[int, int | None], as_of: int) -> bool:
     since, until = life
     return since <= as_of and (until is None or as_of < until)
-
-
-def lookback_of(window: Window) -> int:
-    """Give how far back from a question its window stands."""
-    return window.lookback if isinstance(window, Tumbling | Hopping) else 0
-
-
-def enters_at(window: Window, instant: int) -> int:
-    """Give the first question that counts, or no longer leaves out, what happens at an instant."""
-    match window:
-        case Continuous():
-            return instant
-        case Tumbling(duration=duration, lookback=lookback):
-            return (instant // duration + 1) * duration + lookback
-        case Hopping(duration=duration, stride=stride, lookback=lookback):
-            length = duration or 0
-            return ((instant - length) // stride + 1) * stride + length + lookback
-        case Session():
-            raise SessionSpanError
-        case _:
-            assert_never(window)
-
-
-def leaves_at(window: Window, instant: int) -> int | None:
-    """Give the first question that does not count a row any more; None if it counts for ever."""
-    match window:
-        case Continuous(duration=duration):
-            return None if duration is None else instant + duration + 1
-        case Tumbling(duration=duration, lookback=lookback):
-            return (instant // duration + 2) * duration + lookback
-        case Hopping(duration=duration, stride=stride, lookback=lookback):
-            if duration is None:
-                return None
-            return (instant // stride + 1) * stride + duration + lookback
-        case Session():
-            raise SessionSpanError
-        case _:
-            assert_never(window)

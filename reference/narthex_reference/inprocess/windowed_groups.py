@@ -1,7 +1,6 @@
 """Groups each span of whose window is a group of its own, with the key column `window`."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
 
 import attrs
 
@@ -11,15 +10,12 @@ from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import Aggregate, Emit
 from narthex.schema import Column
+from narthex.window_spans import WindowSpan, lookback_of, spans_of
 from narthex.windows import Hopping, Session, Tumbling
 from narthex_reference.inprocess.contributions import Contributions, contributions
-from narthex_reference.inprocess.plain_groups import lookback_of
 from narthex_reference.inprocess.rows import Absence, Rows
 
 WINDOW = "window"
-
-Span: TypeAlias = tuple[int, int]
-"""Begin, and end exclusive."""
 
 
 @attrs.frozen
@@ -27,7 +23,7 @@ class _Version:
     """What a span is from an instant on; without states, absent."""
 
     instant: int
-    span: Span
+    span: WindowSpan
     states: list[State] | None
 
 
@@ -109,15 +105,11 @@ def _versions(step: Aggregate, group: Contributions, ready: Folding) -> Iterator
             return
 
 
-def _spans(window: Tumbling | Hopping, group: Contributions) -> dict[Span, list[int]]:
-    stride = window.stride if isinstance(window, Hopping) else window.duration
-    length = window.duration or stride
-    spans: dict[Span, list[int]] = {}
+def _spans(window: Tumbling | Hopping, group: Contributions) -> dict[WindowSpan, list[int]]:
+    spans: dict[WindowSpan, list[int]] = {}
     for at, instant in enumerate(group.instants):
-        begin = instant // stride * stride
-        while begin > instant - length:
-            spans.setdefault((begin, begin + length), []).append(at)
-            begin -= stride
+        for span in spans_of(window, instant):
+            spans.setdefault(span, []).append(at)
     return spans
 
 
@@ -140,7 +132,7 @@ def _session_versions(
         end = group.instants[places[-1]] + 1
         yield _Version(end + gap, (begin, end), _gathered(group, places, ready))
         return
-    before: Span | None = None
+    before: WindowSpan | None = None
     for instant, states in _running(group, places, ready):
         if before is not None:
             yield _Version(instant, before, None)

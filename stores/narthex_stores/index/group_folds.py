@@ -6,9 +6,10 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from narthex.aggregates import Algebra, Folding, Span, State, shown_at
+from narthex.aggregates import Algebra, Folding, Span, State
 from narthex.facts import Cell
 from narthex.tiles import Cover, TileRange, cover_span
+from narthex.window_spans import lookback_of
 from narthex_stores.index.environment import Transaction
 from narthex_stores.index.layout import (
     Layout,
@@ -63,7 +64,7 @@ def plan_slots(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> Slot
                 algebra=slot.algebra,
                 span=span,
                 cover=covers[span],
-                as_of=shown_at(slot.window, as_of),
+                as_of=as_of - lookback_of(slot.window),
             )
             for slot, span in zip(folding.slots, spans, strict=True)
         ),
