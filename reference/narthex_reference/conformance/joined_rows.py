@@ -304,4 +304,22 @@ CASES: tuple[Case, ...] = (
         ],
         holds(Rated, (1, "fr", 0.5, 10 * S), (1, "de", 0.25, 20 * S)),
     ),
+    case(
+        "a delete of a right row that never was makes no version of a keyed join",
+        [Users, Countries, Rated],
+        [
+            row(Users, 1, "fr", 1, 10 * S),
+            delete(Countries, "fr", 20 * S),
+            delete(Countries, "fr", 25 * S),
+            row(Countries, "fr", 0.5, 30 * S),
+            delete(Countries, "fr", 40 * S),
+            delete(Countries, "fr", 45 * S),
+        ],
+        holds(
+            Rated,
+            (1, "fr", None, 10 * S),
+            (1, "fr", 0.5, 30 * S),
+            (1, "fr", None, 40 * S),
+        ),
+    ),
 )

@@ -59,5 +59,13 @@ class Timelines:
 
 
 def _timeline(events: list[tuple[int, int]]) -> Timeline:
-    events.sort()
-    return Timeline([time for time, _ in events], [place for _, place in events])
+    """Put what happened to a key in order; an absence that ends nothing says nothing."""
+    times: list[int] = []
+    places: list[int] = []
+    stands = ABSENT
+    for time, place in sorted(events):
+        if place != ABSENT or stands != ABSENT:
+            times.append(time)
+            places.append(place)
+        stands = place
+    return Timeline(times, places)
