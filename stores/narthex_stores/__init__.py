@@ -35,6 +35,7 @@ from narthex_stores.index import (
     Touched,
     index_adapter,
 )
+from narthex_stores.job_state import JobState, StateBatch
 from narthex_stores.logs import (
     Delivered,
     Headers,
@@ -69,6 +70,7 @@ __all__ = [
     "IndexReader",
     "IndexStore",
     "Listed",
+    "JobState",
     "LmdbIndex",
     "LogEvent",
     "LogProducer",
@@ -84,6 +86,7 @@ __all__ = [
     "Place",
     "Probe",
     "Record",
+    "StateBatch",
     "StoreError",
     "TopicAdapter",
     "Touched",

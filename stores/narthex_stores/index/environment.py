@@ -1,41 +1,21 @@
-# mypy: disable-error-code="explicit-any"
-"""The LMDB environment of one index: how it is opened, grows, and is made durable.
+"""The LMDB environment of one index."""
 
-Flags, and why. `writemap` is off and `sync` on, `metasync` off: a commit writes and flushes its
-pages before the meta page that makes them visible, but does not wait for the meta page itself. So
-a killed process loses and breaks nothing that was committed, and a loss of power never corrupts;
-it may take back the commits since the last `flush`, and with them their offsets, so the writer
-reads those facts from the log again. With `sync` off a loss of power could leave a meta page that
-points at pages never written.
-
-The map is 64 GiB of address space, not of disk: the file grows as it fills. A full map is
-doubled, and the other processes take the new size over at their next transaction.
-"""
-
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import lmdb
+from narthex_stores.index.protocol import IndexMissingError
+from narthex_stores.lmdb_environment import (
+    MAP_SIZE,
+    EnvironmentMissingError,
+    LmdbEnvironment,
+    Table,
+    Transaction,
+)
 
-from narthex_stores.index.protocol import IndexBusyError, IndexMissingError
-
-Transaction: TypeAlias = Any
-"""An LMDB transaction."""
-
-Table: TypeAlias = Any
-"""A named table of an LMDB environment."""
-
-MAP_SIZE = 64 << 30
-_MAX_READERS = 2048
-_RESIZE_WAIT_S = 30.0
-_TABLES = (b"facts", b"tiles", b"rows", b"meta")
+__all__ = ["MAP_SIZE", "Environment", "Table", "Transaction"]
 
 
-class Environment:
-    """An open LMDB environment and its tables; at most one a process and path."""
+class Environment(LmdbEnvironment):
+    """The tables of an index; what they hold is in `narthex_stores.index.layout`."""
 
     facts: Table
     tiles: Table
@@ -43,89 +23,14 @@ class Environment:
     meta: Table
 
     def __init__(self, path: Path, *, readonly: bool, map_size: int = MAP_SIZE) -> None:
-        """Open it; a writer makes the tables, and frees what dead readers held.
+        """Open it.
 
         Raises:
             IndexMissingError: There is no such directory, or nothing in it to read.
         """
-        if path.is_symlink() or not path.is_dir():
-            raise IndexMissingError(f"no index stands at `{path}`")
+        names = (b"facts", b"tiles", b"rows", b"meta")
         try:
-            self._env = lmdb.open(
-                str(path),
-                map_size=map_size,
-                max_dbs=len(_TABLES),
-                max_readers=_MAX_READERS,
-                readonly=readonly,
-                create=not readonly,
-                metasync=False,
-                readahead=False,
-            )
-        except lmdb.Error as error:
-            if readonly and not (path / "data.mdb").exists():
-                raise IndexMissingError(f"no index stands at `{path}`") from error
-            raise
-        self._env.reader_check()
-        self.facts, self.tiles, self.rows, self.meta = (
-            self._env.open_db(name, create=not readonly) for name in _TABLES
-        )
-        self._changed = threading.Condition()
-        self._running = 0
-        self._resizing = False
-
-    @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Transaction]:
-        """Run a transaction; it commits at the end, and an exception undoes it."""
-        transaction = self._begin(write=write)
-        try:
-            with transaction:
-                yield transaction
-        finally:
-            self._end()
-
-    def _begin(self, *, write: bool) -> Transaction:
-        while True:
-            with self._changed:
-                self._wait(lambda: not self._resizing)
-                self._running += 1
-            try:
-                return self._env.begin(write=write)
-            except lmdb.MapResizedError:
-                self._end()
-                self._resize(0)
-            except BaseException:
-                self._end()
-                raise
-
-    def _end(self) -> None:
-        with self._changed:
-            self._running -= 1
-            self._changed.notify_all()
-
-    def grow(self) -> None:
-        """Double the map, after the transactions of this process have ended."""
-        self._resize(2 * self._env.info()["map_size"])
-
-    def _resize(self, map_size: int) -> None:
-        # LMDB forbids a resize while the process has a transaction; 0 takes over another's size.
-        with self._changed:
-            self._wait(lambda: not self._resizing)
-            self._resizing = True
-            try:
-                self._wait(lambda: self._running == 0)
-                self._env.set_mapsize(map_size)
-            finally:
-                self._resizing = False
-                self._changed.notify_all()
-
-    def _wait(self, until: Any) -> None:
-        if not self._changed.wait_for(until, timeout=_RESIZE_WAIT_S):
-            raise IndexBusyError("the index cannot grow while a snapshot of it stays open")
-
-    def flush(self) -> None:
-        """Make all commits survive a loss of power."""
-        self._env.sync(force=True)
-
-    def close(self) -> None:
-        """Let go of the environment."""
-        self._env.close()
+            super().__init__(path, tables=names, readonly=readonly, map_size=map_size)
+        except EnvironmentMissingError as error:
+            raise IndexMissingError(f"no index stands at `{path}`") from error
+        self.facts, self.tiles, self.rows, self.meta = (self.tables[name] for name in names)

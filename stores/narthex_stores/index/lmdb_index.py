@@ -14,20 +14,18 @@ from narthex.facts import Fact
 from narthex.records import to_plain
 from narthex_stores.index.environment import MAP_SIZE, Environment, Transaction
 from narthex_stores.index.group_folds import NEWEST_ROWS
-from narthex_stores.index.layout import Layout, pack, unpack
+from narthex_stores.index.layout import Layout
 from narthex_stores.index.protocol import (
     AppliedBatch,
-    Fenced,
     IndexMismatchError,
     Offsets,
     Touched,
 )
 from narthex_stores.index.reading import Snapshot
 from narthex_stores.index.writing import BatchWriter, is_news, next_version
+from narthex_stores.lmdb_meta import advance, fence, offsets_of
 
-_EPOCH = b"epoch"
 _SPEC = b"spec"
-_OFFSET = b"o"
 
 
 class LmdbIndex:
@@ -89,9 +87,9 @@ class LmdbIndex:
         while True:
             try:
                 with self._environment.transaction(write=True) as transaction:
-                    self._fence(transaction, epoch)
+                    fence(transaction, self._environment.meta, epoch)
                     applied = self._writer(transaction).apply(facts)
-                    self._advance(transaction, offsets)
+                    advance(transaction, self._environment.meta, offsets)
             except lmdb.MapFullError:
                 self._environment.grow()
             else:
@@ -128,40 +126,12 @@ class LmdbIndex:
     def raise_epoch(self, epoch: int) -> None:
         """Refuse writers of earlier epochs from now on."""
         with self._environment.transaction(write=True) as transaction:
-            self._fence(transaction, epoch)
-
-    def _fence(self, transaction: Transaction, epoch: int) -> None:
-        meta = self._environment.meta
-        found = transaction.get(_EPOCH, db=meta)
-        known: int = -1 if found is None else unpack(found)
-        if epoch < known:
-            raise Fenced(f"a writer of epoch {known} has taken over; epoch {epoch} must stop")
-        if epoch > known:
-            transaction.put(_EPOCH, pack(epoch), db=meta)
-
-    def _advance(self, transaction: Transaction, offsets: Mapping[tuple[str, int], int]) -> None:
-        meta = self._environment.meta
-        for (topic, partition), offset in offsets.items():
-            key = _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big")
-            known = transaction.get(key, db=meta)
-            if known is None or unpack(known) < offset:
-                transaction.put(key, pack(offset), db=meta)
+            fence(transaction, self._environment.meta, epoch)
 
     def offsets(self) -> Offsets:
         """Give the log offsets that the index contains."""
         with self._environment.transaction(write=False) as transaction:
-            return self._offsets(transaction)
-
-    def _offsets(self, transaction: Transaction) -> Offsets:
-        offsets: Offsets = {}
-        with transaction.cursor(db=self._environment.meta) as cursor:
-            if cursor.set_range(_OFFSET):
-                for key, value in cursor:
-                    if not key.startswith(_OFFSET):
-                        break
-                    topic, partition = key[1:-5].decode(), int.from_bytes(key[-4:], "big")
-                    offsets[topic, partition] = unpack(value)
-        return offsets
+            return offsets_of(transaction, self._environment.meta)
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
@@ -176,7 +146,7 @@ class LmdbIndex:
                 newest_rows=self._newest_rows,
                 environment=self._environment,
                 transaction=transaction,
-                offsets=self._offsets(transaction),
+                offsets=offsets_of(transaction, self._environment.meta),
             )
 
     def sync(self) -> None:

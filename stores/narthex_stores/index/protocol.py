@@ -33,10 +33,6 @@ class IndexMismatchError(ValueError):
     """The index was made for another spec."""
 
 
-class IndexBusyError(TimeoutError):
-    """Readers of this process did not end in time for the index to grow."""
-
-
 class WrongShapeError(TypeError):
     """A question that this shape of index does not answer."""
 

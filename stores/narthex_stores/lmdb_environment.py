@@ -1,0 +1,137 @@
+# mypy: disable-error-code="explicit-any"
+"""An LMDB environment with its tables: how it is opened, grows, and is made durable.
+
+Flags, and why. `writemap` is off and `sync` on, `metasync` off: a commit writes and flushes its
+pages before the meta page that makes them visible, but does not wait for the meta page itself. So
+a killed process loses and breaks nothing that was committed, and a loss of power never corrupts;
+it may take back the commits since the last `flush`, and with them their offsets, so the writer
+reads those facts from the log again. With `sync` off a loss of power could leave a meta page that
+points at pages never written.
+
+The map is 64 GiB of address space, not of disk: the file grows as it fills. A full map is
+doubled, and the other processes take the new size over at their next transaction.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import lmdb
+
+Transaction: TypeAlias = Any
+"""An LMDB transaction."""
+
+Table: TypeAlias = Any
+"""A named table of an LMDB environment."""
+
+MAP_SIZE = 64 << 30
+_MAX_READERS = 2048
+_RESIZE_WAIT_S = 30.0
+
+
+class EnvironmentMissingError(FileNotFoundError):
+    """No environment stands there; only its adapter makes the directory."""
+
+
+class EnvironmentBusyError(TimeoutError):
+    """Readers of this process did not end in time for the environment to grow."""
+
+
+class LmdbEnvironment:
+    """An open LMDB environment and its tables; at most one a process and path.
+
+    Attributes:
+        tables: The tables by name.
+    """
+
+    tables: Mapping[bytes, Table]
+
+    def __init__(
+        self, path: Path, *, tables: Sequence[bytes], readonly: bool, map_size: int = MAP_SIZE
+    ) -> None:
+        """Open it; a writer makes the tables, and frees what dead readers held.
+
+        Raises:
+            EnvironmentMissingError: There is no such directory, or nothing in it to read.
+        """
+        if path.is_symlink() or not path.is_dir():
+            raise EnvironmentMissingError(f"nothing stands at `{path}`")
+        try:
+            self._env = lmdb.open(
+                str(path),
+                map_size=map_size,
+                max_dbs=len(tables),
+                max_readers=_MAX_READERS,
+                readonly=readonly,
+                create=not readonly,
+                metasync=False,
+                readahead=False,
+            )
+        except lmdb.Error as error:
+            if readonly and not (path / "data.mdb").exists():
+                raise EnvironmentMissingError(f"nothing stands at `{path}`") from error
+            raise
+        self._env.reader_check()
+        self.tables = {name: self._env.open_db(name, create=not readonly) for name in tables}
+        self._changed = threading.Condition()
+        self._running = 0
+        self._resizing = False
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Transaction]:
+        """Run a transaction; it commits at the end, and an exception undoes it."""
+        transaction = self._begin(write=write)
+        try:
+            with transaction:
+                yield transaction
+        finally:
+            self._end()
+
+    def _begin(self, *, write: bool) -> Transaction:
+        while True:
+            with self._changed:
+                self._wait(lambda: not self._resizing)
+                self._running += 1
+            try:
+                return self._env.begin(write=write)
+            except lmdb.MapResizedError:
+                self._end()
+                self._resize(0)
+            except BaseException:
+                self._end()
+                raise
+
+    def _end(self) -> None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+
+    def grow(self) -> None:
+        """Double the map, after the transactions of this process have ended."""
+        self._resize(2 * self._env.info()["map_size"])
+
+    def _resize(self, map_size: int) -> None:
+        # LMDB forbids a resize while the process has a transaction; 0 takes over another's size.
+        with self._changed:
+            self._wait(lambda: not self._resizing)
+            self._resizing = True
+            try:
+                self._wait(lambda: self._running == 0)
+                self._env.set_mapsize(map_size)
+            finally:
+                self._resizing = False
+                self._changed.notify_all()
+
+    def _wait(self, until: Any) -> None:
+        if not self._changed.wait_for(until, timeout=_RESIZE_WAIT_S):
+            raise EnvironmentBusyError("it cannot grow while a snapshot of it stays open")
+
+    def flush(self) -> None:
+        """Make all commits survive a loss of power."""
+        self._env.sync(force=True)
+
+    def close(self) -> None:
+        """Let go of the environment."""
+        self._env.close()
