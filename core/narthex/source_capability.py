@@ -55,20 +55,16 @@ def _of_source(source: Source) -> Iterator[NotYetSupported]:
     for what, hint in _of_connector(source.connector):
         message = f"the source `{source_id(source)}`: {what} not read yet"
         yield NotYetSupported(message, origin=source.origin, hint=hint)
-    if source.cdc in {Cdc.DEBEZIUM, Cdc.NATIVE}:
+    if source.cdc is Cdc.NATIVE:
         yield NotYetSupported(
             f'`cdc="{source.cdc.value}"` is not carried out yet',
             origin=source.origin,
             hint='deliver the rows as they stand, with `cdc="upsert"`',
         )
-    named = [(f"`preproc` of `{name}`", one) for name, one in source.preproc]
-    for what, step in (*named, ("`where`", source.where)):
+    codes = [(f"`preproc` of `{name}`", one) for name, one in source.preproc]
+    for what, step in (*codes, ("`where`", source.where)):
         if isinstance(step, ComputedByCode | WhereByCode):
-            yield NotYetSupported(
-                f"a Python function in {what} is not run yet",
-                origin=source.origin,
-                hint="write it as an expression, `eval(col(…) …)`, or in a pipeline",
-            )
+            yield from _of_code(step.code, f"{what} of `{source_id(source)}`")
 
 
 def _of_connector(connector: Connector) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from narthex.admission import Admitter, LeftOut, Refused, Runner
 from narthex.coerce import coerce, render_cell
-from narthex.entities import Constant, Dataset, Source, WebhookEndpoint
+from narthex.entities import Cdc, Constant, Dataset, Source, WebhookEndpoint
 from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
@@ -158,6 +158,8 @@ def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]
     """
     rendered = dict(row)
     for one in fed:
+        if one.source.cdc is Cdc.DEBEZIUM:  # its columns are the envelope's, not the row's
+            continue
         constants = {name for name, p in one.source.preproc if isinstance(p, Constant)}
         for field in one.dataset.schema.fields:
             raw = _raw_name(one.source, field.name)

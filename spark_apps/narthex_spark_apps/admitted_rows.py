@@ -6,21 +6,21 @@ What files and expressions that Spark cannot say pass through; in Spark's Python
 
 import json
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import attrs
 import pyarrow as pa
 
-from narthex.admission import Admitted, Admitter, LeftOut, Moved, Refused
+from narthex.admission import Admission, Admitted, Admitter, LeftOut, Moved, Refused, Runner
 from narthex.assets import LogShape, SourceJobSpec
 from narthex.codec import FactCodec, key_encoder, keyed_row_id
 from narthex.codec import encode as fact_codec
-from narthex.entities import Cdc
 from narthex.facts import Cell, Fact, RowId, Version, position
 from narthex.records import Json, from_plain
+from narthex.workers import WorkerPool
 
-RecordCells: TypeAlias = "tuple[str | None, bytes | None, bytes | None]"
-"""Topic, key and value; a topic of None says that the row is left out."""
+RecordCells: TypeAlias = "tuple[str, bytes, bytes]"
+"""Topic, key and value of a record to append."""
 
 OUTPUT = "topic string, key binary, value binary"
 _SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
@@ -37,7 +37,22 @@ class Place:
     ordinal: int = 0
 
 
-def render_batch(records: list[RecordCells]) -> pa.RecordBatch:
+@attrs.frozen(kw_only=True)
+class Arrived:
+    """A raw row as it arrived; text is what could not be read as an object.
+
+    Attributes:
+        now_us: What the expression `now()` means for it, microseconds.
+        unreadable: Why it could not be read, where its text does not say so.
+    """
+
+    place: Place
+    row: dict[str, Json] | str
+    now_us: int
+    unreadable: str = _MALFORMED
+
+
+def render_batch(records: Sequence[RecordCells]) -> pa.RecordBatch:
     """Give records as the Arrow batch that Spark takes."""
     columns = zip(*records, strict=True)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
@@ -58,6 +73,7 @@ class RowRenderer:
     quarantine: str
     admitter: Admitter
     newest_us: int | None = None
+    _workers: WorkerPool | None = None
     _codec: FactCodec = attrs.field(init=False)
     _key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
 
@@ -80,26 +96,60 @@ class RowRenderer:
             admitter=Admitter.of(found.source, found.schema),
         )
 
-    def record(self, place: Place, row: dict[str, Json] | str, *, now_us: int) -> RecordCells:
-        """Render one row; text is what could not be read as an object."""
-        if isinstance(row, str):
-            return self._refusal(place, row, _MALFORMED, None)
-        match self.admitter.admit(row, now_us=now_us):
+    def render(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
+        """Give the records that each row becomes: none if it is left out, two if its key changed.
+
+        Code of the author is called once for all of them.
+        """
+        readable = [(one.row, one.now_us) for one in rows if not isinstance(one.row, str)]
+        judged = iter(
+            self.admitter.admit_all(
+                [row for row, _ in readable],
+                now_us=[now_us for _, now_us in readable],
+                runner=self._runner() if readable else None,
+            )
+        )
+        return [
+            (self._refusal(one.place, one.row, one.unreadable, None),)
+            if isinstance(one.row, str)
+            else self._records(one.place, one.row, next(judged))
+            for one in rows
+        ]
+
+    def close(self) -> None:
+        """End the worker that ran code of the author, if one was started."""
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
+
+    def _runner(self) -> Runner | None:
+        if self._workers is None and self.admitter.runs_code:
+            self._workers = WorkerPool(size=1)
+        return self._workers
+
+    def _records(
+        self, place: Place, row: dict[str, Json], admission: Admission
+    ) -> tuple[RecordCells, ...]:
+        match admission:
             case LeftOut():
-                return None, None, None
+                return ()
             case Refused(problems=problems):
                 reason = "; ".join(str(problem) for problem in problems)
-                return self._refusal(place, json.dumps(row, default=str), reason, problems[0].field)
-            case Admitted(cells=cells):
-                return self._fact(self._position(place), cells)
-            case Moved():
-                raise TypeError("envelopes are refused by `narthex.source_capability`")
+                payload = json.dumps(row, default=str)
+                return (self._refusal(place, payload, reason, problems[0].field),)
+            case Admitted():
+                return (self._fact(self._position(place), admission),)
+            case Moved(ended=ended, admitted=admitted):
+                at = self._position(place)
+                return self._fact(at, ended), self._fact(at, admitted)
+            case _:
+                assert_never(admission)
 
     def _position(self, place: Place) -> bytes:
         return position(self.source_id, place.partition, place.offset, place.ordinal)
 
-    def _fact(self, place: bytes, cells: dict[str, Cell]) -> RecordCells:
-        log = self.spec.log
+    def _fact(self, place: bytes, admitted: Admitted) -> RecordCells:
+        log, cells = self.spec.log, admitted.cells
         key = tuple(cells[column.name] for column in log.keys)
         instant = cells[log.time_field]
         if not isinstance(instant, int):
@@ -107,7 +157,7 @@ class RowRenderer:
         if self.newest_us is None or instant > self.newest_us:
             self.newest_us = instant
         row_id, version, record_key = RowId(place), _APPENDED, place
-        if log.shape is LogShape.KEYED or self.spec.source.cdc is Cdc.UPSERT:
+        if log.shape is LogShape.KEYED:
             record_key = self._key(key)
             row_id, version = keyed_row_id(record_key, instant), Version(place)
         fact = Fact(
@@ -116,6 +166,7 @@ class RowRenderer:
             event_time=instant,
             key=key,
             values=tuple(cells[column.name] for column in log.values),
+            alive=admitted.alive,
         )
         return self.output, record_key, self._codec.encode(fact)
 

@@ -5,8 +5,9 @@ what becomes of each row. Runs in Spark's Python workers; memory holds one batch
 """
 
 import io
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
@@ -16,7 +17,7 @@ from pyspark.accumulators import Accumulator
 
 from narthex.entities import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex.records import Json
-from narthex_spark_apps.admitted_rows import Place, RecordCells, RowRenderer, render_batch
+from narthex_spark_apps.admitted_rows import Arrived, Place, RecordCells, RowRenderer, render_batch
 from narthex_spark_apps.file_store import open_file, open_stream
 
 _BATCH = 10_000
@@ -51,25 +52,26 @@ class FileRun:
         renderer = RowRenderer.of(
             self.spec, source_id=source_id, output=self.output, quarantine=self.quarantine
         )
-        waiting: list[RecordCells] = []
-        for ordinal, row in enumerate(read_rows(renderer.spec.source.connector, path)):
-            # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
-            record = renderer.record(Place(ordinal=ordinal), row, now_us=0)
-            self._count(record[0])
-            if record[0] is not None:
-                waiting.append(record)
-            if len(waiting) >= _BATCH:
-                yield render_batch(waiting)
-                waiting = []
-        if waiting:
-            yield render_batch(waiting)
+        # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
+        arrived = (
+            Arrived(place=Place(ordinal=ordinal), row=row, now_us=0)
+            for ordinal, row in enumerate(read_rows(renderer.spec.source.connector, path))
+        )
+        try:
+            while batch := list(itertools.islice(arrived, _BATCH)):
+                rendered = renderer.render(batch)
+                self._count(rendered)
+                records = [record for made in rendered for record in made]
+                if records:
+                    yield render_batch(records)
+        finally:
+            renderer.close()
 
-    def _count(self, topic: str | None) -> None:
-        self.counted["rows"].add(1)
-        if topic is None:
-            self.counted["left_out"].add(1)
-        elif topic == self.quarantine:
-            self.counted["quarantined"].add(1)
+    def _count(self, rendered: Sequence[tuple[RecordCells, ...]]) -> None:
+        refused = sum(topic == self.quarantine for made in rendered for topic, _, _ in made)
+        self.counted["rows"].add(len(rendered))
+        self.counted["left_out"].add(sum(not made for made in rendered))
+        self.counted["quarantined"].add(refused)
 
 
 def read_rows(connector: object, path: str) -> Iterator[dict[str, Json] | str]:

@@ -1,8 +1,8 @@
 """Source jobs: raw rows of a topic become facts of a dataset log, or go to quarantine.
 
-Each raw row becomes at most one record, whose `topic` says where it goes: the log, the quarantine,
-or nowhere (the author's `where` left it out). A bounded run is Spark's, the live one a stage's;
-both are `narthex_spark_apps.admitted_rows`.
+Each raw row becomes one record, whose `topic` says where it goes, the log or the quarantine; none
+if the author does not want it; two if it has another key than before. A bounded run is Spark's,
+the live one a stage's; both are `narthex_spark_apps.admitted_rows`.
 """
 
 import json
@@ -13,12 +13,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import ResolvedAsset, SourceJobSpec
-from narthex.entities import Files, KafkaTopic
+from narthex.entities import Cdc, Files, KafkaTopic
 from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
 from narthex_spark_apps.kafka_io import Broker, Run, read_topics, write_records
-from narthex_spark_apps.topic_rows import TopicRun
+from narthex_spark_apps.topic_rows import TopicReader, TopicRun
 
 
 @attrs.frozen(kw_only=True)
@@ -38,10 +38,13 @@ class SourceJob:
         """Where refused rows go."""
         return self.asset.need("quarantine").physical_name
 
-    @property
-    def calls(self) -> bool:
-        """Whether a record of its topic is a call with many rows, as the server writes them."""
-        return not isinstance(self.spec.source.connector, KafkaTopic)
+    def reader(self) -> TopicReader:
+        """Give what takes the rows out of a record of its topic."""
+        source = self.spec.source
+        return TopicReader(
+            calls=not isinstance(source.connector, KafkaTopic),
+            envelopes=source.cdc is Cdc.DEBEZIUM,
+        )
 
     def topic(self) -> str:
         """Give the topic that it reads: an ingest topic, or the author's."""
@@ -65,11 +68,11 @@ def start_source(
         spec=json.dumps(to_plain(job.spec)),
         output=job.output,
         quarantine=job.quarantine,
-        calls=job.calls,
+        reader=job.reader(),
     )
     records = read_topics(session, reads, [job.topic()], run=run)
     # The instant that the broker gave the record: a replay of the log sees the same.
     written_at = sf.unix_micros(sf.col("timestamp")).alias("now")
     rows = records.select("partition", "offset", written_at, "value")
-    rendered = rows.mapInArrow(stage, OUTPUT).where(sf.col("topic").isNotNull())
+    rendered = rows.mapInArrow(stage, OUTPUT)
     return write_records(rendered, Broker(bootstrap=settings.kafka), run=run)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import attrs
 
 from narthex.records import to_plain
-from narthex_spark_apps.admitted_rows import Place, RowRenderer
+from narthex_spark_apps.admitted_rows import RowRenderer
 from narthex_spark_apps.source_job import SourceJob
-from narthex_spark_apps.topic_rows import rows_of
+from narthex_spark_apps.topic_rows import TopicReader
 from narthex_stores import LogProducer, Record
 
 MILLI_US = 1000
@@ -24,6 +24,7 @@ class SourceStage:
     job: SourceJob
     producer: LogProducer
     renderer: RowRenderer
+    reader: TopicReader
     counts: dict[str, int] = attrs.field(
         factory=lambda: {"rows": 0, "quarantined": 0, "left_out": 0}
     )
@@ -37,7 +38,7 @@ class SourceStage:
             output=job.output,
             quarantine=job.quarantine,
         )
-        return cls(job=job, producer=producer, renderer=renderer)
+        return cls(job=job, producer=producer, renderer=renderer, reader=job.reader())
 
     def take(self, records: Sequence[Record]) -> None:
         """Work records off; when it returns, what became of their rows stands.
@@ -45,22 +46,28 @@ class SourceStage:
         Raises:
             StoreError: Something could not be appended; the records are to be taken again.
         """
-        for record in records:
-            # The instant that the broker gave the record: a replay of the log sees the same.
-            now_us = record.timestamp_ms * MILLI_US
-            for ordinal, row in enumerate(rows_of(record.value or b"", calls=self.job.calls)):
-                place = Place(partition=record.partition, offset=record.offset, ordinal=ordinal)
-                topic, key, value = self.renderer.record(place, row, now_us=now_us)
-                self.counts["rows"] += 1
-                if topic is None:
-                    self.counts["left_out"] += 1
-                    continue
-                if topic == self.job.quarantine:
-                    self.counts["quarantined"] += 1
+        arrived = [
+            one
+            for record in records
+            for one in self.reader.rows(
+                record.value,
+                partition=record.partition,
+                offset=record.offset,
+                # The instant that the broker gave it: a replay of the log sees the same.
+                now_us=record.timestamp_ms * MILLI_US,
+            )
+        ]
+        for made in self.renderer.render(arrived):
+            self.counts["rows"] += 1
+            self.counts["left_out"] += not made
+            for topic, key, value in made:
+                self.counts["quarantined"] += topic == self.job.quarantine
                 self.producer.post(topic, key=key, value=value)
         self.producer.flush()
         if self.renderer.newest_us is not None:
             self.counts["newest"] = self.renderer.newest_us
 
     def close(self) -> None:
-        """Nothing is held."""
+        """End the worker that ran code of the author, and the producer."""
+        self.renderer.close()
+        self.producer.close()

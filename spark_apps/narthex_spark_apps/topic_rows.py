@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 
 from narthex.records import Json
-from narthex_spark_apps.admitted_rows import Place, RecordCells, RowRenderer, render_batch
+from narthex_spark_apps.admitted_rows import Arrived, Place, RowRenderer, render_batch
 
 INPUT = ("partition", "offset", "now", "value")
 
@@ -21,37 +21,66 @@ class TopicRun:
 
     Attributes:
         spec: The source job's spec, as plain JSON text.
-        calls: Whether a record is a call with many rows, as the server writes them.
     """
 
     spec: str
     output: str
     quarantine: str
-    calls: bool
+    reader: "TopicReader"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the records of the rows in batches with the columns `INPUT`."""
         renderer = RowRenderer.of(
             self.spec, source_id="", output=self.output, quarantine=self.quarantine
         )
-        for batch in batches:
-            columns = (batch.column(name).to_pylist() for name in INPUT)
-            rendered: list[RecordCells] = []
-            for partition, offset, now_us, value in zip(*columns, strict=True):
-                for ordinal, row in enumerate(rows_of(value or b"", calls=self.calls)):
-                    place = Place(partition=partition, offset=offset, ordinal=ordinal)
-                    rendered.append(renderer.record(place, row, now_us=now_us))
-            if rendered:
-                yield render_batch(rendered)
+        try:
+            for batch in batches:
+                columns = (batch.column(name).to_pylist() for name in INPUT)
+                arrived = [
+                    one
+                    for partition, offset, now_us, value in zip(*columns, strict=True)
+                    for one in self.reader.rows(
+                        value, partition=partition, offset=offset, now_us=now_us
+                    )
+                ]
+                rendered = [record for made in renderer.render(arrived) for record in made]
+                if rendered:
+                    yield render_batch(rendered)
+        finally:
+            renderer.close()
 
 
-def rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
-    """Take the raw rows out of a record; what is no JSON object is one row, as its text.
+@attrs.frozen(kw_only=True)
+class TopicReader:
+    """Takes the raw rows out of records of a topic.
 
-    Args:
-        value: The record's payload.
-        calls: Whether it is a call with many rows, as the server writes them.
+    Attributes:
+        calls: Whether a record is a call with many rows, as the server writes them.
+        envelopes: Whether rows are envelopes of Debezium: a record without a value follows the
+            one that says that the row is gone, and says nothing more.
     """
+
+    calls: bool
+    envelopes: bool
+
+    def rows(
+        self, value: bytes | None, *, partition: int, offset: int, now_us: int
+    ) -> list[Arrived]:
+        """Give the rows of one record; what is no JSON object is one row, as its text."""
+        if value is None and self.envelopes:
+            return []
+        found = _rows_of(value or b"", calls=self.calls)
+        return [
+            Arrived(
+                place=Place(partition=partition, offset=offset, ordinal=ordinal),
+                row=row,
+                now_us=now_us,
+            )
+            for ordinal, row in enumerate(found)
+        ]
+
+
+def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
     said = _parsed(value)
     if not calls:
         return [said]

@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
 from narthex_spark_apps.session import open_session
+from narthex_spark_apps.source_job import SourceJob
+from tests.spark_apps import spark_jobs
 
 _numbers = itertools.count(1)
 _WAIT_S = 60.0
@@ -63,6 +65,11 @@ class Log:
         self._producer.produce(topic, payload, key)
         self._producer.flush()
 
+    def end_of(self, topic: str, key: bytes) -> None:
+        """Write a record without a value."""
+        self._producer.produce(topic, None, key)
+        self._producer.flush()
+
     def records(
         self, topic: str, *, count: int, distinct: bool = False
     ) -> list[tuple[bytes, bytes]]:
@@ -107,6 +114,19 @@ def platform(settings_of: Settings, kafka_bootstrap: str, tmp_path: Path) -> Set
             "files_root": tmp_path / "files",
         }
     )
+
+
+@pytest.fixture(params=["live", "bounded"])
+def work(request: pytest.FixtureRequest) -> spark_jobs.Work:
+    """The two runs of a source, which must say the same."""
+    if request.param == "live":
+        return spark_jobs.work_live
+    session: SparkSession = request.getfixturevalue("spark")
+
+    def bounded(job: SourceJob, platform: Settings, _records: int) -> None:
+        spark_jobs.work_bounded(session, job, platform)
+
+    return bounded
 
 
 Make = Callable[..., object]

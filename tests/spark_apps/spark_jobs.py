@@ -1,9 +1,11 @@
 """Jobs for tests: resolved assets with topics of the test's own."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from narthex.assets import (
     AssetKind,
@@ -19,7 +21,7 @@ from narthex.assets import (
     TopicSpec,
     Trigger,
 )
-from narthex.entities import Cdc, Connector, Preproc, Source, Where
+from narthex.entities import Cdc, Connector, Preproc, Source, Where, WhereByCode
 from narthex.fingerprints import source_id
 from narthex.operators import Operator
 from narthex.schema import Field, Role, Schema
@@ -28,9 +30,13 @@ from narthex.types import Between, Datetime, Float, Int, Optional, Str
 from narthex_spark_apps.children import Assignment, Report
 from narthex_spark_apps.feeds import LogEnds
 from narthex_spark_apps.jobs import input_topics
+from narthex_spark_apps.kafka_io import Broker, Run
 from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.source_job import SourceJob, start_source
 from narthex_spark_apps.stage_runner import StageJob
+
+Work = Callable[[SourceJob, Settings, int], None]
+"""Has a job work off so many records of its topic."""
 
 ORDERS = Schema(
     (
@@ -68,19 +74,20 @@ def checkpoint_need(directory: Path) -> ResolvedNeed:
     )
 
 
-def source_job(
+def source_job(  # noqa: PLR0913 (one parameter a part of the source)
     connector: Connector,
     *,
     needs: tuple[ResolvedNeed, ...],
     schema: Schema = ORDERS,
     preproc: tuple[tuple[str, Preproc], ...] = (),
-    where: Where | None = None,
+    where: Where | WhereByCode | None = None,
     trigger: Trigger = Trigger.REAL_TIME,
+    cdc: Cdc | None = None,
 ) -> SourceJob:
     source = Source(
         connector=connector,
         disorder_us=0,
-        cdc=Cdc.UPSERT if schema.keys else Cdc.APPEND,
+        cdc=cdc or (Cdc.UPSERT if schema.keys else Cdc.APPEND),
         preproc=preproc,
         where=where,
     )
@@ -152,3 +159,18 @@ def wait_caught_up(running: StageJob, records: int) -> Report:
             return report
         time.sleep(0.01)
     raise AssertionError(running.report())
+
+
+def work_live(job: SourceJob, platform: Settings, records: int) -> None:
+    """Work off so many records of a job's topic as the stage runner does."""
+    with live(job, platform) as running:
+        report = wait_caught_up(running, records)
+    assert report.progress["error"] is None
+
+
+def work_bounded(session: SparkSession, job: SourceJob, platform: Settings) -> None:
+    """Work off all records of a job's topic as a backfill does."""
+    path = platform.checkpoint_dir / "bounded"
+    run = Run(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
+    reads = Broker(bootstrap=platform.kafka)
+    start_source(session, job, settings=platform, run=run, reads=reads).awaitTermination()

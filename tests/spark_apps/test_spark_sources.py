@@ -1,13 +1,11 @@
 """Source jobs, live and bounded, from a topic or a file to a dataset's log and the quarantine."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex.assets import Trigger
 from narthex.codec import encode, key_bytes, keyed_row_id
 from narthex.entities import (
     ColumnRef,
@@ -27,8 +25,7 @@ from narthex.schema import Column, Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Float, Int, Optional, Str
 from narthex_spark_apps.file_source import FileSource
-from narthex_spark_apps.kafka_io import Broker, Run
-from narthex_spark_apps.source_job import SourceJob, start_source
+from narthex_spark_apps.source_job import SourceJob
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -39,29 +36,6 @@ WEBHOOK = WebhookEndpoint(webhook="shop", endpoint="orders")
 
 def order(number: int, **other: object) -> dict[str, object]:
     return {"id": number, "at": T0 + number, "who": "ann", "amount": 2.5} | other
-
-
-Work = Callable[[SourceJob, Settings, int], None]
-"""Has a job work off so many records of its topic."""
-
-
-def work_live(job: SourceJob, platform: Settings, records: int) -> None:
-    with spark_jobs.live(job, platform) as running:
-        report = spark_jobs.wait_caught_up(running, records)
-    assert report.progress["error"] is None
-
-
-@pytest.fixture(params=["live", "bounded"])
-def work(request: pytest.FixtureRequest, spark: SparkSession) -> Work:
-    """The two runs of a source, which must say the same."""
-
-    def bounded(job: SourceJob, platform: Settings, _records: int) -> None:
-        path = platform.checkpoint_dir / "bounded"
-        run = Run(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
-        reads = Broker(bootstrap=platform.kafka)
-        start_source(spark, job, settings=platform, run=run, reads=reads).awaitTermination()
-
-    return work_live if request.param == "live" else bounded
 
 
 def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
@@ -80,7 +54,7 @@ def webhook_job(log) -> tuple[SourceJob, str]:  # noqa: ANN001
 
 
 def test_rows_of_a_call_become_facts(
-    work: Work,
+    work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
@@ -113,7 +87,7 @@ def test_a_live_job_goes_on_where_it_was_and_what_comes_twice_is_the_same_fact(
     again = platform.checkpoint_dir / job.asset.need("checkpoint").physical_name
     assert json.loads((again / "live" / "positions.json").read_text())[ingest]["0"] >= 1
     (again / "live" / "positions.json").unlink()
-    work_live(job, platform, 3)
+    spark_jobs.work_live(job, platform, 3)
 
     written = facts(job, log.records(job.output, count=6, distinct=True))
     assert {fact.key for fact in written} == {(0,), (1,), (10,), (11,), (20,), (21,)}
@@ -121,7 +95,7 @@ def test_a_live_job_goes_on_where_it_was_and_what_comes_twice_is_the_same_fact(
 
 
 def test_what_is_no_row_is_quarantined_with_its_reason_and_place(
-    work: Work,
+    work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
@@ -174,7 +148,7 @@ def test_a_live_job_counts_its_rows(
 
 
 def test_a_source_with_an_expression_that_spark_cannot_say_is_read_all_the_same(
-    work: Work,
+    work: spark_jobs.Work,
     platform: Settings,
     log,  # noqa: ANN001
 ) -> None:
