@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from narthex.assets import DatasetPlan
 from narthex.coerce import MistypedError, coerce, render_cell
-from narthex.evaluate.query import execute
+from narthex.evaluate.query import execute, whole_columns, whole_rows
 from narthex.facts import Cell
 from narthex.readplan import ReadPlan
 from narthex.records import Json
@@ -154,19 +154,19 @@ def lookup(name: str, call: LookupCall, request: Request) -> dict[str, Json]:
             status_code=400, detail={"err_msg": "keys and timestamps differ in length"}
         )
     as_of = [_instant(t) for t in call.timestamps or [None] * len(keys)]  # type: ignore[list-item]
-    found = Reading(snapshot=snapshot).lookup(plan, keys, as_of)
-    wanted = call.fields or list(plan.schema.columns)
-    unknown = [field for field in wanted if field not in plan.schema.columns]
+    columns = {column.name: place for place, column in enumerate(whole_columns(plan))}
+    unknown = [field for field in call.fields if field not in columns]
     if unknown:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"`{name}` has no field `{unknown[0]}`"}
         )
-    rows = [_row(plan, key, one) for key, one in zip(keys, found, strict=True)]
+    rows = whole_rows(plan, keys, as_of, lookup=Reading(snapshot=snapshot).lookup)
     types = plan.schema.columns
     return {
-        "found": [one is not None for one in found],
+        "found": [row.is_found for row in rows],
         "data": {
-            field: [render_cell(row.get(field), types[field]) for row in rows] for field in wanted
+            field: [render_cell(row.values[columns[field]], types[field]) for row in rows]
+            for field in call.fields or types
         },
     }
 
@@ -176,11 +176,3 @@ def _key(plan: DatasetPlan, row: dict[str, object], number: int) -> tuple[Cell, 
         return tuple(coerce(row.get(c.name), c.type) for c in plan.schema.keys)
     except MistypedError as error:
         raise HTTPException(status_code=400, detail={"err_msg": f"row {number}: {error}"}) from None
-
-
-def _row(plan: DatasetPlan, key: tuple[Cell, ...], found: Found | None) -> dict[str, Cell]:
-    row: dict[str, Cell] = dict(zip((c.name for c in plan.schema.keys), key, strict=True))
-    if found is not None:
-        row |= dict(zip((c.name for c in plan.schema.values), found.values, strict=True))
-        row[plan.schema.timestamp] = found.event_time
-    return row

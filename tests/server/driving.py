@@ -4,7 +4,9 @@ import time
 from typing import Any
 
 from narthex.entities import Definitions
+from narthex_ledger import Phase, ShardReport
 from tests.server.calling import TestClient
+from tests.server.conftest import House
 from tests.server.shop import payload
 
 STEP_S = 0.05
@@ -42,6 +44,30 @@ def deploy(client: TestClient, definitions: Definitions) -> str:
     create_all(client, commit_id)
     for name in ("ready", "commit", "backfill", "backfilled"):
         step(client, commit_id, name)
+    return commit_id
+
+
+def serve(house: House, definitions: Definitions) -> str:
+    """Take a commit to its readers: its jobs are reported as caught up, as a supervisor would."""
+    commit_id = deploy(house.client, definitions)
+    ledger = house.ledger
+    epochs = {
+        lease.slot: lease.epoch
+        for lease in ledger.claim_slots("tests", sorted({j.shards[0].slot for j in ledger.jobs()}))
+    }
+    reports = [
+        ShardReport(
+            asset_id=job.asset.asset_id,
+            generation=job.generation,
+            epoch=epochs[job.shards[0].slot],
+            phase=Phase.CAUGHT_UP,
+            lag_ms=0,
+        )
+        for job in ledger.jobs()
+    ]
+    for _ in range(2):
+        assert ledger.report(reports) == ()
+    step(house.client, commit_id, "promote")
     return commit_id
 
 
