@@ -1,9 +1,8 @@
 """Bugs of the engine of unit tests: operators, joins, windows, corrections, ties, row ids."""
 
 from narthex import window_spans
-from narthex_reference.inprocess import (
+from narthex.steps import (
     contributions,
-    engine,
     joins,
     plain_groups,
     reshaping,
@@ -12,6 +11,7 @@ from narthex_reference.inprocess import (
     timelines,
     windowed_groups,
 )
+from narthex_reference.inprocess import engine
 from tests.reference.edits import Mutant, edited
 
 # ruff: noqa: SLF001 (a bug goes where the meaning is)
@@ -29,7 +29,7 @@ STORED = [
     ),
     Mutant(
         "a timeline is in the order of arrival",
-        edited(timelines._timeline, "events.sort()", "pass"),
+        edited(timelines._timeline, "sorted(events)", "events"),
         "a key is its newest row",
     ),
     Mutant(
@@ -205,7 +205,7 @@ GROUPS = [
         "`along` is not looked at",
         edited(
             contributions.contributions,
-            "rows.column(step.along) if step.along is not None else rows.times",
+            "rows.times if along is None else rows.column(along)",
             "rows.times",
         ),
         "along a column",

@@ -1,46 +1,25 @@
 """The fast engine of unit tests: whole datasets at once, in columns, when they are asked for."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import assert_never
 
 import attrs
 
-from narthex.codec import key_encoder
 from narthex.entities import Dataset, Definitions
 from narthex.errors import EntityMissing, LookupImpossible
 from narthex.facts import Cell, Fact, RowId
 from narthex.graph import TypedDataset, reads, typed_datasets
 from narthex.grouped_schemas import is_live
 from narthex.node_schema import NodeSchema, of_dataset
-from narthex.operators import (
-    Aggregate,
-    Changelog,
-    DatasetRef,
-    Dedup,
-    Explode,
-    First,
-    Join,
-    Latest,
-    Operator,
-    Union,
-)
+from narthex.operators import Aggregate, DatasetRef, Join, Operator, Union
 from narthex.schemas import output_schema
+from narthex.steps.apply import apply_step, rows_of_dataset
+from narthex.steps.plain_groups import PlainGroups
+from narthex.steps.row_steps import Context
+from narthex.steps.rows import Rows, facts_of, rows_of
+from narthex.steps.timelines import ABSENT, Timelines
+from narthex.steps.windowed_groups import WindowedGroups
 from narthex.workers import CodeCalls
 from narthex_reference.engine import Answer
-from narthex_reference.inprocess.joins import join
-from narthex_reference.inprocess.plain_groups import PlainGroups
-from narthex_reference.inprocess.reshaping import (
-    changelog,
-    dedup,
-    explode,
-    first,
-    latest,
-    union,
-)
-from narthex_reference.inprocess.row_steps import Context, row_step
-from narthex_reference.inprocess.rows import Rows, facts_of, keyed_ids, rows_of
-from narthex_reference.inprocess.timelines import ABSENT, Timelines
-from narthex_reference.inprocess.windowed_groups import WindowedGroups
 
 
 @attrs.frozen
@@ -121,7 +100,7 @@ class _Folded:
     @property
     def table(self) -> _Table:
         if self._table is None:
-            made = _of_dataset(self._groups.versions(), self._dataset)
+            made = rows_of_dataset(self._groups.versions(), self._dataset.schema)
             given = None if self._given is None else self._given.rows
             rows = self._erased.apply(_with_given(made, given))
             self._table = _Table(rows, self._dataset)
@@ -248,7 +227,7 @@ class InProcessEngine:
             return _Folded(groups, dataset, given, erased)
         if isinstance(terminal, Aggregate) and is_live(terminal):
             return self._live_spans(terminal, dataset, context)
-        made = _of_dataset(self._rows(terminal, context), dataset)
+        made = rows_of_dataset(self._rows(terminal, context), dataset.schema)
         return _Table(erased.apply(_with_given(made, given)), dataset)
 
     def _live_spans(self, step: Aggregate, dataset: Dataset, context: Context) -> _Table:
@@ -260,7 +239,7 @@ class InProcessEngine:
             values = groups.values(place, as_of)
             return tuple([values[at] for at in order])
 
-        return _Table(_of_dataset(groups.rows, dataset), dataset, live)
+        return _Table(rows_of_dataset(groups.rows, dataset.schema), dataset, live)
 
     def _schema(self, operator: Operator) -> NodeSchema:
         return output_schema(operator, self._infos)
@@ -270,59 +249,16 @@ class InProcessEngine:
         if isinstance(operator, DatasetRef):
             return self._content(operator.dataset).rows
         rows, schema = self._rows(operator.input, context), self._schema(operator)
-        match operator:
-            case Join():
-                return join(operator, rows, self._content(operator.right.dataset).timelines, schema)
-            case Union():
-                return union(rows, self._rows(operator.other, context), schema)
-            case Aggregate(window=None):
-                return PlainGroups(operator, rows, schema).versions()
-            case Aggregate():
-                return WindowedGroups(operator, rows, schema).rows
-            case Explode() | Dedup() | Changelog() | First() | Latest():
-                return _reshaped(operator, rows, schema)
-            case _:
-                return row_step(operator, rows, schema, context)
-
-
-def _reshaped(
-    step: Explode | Dedup | Changelog | First | Latest, rows: Rows, schema: NodeSchema
-) -> Rows:
-    match step:
-        case Explode():
-            return explode(step, rows, schema)
-        case Dedup():
-            return dedup(step, rows, schema)
-        case Changelog():
-            return changelog(step, rows, schema)
-        case First():
-            return first(step, rows, schema)
-        case Latest():
-            return latest(step, rows, schema)
-        case _:
-            assert_never(step)
-
-
-def _of_dataset(rows: Rows, dataset: Dataset) -> Rows:
-    """Give what a pipeline gives with the dataset's own order of keys, in ids too."""
-    keys = dataset.schema.keys
-    schema = attrs.evolve(rows.schema, keys=keys, values=dataset.schema.values)
-    if not keys:
-        return attrs.evolve(rows, schema=schema)
-    names = [column.name for column in rows.schema.keys]
-    order = [names.index(column.name) for column in keys]
-    encode = key_encoder(keys)
-    gone = [tuple([absence.cells[at] for at in order]) for absence in rows.gone]
-    ids = keyed_ids([encode(cells) for cells in gone], [absence.time for absence in rows.gone])
-    return attrs.evolve(
-        rows,
-        schema=schema,
-        ids=keyed_ids(rows.keys(keys), rows.times),
-        gone=tuple(
-            attrs.evolve(absence, id=row_id, cells=cells)
-            for absence, row_id, cells in zip(rows.gone, ids, gone, strict=True)
-        ),
-    )
+        other = self._rows(operator.other, context) if isinstance(operator, Union) else None
+        right = self._content(operator.right.dataset) if isinstance(operator, Join) else None
+        return apply_step(
+            operator,
+            rows,
+            other=other,
+            right=None if right is None else right.timelines,
+            schema=schema,
+            context=context,
+        )
 
 
 def _with_given(made: Rows, given: Rows | None) -> Rows:

@@ -11,9 +11,9 @@ from narthex.expr.nodes import Node
 from narthex.expr.plain import prepare
 from narthex.expr.typing import fit, infer, references
 from narthex.facts import Cell
+from narthex.steps.rows import Cells, Rows
 from narthex.types import DataType
 from narthex.workers import array_of
-from narthex_reference.inprocess.rows import Cells, Rows
 
 
 def computed(

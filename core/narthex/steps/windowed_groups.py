@@ -10,10 +10,10 @@ from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import Aggregate, Emit
 from narthex.schema import Column
+from narthex.steps.contributions import Contributions, contributions
+from narthex.steps.rows import Absence, Rows
 from narthex.window_spans import WindowSpan, lookback_of, spans_of
 from narthex.windows import Hopping, Session, Tumbling
-from narthex_reference.inprocess.contributions import Contributions, contributions
-from narthex_reference.inprocess.rows import Absence, Rows
 
 WINDOW = "window"
 

@@ -18,11 +18,11 @@ from narthex.operators import (
     Select,
     Transform,
 )
+from narthex.steps.computing import computed, passing, table_of
+from narthex.steps.rows import Absence, Cells, Rows
 from narthex.types import Optional
 from narthex.workers import CodeCalls
 from narthex.workers import cells_of as cells_of_array
-from narthex_reference.inprocess.computing import computed, passing, table_of
-from narthex_reference.inprocess.rows import Absence, Cells, Rows
 
 RowStep: TypeAlias = Filter | Assign | AssignCode | Transform | Select | Drop | Rename | DropNull
 

@@ -7,7 +7,7 @@ import attrs
 
 from narthex.codec import key_encoder
 from narthex.facts import Cell
-from narthex_reference.inprocess.rows import Rows
+from narthex.steps.rows import Rows
 
 ABSENT = -1
 

@@ -10,9 +10,9 @@ from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import Change, Changelog, Dedup, Explode, First, Latest
 from narthex.schema import Column
+from narthex.steps.rows import Cells, Rows, keyed_ids
+from narthex.steps.timelines import Timelines
 from narthex.windows import Session, Tumbling
-from narthex_reference.inprocess.rows import Cells, Rows, keyed_ids
-from narthex_reference.inprocess.timelines import Timelines
 
 
 def explode(step: Explode, rows: Rows, schema: NodeSchema) -> Rows:

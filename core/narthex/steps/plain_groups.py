@@ -12,10 +12,10 @@ from narthex.codec import key_encoder, keyed_row_id
 from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import Aggregate
+from narthex.steps.contributions import Contributions, contributions
+from narthex.steps.rows import Cells, Life, Rows
 from narthex.window_spans import counted_during, lookback_of
 from narthex.windows import Session
-from narthex_reference.inprocess.contributions import Contributions, contributions
-from narthex_reference.inprocess.rows import Cells, Rows
 
 
 class SessionSpanError(TypeError):
@@ -163,6 +163,6 @@ class PlainGroups:
                     yield from (bound + self._lookback for bound in bounds)
 
 
-def _is_there(life: tuple[int, int | None], as_of: int) -> bool:
+def _is_there(life: Life, as_of: int) -> bool:
     since, until = life
     return since <= as_of and (until is None or as_of < until)

@@ -12,6 +12,8 @@ from narthex.schema import Column
 from narthex.types import DataType
 
 Cells: TypeAlias = Sequence[Cell]
+Life: TypeAlias = tuple[int, int | None]
+"""From when until when a row is there, microseconds; the end is exclusive, None for ever."""
 
 _NO_VERSION = Version(b"")
 
@@ -38,6 +40,8 @@ class Rows:
         times: Event times, microseconds.
         cells: Key and value columns by name.
         gone: Of keyed rows only.
+        lives: Of the logged contributions of keyed rows only, which are keyless: when each is
+            there. Their event times are their places on the time axis.
     """
 
     schema: NodeSchema
@@ -45,6 +49,7 @@ class Rows:
     times: Sequence[int]
     cells: Mapping[str, Cells]
     gone: tuple[Absence, ...] = ()
+    lives: Sequence[Life] | None = None
 
     def __len__(self) -> int:
         """Give how many rows live."""
@@ -65,6 +70,7 @@ class Rows:
             ids=[self.ids[at] for at in places],
             times=[self.times[at] for at in places],
             cells={name: [column[at] for at in places] for name, column in self.cells.items()},
+            lives=None if self.lives is None else [self.lives[at] for at in places],
         )
 
     def order(self) -> list[int]:

@@ -6,8 +6,8 @@ from narthex.codec import keyed_row_id
 from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import Join, JoinHow
-from narthex_reference.inprocess.rows import Absence, Cells, Rows
-from narthex_reference.inprocess.timelines import ABSENT, Timeline, Timelines
+from narthex.steps.rows import Absence, Cells, Rows
+from narthex.steps.timelines import ABSENT, Timeline, Timelines
 
 
 def join(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -> Rows:

@@ -8,8 +8,8 @@ from narthex.aggregates import Folding, Order, Row
 from narthex.facts import Cell, RowId
 from narthex.operators import Aggregate
 from narthex.schema import Column
-from narthex_reference.inprocess.rows import Cells, Rows
-from narthex_reference.inprocess.timelines import Timelines
+from narthex.steps.rows import Cells, Life, Rows
+from narthex.steps.timelines import Timelines
 
 
 @attrs.frozen(eq=False)
@@ -31,7 +31,7 @@ class Contributions:
     rows: Sequence[Row]
     columns: Sequence[Cells]
     orders: Sequence[Order]
-    lives: Sequence[tuple[int, int | None]] | None
+    lives: Sequence[Life] | None
 
 
 def contributions(
@@ -40,10 +40,12 @@ def contributions(
     """Give the rows of each group, by the bytes of the columns that they are grouped by.
 
     A keyless row stands for ever, from its place on the time axis on. A keyed row stands from
-    its event time until its key changes; `along` only says which windows it belongs to.
+    its event time until its key changes; `along` only says which windows it belongs to. Rows
+    with lives have their places as their event times.
     """
     places, lives = _standing(rows)
-    axis = rows.column(step.along) if step.along is not None else rows.times
+    along = step.along if rows.lives is None else None
+    axis = rows.times if along is None else rows.column(along)
     keys = rows.keys(by)
     groups: dict[bytes, list[tuple[int, RowId, int, int]]] = {}
     for number, at in enumerate(places):
@@ -60,9 +62,9 @@ def contributions(
     }
 
 
-def _standing(rows: Rows) -> tuple[Sequence[int], Sequence[tuple[int, int | None]] | None]:
-    if not rows.schema.keys:
-        return range(len(rows)), None
+def _standing(rows: Rows) -> tuple[Sequence[int], Sequence[Life] | None]:
+    if rows.lives is not None or not rows.schema.keys:
+        return range(len(rows)), rows.lives
     found = [
         (place, (begin, end))
         for timeline in Timelines(rows).by_key.values()
@@ -75,7 +77,7 @@ def _group(
     key: tuple[Cell, ...],
     found: Sequence[tuple[int, RowId, int, int]],
     cells: Sequence[Cells],
-    lives: Sequence[tuple[int, int | None]] | None,
+    lives: Sequence[Life] | None,
     folding: Folding,
 ) -> Contributions:
     columns = [[column[at] for _, _, at, _ in found] for column in cells]

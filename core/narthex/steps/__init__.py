@@ -1,0 +1,20 @@
+"""The steps of pipelines, each from rows to rows: what unit tests and stages carry out."""
+
+from narthex.steps.apply import apply_step, rows_of_dataset
+from narthex.steps.row_steps import Context
+from narthex.steps.rows import Absence, Rows, facts_of, keyed_ids, rows_of
+from narthex.steps.timelines import ABSENT, Timeline, Timelines
+
+__all__ = [
+    "ABSENT",
+    "Absence",
+    "Context",
+    "Rows",
+    "Timeline",
+    "Timelines",
+    "apply_step",
+    "facts_of",
+    "keyed_ids",
+    "rows_of",
+    "rows_of_dataset",
+]
