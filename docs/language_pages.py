@@ -64,8 +64,8 @@ out where `groupby` has one; `into_field` names the result where it is not given
 
 {table}
 
-- **No rows** is the value of a group that was seen, when its window has emptied or all of its rows
-  were retracted.
+- **No rows** is the value of a group that was seen, when its window has emptied, or when all of its
+  rows were keyed ones that have been deleted.
 - **Never seen** is what a look-up gives for a key without any row: the value of the aggregate where
   the table has one, else null, or the `default` of the feature.
 - Nulls are skipped. `Count`, `FirstK`, `LastK` and `Distinct` take them as values, unless

@@ -34,3 +34,9 @@ class Environment(LmdbEnvironment):
         except EnvironmentMissingError as error:
             raise IndexMissingError(f"no index stands at `{path}`") from error
         self.facts, self.tiles, self.rows, self.meta = (self.tables[name] for name in names)
+
+
+def step_before(cursor: Transaction, key: bytes) -> bool:
+    """Put a cursor on the last key before one; say whether there is any."""
+    moved: bool = cursor.prev() if cursor.set_range(key) else cursor.last()
+    return moved

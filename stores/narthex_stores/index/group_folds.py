@@ -10,7 +10,7 @@ from narthex.aggregates import Algebra, Folding, Span, State
 from narthex.facts import Cell
 from narthex.tiles import Cover, TileRange, cover_span
 from narthex.window_spans import lookback_of
-from narthex_stores.index.environment import Transaction
+from narthex_stores.index.environment import Transaction, step_before
 from narthex_stores.index.layout import (
     Layout,
     Plain,
@@ -84,23 +84,34 @@ class GroupFolds:
 
     def find(self, group: bytes, plan: SlotPlan) -> Found | None:
         """Give the aggregates of a group; None if nothing of it was known by then."""
-        facts = self.facts
         start = group + instant_of(plan.seen_until + 1)
-        if not (facts.prev() if facts.set_range(start) else facts.last()):
+        if not (step_before(self.facts, start) and self.facts.key().startswith(group)):
             return None
-        key = facts.key()
-        if not key.startswith(group):
-            return None
-        newest = event_time_of(key, group)
         fold = _GroupFold(folds=self, group=group)
         fold.read_newest()
+        newest = fold.newest_at
+        if newest is None:
+            newest = self._newest_alive(group, start)
+            if newest is None:
+                return None
         return Found(values=tuple([fold.value(slot) for slot in plan.slots]), event_time=newest)
+
+    def _newest_alive(self, group: bytes, start: bytes) -> int | None:
+        """Give the instant of the newest row before a place; of one retracted nothing is known."""
+        if step_before(self.facts, start):
+            for key, value in self.facts.iterprev():
+                if not key.startswith(group):
+                    break
+                if unpack(value)[1]:
+                    return event_time_of(key, group)
+        return None
 
 
 @attrs.define(kw_only=True)
 class _GroupFold:
     folds: GroupFolds
     group: bytes
+    newest_at: int | None = None
     _newest: list[RawRow] = attrs.field(factory=list)
     _known_from: int = _BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
@@ -126,6 +137,8 @@ class _GroupFold:
             plain = unpack(value)
             if plain[1]:
                 newest.append(layout.raw_row(key, plain, group))
+                if self.newest_at is None:
+                    self.newest_at = newest[0][0]
 
     def value(self, slot: PlannedSlot) -> Cell:
         """Give the value of one aggregate."""

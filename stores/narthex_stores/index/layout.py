@@ -3,7 +3,8 @@
 
 - `facts`: group, instant, row -> [version, alive, plain cells, row_id or nil]
 - `tiles`: group, level (1 byte), tile number -> the states, one a partial
-- `rows` (correctable indexes): row -> [version, key in `facts` or nil, length of its group]
+- `rows` (correctable indexes): row -> [version, key in `facts` or nil where it has no place,
+  length of its group]
 - `meta`: `epoch`, `spec`, and `o` + topic + 0x00 + partition -> next offset
 
 A group is 0x00 and the key's canonical bytes; when those are longer than 200, 0x01, their first
@@ -140,6 +141,14 @@ class Layout:
     def group(self, cells: Sequence[Cell]) -> bytes:
         """Give the group of key cells."""
         return group_of(self._encode_key(cells))
+
+    def has_place(self, fact: Fact) -> bool:
+        """Say whether a fact stands anywhere.
+
+        A row that is gone stands nowhere; of a keyed log, a fact that is not alive says that its
+        key is absent from its instant on.
+        """
+        return fact.alive or self.keyed
 
     def locate(self, fact: Fact) -> tuple[bytes, bytes]:
         """Give the key of a fact in `facts`, and its group."""

@@ -10,7 +10,7 @@ import lmdb
 
 from narthex.aggregates import Folding, folding
 from narthex.assets import IndexSpec, LogShape
-from narthex.facts import Fact
+from narthex.facts import Cell, Fact
 from narthex.records import to_plain
 from narthex_stores.index.environment import MAP_SIZE, Environment, Transaction
 from narthex_stores.index.group_folds import NEWEST_ROWS
@@ -22,7 +22,7 @@ from narthex_stores.index.protocol import (
     Touched,
 )
 from narthex_stores.index.reading import Snapshot
-from narthex_stores.index.writing import BatchWriter, is_news, next_version
+from narthex_stores.index.writing import BatchWriter, Place, changed_places, next_version
 from narthex_stores.lmdb_meta import advance, fence, offsets_of
 
 _SPEC = b"spec"
@@ -109,18 +109,16 @@ class LmdbIndex:
             return ()
         environment = self._environment
         with environment.transaction(write=False) as transaction:
-            spans = {
-                (self._layout.locate(fact)[1], fact.event_time): fact
-                for fact in facts
-                if is_news(self._layout, environment, transaction, fact)
-            }
+            places: dict[Place, tuple[Cell, ...]] = {}
+            for fact in facts:
+                places |= changed_places(self._layout, environment, transaction, fact)
             return tuple(
                 Touched(
-                    key=fact.key,
-                    from_us=fact.event_time,
-                    to_us=next_version(environment, transaction, *span),
+                    key=key,
+                    from_us=place[1],
+                    to_us=next_version(environment, transaction, *place),
                 )
-                for span, fact in spans.items()
+                for place, key in places.items()
             )
 
     def raise_epoch(self, epoch: int) -> None:

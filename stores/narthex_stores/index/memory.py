@@ -22,6 +22,7 @@ from narthex_stores.index.protocol import (
 
 _Identity: TypeAlias = tuple[bytes, ...]
 _States: TypeAlias = dict[_Identity, tuple[bytes, Fact]]
+_Places: TypeAlias = dict[tuple[bytes, int], tuple[Cell, ...]]
 
 
 @attrs.frozen(kw_only=True)
@@ -48,7 +49,7 @@ class MemorySnapshot:
         if not seen:
             return None
         columns = tuple(column.name for column in self.spec.log.values)
-        rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts if fact.alive]
+        rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
         return Found(values=fold(self.spec.aggregates, columns, rows, as_of), event_time=max(seen))
 
     def floor(
@@ -103,7 +104,7 @@ class InMemoryIndex:
         """Take facts in, all of them and the offsets, or none."""
         self.raise_epoch(epoch)
         fresh = 0
-        changed: dict[tuple[bytes, int], tuple[Cell, ...]] = {}
+        changed: _Places = {}
         for fact in facts:
             _, group = self._layout.locate(fact)
             identity = self._identity(fact)
@@ -111,8 +112,7 @@ class InMemoryIndex:
             if known is not None and known[1].version >= fact.version:
                 continue
             fresh += 1
-            for place, state in (known, (group, fact)) if known else ((group, fact),):
-                changed[place, state.event_time] = state.key
+            changed |= self._places(known, (group, fact))
             self._states[identity] = (group, fact)
         for partition, offset in offsets.items():
             self._offsets[partition] = max(offset, self._offsets.get(partition, offset))
@@ -120,14 +120,19 @@ class InMemoryIndex:
             fresh=fresh, duplicates=len(facts) - fresh, touched=self._touched(changed)
         )
 
+    def _places(self, *states: tuple[bytes, Fact] | None) -> _Places:
+        return {
+            (state[0], state[1].event_time): state[1].key
+            for state in states
+            if state is not None and self._layout.has_place(state[1])
+        }
+
     def _identity(self, fact: Fact) -> _Identity:
         if self.spec.correctable:
             return (fact.row_id,)
         return self._layout.locate(fact)
 
-    def _touched(
-        self, changed: Mapping[tuple[bytes, int], tuple[Cell, ...]]
-    ) -> tuple[Touched, ...]:
+    def _touched(self, changed: _Places) -> tuple[Touched, ...]:
         if not self._layout.keyed:
             return ()
         groups = self._groups()
@@ -145,11 +150,11 @@ class InMemoryIndex:
 
     def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
         """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
-        changed: dict[tuple[bytes, int], tuple[Cell, ...]] = {}
+        changed: _Places = {}
         for fact in facts:
             known = self._states.get(self._identity(fact))
             if known is None or known[1].version < fact.version:
-                changed[self._layout.locate(fact)[1], fact.event_time] = fact.key
+                changed |= self._places(known, (self._layout.locate(fact)[1], fact))
         return self._touched(changed)
 
     def raise_epoch(self, epoch: int) -> None:
@@ -165,7 +170,8 @@ class InMemoryIndex:
     def _groups(self) -> dict[bytes, list[Fact]]:
         groups: dict[bytes, list[Fact]] = {}
         for group, fact in self._states.values():
-            groups.setdefault(group, []).append(fact)
+            if self._layout.has_place(fact):
+                groups.setdefault(group, []).append(fact)
         return groups
 
     @contextmanager

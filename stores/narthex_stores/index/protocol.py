@@ -85,8 +85,8 @@ class IndexReader(Protocol):
         """Give what stands under each key as of its instant.
 
         Of a keyed log the newest row at or before it, None if there is none or it is absent. Of
-        contributions the aggregates' values, the empty ones too; None if no contribution, not
-        even a retracted one, was known by then.
+        contributions the aggregates' values, the empty ones too; None if no contribution was
+        known by then: one that was retracted never was.
         """
 
     def floor(

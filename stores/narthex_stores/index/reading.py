@@ -7,7 +7,7 @@ import attrs
 
 from narthex.aggregates import Folding
 from narthex.facts import Cell, Fact, RowId, Version
-from narthex_stores.index.environment import Environment, Transaction
+from narthex_stores.index.environment import Environment, Transaction, step_before
 from narthex_stores.index.group_folds import GroupFolds, plan_slots
 from narthex_stores.index.layout import (
     INSTANT_BYTES,
@@ -127,9 +127,3 @@ class Snapshot:
             key=kept[:keys],
             values=kept[keys:],
         )
-
-
-def step_before(cursor: Transaction, key: bytes) -> bool:
-    """Put the cursor on the last key before one; say whether there is any."""
-    moved: bool = cursor.prev() if cursor.set_range(key) else cursor.last()
-    return moved

@@ -2,6 +2,7 @@
 """Taking a batch of facts into LMDB, inside one transaction."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import attrs
 
@@ -101,14 +102,16 @@ class BatchWriter:
                 return
             if old_key is not None:
                 self._leave(old_key, group_length, fact)
-        # A retracted row of a `by` index has no cells that could say where it stood.
-        hidden = not fact.alive and bool(self.layout.spec.by)
-        if not hidden:
+        stands = self.layout.has_place(fact)
+        if stands:
             value = self.layout.fact_value(fact)
             self.transaction.put(key, value, db=self.environment.facts)
-        place = (fact.version, None if hidden else key, len(group))
+        place = (fact.version, key if stands else None, len(group))
         self.transaction.put(row, pack(place), db=rows)
-        self._added(group, fact)
+        if stands:
+            self._added(group, fact)
+        else:
+            self._fresh += 1
 
     def _leave(self, old_key: bytes, group_length: int, fact: Fact) -> None:
         group = old_key[:group_length]
@@ -121,7 +124,7 @@ class BatchWriter:
     def _added(self, group: bytes, fact: Fact) -> None:
         self._fresh += 1
         if self._tiles is not None:
-            if fact.alive:
+            if fact.alive:  # of an index that is not correctable, dead rows keep their places
                 self._tiles.add(group, (fact.event_time, fact.row_id, fact.values))
         elif self.layout.keyed:
             self._spans.append((group, fact.event_time, fact.key))
@@ -157,14 +160,30 @@ def next_version(
     return None
 
 
-def is_news(layout: Layout, environment: Environment, transaction: Transaction, fact: Fact) -> bool:
-    """Say whether a fact would change the state."""
-    if layout.spec.correctable:
-        known = transaction.get(row_of(fact.row_id), db=environment.rows)
-    else:
-        key, _ = layout.locate(fact)
+Place: TypeAlias = tuple[bytes, int]
+"""(group, event time): where a version of a key begins."""
+
+
+def changed_places(
+    layout: Layout, environment: Environment, transaction: Transaction, fact: Fact
+) -> dict[Place, tuple[Cell, ...]]:
+    """Give where a fact would change a keyed log, each with its key; nowhere if it is old."""
+    key, group = layout.locate(fact)
+    here = {(group, fact.event_time): fact.key} if layout.has_place(fact) else {}
+    if not layout.spec.correctable:
         known = transaction.get(key, db=environment.facts)
-    return known is None or Version(unpack(known)[0]) < fact.version
+        return here if known is None or Version(unpack(known)[0]) < fact.version else {}
+    known = transaction.get(row_of(fact.row_id), db=environment.rows)
+    if known is None:
+        return here
+    version, old_key, group_length = unpack(known)
+    if Version(version) >= fact.version:
+        return {}
+    if old_key is not None:
+        left = old_key[:group_length]
+        stored = unpack(transaction.get(old_key, db=environment.facts))
+        here[left, event_time_of(old_key, left)] = layout.key_cells(stored, fact.key)
+    return here
 
 
 def _first(located: tuple[bytes, bytes, Fact]) -> bytes:
