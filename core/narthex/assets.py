@@ -5,15 +5,16 @@ the ledger reserves it, and reach the engine as `ResolvedAsset`.
 """
 
 import enum
-from typing import NewType, TypeAlias
+from typing import Final, NewType, TypeAlias
 
 import attrs
 
 from narthex.aggregate_specs import TypedAggregate
 from narthex.entities import Expectation, Source
-from narthex.operators import Operator
-from narthex.records import DESCRIPTION, record
+from narthex.operators import Aggregate, Operator
+from narthex.records import DESCRIPTION, LATER, record
 from narthex.schema import Column, Schema
+from narthex.types import Datetime, Optional
 
 Fingerprint = NewType("Fingerprint", bytes)
 """32 bytes: the SHA-256 of what an asset means."""
@@ -52,7 +53,9 @@ class LogShape(enum.Enum):
 
     ROWS: keyless; every row_id stands for itself.
     KEYED: row_id is (key, event_time); a lookup is the floor at the instant.
-    CONTRIBUTIONS: the inputs of aggregates by group key; values exist only when read.
+    CONTRIBUTIONS: the inputs of aggregates by group key; values exist only when read. A fact's
+        event time is the place of its row on the time axis: its event time, or the cell of the
+        column that the aggregate goes along.
     """
 
     ROWS = "rows"
@@ -60,22 +63,46 @@ class LogShape(enum.Enum):
     CONTRIBUTIONS = "contributions"
 
 
+LIVES: Final = (Column("__since", Datetime()), Column("__until", Optional(Datetime())))
+"""The last two columns of contributions of keyed rows; no author can name a column so."""
+
+
 @record
 @attrs.frozen(kw_only=True)
 class LogSpec:
     """The facts of one dataset's log; with `narthex.codec` it gives the Avro schema.
 
+    A contribution of a keyless row stands from its event time on. One of a keyed row is there from
+    its row's event time until its key changes: `__since` and `__until`, the end exclusive, null
+    for as long as it stands. Its row_id is that of its row; a later row of the key makes it come
+    again with a higher version and its `__until`.
+
     Attributes:
         shape: How facts make a state.
         keys: Key columns (group keys of contributions); empty for ROWS.
-        values: Value columns (inputs of contributions).
+        values: Value columns (inputs of contributions, then `LIVES` if they have lives).
         time_field: The public name of the event time.
+        along: Of contributions with lives only: whether a column places them, so that one may
+            come after a window that it belongs to has ended. Then a question at q counts those in
+            its window that are there at q less the lookback; otherwise those that are there at
+            the window's last instant.
     """
 
     shape: LogShape
     keys: tuple[Column, ...]
     values: tuple[Column, ...]
     time_field: str
+    along: bool = attrs.field(default=False, metadata=LATER)
+
+    @property
+    def lives(self) -> bool:
+        """Whether contributions say from when until when they are there."""
+        return self.values[-len(LIVES) :] == LIVES
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        """The value columns without `LIVES`."""
+        return self.values[: -len(LIVES)] if self.lives else self.values
 
 
 @record
@@ -104,8 +131,10 @@ class IndexSpec:
     Attributes:
         log: The log that it is fed from; KEYED or CONTRIBUTIONS.
         aggregates: For CONTRIBUTIONS, what is folded at read time.
-        ladder_us: For CONTRIBUTIONS, tile lengths, ascending, each a multiple of the former.
-        correctable: Whether a fact may come again with a higher version and another key.
+        ladder_us: For CONTRIBUTIONS, tile lengths, ascending, each a multiple of the former; empty
+            where they have lives, which no tile knows.
+        correctable: Whether a fact may come again with a higher version and another key, place or
+            life; of a KEYED log, whether a row may cease to exist (`narthex.facts.NEVER`).
         by: For the left side of a join: rows are indexed by these columns instead of a key.
         layout: Version of the storage layout.
     """
@@ -142,12 +171,14 @@ class Trigger(enum.Enum):
     Attributes:
         REAL_TIME: A Spark query in Real-time Mode: expressions only.
         STAGE: A Python stage that takes records as they come, in a process beside Spark's.
+        STATEFUL: A Python stage that keeps its rows in a state of its own (docs/decisions/0013).
         MICRO_BATCH: Spark looks for something new again and again.
         BOUNDED: The backfill is all there is.
     """
 
     REAL_TIME = "real_time"
     STAGE = "stage"
+    STATEFUL = "stateful"
     MICRO_BATCH = "micro_batch"
     BOUNDED = "bounded"
 
@@ -187,12 +218,17 @@ class PipelineInput:
     Attributes:
         correctable: Whether a row may come again with a higher version, so that one that is
             filtered out must be retracted and not only left out.
+        aggregate: Of a dataset whose log holds contributions: the step that makes its rows of
+            them, as `narthex.steps.versions_of` applies it. Its input is the dataset.
+        aggregates: The same with types, in the order of the step's specs.
     """
 
     dataset: str
     log: LogSpec
     schema: Schema
     correctable: bool = False
+    aggregate: Aggregate | None = None
+    aggregates: tuple[TypedAggregate, ...] = ()
 
 
 @record
@@ -202,13 +238,16 @@ class PipelineJobSpec:
 
     Needs: `input:<dataset>` (topic of the stream side), `right:<dataset>` (index of each joined
     dataset), `touched:<dataset>` (its corrections), `left` (index of the stream side by join
-    key), `output`, `checkpoint`.
+    key), `output`, `checkpoint`. With a state of its own (STATEFUL) it needs `input:<dataset>` of
+    each dataset, `output` and `checkpoint`, and nothing else.
 
     Attributes:
-        operators: The pipeline up to, not including, a final aggregate.
-        inputs: All datasets that it reads; the stream side first.
+        operators: The pipeline up to, not including, a final aggregate with windows of its own.
+        inputs: All datasets that it reads, each once; the stream side first.
         schema: The public schema of the dataset that it makes.
         log: The facts to write; for an aggregate, the contributions.
+        along: The column whose cells place contributions on the time axis instead of their event
+            times; None for those.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -219,6 +258,7 @@ class PipelineJobSpec:
     log: LogSpec
     trigger: Trigger
     reason: str = attrs.field(metadata=DESCRIPTION)
+    along: str | None = None
 
 
 @record

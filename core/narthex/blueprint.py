@@ -1,12 +1,14 @@
 """Compile definitions into the assets that they need, with how each dataset is read."""
 
-from narthex.assets import Blueprint
+from collections.abc import Mapping, Sequence
+
+from narthex.assets import Blueprint, Trigger
 from narthex.bill import Bill
 from narthex.entities import Definitions
-from narthex.filling import fill_from_pipeline, fill_from_source
+from narthex.filling import RunAs, fill_from_pipeline, fill_from_source, pipeline_trigger
 from narthex.graph import TypedDataset, pipeline_reads, typed_datasets
 from narthex.holding import Held, hold
-from narthex.logs import log_of, plan_of
+from narthex.logs import final_aggregate, log_of, plan_of
 from narthex.node_schema import DatasetSchemaInfo
 
 
@@ -18,31 +20,62 @@ def compile_blueprint(definitions: Definitions) -> Blueprint:
     """
     bill = Bill()
     made: dict[str, Held] = {}
-    infos: dict[str, DatasetSchemaInfo] = {}
-    joined = joined_datasets(definitions)
-    for typed in typed_datasets(definitions):
+    all_typed = typed_datasets(definitions)
+    infos = {typed.dataset.name: typed.info for typed in all_typed}
+    run_as = _run_as(all_typed, infos)
+    joined = looked_up(all_typed, run_as)
+    for typed in all_typed:
         name = typed.dataset.name
         plan = plan_of(typed, log_of(typed, infos))
-        made[name] = hold(bill, typed, plan, upstream=made, joined=name in joined)
-        infos[name] = typed.info
-        _fill(bill, typed, made)
+        stateful = any(
+            run_as[name, pipeline.name][0] is Trigger.STATEFUL
+            for pipeline in typed.dataset.pipelines
+        )
+        made[name] = hold(
+            bill, typed, plan, upstream=made, joined=name in joined, stateful=stateful
+        )
+        _fill(bill, typed, run_as, made)
     plans = tuple(made[dataset.name].plan for dataset in definitions.datasets)
     return Blueprint(assets=bill.assets, datasets=plans)
 
 
-def joined_datasets(definitions: Definitions) -> frozenset[str]:
-    """Give the names of all datasets that are the right side of a join."""
+def _run_as(
+    typed: Sequence[TypedDataset], infos: Mapping[str, DatasetSchemaInfo]
+) -> dict[tuple[str, str], RunAs]:
+    """Choose how each pipeline runs, by dataset and pipeline."""
+    contributed = {one.dataset.name for one in typed if final_aggregate(one.dataset) is not None}
+    return {
+        (one.dataset.name, pipeline.name): pipeline_trigger(pipeline.terminal, infos, contributed)
+        for one in typed
+        for pipeline in one.dataset.pipelines
+    }
+
+
+def looked_up(
+    typed: Sequence[TypedDataset], run_as: Mapping[tuple[str, str], RunAs]
+) -> frozenset[str]:
+    """Give the names of all datasets that jobs look up: right sides of joins.
+
+    A job with a state of its own keeps the rows of a right side itself.
+    """
     return frozenset(
         name
-        for dataset in definitions.datasets
-        for pipeline in dataset.pipelines
+        for one in typed
+        for pipeline in one.dataset.pipelines
+        if run_as[one.dataset.name, pipeline.name][0] is not Trigger.STATEFUL
         for name in pipeline_reads(pipeline)[1:]
     )
 
 
-def _fill(bill: Bill, typed: TypedDataset, made: dict[str, Held]) -> None:
+def _fill(
+    bill: Bill,
+    typed: TypedDataset,
+    run_as: Mapping[tuple[str, str], RunAs],
+    made: dict[str, Held],
+) -> None:
     held = made[typed.dataset.name]
     for position, source in enumerate(typed.dataset.sources):
         fill_from_source(bill, held, source, position=position)
     for pipeline in typed.dataset.pipelines:
-        fill_from_pipeline(bill, held, pipeline, upstream=made)
+        how = run_as[typed.dataset.name, pipeline.name]
+        fill_from_pipeline(bill, held, pipeline, how, upstream=made)

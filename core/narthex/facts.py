@@ -1,7 +1,7 @@
 """A fact: one state of one row, with an identity that a replay repeats."""
 
 import struct
-from typing import NewType, TypeAlias
+from typing import Final, NewType, TypeAlias
 
 import attrs
 
@@ -15,6 +15,11 @@ RowId = NewType("RowId", bytes)
 Version = NewType("Version", bytes)
 """Orders the states of one row; the greatest, as bytes, stands."""
 
+NEVER: Final = 2**63 - 1
+"""The event time of a keyed row that ceased to exist: a fact of a known row_id with a higher
+version, `alive=False` and this instant says nothing at any instant. `alive=False` at an instant of
+its own would say: absent from then on."""
+
 _POSITION = struct.Struct(">IQI")
 
 
@@ -26,7 +31,8 @@ class Fact:
         event_time: Microseconds, UTC.
         key: Cells of the key columns, in the log's order; empty for a keyless dataset.
         values: Cells of the value columns, in the log's order.
-        alive: False retracts the row (keyless) or says: absent from this instant (keyed).
+        alive: False retracts the row (keyless) or says: absent from this instant (keyed); at the
+            instant `NEVER`, that the row is no more.
     """
 
     row_id: RowId

@@ -1,7 +1,9 @@
 """The assets that fill a dataset: the jobs of its sources and of its pipeline."""
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Collection, Mapping
+from typing import TypeAlias, assert_never
+
+import attrs
 
 from narthex.assets import (
     AssetKind,
@@ -34,8 +36,14 @@ from narthex.fingerprints import ENGINE_SEMANTICS, fingerprint, source_fingerpri
 from narthex.graph import pipeline_reads
 from narthex.holding import Held, add_index_feed, disorder_of
 from narthex.join_sides import joins_of
-from narthex.operators import Aggregate, AssignCode, Filter, Join, Operator, Transform
+from narthex.keeping_state import kept_for
+from narthex.logs import final_aggregate
+from narthex.node_schema import DatasetSchemaInfo
+from narthex.operators import AssignCode, DatasetRef, Filter, Join, Operator
 from narthex.schemas import steps_of
+
+RunAs: TypeAlias = tuple[Trigger, str]
+"""How a live job runs, and why."""
 
 
 def fill_from_source(bill: Bill, held: Held, source: Source, *, position: int) -> None:
@@ -73,28 +81,36 @@ def fill_from_source(bill: Bill, held: Held, source: Source, *, position: int) -
 
 
 def fill_from_pipeline(
-    bill: Bill, held: Held, pipeline: Pipeline, *, upstream: Mapping[str, Held]
+    bill: Bill,
+    held: Held,
+    pipeline: Pipeline,
+    run_as: RunAs,
+    *,
+    upstream: Mapping[str, Held],
 ) -> None:
     """List the job that computes a pipeline into the dataset's log, with its needs."""
     dataset = held.typed.dataset
     path = f"job/{dataset.name}/pipeline/{pipeline.name}"
-    terminal = pipeline.terminal
-    operators = terminal.input if isinstance(terminal, Aggregate) else terminal
+    aggregate = final_aggregate(dataset)
     names = pipeline_reads(pipeline)
-    trigger, reason = pipeline_trigger(operators)
+    trigger, reason = run_as
     spec = PipelineJobSpec(
         dataset=dataset.name,
         pipeline=pipeline.name,
-        operators=operators,
+        operators=pipeline.terminal if aggregate is None else aggregate.input,
         inputs=tuple(_input(upstream[name]) for name in names),
         schema=dataset.schema,
         log=held.plan.log,
         trigger=trigger,
         reason=reason,
+        along=None if aggregate is None else aggregate.along,
     )
     needs = [Need(f"input:{names[0]}", upstream[names[0]].topic), Need("output", held.topic)]
-    needs += _right_sides(names[1:], upstream)
-    needs += _left_indexes(bill, pipeline, upstream[names[0]], path=path)
+    if trigger is Trigger.STATEFUL:
+        needs += [Need(f"input:{name}", upstream[name].topic) for name in names[1:]]
+    else:
+        needs += _right_sides(names[1:], upstream)
+        needs += _left_indexes(bill, pipeline, upstream[names[0]], path=path)
     # The dataset's fingerprint holds the pipeline's; which triggers it has is not its identity.
     job = fingerprint("job.pipeline", None, (held.data,))
     needs.append(Need("checkpoint", _add_checkpoint(bill, job, path)))
@@ -102,9 +118,19 @@ def fill_from_pipeline(
     bill.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
 
 
-def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
-    """Choose how a pipeline runs: in real time if it is expressions only; and say why."""
-    _, steps = steps_of(operators)
+def pipeline_trigger(
+    terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
+) -> RunAs:
+    """Choose how a pipeline runs: in real time if it is expressions only; and say why.
+
+    Args:
+        terminal: Its last step.
+        infos: What is known of the datasets that it reads.
+        contributed: Names of datasets whose logs hold contributions of aggregates.
+    """
+    for one in kept_for(terminal, infos, contributed):
+        return Trigger.STATEFUL, f"{one.title} keeps rows in a state of its own"
+    _, steps = steps_of(terminal)
     for step in steps:
         match step:
             case Join():
@@ -114,8 +140,6 @@ def pipeline_trigger(operators: Operator) -> tuple[Trigger, str]:
                 return Trigger.STAGE, f"assign `{step.column.name}` runs Python"
             case Filter(predicate=UserCode()):
                 return Trigger.STAGE, "a filter runs Python"
-            case Transform():
-                return Trigger.STAGE, "a transform runs Python"
             case _:
                 pass
     return Trigger.REAL_TIME, "expressions only"
@@ -157,11 +181,20 @@ def _add_checkpoint(bill: Bill, job: Fingerprint, path: str) -> AssetRef:
 
 
 def _input(held: Held) -> PipelineInput:
+    dataset, log = held.typed.dataset, held.plan.log
+    aggregate = final_aggregate(dataset)
+    if aggregate is not None:
+        # Contributions stand at their places already; with lives, `along` says what else counts.
+        along = aggregate.along if log.lives else None
+        aggregate = attrs.evolve(aggregate, input=DatasetRef(dataset.name), along=along)
+    node = held.typed.node
     return PipelineInput(
-        dataset=held.typed.dataset.name,
-        log=held.plan.log,
-        schema=held.typed.dataset.schema,
+        dataset=dataset.name,
+        log=log,
+        schema=dataset.schema,
         correctable=held.typed.info.correctable,
+        aggregate=aggregate,
+        aggregates=() if aggregate is None or node is None else node.aggregates,
     )
 
 

@@ -13,6 +13,7 @@ from narthex.assets import (
     Fingerprint,
     HistorySpec,
     IndexSpec,
+    LogShape,
     Need,
     TopicRole,
     TopicSpec,
@@ -20,7 +21,7 @@ from narthex.assets import (
 from narthex.bill import Bill
 from narthex.entities import Dataset
 from narthex.fingerprints import fingerprint, operator_fingerprint, source_fingerprint
-from narthex.graph import TypedDataset
+from narthex.graph import TypedDataset, reads
 
 DATASET_PARTITIONS: Final = 2
 """How many partitions a dataset's log has; its rows are spread by key."""
@@ -34,6 +35,7 @@ class Held:
         data: The fingerprint of what is in it.
         index: None when nothing looks it up.
         touched: Where its corrections are told to joins; None without an index by key.
+        voidable: Whether a keyed row of it may cease to exist (`narthex.facts.NEVER`).
     """
 
     typed: TypedDataset
@@ -42,6 +44,7 @@ class Held:
     topic: AssetRef
     index: AssetRef | None
     touched: AssetRef | None
+    voidable: bool = False
 
 
 def hold(
@@ -51,9 +54,22 @@ def hold(
     *,
     upstream: Mapping[str, Held],
     joined: bool,
+    stateful: bool,
 ) -> Held:
-    """List what holds a dataset; it is indexed if it asks for that or is joined."""
+    """List what holds a dataset; it is indexed if it asks for that or is joined.
+
+    Args:
+        bill: Where it is listed.
+        typed: The dataset.
+        plan: How it is stored and read.
+        upstream: What holds the datasets that it reads.
+        joined: Whether a job looks it up.
+        stateful: Whether a job with a state of its own fills it.
+    """
     dataset = typed.dataset
+    voidable = plan.log.shape is LogShape.KEYED and (
+        stateful or any(upstream[name].voidable for name in reads(dataset))
+    )
     data = data_fingerprint(typed, upstream)
     topic = bill.add(
         AssetKind.KAFKA_TOPIC,
@@ -65,7 +81,8 @@ def hold(
     feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
     index, touched = None, None
     if dataset.index is not None or joined:
-        index = _add_index(bill, typed, plan, data)
+        corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
+        index = _add_index(bill, plan, data, correctable=corrected or voidable)
         touched = None if plan.aggregates else _add_touched(bill, dataset.name, data)
         add_index_feed(
             bill,
@@ -76,7 +93,15 @@ def hold(
             path=f"dataset/{dataset.name}/index_feed",
         )
     _add_history(bill, feed, data=data, topic=topic)
-    return Held(typed=typed, plan=plan, data=data, topic=topic, index=index, touched=touched)
+    return Held(
+        typed=typed,
+        plan=plan,
+        data=data,
+        topic=topic,
+        index=index,
+        touched=touched,
+        voidable=voidable,
+    )
 
 
 def disorder_of(dataset: Dataset) -> int | None:
@@ -127,13 +152,12 @@ def of_ref(ref: AssetRef) -> Fingerprint:
     return Fingerprint(ref.fingerprint)
 
 
-def _add_index(bill: Bill, typed: TypedDataset, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
-    correctable = typed.node is not None and typed.node.correctable
+def _add_index(bill: Bill, plan: DatasetPlan, data: Fingerprint, *, correctable: bool) -> AssetRef:
     spec = IndexSpec(
         log=plan.log,
         aggregates=plan.aggregates,
         ladder_us=plan.ladder_us,
-        correctable=bool(plan.aggregates) and correctable,
+        correctable=correctable,
     )
     return bill.add(
         AssetKind.INDEX,

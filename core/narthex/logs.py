@@ -1,10 +1,10 @@
 """What the facts of a dataset's log look like, and how the dataset is read."""
 
 from narthex.aggregate_specs import TypedAggregate
-from narthex.assets import DatasetPlan, LogShape, LogSpec
+from narthex.assets import LIVES, DatasetPlan, LogShape, LogSpec
 from narthex.entities import Dataset
 from narthex.graph import TypedDataset
-from narthex.node_schema import DatasetSchemaInfo
+from narthex.node_schema import DatasetSchemaInfo, NodeSchema
 from narthex.operators import Aggregate
 from narthex.schema import Column
 from narthex.schemas import output_schema
@@ -16,11 +16,13 @@ def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
     schema = typed.dataset.schema
     aggregate = final_aggregate(typed.dataset)
     if aggregate is not None:
+        before = output_schema(aggregate.input, infos)
         return LogSpec(
             shape=LogShape.CONTRIBUTIONS,
             keys=schema.keys,
-            values=_contributed(aggregate, infos),
+            values=(*_contributed(aggregate, before), *(LIVES if before.keys else ())),
             time_field=schema.timestamp,
+            along=bool(before.keys) and aggregate.along is not None,
         )
     return LogSpec(
         shape=LogShape.KEYED if schema.keys else LogShape.ROWS,
@@ -31,15 +33,18 @@ def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
 
 
 def final_aggregate(dataset: Dataset) -> Aggregate | None:
-    """Give the aggregate that a dataset ends in; None if it does not."""
+    """Give the aggregate whose contributions a dataset's log holds; None if it holds rows.
+
+    Where groups have a window, each of its spans is a row, and the log holds rows.
+    """
     for pipeline in dataset.pipelines:
-        if isinstance(pipeline.terminal, Aggregate):
+        if isinstance(pipeline.terminal, Aggregate) and pipeline.terminal.window is None:
             return pipeline.terminal
     return None
 
 
-def _contributed(aggregate: Aggregate, infos: dict[str, DatasetSchemaInfo]) -> tuple[Column, ...]:
-    columns = output_schema(aggregate.input, infos).columns
+def _contributed(aggregate: Aggregate, before: NodeSchema) -> tuple[Column, ...]:
+    columns = before.columns
     wanted = dict.fromkeys(spec.of for spec in aggregate.specs if spec.of is not None)
     return tuple(Column(name, columns[name]) for name in wanted)
 
@@ -47,14 +52,14 @@ def _contributed(aggregate: Aggregate, infos: dict[str, DatasetSchemaInfo]) -> t
 def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
     """Say how a dataset is stored and read."""
     dataset = typed.dataset
-    aggregates = _in_field_order(typed)
+    aggregates = _in_field_order(typed) if log.shape is LogShape.CONTRIBUTIONS else ()
     return DatasetPlan(
         name=dataset.name,
         version=dataset.version,
         schema=dataset.schema,
         log=log,
         aggregates=aggregates,
-        ladder_us=ladder(aggregates) if aggregates else (),
+        ladder_us=ladder(aggregates) if aggregates and not log.lives else (),
         online=dataset.index is not None and dataset.index.online,
         offline=dataset.index is not None and dataset.index.offline,
         expectations=dataset.expectations,

@@ -96,7 +96,7 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
     match run.trigger:
         case Trigger.REAL_TIME:
             return writer.trigger(realTime=f"{REAL_TIME_S} seconds").start()
-        case Trigger.MICRO_BATCH | Trigger.STAGE:
+        case Trigger.MICRO_BATCH | Trigger.STAGE | Trigger.STATEFUL:
             return writer.trigger(processingTime="200 milliseconds").start()
         case Trigger.BOUNDED:
             return writer.trigger(availableNow=True).start()

@@ -27,7 +27,6 @@ from narthex.operators import (
     Changelog,
     DatasetRef,
     Dedup,
-    Emit,
     Explode,
     Filter,
     First,
@@ -82,7 +81,6 @@ def test_what_the_shop_needs_is_carried_out(shop: Definitions) -> None:
         (_join(USERS), "whose left side is keyed"),
         (_join(Assign(ORDERS, (Assignment("user", Str(), Ref("user")),))), "a join on `user`"),
         (_total(input=USERS), "over keyed rows"),
-        (_total(emit=Emit.FINAL), '`emit="final"`'),
         (_total(along="at"), "`along`"),
         (_total(window=Tumbling("1d")), "`groupby` with a window"),
         (Filter(_total(), Ref("n"), origin=HERE), "a step after an aggregate"),
@@ -103,6 +101,15 @@ def test_what_no_job_can_do_yet_is_named_where_it_stands(
     assert error.message.endswith("not carried out yet") or "not carried out yet;" in error.message
     assert error.origin == HERE
     assert error.hint
+
+
+def test_a_decaying_sum_of_a_span_is_not_carried_out(edited: Edited) -> None:
+    day = Tumbling("1d")
+    spans = _total(ExpDecaySum(into="n", window=day, of="amount", half_life_us=1), window=day)
+
+    said = [error.message for error in not_carried_out(edited("Spend", _ending_in(spans)))]
+
+    assert "a decaying sum in a `groupby` with a window, as of `n`, is not carried out yet" in said
 
 
 @pytest.mark.parametrize(
