@@ -17,7 +17,7 @@ import attrs
 import structlog
 from pyspark.sql import SparkSession
 
-from narthex.assets import IndexSpec, ResolvedAsset, ResolvedNeed
+from narthex.assets import IndexSpec, PipelineJobSpec, ResolvedAsset, ResolvedNeed, Trigger
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
@@ -25,6 +25,7 @@ from narthex_spark_apps.each_after import each_after
 from narthex_spark_apps.jobs import file_source, input_broker, input_topics, start_query
 from narthex_spark_apps.join_stage import open_index
 from narthex_spark_apps.progress import told
+from narthex_spark_apps.stateful import work_off_stateful
 from narthex_stores import LogReader
 
 log = structlog.get_logger()
@@ -131,6 +132,11 @@ class Backfill:
         ends, is_empty = self._ends_of(asset)
         if is_empty:
             return _offsets(ends), 0
+        if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
+            rows = work_off_stateful(
+                asset, ends, settings=self._settings, epoch=int(loan.epoch), note=loan.note
+            )
+            return _offsets(ends), rows
         self._await_indexes(asset, loan, progress)
         query = start_query(
             self._session(), asset, settings=self._settings, bounded=True, epoch=int(loan.epoch)

@@ -43,10 +43,9 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
             if isinstance(source.connector, Files):
                 return ()
             return (SourceJob(asset=asset, spec=spec).topic(),)
-        case PipelineJobSpec() as spec:
-            topic = PipelineJob(asset=asset, spec=spec).input_topic
-            corrections = (n.physical_name for n in asset.needs if n.role.startswith("touched:"))
-            return (topic, *corrections)
+        case PipelineJobSpec():
+            roles = ("input:", "touched:")
+            return tuple(n.physical_name for n in asset.needs if n.role.startswith(roles))
         case _:
             raise NotRunnableError(f"asset {asset.asset_id} is no job")
 

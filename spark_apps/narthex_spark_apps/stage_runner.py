@@ -19,7 +19,7 @@ from typing import Protocol
 import attrs
 import structlog
 
-from narthex.assets import PipelineJobSpec, SourceJobSpec
+from narthex.assets import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
@@ -30,6 +30,7 @@ from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_spark_apps.progress import Progress, told
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.source_stage import SourceStage
+from narthex_spark_apps.stateful import StatefulStage
 from narthex_stores import LogProducer, LogReader, Record, StoreError
 
 log = structlog.get_logger()
@@ -148,7 +149,7 @@ class StageJob:
         stage = self._stage()
         reader = LogReader(self._broker, fetch_wait_ms=FETCH_WAIT_MS)
         try:
-            reader.assign(self._start(reader))
+            reader.assign(self._start(reader, stage))
             self._say(reader)
             log.info("job_started", job=self.name, epoch=self.assignment.epoch)
             self._is_running = True
@@ -165,14 +166,27 @@ class StageJob:
                 stage = SourceStage.of(SourceJob(asset=asset, spec=spec), producer)
                 self.progress.counts = stage.counts
                 return stage
+            case PipelineJobSpec(trigger=Trigger.STATEFUL) as spec:
+                return StatefulStage(
+                    PipelineJob(asset=asset, spec=spec),
+                    settings=self._settings,
+                    checkpoint=checkpoint_of(asset, self._settings),
+                    epoch=self.assignment.epoch,
+                )
             case PipelineJobSpec() as spec:
                 return JoinStage(PipelineJob(asset=asset, spec=spec), settings=self._settings)
             case _:
                 raise NotRunnableError(f"asset {asset.asset_id} is no job")
 
-    def _start(self, reader: LogReader) -> dict[tuple[str, int], int]:
-        """Give where to read each partition from: where it was, but no record that is gone."""
-        kept = self._positions.load(self.assignment.start_offsets)
+    def _start(self, reader: LogReader, stage: Stage) -> dict[tuple[str, int], int]:
+        """Give where to read each partition from: where it was, but no record that is gone.
+
+        A state says itself how far it has read; its backfill has filled it too.
+        """
+        if isinstance(stage, StatefulStage):
+            kept = stage.positions()
+        else:
+            kept = self._positions.load(self.assignment.start_offsets)
         firsts = reader.first_offsets(self._topics)
         missing = set(self._topics) - {topic for topic, _ in firsts}
         if missing:

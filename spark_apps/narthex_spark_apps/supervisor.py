@@ -53,6 +53,9 @@ INDEX_WRITER, HISTORY_WRITER = "index_writer", "history_writer"
 CHILDREN = (DRIVER, STAGE_RUNNER, INDEX_WRITER, HISTORY_WRITER)
 
 
+_IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
+
+
 def child_of(asset: ResolvedAsset) -> str:
     """Name the child that runs a job or a feed."""
     if asset.kind is AssetKind.INDEX_FEED:
@@ -60,7 +63,7 @@ def child_of(asset: ResolvedAsset) -> str:
     if asset.kind is AssetKind.HISTORY_FEED:
         return HISTORY_WRITER
     spec = asset.spec
-    in_stage = isinstance(spec, SourceJobSpec | PipelineJobSpec) and spec.trigger is Trigger.STAGE
+    in_stage = isinstance(spec, SourceJobSpec | PipelineJobSpec) and spec.trigger in _IN_STAGES
     return STAGE_RUNNER if in_stage else DRIVER
 
 

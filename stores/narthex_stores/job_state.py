@@ -14,13 +14,14 @@ Tables, all keys of which begin with a step's number:
 - `members`: step, side, group, row -> the row
 - `given`: step, group, row -> a row that the step gave
 - `told`: row -> what was told of it last
-- `outbox`: number -> Kafka key and value
-- `meta`: `epoch`, `number`, and `o` + topic + 0x00 + partition -> next offset
+- `doubts`: row of which the log says something else -> what this state means of it
+- `outbox`: place -> Kafka key and value
+- `meta`: `epoch`, `number`, `doubt`, and `o` + topic + 0x00 + partition -> next offset
 
 Groups and rows are laid out as in `narthex_stores.index.layout`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,7 +36,17 @@ from narthex_stores.lmdb_meta import advance, fence, offsets_of
 _R = TypeVar("_R")
 
 _NUMBER = b"number"
-_TABLES = (b"versions", b"places", b"members", b"given", b"told", b"outbox", b"meta")
+_DOUBT = b"doubt"
+_TABLES = (
+    b"versions",
+    b"places",
+    b"members",
+    b"given",
+    b"told",
+    b"doubts",
+    b"outbox",
+    b"meta",
+)
 
 
 @attrs.frozen
@@ -77,11 +88,14 @@ class StateBatch:
         found: bytes | None = self._get(b"members", key)
         return found
 
+    def forget(self, step: int, side: int, group: bytes, row_id: bytes) -> None:
+        """Keep a row, which is in another group by now, in this one no more."""
+        self._delete(b"members", b"%c%c%b%b" % (step, side, group, row_of(row_id)))
+
     def leave(self, step: int, side: int, group: bytes, row_id: bytes) -> None:
         """Keep a row no more."""
-        of = row_of(row_id)
-        self._delete(b"places", b"%c%c%b" % (step, side, of))
-        self._delete(b"members", b"%c%c%b%b" % (step, side, group, of))
+        self._delete(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
+        self.forget(step, side, group, row_id)
 
     def members(self, step: int, side: int, group: bytes) -> Iterator[bytes]:
         """Give all rows of a group."""
@@ -106,20 +120,49 @@ class StateBatch:
 
     def tell(self, row_id: bytes, said: bytes | None) -> None:
         """Note what is told of a row; None is that it is no more."""
+        self.is_sure(row_id)
         if said is None:
             self._delete(b"told", row_of(row_id))
         else:
             self._put(b"told", row_of(row_id), said)
 
-    def post(self, place: int, key: bytes, value: bytes) -> None:
-        """Put a record into the outbox.
+    def doubt(self, row_id: bytes, meant: bytes | None) -> None:
+        """Note that something else was told of a row than this state means so far."""
+        self._put(b"doubts", row_of(row_id), pack((row_id, meant)))
 
-        Args:
-            place: Its place in the batch.
-            key: Kafka's key.
-            value: Kafka's value.
-        """
-        self._put(b"outbox", place.to_bytes(8, "big"), pack((key, value)))
+    def is_sure(self, row_id: bytes) -> None:
+        """Note that what was told of a row is what this state means."""
+        self._delete(b"doubts", row_of(row_id))
+
+    def meant(self, row_id: bytes) -> bytes | None:
+        """Give what this state means of a row: what was told of it, unless that is in doubt."""
+        found = self._get(b"doubts", row_of(row_id))
+        return self.told(row_id) if found is None else unpack(found)[1]
+
+    def doubts(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Give the rows in doubt, each with what this state means of it."""
+        for packed in self._scan(b"doubts", b""):
+            row_id, meant = unpack(packed)
+            yield row_id, meant
+
+    def doubt_until(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Note how far topics must be read until whoever is in doubt then is no more."""
+        plain = [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        self._put(b"meta", _DOUBT, pack(plain))
+
+    def settle(self) -> None:
+        """Note that there are no doubts any more."""
+        self._delete(b"meta", _DOUBT)
+
+    def at_least(self, number: int) -> None:
+        """See to it that later batches have greater numbers than this one."""
+        if number > unpack(self._get(b"meta", _NUMBER) or pack(0)):
+            self._put(b"meta", _NUMBER, pack(number))
+
+    def post(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        """Put the batch's records (Kafka key, value) into the outbox, in order."""
+        for place, record in enumerate(records):
+            self._put(b"outbox", place.to_bytes(8, "big"), pack(record))
 
     def advance(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Note how far topics are read; offsets never go back."""
@@ -188,6 +231,23 @@ class JobState:
                 self._environment.grow()
             else:
                 return done
+
+    def number(self) -> int:
+        """Give the greatest number that a batch had; 0 of a fresh state."""
+        found = self._meta(_NUMBER)
+        return 0 if found is None else int(unpack(found))
+
+    def doubt_ends(self) -> Offsets | None:
+        """Give how far topics must be read until doubts are settled; None if there are none."""
+        found = self._meta(_DOUBT)
+        if found is None:
+            return None
+        return {(topic, partition): offset for topic, partition, offset in unpack(found)}
+
+    def _meta(self, key: bytes) -> bytes | None:
+        with self._environment.transaction(write=False) as transaction:
+            found: bytes | None = transaction.get(key, db=self._environment.tables[b"meta"])
+            return found
 
     def outbox(self) -> list[tuple[bytes, bytes]]:
         """Give the records (key, value) that may not have been produced yet, in order."""

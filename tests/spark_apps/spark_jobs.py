@@ -137,11 +137,11 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
 
 
 @contextmanager
-def live(job: SourceJob | PipelineJob, platform: Settings) -> Iterator[StageJob]:
+def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
     """Run a job live, as the stage runner does."""
     ends = LogEnds(platform.kafka)
     ends.watch(input_topics(job.asset))
-    running = StageJob(Assignment(asset=job.asset, epoch=1, generation=1), platform, ends)
+    running = StageJob(Assignment(asset=job.asset, epoch=epoch, generation=1), platform, ends)
     try:
         yield running
     finally:

@@ -65,14 +65,15 @@ def contributed(facts: Iterable[Fact], log: LogSpec) -> Rows:
     rows = rows_of((_keyless(fact, len(columns)) for fact in living), schema)
     if not log.lives:
         return rows
-    return attrs.evolve(rows, lives=[_life(fact) for fact in living])
+    return attrs.evolve(rows, lives=[life_of(fact) for fact in living])
 
 
 def _keyless(fact: Fact, columns: int) -> Fact:
     return attrs.evolve(fact, key=(), values=(*fact.key, *fact.values)[:columns])
 
 
-def _life(fact: Fact) -> Life:
+def life_of(fact: Fact) -> Life:
+    """Give from when until when a contribution with a life is there."""
     since, until = fact.values[-2:]
     return (
         since if isinstance(since, int) else fact.event_time,

@@ -1,0 +1,153 @@
+"""Rows one by one, as the steps of a stateful job keep them and hand them on."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import attrs
+import msgspec
+
+from narthex.cells import Conversion, lifting, lowering
+from narthex.codec import key_encoder, keyed_row_id
+from narthex.facts import Cell, RowId
+from narthex.node_schema import NodeSchema
+from narthex.schema import Column
+from narthex.steps import Absence, Rows
+
+Life: TypeAlias = tuple[int, int | None]
+"""From when until when a row is there; the end is exclusive, None of a row that stands."""
+
+
+@attrs.frozen
+class Element:
+    """A row, or the absence of a key from an instant on.
+
+    Attributes:
+        cells: Key and value columns in the order of the schema; of an absence, the keys.
+        life: When it is there; None where every row stands from its instant on for ever.
+    """
+
+    row_id: RowId
+    time: int
+    cells: tuple[Cell, ...]
+    alive: bool = True
+    life: Life | None = None
+
+
+Changes: TypeAlias = "dict[RowId, Element | None]"
+"""What became of rows: what they are now, None if they are no more."""
+
+Conversions: TypeAlias = tuple[tuple[int, Conversion], ...]
+"""The places whose cells must be converted, and how."""
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder()
+
+
+@attrs.frozen
+class ElementCodec:
+    """Elements of one schema as bytes, and as the rows that steps take."""
+
+    schema: NodeSchema
+    names: tuple[str, ...] = attrs.field(init=False)
+    _lower: Conversions = attrs.field(init=False)
+    _lift: Conversions = attrs.field(init=False)
+
+    @names.default
+    def _find_names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self._columns())
+
+    @_lower.default
+    def _find_lower(self) -> Conversions:
+        return _needed(lowering(column.type) for column in self._columns())
+
+    @_lift.default
+    def _find_lift(self) -> Conversions:
+        return _needed(lifting(column.type) for column in self._columns())
+
+    def _columns(self) -> tuple[Column, ...]:
+        return (*self.schema.keys, *self.schema.values)
+
+    def pack(self, element: Element) -> bytes:
+        """Render an element."""
+        cells = _converted(element.cells, self._lower)
+        return _encoder.encode((element.row_id, element.time, cells, element.alive, element.life))
+
+    def unpack(self, packed: bytes) -> Element:
+        """Read an element."""
+        row_id, time, plain, alive, life = _decoder.decode(packed)
+        cells = tuple(_converted(plain, self._lift))
+        return Element(RowId(row_id), time, cells, alive, None if life is None else tuple(life))
+
+    def rows(self, elements: Sequence[Element]) -> Rows:
+        """Give elements as rows; of keyed ones, each life that ends ends with an absence."""
+        living = [element for element in elements if element.alive]
+        width = len(self.schema.keys)
+        gone = [
+            Absence(id=element.row_id, time=element.time, cells=element.cells)
+            for element in elements
+            if not element.alive
+        ]
+        lives: list[Life] | None = None
+        if self.schema.keys:
+            gone += [self._end(element, width) for element in living if _ends(element)]
+        elif any(element.life is not None for element in living):
+            lives = [element.life or (element.time, None) for element in living]
+        columns = zip(*(element.cells for element in living), strict=True) if living else ()
+        cells: dict[str, Sequence[Cell]] = dict.fromkeys(self.names, ())
+        cells |= dict(zip(self.names, columns, strict=bool(living)))
+        return Rows(
+            schema=self.schema,
+            ids=[element.row_id for element in living],
+            times=[element.time for element in living],
+            cells=cells,
+            gone=tuple(gone),
+            lives=lives,
+        )
+
+    def _end(self, element: Element, width: int) -> Absence:
+        until = None if element.life is None else element.life[1]
+        if until is None:
+            raise ValueError("a row that stands has no end")
+        key = element.cells[:width]
+        row_id = keyed_row_id(key_encoder(self.schema.keys)(key), until)
+        return Absence(id=row_id, time=until, cells=key)
+
+    def elements(self, rows: Rows, *, ends: int = 0) -> list[Element]:
+        """Give rows as elements.
+
+        Args:
+            rows: What a step gave.
+            ends: So many of its first absences are ends of lives, which are told elsewhere.
+        """
+        columns = [rows.column(name) for name in self.names]
+        made = [
+            Element(row_id, time, cells)
+            for row_id, time, cells in zip(
+                rows.ids, rows.times, _cells(columns, len(rows)), strict=True
+            )
+        ]
+        made += [Element(one.id, one.time, one.cells, alive=False) for one in rows.gone[ends:]]
+        return made
+
+
+def _ends(element: Element) -> bool:
+    return element.life is not None and element.life[1] is not None
+
+
+def _cells(columns: Sequence[Sequence[Cell]], count: int) -> Iterable[tuple[Cell, ...]]:
+    return zip(*columns, strict=True) if columns else [()] * count
+
+
+def _needed(conversions: Iterable[Conversion | None]) -> Conversions:
+    return tuple((at, one) for at, one in enumerate(conversions) if one is not None)
+
+
+def _converted(cells: Sequence[Cell], conversions: Conversions) -> Sequence[Cell]:
+    if not conversions:
+        return cells
+    converted = list(cells)
+    # An absence has its key's cells only, so the cells may end before the columns do.
+    for at, convert in conversions:
+        if at < len(converted) and converted[at] is not None:
+            converted[at] = convert(converted[at])
+    return converted

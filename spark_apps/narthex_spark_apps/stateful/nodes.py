@@ -1,0 +1,413 @@
+"""The steps of a stateful job: changes of rows in, changes of rows out.
+
+A step that looks at each row alone keeps nothing. Any other one keeps its rows by group in the
+job's state: a change of a row touches the group that it was in and the one that it is in now, and
+what `narthex.steps` makes of each group touched is compared with what it was before.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from narthex.assets import LogShape, PipelineInput
+from narthex.codec import key_encoder, keyed_row_id
+from narthex.facts import NEVER, Cell, Fact, RowId
+from narthex.node_schema import NodeSchema
+from narthex.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    Changelog,
+    Dedup,
+    Drop,
+    DropNull,
+    Explode,
+    Filter,
+    First,
+    Join,
+    Latest,
+    Rename,
+    Select,
+    Transform,
+)
+from narthex.schema import Column
+from narthex.steps import ABSENT, Context, Timelines, apply_step, life_of, versions_of
+from narthex_spark_apps.stateful.elements import Changes, Element, ElementCodec
+from narthex_stores import StateBatch
+
+Arrived: TypeAlias = Mapping[str, Sequence[Fact]]
+"""Facts that came, by the dataset whose log they are from."""
+
+RowStep: TypeAlias = Filter | Assign | AssignCode | Select | Drop | Rename | DropNull | Transform
+GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
+
+_ALONE = b"\xff\xff\xff\xff"
+"""Begins the group of a row that is with no other: no key's bytes begin with a null."""
+
+
+class Node(Protocol):
+    """A step with its inputs."""
+
+    @property
+    def schema(self) -> NodeSchema:
+        """What its rows look like."""
+
+    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+        """Take what came, and say what became of this step's rows."""
+
+
+@attrs.frozen(kw_only=True)
+class Leaf:
+    """The rows of a dataset's log: of each identity the state with the highest version stands."""
+
+    number: int
+    given: PipelineInput
+    schema: NodeSchema
+
+    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+        """Give the rows whose state is newer than what stood."""
+        found: Changes = {}
+        for fact in arrived.get(self.given.dataset, ()):
+            standing = batch.version(self.number, fact.row_id)
+            if standing is not None and standing >= fact.version:
+                continue
+            batch.set_version(self.number, fact.row_id, fact.version)
+            found[fact.row_id] = self._element(fact)
+        return found
+
+    def _element(self, fact: Fact) -> Element | None:
+        log = self.given.log
+        if fact.alive:
+            cells = (*fact.key, *fact.values[: len(log.inputs)])
+            life = life_of(fact) if log.lives else None
+            return Element(fact.row_id, fact.event_time, cells, life=life)
+        if log.shape is LogShape.KEYED and fact.event_time != NEVER:
+            return Element(fact.row_id, fact.event_time, fact.key, alive=False)
+        return None
+
+
+@attrs.frozen(kw_only=True)
+class EachRow:
+    """A step that looks at each row alone."""
+
+    step: RowStep
+    input: Node
+    schema: NodeSchema
+    context: Context
+    _before: ElementCodec = attrs.field(init=False)
+    _after: ElementCodec = attrs.field(init=False)
+
+    @_before.default
+    def _make_before(self) -> ElementCodec:
+        return ElementCodec(self.input.schema)
+
+    @_after.default
+    def _make_after(self) -> ElementCodec:
+        return ElementCodec(self.schema)
+
+    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+        """Give what the step makes of the rows that changed."""
+        given = self.input.changes(batch, arrived)
+        found: Changes = dict.fromkeys(given)
+        rows = [element for element in given.values() if element is not None]
+        if rows:
+            before = self._before.rows(rows)
+            made = apply_step(self.step, before, schema=self.schema, context=self.context)
+            found |= {one.row_id: one for one in self._after.elements(made)}
+        return found
+
+
+@attrs.frozen(kw_only=True)
+class Both:
+    """The rows of two inputs; the side becomes part of a row's identity."""
+
+    sides: tuple[Node, Node]
+    schema: NodeSchema
+
+    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+        """Give what changed on either side."""
+        found: Changes = {}
+        for side, node in enumerate(self.sides):
+            order = _order(node.schema, self.schema)
+            for row_id, element in node.changes(batch, arrived).items():
+                fresh = RowId(row_id + bytes([side]))
+                found[fresh] = None
+                if element is not None:
+                    cells = tuple([element.cells[at] for at in order])
+                    found[fresh] = attrs.evolve(element, row_id=fresh, cells=cells)
+        return found
+
+
+def _order(given: NodeSchema, wanted: NodeSchema) -> list[int]:
+    names = [column.name for column in (*given.keys, *given.values)]
+    return [names.index(column.name) for column in (*wanted.keys, *wanted.values)]
+
+
+class Grouping(Protocol):
+    """How rows belong together, and what a step makes of those that do."""
+
+    def key(self, side: int, element: Element) -> bytes:
+        """Give the canonical bytes of the group that a row of a side is in."""
+
+    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
+        """Give what the step makes of a group's rows, side by side."""
+
+
+@attrs.frozen(kw_only=True)
+class Grouped:
+    """A step of rows that belong together.
+
+    Attributes:
+        number: Which step of the tree it is.
+    """
+
+    number: int
+    inputs: tuple[Node, ...]
+    grouping: Grouping
+    schema: NodeSchema
+    _before: tuple[ElementCodec, ...] = attrs.field(init=False)
+    _after: ElementCodec = attrs.field(init=False)
+
+    @_before.default
+    def _make_before(self) -> tuple[ElementCodec, ...]:
+        return tuple(ElementCodec(node.schema) for node in self.inputs)
+
+    @_after.default
+    def _make_after(self) -> ElementCodec:
+        return ElementCodec(self.schema)
+
+    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+        """Keep what changed, and compare what is made of each group touched with what was."""
+        touched: dict[bytes, None] = {}
+        for side, node in enumerate(self.inputs):
+            for row_id, element in node.changes(batch, arrived).items():
+                touched |= dict.fromkeys(self._kept(batch, side, row_id, element))
+        found: Changes = {}
+        fresh: Changes = {}
+        for group in touched:
+            self._compare(batch, group, found, fresh)
+        # A row that one group lost and another one got is not gone.
+        return found | fresh
+
+    def _kept(
+        self,
+        batch: StateBatch,
+        side: int,
+        row_id: RowId,
+        element: Element | None,
+    ) -> list[bytes]:
+        """Keep a row where it is now; give the groups that are another than before."""
+        before = batch.place(self.number, side, row_id)
+        if element is None:
+            if before is None:
+                return []
+            batch.leave(self.number, side, before, row_id)
+            return [before]
+        packed = self._before[side].pack(element)
+        was = None if before is None else batch.kept(self.number, side, before, row_id)
+        key = self.grouping.key(side, element)
+        now = batch.keep(self.number, side, key, row_id, packed)
+        if before is None:
+            return [now]
+        if before == now:
+            return [] if was == packed else [now]
+        batch.forget(self.number, side, before, row_id)
+        return [before, now]
+
+    def _compare(self, batch: StateBatch, group: bytes, found: Changes, fresh: Changes) -> None:
+        sides = [
+            [codec.unpack(row) for row in batch.members(self.number, side, group)]
+            for side, codec in enumerate(self._before)
+        ]
+        made = self.grouping.made(sides) if any(sides) else []
+        codec = self._after
+        given = {codec.unpack(row).row_id: row for row in batch.given(self.number, group)}
+        for element in made:
+            packed = codec.pack(element)
+            if given.pop(element.row_id, None) != packed:
+                batch.give(self.number, group, element.row_id, packed)
+                fresh[element.row_id] = element
+        for row_id in given:
+            batch.take_back(self.number, group, row_id)
+            found[row_id] = None
+
+
+@attrs.frozen(kw_only=True)
+class ByColumns:
+    """Rows with the same cells in some columns, and a step of them.
+
+    Attributes:
+        alone: Each row is a group of its own.
+    """
+
+    step: GroupStep
+    before: NodeSchema
+    after: NodeSchema
+    by: tuple[str, ...]
+    context: Context
+    alone: bool = False
+    _key: "CellsKey" = attrs.field(init=False)
+
+    @_key.default
+    def _make_key(self) -> "CellsKey":
+        return CellsKey(self.before, self.by)
+
+    def key(self, _side: int, element: Element) -> bytes:
+        """Give the bytes of the columns."""
+        return alone(element) if self.alone else self._key(element)
+
+    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
+        """Give what the step makes of the rows."""
+        rows = ElementCodec(self.before).rows(sides[0])
+        made = apply_step(self.step, rows, schema=self.after, context=self.context)
+        return ElementCodec(self.after).elements(made)
+
+
+@attrs.frozen(kw_only=True)
+class VersionsOf:
+    """The versions of a dataset's groups, from its log of contributions.
+
+    Attributes:
+        before: What its log looks like, as keyless rows.
+        after: The dataset's own rows.
+    """
+
+    given: PipelineInput
+    before: NodeSchema
+    after: NodeSchema
+    _key: "CellsKey" = attrs.field(init=False)
+
+    @_key.default
+    def _make_key(self) -> "CellsKey":
+        return CellsKey(self.before, tuple(column.name for column in self.after.keys))
+
+    def key(self, _side: int, element: Element) -> bytes:
+        """Give the bytes of the group's key."""
+        return self._key(element)
+
+    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
+        """Give a row at each instant at which the group's values change."""
+        rows = ElementCodec(self.before).rows(sides[0])
+        return ElementCodec(self.after).elements(versions_of(self.given, rows))
+
+
+@attrs.frozen(kw_only=True)
+class ByKey:
+    """The rows and absences of a key: from when until when each row stands.
+
+    Attributes:
+        absences: Whether the absences are given too, or lives only.
+    """
+
+    schema: NodeSchema
+    absences: bool
+
+    def key(self, _side: int, element: Element) -> bytes:
+        """Give the bytes of the key."""
+        return key_encoder(self.schema.keys)(element.cells[: len(self.schema.keys)])
+
+    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
+        """Give each row with its life."""
+        codec = ElementCodec(self.schema)
+        rows = codec.rows(sides[0])
+        living = codec.elements(rows, ends=len(rows.gone))
+        found: list[Element] = []
+        for key, timeline in Timelines(rows).by_key.items():
+            for begin, place, end in timeline.lives():
+                found.append(attrs.evolve(living[place], life=(begin, end)))
+            if self.absences and timeline.places:
+                # The first place is a row: an absence that ends nothing is left out.
+                cells = rows.key_cells(timeline.places[0])
+                found += [
+                    Element(keyed_row_id(key, time), time, cells, alive=False)
+                    for time, place in zip(timeline.times, timeline.places, strict=True)
+                    if place == ABSENT
+                ]
+        return found
+
+
+@attrs.frozen(kw_only=True)
+class ByJoin:
+    """Left rows and the right rows that they name.
+
+    Attributes:
+        left: The left side; where it is keyed, its rows have lives.
+    """
+
+    step: Join
+    left: NodeSchema
+    right: NodeSchema
+    after: NodeSchema
+    context: Context
+    _left_key: "CellsKey" = attrs.field(init=False)
+
+    @_left_key.default
+    def _make_key(self) -> "CellsKey":
+        left_of = {right_name: left_name for left_name, right_name in self.step.on}
+        names = tuple(left_of[column.name] for column in self.right.keys)
+        types = {column.name: column.type for column in self.right.keys}
+        return CellsKey(self.left, names, tuple(Column(name, types[name]) for name in types))
+
+    def key(self, side: int, element: Element) -> bytes:
+        """Give the bytes of the right key; a left row that names none is alone."""
+        if side:
+            return key_encoder(self.right.keys)(element.cells[: len(self.right.keys)])
+        if not element.alive or self._left_key.has_null(element):
+            return alone(element)
+        return self._left_key(element)
+
+    def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
+        """Give the left rows joined; the absence of a left row stays one."""
+        left, right = sides
+        if not left:
+            return []
+        absences = [element for element in left if not element.alive]
+        if absences:
+            return absences
+        rows = ElementCodec(self.left).rows(left)
+        timelines = Timelines(ElementCodec(self.right).rows(right))
+        made = apply_step(self.step, rows, right=timelines, schema=self.after, context=self.context)
+        return ElementCodec(self.after).elements(made, ends=len(rows.gone))
+
+
+@attrs.frozen
+class CellsKey:
+    """Some columns of rows as canonical bytes.
+
+    Attributes:
+        columns: What the bytes are of; by default the columns that are read.
+    """
+
+    schema: NodeSchema
+    names: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    _places: tuple[int | None, ...] = attrs.field(init=False)
+    _encode: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
+
+    @_places.default
+    def _find_places(self) -> tuple[int | None, ...]:
+        at = {c.name: n for n, c in enumerate((*self.schema.keys, *self.schema.values))}
+        return tuple(at.get(name) for name in self.names)
+
+    @_encode.default
+    def _make_encoder(self) -> Callable[[Sequence[Cell]], bytes]:
+        types = self.schema.columns
+        return key_encoder(self.columns or tuple(Column(name, types[name]) for name in self.names))
+
+    def _cells(self, element: Element) -> list[Cell]:
+        # The only column that is no cell is the event time.
+        return [element.time if at is None else element.cells[at] for at in self._places]
+
+    def has_null(self, element: Element) -> bool:
+        """Whether a cell is null."""
+        return None in self._cells(element)
+
+    def __call__(self, element: Element) -> bytes:
+        """Give the bytes."""
+        return self._encode(self._cells(element))
+
+
+def alone(element: Element) -> bytes:
+    """Give the group of a row that is with no other."""
+    return _ALONE + len(element.row_id).to_bytes(4, "big") + element.row_id

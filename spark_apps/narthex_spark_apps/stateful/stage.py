@@ -1,0 +1,166 @@
+"""The stage of a stateful job: records in, what becomes of them appended, the state kept."""
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from narthex.codec import encode as fact_codec
+from narthex.facts import Fact
+from narthex.settings import Settings
+from narthex.steps import Context
+from narthex.workers import WorkerPool
+from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.stateful.told import Said, Told
+from narthex_spark_apps.stateful.tree import tree_of
+from narthex_stores import JobState, LogProducer, LogReader, Place, Record, StateBatch
+
+log = structlog.get_logger()
+
+STATE = "state"
+"""The directory of a job's checkpoint that holds its state."""
+
+CHUNK = 20_000
+"""So many facts are taken over, or settled, in one batch of the state."""
+
+_POLL_S = 0.5
+
+
+class StatefulStage:
+    """Carries out one pipeline under one epoch.
+
+    What it appends is a function of the facts that it has read, whatever their order and however
+    they were cut into batches: facts that a correction undoes are told again as dead.
+    """
+
+    def __init__(
+        self, job: PipelineJob, *, settings: Settings, checkpoint: Path, epoch: int
+    ) -> None:
+        """Open the state, and append what an earlier run may have left unsaid.
+
+        Args:
+            job: The job.
+            settings: Where the brokers are.
+            checkpoint: The job's checkpoint.
+            epoch: The epoch under which it runs.
+
+        Raises:
+            Fenced: A run of a later epoch has been here.
+            StoreError: What was left unsaid could not be appended.
+        """
+        self._job = job
+        self._workers = WorkerPool(size=1)
+        title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
+        self._tree = tree_of(job.spec, Context(calls=self._workers, now_us=0, title=title))
+        self._datasets = {
+            job.asset.need(f"input:{one.dataset}").physical_name: one.dataset
+            for one in job.spec.inputs
+        }
+        self._codecs = {one.dataset: fact_codec(one.log) for one in job.spec.inputs}
+        self._told = Told.of(job.spec, self._tree.schema)
+        self._producer = LogProducer(settings.kafka)
+        self._state = JobState(checkpoint / STATE, epoch=epoch)
+        self._append(self._state.outbox())
+        self._catch_up_with_log(settings)
+
+    def _catch_up_with_log(self, settings: Settings) -> None:
+        """Take over what the log has that this state never told: it is younger than the state.
+
+        So it is after the state was lost, or restored from a copy. What the state comes to say
+        too is right; the rest is no more, once all was read that there was to read.
+        """
+        output = self._job.output
+        with LogReader(settings.kafka) as reader:
+            ends = reader.end_offsets([output])
+            firsts = reader.first_offsets([output])
+            last = {place: end - 1 for place, end in ends.items() if end > firsts[place]}
+            if not last or self._newest(reader, last, ends) <= self._state.number():
+                return
+            sure_at = reader.end_offsets(list(self._datasets))
+            self._state.run(lambda batch: batch.doubt_until(sure_at))
+            rows = 0
+            for facts in self._facts(reader, {place: firsts[place] for place in last}, ends):
+                self._state.run(functools.partial(self._told.remember, facts=facts))
+                rows += len(facts)
+        log.warning("state_is_older_than_log", job=self._job.asset.physical_name, facts=rows)
+        self._settle()
+
+    def _newest(
+        self, reader: LogReader, last: Mapping[Place, int], ends: Mapping[Place, int]
+    ) -> int:
+        """Give the greatest number among the last facts of the log's partitions."""
+        found = [fact for facts in self._facts(reader, last, ends) for fact in facts]
+        return max((int.from_bytes(fact.version, "big") for fact in found), default=0)
+
+    def _facts(
+        self, reader: LogReader, starts: Mapping[Place, int], ends: Mapping[Place, int]
+    ) -> Iterator[list[Fact]]:
+        """Give what the log holds between offsets, some at a time."""
+        codec = fact_codec(self._job.spec.log)
+        reader.assign(starts)
+        while any(reader.positions[place] < ends[place] for place in starts):
+            records = reader.poll(max_records=CHUNK, timeout_s=_POLL_S)
+            yield codec.decode_many([record.value or b"" for record in records])
+
+    def _settle(self) -> None:
+        """End doubts, as soon as all was read that could have ended them."""
+        while (until := self._state.doubt_ends()) is not None:
+            reached = self.positions()
+            if any(reached.get(place, 0) < offset for place, offset in until.items()):
+                return
+            self._append(self._state.run(self._settled))
+
+    def _settled(self, batch: StateBatch) -> list[Said]:
+        said = self._told.settle(batch, CHUNK)
+        batch.post(said)
+        return said
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Give how far topics are worked off: (topic, partition) to the next offset."""
+        return self._state.offsets()
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Work records off; when it returns, what became of them stands.
+
+        Raises:
+            Fenced: A run of a later epoch has taken over; nothing was changed.
+            StoreError: Something could not be appended; it will be, before anything else.
+        """
+        if not records:
+            return
+        values: dict[str, list[bytes]] = {}
+        offsets: dict[tuple[str, int], int] = {}
+        for record in records:
+            values.setdefault(self._datasets[record.topic], []).append(record.value or b"")
+            offsets[record.topic, record.partition] = record.offset + 1
+        arrived = {name: self._codecs[name].decode_many(found) for name, found in values.items()}
+        self._append(self._state.run(lambda batch: self._work(batch, arrived, offsets)))
+        self._settle()
+
+    def _work(
+        self,
+        batch: StateBatch,
+        arrived: Mapping[str, Sequence[Fact]],
+        offsets: Mapping[tuple[str, int], int],
+    ) -> list[Said]:
+        said = self._told.records(batch, self._tree.changes(batch, arrived))
+        batch.post(said)
+        batch.advance(offsets)
+        return said
+
+    def _append(self, records: Iterable[Said]) -> None:
+        """Append the records of the outbox, and empty it."""
+        posted = False
+        for key, value in records:
+            self._producer.post(self._job.output, key=key, value=value)
+            posted = True
+        if posted:
+            self._producer.flush()
+            self._state.empty_outbox()
+
+    def close(self) -> None:
+        """End what this stage started; what was committed stays."""
+        self._workers.close()
+        self._producer.close()
+        self._state.close()

@@ -1,0 +1,168 @@
+"""What a job has told its log: only what changes that is told again."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+
+import attrs
+
+from narthex.assets import LogShape, LogSpec, PipelineJobSpec
+from narthex.codec import FactCodec, key_encoder, keyed_row_id
+from narthex.codec import encode as fact_codec
+from narthex.facts import NEVER, Cell, Fact, RowId, Version
+from narthex.node_schema import NodeSchema
+from narthex_spark_apps.stateful.elements import Changes, Element
+from narthex_stores import StateBatch
+
+Said = tuple[bytes, bytes]
+"""Kafka's key and value."""
+
+_NO_VERSION = Version(b"")
+_OF_LOG = 255
+"""The source of versions that were read from the job's own log; no step has this number."""
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """Turns what became of rows into records of the job's log.
+
+    Attributes:
+        log: The log.
+        places: Where the cells of a column are in an element.
+        along: The column that places contributions; None for their event time.
+    """
+
+    log: LogSpec
+    places: Mapping[str, int]
+    along: str | None
+    _codec: FactCodec = attrs.field(init=False)
+    _encode_key: Callable[[tuple[Cell, ...]], bytes] = attrs.field(init=False)
+
+    @_codec.default
+    def _make_codec(self) -> FactCodec:
+        return fact_codec(self.log)
+
+    @_encode_key.default
+    def _make_encoder(self) -> Callable[[tuple[Cell, ...]], bytes]:
+        return key_encoder(self.log.keys)
+
+    @classmethod
+    def of(cls, spec: PipelineJobSpec, schema: NodeSchema) -> "Told":
+        """Make it for the rows of a job's last step."""
+        columns = (*schema.keys, *schema.values)
+        places = {column.name: at for at, column in enumerate(columns)}
+        return cls(log=spec.log, places=places, along=spec.along)
+
+    def records(self, batch: StateBatch, changes: Changes) -> list[Said]:
+        """Give what is to be told, and note that it is told."""
+        said: list[Said] = []
+        for row_id, element in changes.items():
+            fact = None if element is None else self._fact(element)
+            said += self._tell(batch, self._identity(row_id), fact)
+        return said
+
+    def _tell(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[Said]:
+        before = batch.told(row_id)
+        now = None if fact is None else self._codec.encode(fact)
+        if before == now:
+            batch.is_sure(row_id)
+            return []
+        batch.tell(row_id, now)
+        if fact is not None:
+            return [self._said(batch, fact)]
+        return [] if before is None else [self._said(batch, self._no_more(before))]
+
+    def _said(self, batch: StateBatch, fact: Fact) -> Said:
+        version = Version(batch.number.to_bytes(8, "big"))
+        key = fact.row_id if self.log.shape is LogShape.ROWS else self._encode_key(fact.key)
+        return key, self._codec.encode(attrs.evolve(fact, version=version))
+
+    def _identity(self, row_id: RowId) -> RowId:
+        """Give a row's identity with the key's columns in the order of the log."""
+        if self.log.shape is not LogShape.KEYED:
+            return row_id
+        size = int.from_bytes(row_id[1:5], "big")
+        cells = _cut(row_id[5 : 5 + size])
+        key = b"".join([cells[self.places[column.name]] for column in self.log.keys])
+        return RowId(row_id[:5] + key + row_id[5 + size :])
+
+    def _fact(self, element: Element) -> Fact | None:
+        key = tuple(element.cells[self.places[column.name]] for column in self.log.keys)
+        if None in key:
+            # A group without a key is no group.
+            return None
+        row_id, event_time = element.row_id, element.time
+        values: tuple[Cell, ...] = (None,) * len(self.log.values)
+        if element.alive:
+            inputs = (element.cells[self.places[column.name]] for column in self.log.inputs)
+            values = (*inputs, *(element.life or ())) if self.log.lives else tuple(inputs)
+            event_time = self._place(element)
+        if self.log.shape is LogShape.KEYED:
+            row_id = keyed_row_id(self._encode_key(key), element.time)
+        return Fact(
+            row_id=row_id,
+            version=_NO_VERSION,
+            event_time=event_time,
+            key=key,
+            values=values,
+            alive=element.alive,
+        )
+
+    def _place(self, element: Element) -> int:
+        """Give the place of a row on the time axis; `along` is of instants without null."""
+        if self.along is None:
+            return element.time
+        place = element.cells[self.places[self.along]]
+        if not isinstance(place, int):
+            raise TypeError(f"`{self.along}` places rows on the time axis, found {place!r}")
+        return place
+
+    def _no_more(self, before: bytes) -> Fact:
+        """Give what says that a row is no more; a keyed one moves to the end of time."""
+        fact = self._codec.decode(before)
+        keyed = self.log.shape is LogShape.KEYED
+        return attrs.evolve(
+            fact,
+            event_time=NEVER if keyed else fact.event_time,
+            values=(None,) * len(fact.values),
+            alive=False,
+        )
+
+    def remember(self, batch: StateBatch, facts: Iterable[Fact]) -> None:
+        """Take over what the log says and the state does not know of, until it is known better."""
+        for fact in facts:
+            standing = batch.version(_OF_LOG, fact.row_id)
+            if standing is not None and standing >= fact.version:
+                continue
+            batch.set_version(_OF_LOG, fact.row_id, fact.version)
+            batch.at_least(int.from_bytes(fact.version, "big"))
+            is_there = fact.alive or (self.log.shape is LogShape.KEYED and fact.event_time != NEVER)
+            bare = attrs.evolve(fact, version=_NO_VERSION)
+            known = self._codec.encode(bare) if is_there else None
+            meant = batch.meant(fact.row_id)
+            batch.tell(fact.row_id, known)
+            if known != meant:
+                batch.doubt(fact.row_id, meant)
+
+    def settle(self, batch: StateBatch, most: int) -> list[Said]:
+        """Say of rows in doubt what the state means: all was read that could have changed it."""
+        said: list[Said] = []
+        found = list(islice(batch.doubts(), most))
+        for row_id, meant in found:
+            said += self._tell(
+                batch, RowId(row_id), None if meant is None else self._codec.decode(meant)
+            )
+        if len(found) < most:
+            batch.settle()
+        return said
+
+
+def _cut(key: bytes) -> list[bytes]:
+    """Cut a key's canonical bytes into its cells: each has its length before it, a null none."""
+    cells: list[bytes] = []
+    at = 0
+    while at < len(key):
+        size = key[at : at + 4]
+        end = at + 4 + (0 if size == b"\xff\xff\xff\xff" else int.from_bytes(size, "big"))
+        cells.append(key[at:end])
+        at = end
+    return cells

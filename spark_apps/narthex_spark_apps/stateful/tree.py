@@ -1,0 +1,149 @@
+"""The tree of a pipeline's steps, made ready to take changes."""
+
+from collections.abc import Mapping
+from itertools import count
+from typing import assert_never
+
+from narthex.assets import LogShape, PipelineInput, PipelineJobSpec
+from narthex.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
+from narthex.operators import (
+    Aggregate,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    Explode,
+    First,
+    Join,
+    Latest,
+    Operator,
+    Union,
+)
+from narthex.schemas import output_schema
+from narthex.steps import Context
+from narthex_spark_apps.stateful.nodes import (
+    Both,
+    ByColumns,
+    ByJoin,
+    ByKey,
+    EachRow,
+    Grouped,
+    Grouping,
+    GroupStep,
+    Leaf,
+    Node,
+    VersionsOf,
+)
+
+
+def tree_of(spec: PipelineJobSpec, context: Context) -> Node:
+    """Give the steps of a job; contributions of keyed rows say when each is there."""
+    tree = _Tree(spec, context)
+    node = tree.node(spec.operators)
+    if spec.log.shape is LogShape.CONTRIBUTIONS and node.schema.keys:
+        return tree.lives(node, absences=False)
+    return node
+
+
+class _Tree:
+    """Gives each step a number of its own: the same ones for the same pipeline."""
+
+    def __init__(self, spec: PipelineJobSpec, context: Context) -> None:
+        self._inputs: Mapping[str, PipelineInput] = {one.dataset: one for one in spec.inputs}
+        self._infos = {
+            one.dataset: DatasetSchemaInfo(
+                name=one.dataset, schema=one.schema, correctable=one.correctable
+            )
+            for one in spec.inputs
+        }
+        self._context = context
+        self._numbers = count()
+
+    def node(self, operator: Operator) -> Node:
+        match operator:
+            case DatasetRef():
+                return self._read(operator)
+            case Union():
+                sides = (self.node(operator.input), self.node(operator.other))
+                return Both(sides=sides, schema=self._schema(operator))
+            case Join():
+                return self._join(operator)
+            case Aggregate() | First() | Latest() | Dedup() | Changelog() | Explode():
+                return self._by_group(operator)
+            case _:
+                return EachRow(
+                    step=operator,
+                    input=self.node(operator.input),
+                    schema=self._schema(operator),
+                    context=self._context,
+                )
+
+    def _by_group(self, operator: GroupStep) -> Node:
+        before = self.node(operator.input)
+        match operator:
+            case Aggregate():
+                given = self.lives(before, absences=False) if before.schema.keys else before
+                return self._by(operator, given, operator.by)
+            case First() | Latest() | Dedup():
+                return self._by(operator, before, operator.by)
+            case Changelog():
+                keys = tuple(column.name for column in before.schema.keys)
+                return self._by(operator, before, keys)
+            case Explode():
+                return self._by(operator, before, (), alone=True)
+            case _:
+                assert_never(operator)
+
+    def _schema(self, operator: Operator) -> NodeSchema:
+        return output_schema(operator, self._infos)
+
+    def _read(self, ref: DatasetRef) -> Node:
+        given = self._inputs[ref.dataset]
+        schema = of_dataset(self._infos[ref.dataset])
+        if given.aggregate is None:
+            return Leaf(number=next(self._numbers), given=given, schema=schema)
+        logged = NodeSchema(
+            keys=(),
+            values=(*given.log.keys, *given.log.inputs),
+            timestamp=given.log.time_field,
+            correctable=True,
+        )
+        leaf = Leaf(number=next(self._numbers), given=given, schema=logged)
+        grouping = VersionsOf(given=given, before=logged, after=schema)
+        return self._grouped((leaf,), grouping, schema)
+
+    def _by(
+        self, step: GroupStep, before: Node, by: tuple[str, ...], *, alone: bool = False
+    ) -> Node:
+        schema = self._schema(step)
+        grouping = ByColumns(
+            step=step,
+            before=before.schema,
+            after=schema,
+            by=by,
+            context=self._context,
+            alone=alone,
+        )
+        return self._grouped((before,), grouping, schema)
+
+    def lives(self, before: Node, *, absences: bool) -> Node:
+        """Give keyed rows with from when until when each stands."""
+        grouping = ByKey(schema=before.schema, absences=absences)
+        return self._grouped((before,), grouping, before.schema)
+
+    def _join(self, join: Join) -> Node:
+        left = self.node(join.input)
+        if left.schema.keys:
+            left = self.lives(left, absences=True)
+        right = self._read(join.right)
+        schema = self._schema(join)
+        grouping = ByJoin(
+            step=join,
+            left=left.schema,
+            right=right.schema,
+            after=schema,
+            context=self._context,
+        )
+        return self._grouped((left, right), grouping, schema)
+
+    def _grouped(self, inputs: tuple[Node, ...], grouping: Grouping, schema: NodeSchema) -> Grouped:
+        return Grouped(number=next(self._numbers), inputs=inputs, grouping=grouping, schema=schema)

@@ -1,0 +1,168 @@
+"""An engine of stateful trees alone: every pipeline of a project over states in directories."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from narthex.assets import AssetRef, PipelineJobSpec
+from narthex.blueprint import compile_blueprint
+from narthex.codec import encode as fact_codec
+from narthex.entities import Definitions
+from narthex.facts import NEVER, Cell, Fact, RowId
+from narthex.graph import typed_datasets
+from narthex.logs import final_aggregate
+from narthex.node_schema import of_dataset
+from narthex.operators import Aggregate
+from narthex.steps import ABSENT, Context, Rows, Timelines, facts_of, rows_of, rows_of_dataset
+from narthex.steps.logged import contributed
+from narthex.steps.plain_groups import PlainGroups
+from narthex.workers.in_process import InProcessCalls
+from narthex_reference.engine import Answer
+from narthex_spark_apps.stateful.told import Told
+from narthex_spark_apps.stateful.tree import tree_of
+from narthex_stores import JobState, StateBatch
+
+
+class Log:
+    """The facts of a dataset's log: of each identity the newest state."""
+
+    def __init__(self) -> None:
+        self.facts: dict[RowId, Fact] = {}
+
+    def take(self, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            known = self.facts.get(fact.row_id)
+            if known is None or known.version < fact.version:
+                self.facts[fact.row_id] = fact
+
+    def standing(self) -> list[Fact]:
+        """Give the rows and absences, without those that are no more."""
+        return [fact for fact in self.facts.values() if fact.event_time != NEVER]
+
+
+class Job:
+    """A pipeline over a state of its own."""
+
+    def __init__(
+        self, spec: PipelineJobSpec, topics: Mapping[str, AssetRef], directory: Path
+    ) -> None:
+        directory.mkdir(parents=True)
+        self.output = topics[spec.dataset]
+        self.reads = {one.dataset: topics[one.dataset] for one in spec.inputs}
+        context = Context(calls=InProcessCalls(), now_us=0, title=f"`{spec.dataset}`")
+        self._tree = tree_of(spec, context)
+        self._told = Told.of(spec, self._tree.schema)
+        self._codec = fact_codec(spec.log)
+        self._state = JobState(directory, epoch=1, map_size=1 << 20)
+
+    def take(self, arrived: Mapping[str, Sequence[Fact]]) -> list[Fact]:
+        """Take facts in and give what is told."""
+
+        def work(batch: StateBatch) -> list[tuple[bytes, bytes]]:
+            return self._told.records(batch, self._tree.changes(batch, arrived))
+
+        told = self._codec.decode_many([value for _, value in self._state.run(work)])
+        return list(told)
+
+
+class StatefulEngine:
+    """Runs each pipeline as the stateful stage does, but for the broker."""
+
+    def __init__(self, definitions: Definitions, directory: Path) -> None:
+        blueprint = compile_blueprint(definitions)
+        self._datasets = {one.name: one for one in definitions.datasets}
+        # Datasets that mean the same share one log, and the job that fills it.
+        self._topics = {
+            path.split("/")[1]: one.ref
+            for one in blueprint.assets
+            for path in one.paths
+            if path.startswith("dataset/") and path.endswith("/log")
+        }
+        self._logs = {topic: Log() for topic in self._topics.values()}
+        self._plans = {plan.name: plan for plan in blueprint.datasets}
+        typed = typed_datasets(definitions)
+        self._infos = {one.info.name: one.info for one in typed}
+        self._nodes = {one.dataset.name: one.node for one in typed if one.node is not None}
+        self._jobs = [
+            Job(one.spec, self._topics, directory / str(at))
+            for at, one in enumerate(blueprint.assets)
+            if isinstance(one.spec, PipelineJobSpec)
+        ]
+
+    def append(self, dataset: str, facts: Sequence[Fact]) -> None:
+        """Take facts in, and let each job take what those before it told."""
+        topic = self._topics[dataset]
+        arrived: dict[AssetRef, list[Fact]] = {topic: list(facts)}
+        self._logs[topic].take(facts)
+        for job in self._jobs:
+            told = job.take({name: arrived.get(ref, []) for name, ref in job.reads.items()})
+            self._logs[job.output].take(told)
+            arrived.setdefault(job.output, []).extend(told)
+
+    def facts(self, dataset: str) -> tuple[Fact, ...]:
+        """Give the facts that stand, by event time and row id."""
+        schema = self._datasets[dataset].schema
+        return facts_of(self._rows(dataset), schema.values)
+
+    def lookup(
+        self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Give what stands under each key as of its instant."""
+        aggregate = final_aggregate(self._datasets[dataset])
+        if aggregate is not None and aggregate.window is None:
+            return self._folded(dataset, aggregate, keys, as_of)
+        timelines = Timelines(self._rows(dataset))
+        return [self._answer(timelines, key, at) for key, at in zip(keys, as_of, strict=True)]
+
+    def _answer(self, timelines: Timelines, key: tuple[Cell, ...], as_of: int) -> Answer | None:
+        timeline = timelines.of(key)
+        found = None if timeline is None else timeline.floor(as_of)
+        if found is None or found[1] == ABSENT:
+            return None
+        rows = timelines.rows
+        values = [rows.column(column.name)[found[1]] for column in rows.schema.values]
+        return Answer(tuple(values), found[0])
+
+    def _folded(
+        self,
+        dataset: str,
+        aggregate: Aggregate,
+        keys: Sequence[tuple[Cell, ...]],
+        as_of: Sequence[int],
+    ) -> Sequence[Answer | None]:
+        groups = self._groups(dataset, aggregate)
+        schema = self._datasets[dataset].schema
+        order = [[c.name for c in schema.keys].index(c.name) for c in groups.schema.keys]
+        names = [column.name for column in groups.schema.values]
+        values = [names.index(column.name) for column in schema.values]
+        found = [
+            groups.answer(tuple([key[at] for at in order]), asked_at)
+            for key, asked_at in zip(keys, as_of, strict=True)
+        ]
+        return [
+            None if one is None else Answer(tuple([one[0][at] for at in values]), one[1])
+            for one in found
+        ]
+
+    def _rows(self, dataset: str) -> Rows:
+        one = self._datasets[dataset]
+        aggregate = final_aggregate(one)
+        if aggregate is None or aggregate.window is not None:
+            schema = of_dataset(self._infos[dataset])
+            return rows_of(self._logs[self._topics[dataset]].standing(), schema)
+        groups = self._groups(dataset, aggregate)
+        return rows_of_dataset(groups.versions(), one.schema)
+
+    def _groups(self, dataset: str, aggregate: Aggregate) -> PlainGroups:
+        facts = self._logs[self._topics[dataset]].facts.values()
+        log = self._plans[dataset].log
+        # Keyless rows were placed by `along` when they were logged.
+        step = aggregate if log.lives else attrs.evolve(aggregate, along=None)
+        return PlainGroups(step, contributed(facts, log), self._nodes[dataset])
+
+
+def engine_of(definitions: Definitions) -> StatefulEngine:
+    """Make an engine for definitions, to be compared with another."""
+    return StatefulEngine(definitions, Path(tempfile.mkdtemp(prefix="stateful")))

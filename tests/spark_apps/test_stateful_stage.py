@@ -1,0 +1,277 @@
+"""The stage of a stateful job on a real broker: restarts, repetitions and what a crash left."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from narthex.aggregate_specs import Count, Sum
+from narthex.assets import PipelineInput, Trigger
+from narthex.codec import encode as fact_codec
+from narthex.codec import key_bytes, keyed_row_id
+from narthex.facts import NEVER, Cell, Fact, RowId, Version, position
+from narthex.operators import Aggregate, DatasetRef
+from narthex.schema import Field, Role, Schema
+from narthex.settings import Settings
+from narthex.types import Datetime, Float, Int, Str, Struct, StructField
+from narthex.windows import Session
+from narthex_spark_apps.jobs import checkpoint_of
+from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.stateful import StatefulStage, work_off_stateful
+from narthex_spark_apps.stateful.stage import STATE
+from narthex_stores import Fenced, JobState, LogReader
+from tests.spark_apps.conftest import Log
+from tests.spark_apps.spark_jobs import (
+    checkpoint_need,
+    live,
+    log_of,
+    pipeline_job,
+    topic_need,
+    wait_caught_up,
+)
+
+pytestmark = [pytest.mark.kafka]
+
+SECOND = 1_000_000
+GAP = Session(gap=10 * SECOND)
+SPAN = Struct("Window", (StructField("begin", Datetime()), StructField("end", Datetime())))
+VISITS = Schema(
+    (
+        Field(name="who", type=Str()),
+        Field(name="spent", type=Float()),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+    )
+)
+STAYS = Schema(
+    (
+        Field(name="who", type=Str(), role=Role.KEY),
+        Field(name="window", type=SPAN, role=Role.KEY),
+        Field(name="visits", type=Int()),
+        Field(name="spent", type=Float()),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+    )
+)
+STEPS = Aggregate(
+    DatasetRef("Visits"),
+    ("who",),
+    (Count(into="visits", window=GAP), Sum(into="spent", window=GAP, of="spent")),
+    window=GAP,
+)
+
+
+@pytest.fixture
+def job(log: Log, platform: Settings, tmp_path: Path) -> PipelineJob:
+    """Give a job that gathers visits into stays."""
+    (platform.checkpoint_dir / "job").mkdir(parents=True)
+    return pipeline_job(
+        STEPS,
+        inputs=(PipelineInput(dataset="Visits", log=log_of(VISITS), schema=VISITS),),
+        schema=STAYS,
+        needs=(
+            topic_need("input:Visits", log.topic("visits", partitions=2), log=log_of(VISITS)),
+            topic_need("output", log.topic("stays", partitions=2), log=log_of(STAYS)),
+            checkpoint_need(tmp_path / "job"),
+        ),
+        trigger=Trigger.STATEFUL,
+    )
+
+
+def visit(number: int, who: str, at: int, *, version: int = 0, alive: bool = True) -> Fact:
+    place = position("visits", 0, number)
+    return Fact(
+        row_id=RowId(place),
+        version=Version(bytes([version])),
+        event_time=at * SECOND,
+        key=(),
+        values=(who, 1.5) if alive else (None, None),
+        alive=alive,
+    )
+
+
+def send(log: Log, job: PipelineJob, *facts: Fact) -> None:
+    codec = fact_codec(log_of(VISITS))
+    for fact in facts:
+        log.send(job.input_topic, codec.encode(fact), fact.row_id)
+
+
+def told(platform: Settings, job: PipelineJob) -> list[Fact]:
+    """Give everything that the job has told."""
+    codec = fact_codec(job.spec.log)
+    found: list[Fact] = []
+    with LogReader(platform.kafka) as reader:
+        ends = reader.end_offsets([job.output])
+        reader.assign(dict.fromkeys(ends, 0))
+        while any(reader.positions[place] < end for place, end in ends.items()):
+            records = reader.poll(max_records=100, timeout_s=0.2)
+            found += codec.decode_many([record.value or b"" for record in records])
+    return found
+
+
+def standing(facts: Sequence[Fact]) -> dict[tuple[str, int, int], tuple[Cell, ...]]:
+    """Give what stands: by person, begin and end of the stay, what is said of it last."""
+    newest: dict[RowId, Fact] = {}
+    for fact in facts:
+        known = newest.get(fact.row_id)
+        if known is None or known.version < fact.version:
+            newest[fact.row_id] = fact
+    found: dict[tuple[str, int, int], tuple[Cell, ...]] = {}
+    for fact in sorted(newest.values(), key=lambda fact: fact.event_time):
+        who, window = fact.key
+        if fact.event_time == NEVER or not isinstance(window, dict):
+            continue
+        place = (str(who), _whole(window, "begin"), _whole(window, "end"))
+        found.pop(place, None)
+        if fact.alive:
+            found[place] = fact.values
+    return found
+
+
+def _whole(window: Mapping[str, Cell], name: str) -> int:
+    instant = window[name]
+    assert isinstance(instant, int)
+    return instant // SECOND
+
+
+def test_a_late_row_joins_two_stays_and_what_they_were_is_no_more(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    send(log, job, visit(1, "ann", 100), visit(2, "ann", 116), visit(3, "bob", 100))
+    with live(job, platform) as running:
+        wait_caught_up(running, 3)
+        assert standing(told(platform, job)) == {
+            ("ann", 100, 100): (1, 1.5),
+            ("ann", 116, 116): (1, 1.5),
+            ("bob", 100, 100): (1, 1.5),
+        }
+        send(log, job, visit(4, "ann", 108))
+        wait_caught_up(running, 4)
+
+    found = told(platform, job)
+    assert standing(found) == {("ann", 100, 116): (3, 4.5), ("bob", 100, 100): (1, 1.5)}
+    assert any(fact.event_time == NEVER for fact in found)
+
+
+def test_a_restart_goes_on_and_repetitions_say_nothing(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    rows = (visit(1, "ann", 100), visit(2, "ann", 105))
+    send(log, job, *rows)
+    with live(job, platform) as running:
+        wait_caught_up(running, 2)
+    count = len(told(platform, job))
+    send(log, job, *rows)
+    with live(job, platform) as running:
+        wait_caught_up(running, 4)
+
+    assert standing(told(platform, job)) == {("ann", 100, 105): (2, 3.0)}
+    assert len(told(platform, job)) == count
+
+
+def test_a_row_that_is_retracted_splits_a_stay(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    send(log, job, visit(1, "ann", 100), visit(2, "ann", 108), visit(3, "ann", 116))
+    send(log, job, visit(2, "ann", 108, version=1, alive=False))
+    with live(job, platform) as running:
+        wait_caught_up(running, 4)
+
+    assert standing(told(platform, job)) == {
+        ("ann", 100, 100): (1, 1.5),
+        ("ann", 116, 116): (1, 1.5),
+    }
+
+
+def test_what_a_crash_left_unsaid_is_said_before_anything_else(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    directory = checkpoint_of(job.asset, platform) / STATE
+    fact = Fact(
+        row_id=keyed_row_id(key_bytes(STAYS.keys, ("ann", {"begin": 0, "end": 1})), 0),
+        version=Version(b"1"),
+        event_time=0,
+        key=("ann", {"begin": 0, "end": 1}),
+        values=(1, 1.5),
+    )
+    value = fact_codec(job.spec.log).encode(fact)
+    crashed = JobState(directory, epoch=1)
+    crashed.run(lambda batch: batch.post([(b"key", value)]))
+    crashed.close()
+
+    stage = StatefulStage(
+        job, settings=platform, checkpoint=checkpoint_of(job.asset, platform), epoch=2
+    )
+    stage.close()
+
+    assert log.records(job.output, count=1) == [(b"key", value)]
+    state = JobState(directory, epoch=2)
+    assert state.outbox() == []
+    state.close()
+
+
+def test_a_run_of_an_earlier_epoch_is_refused(platform: Settings, job: PipelineJob) -> None:
+    checkpoint = checkpoint_of(job.asset, platform)
+    StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=2).close()
+
+    with pytest.raises(Fenced, match="epoch 2"):
+        StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=1)
+
+
+def test_a_backfill_and_the_live_run_after_it_are_one(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
+    with LogReader(platform.kafka) as reader:
+        reached = reader.end_offsets([job.input_topic])
+    ends: dict[str, dict[int, int]] = {job.input_topic: {p: end for (_, p), end in reached.items()}}
+    notes: list[object] = []
+    read = work_off_stateful(job.asset, ends, settings=platform, epoch=1, note=notes.append)
+    assert read == 2
+    assert notes
+
+    send(log, job, visit(3, "ann", 109))
+    with live(job, platform, epoch=2) as running:
+        wait_caught_up(running, 3)
+
+    assert standing(told(platform, job)) == {
+        ("ann", 100, 109): (2, 3.0),
+        ("bob", 100, 100): (1, 1.5),
+    }
+
+
+def test_a_lost_state_is_made_again_and_what_it_would_not_say_is_no_more(
+    log: Log, platform: Settings, job: PipelineJob
+) -> None:
+    send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
+    with live(job, platform) as running:
+        wait_caught_up(running, 2)
+    shutil.rmtree(checkpoint_of(job.asset, platform) / STATE)
+    send(log, job, visit(3, "ann", 105), visit(2, "bob", 100, version=1, alive=False))
+    with live(job, platform, epoch=2) as running:
+        wait_caught_up(running, 4)
+
+    assert standing(told(platform, job)) == {("ann", 100, 105): (2, 3.0)}
+
+
+def test_a_state_restored_from_a_copy_comes_to_say_what_the_lost_one_said(
+    log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
+) -> None:
+    state = checkpoint_of(job.asset, platform) / STATE
+    send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
+    with live(job, platform) as running:
+        wait_caught_up(running, 2)
+    shutil.copytree(state, tmp_path / "copy")
+    # What is told of this row is taken back in the same breath when it is read again.
+    send(log, job, visit(3, "bob", 108))
+    with live(job, platform, epoch=2) as running:
+        wait_caught_up(running, 3)
+    shutil.rmtree(state)
+    shutil.copytree(tmp_path / "copy", state)
+    send(log, job, visit(3, "bob", 108, version=1, alive=False), visit(4, "ann", 101))
+    with live(job, platform, epoch=3) as running:
+        wait_caught_up(running, 5)
+
+    assert standing(told(platform, job)) == {
+        ("ann", 100, 101): (2, 3.0),
+        ("bob", 100, 100): (1, 1.5),
+    }

@@ -1,0 +1,134 @@
+"""The state of a job: batches are whole, numbers only grow, and old runs are refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from narthex_stores import Fenced, JobState, StateBatch
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def state(path: Path) -> Iterator[JobState]:
+    opened = JobState(path, epoch=3, map_size=1 << 20)
+    yield opened
+    opened.close()
+
+
+class Broken(Exception):
+    """What a test's batch fails with."""
+
+
+def keep(batch: StateBatch) -> bytes:
+    batch.advance({("rows", 0): 7})
+    batch.post([(b"key", b"value")])
+    batch.tell(b"row", b"said")
+    return batch.keep(1, 0, b"group", b"row", b"cells")
+
+
+def test_a_batch_stands_with_its_offsets_and_its_outbox(state: JobState) -> None:
+    group = state.run(keep)
+
+    assert state.offsets() == {("rows", 0): 7}
+    assert state.outbox() == [(b"key", b"value")]
+    assert state.run(lambda batch: list(batch.members(1, 0, group))) == [b"cells"]
+    assert state.run(lambda batch: batch.place(1, 0, b"row")) == group
+
+
+def test_a_batch_that_fails_leaves_nothing(state: JobState) -> None:
+    def fail(batch: StateBatch) -> None:
+        keep(batch)
+        raise Broken
+
+    with pytest.raises(Broken):
+        state.run(fail)
+
+    assert state.offsets() == {}
+    assert state.outbox() == []
+    assert state.run(lambda batch: batch.told(b"row")) is None
+
+
+def test_the_outbox_is_kept_until_it_is_emptied(path: Path) -> None:
+    first = JobState(path, epoch=1)
+    first.run(keep)
+    first.close()
+
+    second = JobState(path, epoch=1)
+    assert second.outbox() == [(b"key", b"value")]
+    second.empty_outbox()
+    assert second.outbox() == []
+    second.close()
+
+
+def test_numbers_only_grow_also_over_failures_of_the_process(path: Path) -> None:
+    numbers: list[int] = []
+    for _ in range(3):
+        state = JobState(path, epoch=1)
+        numbers += [state.run(lambda batch: batch.number) for _ in range(2)]
+        state.close()
+
+    assert numbers == [1, 2, 3, 4, 5, 6]
+
+
+def test_offsets_never_go_back(state: JobState) -> None:
+    state.run(lambda batch: batch.advance({("rows", 0): 7, ("rows", 1): 2}))
+    state.run(lambda batch: batch.advance({("rows", 0): 5, ("rows", 1): 3}))
+
+    assert state.offsets() == {("rows", 0): 7, ("rows", 1): 3}
+
+
+def test_a_run_of_an_earlier_epoch_is_refused_when_it_opens(path: Path) -> None:
+    JobState(path, epoch=5).close()
+
+    with pytest.raises(Fenced, match="epoch 5"):
+        JobState(path, epoch=4)
+
+
+def test_a_row_that_changes_its_group_is_in_one_only(state: JobState) -> None:
+    before = state.run(lambda batch: batch.keep(1, 0, b"one", b"row", b"cells"))
+
+    def move(batch: StateBatch) -> bytes:
+        now = batch.keep(1, 0, b"two", b"row", b"cells")
+        batch.forget(1, 0, before, b"row")
+        return now
+
+    now = state.run(move)
+    assert state.run(lambda batch: list(batch.members(1, 0, before))) == []
+    assert state.run(lambda batch: list(batch.members(1, 0, now))) == [b"cells"]
+    assert state.run(lambda batch: batch.place(1, 0, b"row")) == now
+
+
+def test_a_row_that_left_is_nowhere(state: JobState) -> None:
+    group = state.run(lambda batch: batch.keep(1, 0, b"one", b"row", b"cells"))
+    state.run(lambda batch: batch.leave(1, 0, group, b"row"))
+
+    assert state.run(lambda batch: batch.place(1, 0, b"row")) is None
+    assert state.run(lambda batch: list(batch.members(1, 0, group))) == []
+
+
+def test_groups_of_long_and_of_nested_names_are_apart(state: JobState) -> None:
+    names = [b"a" * 300, b"a" * 301, b"a" * 200, b"\x00\x00\x00\x01a", b"\x00\x00\x00\x01b"]
+
+    def fill(batch: StateBatch) -> list[bytes]:
+        return [batch.keep(1, 0, name, name, name) for name in names]
+
+    groups = state.run(fill)
+    found = state.run(lambda batch: [list(batch.members(1, 0, group)) for group in groups])
+    assert found == [[name] for name in names]
+
+
+def test_a_full_map_grows_and_the_batch_is_done_once(state: JobState) -> None:
+    def fill(batch: StateBatch) -> None:
+        for number in range(4_000):
+            row = number.to_bytes(4, "big")
+            batch.keep(1, 0, b"\x00\x00\x00\x01g", row, row * 100)
+
+    state.run(fill)
+    group = state.run(lambda batch: batch.place(1, 0, (0).to_bytes(4, "big")))
+    assert group is not None
+    assert state.run(lambda batch: len(list(batch.members(1, 0, group)))) == 4_000
