@@ -6,7 +6,7 @@ carry all of it out. Whoever creates assets asks here first, and refuses what wo
 
 from collections.abc import Iterator, Mapping
 
-from narthex.aggregate_specs import AggregateSpec, ExpDecaySum, Quantile
+from narthex.aggregate_specs import AggregateSpec, ExpDecaySum
 from narthex.entities import Definitions, Pipeline
 from narthex.errors import NotYetSupported, in_source_order
 from narthex.graph import typed_datasets
@@ -16,7 +16,6 @@ from narthex.node_schema import DatasetSchemaInfo
 from narthex.operators import Aggregate, Operator
 from narthex.schemas import all_steps
 from narthex.source_capability import not_carried_out_at_edges
-from narthex.windows import Continuous
 
 _WAYS_OUT: Mapping[Keeping, str] = {
     Keeping.TRANSFORM: "use `assign`, `drop` and `rename`",
@@ -70,13 +69,6 @@ def _of_pipeline(
 
 
 def _of_spec(spec: AggregateSpec, step: Aggregate) -> Iterator[NotYetSupported]:
-    if isinstance(spec, Quantile) and not spec.approx:
-        # It keeps every value, so each batch would write its tiles anew as a whole.
-        yield _not_yet(
-            f"an exact quantile, as of `{spec.into}`, is not carried out yet",
-            step,
-            "set `approx=True`: exact up to 1,024 values, and within 1 % beyond",
-        )
     if isinstance(spec, ExpDecaySum) and step.window is not None:
         # A span's row would have to be logged at every instant.
         yield _not_yet(
@@ -84,12 +76,6 @@ def _of_spec(spec: AggregateSpec, step: Aggregate) -> Iterator[NotYetSupported]:
             "out yet",
             step,
             "give the aggregate a window instead of the group",
-        )
-    if isinstance(spec.window, Continuous) and spec.window.max_error:
-        yield _not_yet(
-            f"a window with a `max_error`, as of `{spec.into}`, is not carried out yet",
-            step,
-            "leave it out: windows are exact",
         )
 
 

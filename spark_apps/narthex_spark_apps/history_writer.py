@@ -14,6 +14,7 @@ import attrs
 
 from narthex.assets import AssetSpec, FeedSpec, HistorySpec
 from narthex.codec import encode
+from narthex.facts import NEVER
 from narthex.lateness import Lateness, render_late_row
 from narthex.records import Json
 from narthex.settings import Settings, load_settings
@@ -74,8 +75,9 @@ class HistoryFeed:
         )
         if self.lateness is not None:
             self.lateness.observe(facts)
-        newest_us = max(fact.event_time for fact in facts)
-        self.newest_us = newest_us if self.newest_us is None else max(self.newest_us, newest_us)
+        known = () if self.newest_us is None else (self.newest_us,)
+        happened = (fact.event_time for fact in facts if fact.event_time != NEVER)
+        self.newest_us = max((*known, *happened), default=None)
         for record in self.waiting:
             self.offsets[record.partition] = record.offset + 1
         self.written += len(self.waiting)

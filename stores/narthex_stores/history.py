@@ -19,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from narthex.assets import HistorySpec, LogSpec
 from narthex.codec import encode
+from narthex.facts import NEVER
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.fact_states import below, is_below
 from narthex_stores.fact_tables import LogRow, fact_schema, to_table
@@ -170,6 +171,8 @@ class HistoryTable:
     ) -> pa.Table:
         """Read fact states, superseded and dead ones too.
 
+        What takes a row back has no event time of its own (`NEVER`), and is read with any span.
+
         Args:
             columns: Names of the Arrow form; all when not given.
             from_us: The least event time, inclusive.
@@ -187,13 +190,17 @@ class HistoryTable:
     def newest_event_time(self) -> int | None:
         """Give the greatest event time of any state, dead ones too; None of an empty table.
 
-        The table's own statistics of its files say it: no file is read.
+        The table's own statistics of its files say it: no file is read, but where rows were taken
+        back, which has no event time.
         """
         self._refresh()
         files = pa.table(self._table.get_add_actions(flatten=True))
         if not files.num_rows:
             return None
         found = pc.max(files.column("max.event_time")).as_py()
+        if found == NEVER:
+            times = self.scan(columns=["event_time"]).column("event_time").to_numpy()
+            found = max(times[times < NEVER], default=None)
         return None if found is None else int(found)
 
     def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
@@ -237,7 +244,7 @@ def _terms(
     if from_us is not None:
         terms.append(pc.field("event_time") >= from_us)
     if to_us is not None:
-        terms.append(pc.field("event_time") < to_us)
+        terms.append((pc.field("event_time") < to_us) | (pc.field("event_time") == NEVER))
     if offsets is not None:
         terms.append(is_below(offsets))
     return terms

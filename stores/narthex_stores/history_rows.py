@@ -6,7 +6,7 @@ import numpy as np
 
 from narthex import types
 from narthex.assets import HistorySpec, LogSpec
-from narthex.facts import Cell, Fact
+from narthex.facts import NEVER, Cell, Fact
 from narthex.records import Json
 from narthex.rendered_cells import render_cell
 from narthex_stores.fact_states import alive
@@ -30,10 +30,11 @@ def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[st
         TransientError: The store did not answer.
     """
     table = HistoryTable(path, HistorySpec(log=log))
-    order = np.sort(table.scan(columns=["event_time"]).column("event_time").to_numpy())
+    times = table.scan(columns=["event_time"]).column("event_time").to_numpy()
+    order = np.sort(times[times < NEVER])
     states = newest * _MORE_STATES
     while True:
-        # All states of a row have one event time, so no row is cut in two.
+        # What takes a row back is read with any span, so no row is cut in two.
         enough = states >= len(order)
         found = alive(table.scan(from_us=None if enough else int(order[-states])))
         if enough or found.num_rows >= newest:

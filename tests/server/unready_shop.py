@@ -3,9 +3,9 @@
 
 from datetime import datetime
 
-from narthex.datasets import Count, Quantile, dataset, field, pipeline
+from narthex.datasets import ExpDecaySum, dataset, field, pipeline
 from narthex.definitions import definitions
-from narthex.dtypes import Continuous, Session
+from narthex.dtypes import Session, Tumbling, Window
 from narthex.entities import Definitions
 from narthex.lib import inputs
 from tests.server.shop import Orders, Users
@@ -28,23 +28,22 @@ class Once:
 
 
 @dataset(index=True)
-class Typical:
-    """What a user usually spends."""
+class Heat:
+    """How much a user has spent of late, day by day."""
 
     user: str = field(key=True)
-    median: float | None
-    orders: int
+    window: Window = field(key=True)
+    heat: float
     at: datetime = field(timestamp=True)
 
     @pipeline
     @inputs(Orders)
     def by_user(cls, orders):
-        return orders.groupby("user").aggregate(
-            median=Quantile(of="amount", p=0.5, window=Continuous("1d")),
-            orders=Count(window=Continuous("1d", max_error="1%")),
+        return orders.groupby("user", window=Tumbling("1d")).aggregate(
+            heat=ExpDecaySum(of="amount", half_life="1h"),
         )
 
 
 def unready_definitions() -> Definitions:
     """Give the shop's rows with what is made of them."""
-    return definitions([Orders, Users, Once, Typical], [])
+    return definitions([Orders, Users, Once, Heat], [])

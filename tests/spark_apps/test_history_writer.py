@@ -16,7 +16,7 @@ from narthex.assets import (
     TopicSpec,
 )
 from narthex.codec import encode
-from narthex.facts import Fact, RowId, Version, position
+from narthex.facts import NEVER, Fact, RowId, Version, position
 from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import Int
@@ -57,10 +57,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def open_feed(settings: Settings, *, disorder_us: int | None) -> HistoryFeed:
-    spec = HistorySpec(log=LOG)
     HistoryAdapter(history_dir=settings.history_dir).create(
-        "nx_history", spec, asset_id=2, timeout_s=10.0
+        "nx_history", HistorySpec(log=LOG), asset_id=2, timeout_s=10.0
     )
+    return open_feed_again(settings, disorder_us=disorder_us)
+
+
+def open_feed_again(settings: Settings, *, disorder_us: int | None = None) -> HistoryFeed:
+    spec = HistorySpec(log=LOG)
     topic = TopicSpec(role=TopicRole.DATASET, partitions=2, log=LOG)
     asset = ResolvedAsset(
         asset_id=3,
@@ -120,3 +124,17 @@ def test_a_dataset_that_no_source_fills_has_no_late_rows_to_tell(settings: Setti
 
     assert feed.table.scan().num_rows == 2
     assert lateness_told(feed) == {}
+
+
+def test_what_takes_a_row_back_is_no_newest_event(settings: Settings) -> None:
+    feed = open_feed(settings, disorder_us=None)
+    assert feed.newest_us is None
+
+    feed.waiting = [record(0, NEVER)]
+    feed.write()
+    assert feed.newest_us is None
+    feed.waiting = [record(1, 1_000), record(2, NEVER)]
+    feed.write()
+
+    assert feed.newest_us == 1_000
+    assert open_feed_again(settings).newest_us == 1_000

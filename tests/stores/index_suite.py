@@ -25,7 +25,7 @@ from narthex.aggregate_specs import (
 )
 from narthex.assets import IndexSpec, LogShape, LogSpec
 from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import Cell, Fact, RowId, Version
+from narthex.facts import NEVER, Cell, Fact, RowId, Version
 from narthex.schema import Column
 from narthex.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
 from narthex.windows import Continuous, Tumbling, Window
@@ -33,6 +33,7 @@ from narthex_stores.index import (
     Fenced,
     Found,
     IndexStore,
+    NotCorrectableError,
     Touched,
     WrongShapeError,
 )
@@ -54,7 +55,7 @@ ROWS = LogSpec(
     time_field="at",
 )
 HALF_LIFE_US = 10
-EMPTY: tuple[Cell, ...] = (0, 0, 0.0, -1.0, -1, (), (), (), -1.0, 0.0)
+EMPTY: tuple[Cell, ...] = (0, 0, 0.0, -1.0, -1, (), (), (), -1.0, 0.0, -2.0)
 """What aggregates say of no rows."""
 WINDOWS: tuple[Window, ...] = (Continuous(0), Continuous(7), Continuous(40), Continuous("forever"))
 LADDERS: tuple[tuple[int, ...], ...] = ((), (5,), (4, 12, 24))
@@ -81,6 +82,10 @@ def aggregates_over(windows: Iterable[Window]) -> tuple[TypedAggregate, ...]:
                 Float(),
             ),
             (ExpDecaySum(into="e", window=window, of="amount", half_life_us=HALF_LIFE_US), Int()),
+            (
+                Quantile(into="x", window=window, of="price", p=0.9, default=-2.0, approx=False),
+                Float(),
+            ),
         )
         found += [TypedAggregate(spec, of, Int()) for spec, of in asked]
     return tuple(found)
@@ -132,6 +137,11 @@ def row(user: str, at: int, version: bytes, *cells: Cell, alive: bool = True) ->
     )
 
 
+def taken_back(fact: Fact) -> Fact:
+    """Make a keyed fact one that says: there is no such row, at no instant."""
+    return attrs.evolve(fact, event_time=NEVER, values=(None, None), alive=False)
+
+
 def standing(facts: Iterable[Fact]) -> list[Fact]:
     """Give the state of each row with the greatest version: the definition of a dataset."""
     newest: dict[bytes, Fact] = {}
@@ -180,6 +190,7 @@ def _values_of(rows: Sequence[Fact], as_of: int) -> list[Cell]:
             for f in rows
             if isinstance(amount := f.values[0], int)
         ),
+        sorted(prices)[min(math.floor(0.9 * len(prices)), len(prices) - 1)] if prices else -2.0,
     ]
 
 
@@ -223,6 +234,18 @@ _rows = st.builds(
     st.none() | st.lists(st.text("xy", max_size=1), max_size=2).map(tuple),
     st.booleans(),
 )
+_rows_and_ends = st.builds(
+    lambda fact, is_taken_back: taken_back(fact) if is_taken_back else fact,
+    _rows,
+    st.sampled_from([False, False, True]),
+)
+
+
+def _keyed_logs() -> st.SearchStrategy[tuple["Delivery", bool]]:
+    """Draw keyed facts and whether rows may be taken back, which a correctable index is for."""
+    return st.tuples(deliveries(_rows_and_ends), st.just(value=True)) | st.tuples(
+        deliveries(_rows), st.booleans()
+    )
 
 
 def once_a_version(facts: Sequence[Fact]) -> list[Fact]:
@@ -314,10 +337,11 @@ class IndexSuite:
             assert same(answer, expected_fold(facts, user, at, WINDOWS)), (user, at)
 
     @_examples
-    @given(deliveries(_rows), st.booleans(), st.lists(st.integers(-1, 14), min_size=1, max_size=5))
+    @given(_keyed_logs(), st.lists(st.integers(-1, 14), min_size=1, max_size=5))
     def test_a_keyed_lookup_is_the_floor_of_the_greatest_versions(
-        self, delivery: Delivery, correctable: bool, moments: list[int]
+        self, log: tuple[Delivery, bool], moments: list[int]
     ) -> None:
+        delivery, correctable = log
         with self.opened(IndexSpec(log=KEYED, correctable=correctable)) as index:
             for batch in delivery.batches:
                 index.apply(batch, offsets={}, epoch=1)
@@ -335,10 +359,9 @@ class IndexSuite:
             assert answer == wanted
 
     @_examples
-    @given(deliveries(_rows), st.booleans())
-    def test_each_change_of_the_past_is_touched(
-        self, delivery: Delivery, correctable: bool
-    ) -> None:
+    @given(_keyed_logs())
+    def test_each_change_of_the_past_is_touched(self, log: tuple[Delivery, bool]) -> None:
+        delivery, correctable = log
         moments = list(range(-1, 15))
         keys = [(user,) for user in KEYS for _ in moments]
         with self.opened(IndexSpec(log=KEYED, correctable=correctable)) as index:
@@ -421,6 +444,39 @@ class IndexSuite:
         assert applied.touched == spans
         assert announced == spans
 
+    def test_a_row_that_is_taken_back_shows_the_one_before_it_until_it_is_said_again(self) -> None:
+        second = row("a", 7, b"\x01", 2, ())
+        steps = (
+            [row("a", 5, b"\x01", 1, ()), second],
+            [taken_back(attrs.evolve(second, version=Version(b"\x02")))],
+            [second],
+            [attrs.evolve(second, version=Version(b"\x03"))],
+        )
+        with self.opened(IndexSpec(log=KEYED, correctable=True)) as index:
+            seen = []
+            for facts in steps:
+                announced = index.preview_touched(facts)
+                touched = index.apply(facts, offsets={}, epoch=1).touched
+                with index.read() as reader:
+                    (found,) = reader.lookup([("a",)], [9])
+                seen.append((found.values[0] if found else None, announced, touched))
+            with index.read() as reader:
+                last = reader.floor([("a",)], [NEVER - 1], not_before=[6])
+
+        span = (Touched(key=("a",), from_us=7, to_us=None),)
+        assert [value for value, _, _ in seen] == [2, 1, 1, 2]
+        assert [announced for _, announced, _ in seen[1:]] == [span, (), span]
+        assert [touched for _, _, touched in seen[1:]] == [span, (), span]
+        assert last[0] is not None
+
+    def test_an_index_whose_rows_never_go_refuses_one_that_goes(self) -> None:
+        gone = taken_back(row("a", 5, b"v", 1, ()))
+        with self.opened(IndexSpec(log=KEYED)) as index:
+            with pytest.raises(NotCorrectableError):
+                index.apply([gone], offsets={("t", 0): 1}, epoch=1)
+
+            assert index.offsets() == {}
+
     def test_a_row_that_was_retracted_never_was(self) -> None:
         gone = contribution(b"r", 5, None, None, version=b"\x01", alive=False)
         for correctable in (True, False):
@@ -463,7 +519,7 @@ class IndexSuite:
         assert old is None
         assert new is not None
         assert new.values[0] == 0
-        assert new.values[-6] == 1
+        assert new.values[-7] == 1
 
     def test_a_discrete_window_shows_when_it_closes(self) -> None:
         spec = contributions_spec((4,), windows=(Tumbling(10),))

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import attrs
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from typing_extensions import override
 from narthex import types
 from narthex.assets import AssetSpec, HistorySpec, LogShape, LogSpec
 from narthex.codec import encode
-from narthex.facts import Cell, Fact, RowId, Version
+from narthex.facts import NEVER, Cell, Fact, RowId, Version
 from narthex.schema import Column
 from narthex_stores import (
     Adapter,
@@ -340,3 +341,22 @@ def test_the_newest_rows_are_shown_under_public_names(path: str, table: HistoryT
 def test_an_empty_history_has_no_rows_and_no_newest_instant(path: str, table: HistoryTable) -> None:
     assert history_rows(path, LOG, newest=5) == []
     assert table.newest_event_time() is None
+
+
+def test_a_row_that_was_taken_back_is_nowhere_and_has_no_event_time(
+    path: str, table: HistoryTable
+) -> None:
+    gone = row(1, "a", None, at=300, alive=False)
+    taken_back = attrs.evolve(gone, fact=attrs.evolve(gone.fact, event_time=NEVER))
+    table.append_rows([row(0, "a", 1, at=300), row(0, "b", 2, at=100, partition=1)])
+
+    table.append_rows([taken_back])
+
+    shown = [{"user": "b", "amount": 2, "at": "1970-01-01T00:00:00.000100Z"}]
+    assert history_rows(path, LOG, newest=1) == shown
+    assert history_rows(path, LOG, newest=9) == shown
+    assert alive(table.scan(from_us=200, to_us=400)).num_rows == 0
+    assert [one.offset for one in to_rows(LOG, alive(table.scan(offsets={0: 1})))] == [0]
+    assert table.newest_event_time() == 300
+    table.append_rows([row(2, "a", 3, at=300)])
+    assert [one["amount"] for one in history_rows(path, LOG, newest=9)] == [3, 2]

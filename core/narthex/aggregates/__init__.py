@@ -12,11 +12,13 @@ from narthex.aggregates.folds import (
     partials,
     seen_until,
 )
+from narthex.aggregates.lives import LivingFolding
 from narthex.aggregates.spans import Span, UnsupportedWindowError, span
 
 __all__ = [
     "Algebra",
     "Folding",
+    "LivingFolding",
     "MissingInputError",
     "Order",
     "Partial",

@@ -4,7 +4,7 @@
 import abc
 import functools
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from narthex.facts import Cell
 
@@ -22,7 +22,13 @@ class Algebra(abc.ABC):
     nothing, and the state of some rows does not depend on how they were cut or in which order
     they came. States are never changed in place. There is no removal: without a row, the state
     is gathered again from the rows that stay.
+
+    Attributes:
+        has_small_states: Whether a state stays small however many rows it is of, so that an engine
+            may keep one for each part of the past. Where it does not, rows are gathered instead.
     """
+
+    has_small_states: ClassVar[bool] = True
 
     @abc.abstractmethod
     def identity(self) -> State:

@@ -59,6 +59,22 @@ class Folding:
     columns: tuple[int | None, ...]
     slots: tuple[Slot, ...]
 
+    def of_small_states(self) -> "Folding":
+        """Give what to keep a state of for each part of the past; it has no aggregates.
+
+        Its partials are in the order of these, without those whose states grow with the rows.
+        """
+        kept = [
+            number
+            for number, partial in enumerate(self.partials)
+            if partial.algebra.has_small_states
+        ]
+        return Folding(
+            partials=tuple(self.partials[number] for number in kept),
+            columns=tuple(self.columns[number] for number in kept),
+            slots=(),
+        )
+
     def gather(self, rows: Sequence[Row]) -> list[State]:
         """Give the states of rows, one a partial."""
         # A row begins with its order, which is all that an algebra looks at.

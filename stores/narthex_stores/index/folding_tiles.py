@@ -11,11 +11,11 @@ from narthex_stores.index.environment import Environment, Transaction
 from narthex_stores.index.layout import (
     Layout,
     RawRow,
-    instant_of,
     pack,
     tile_key,
     unpack,
 )
+from narthex_stores.index.raw_rows import rows_between
 
 Tile: TypeAlias = tuple[bytes, int]
 """(group, tile number) on some level."""
@@ -135,16 +135,9 @@ class TileWriter:
 
     def _rows(self, group: bytes, number: int) -> Sequence[list[State]]:
         length = self.layout.spec.ladder_us[0]
-        first, end = instant_of(number * length), instant_of((number + 1) * length)
-        rows: list[RawRow] = []
+        first, last = number * length, (number + 1) * length - 1
         with self.transaction.cursor(db=self.environment.facts) as cursor:
-            if cursor.set_range(group + first):
-                for key, value in cursor:
-                    if key >= group + end:
-                        break
-                    plain = unpack(value)
-                    if plain[1]:
-                        rows.append(self.layout.raw_row(key, plain, group))
+            rows = rows_between(self.layout, cursor, group, first, last)
         return [self.folding.gather(rows)] if rows else []
 
     def _finer(self, level: int, group: bytes, number: int) -> Sequence[list[State]]:

@@ -22,6 +22,7 @@ from narthex_stores.index.layout import (
     unpack,
 )
 from narthex_stores.index.protocol import Found
+from narthex_stores.index.raw_rows import rows_between
 
 NEWEST_ROWS = 32
 """So many of a group's newest rows are read first: most groups and short windows need no tile."""
@@ -34,9 +35,15 @@ _Parts: TypeAlias = tuple[Sequence[RawRow], Sequence[Plain]]
 
 @attrs.frozen(kw_only=True)
 class PlannedSlot:
-    """One aggregate at one instant: the span that it counts and how tiles cover that."""
+    """One aggregate at one instant: the span that it counts and how tiles cover that.
+
+    Attributes:
+        tile: The place of its state in a tile; None if no tile has one.
+        cover: Rows only, if no tile has a state of it.
+    """
 
     partial: int
+    tile: int | None
     column: int | None
     algebra: Algebra
     span: Span
@@ -55,18 +62,25 @@ class SlotPlan:
 def plan_slots(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> SlotPlan:
     """Plan a fold at an instant, for any number of groups."""
     spans = folding.spans(as_of)
-    covers = {span: cover_span(span, ladder_us) for span in dict.fromkeys(spans)}
+    kept = folding.of_small_states().partials
+    places = {partial: place for place, partial in enumerate(kept)}
+    tiles = [places.get(folding.partials[slot.partial]) for slot in folding.slots]
+    covers = {
+        (span, tile is None): cover_span(span, () if tile is None else ladder_us)
+        for span, tile in dict.fromkeys(zip(spans, tiles, strict=True))
+    }
     return SlotPlan(
         slots=tuple(
             PlannedSlot(
                 partial=slot.partial,
+                tile=tile,
                 column=folding.columns[slot.partial],
                 algebra=slot.algebra,
                 span=span,
-                cover=covers[span],
+                cover=covers[span, tile is None],
                 as_of=as_of - lookback_of(slot.window),
             )
-            for slot, span in zip(folding.slots, spans, strict=True)
+            for slot, span, tile in zip(folding.slots, spans, tiles, strict=True)
         ),
         seen_until=max((last for _, last in spans), default=as_of),
     )
@@ -116,7 +130,7 @@ class _GroupFold:
     _known_from: int = _BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
-    _parts: dict[Span, _Parts] = attrs.field(factory=dict)
+    _parts: dict[tuple[Span, bool], _Parts] = attrs.field(factory=dict)
     _states: dict[tuple[int, Span], State] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
@@ -149,18 +163,19 @@ class _GroupFold:
         return slot.algebra.finish(state, slot.as_of)
 
     def _state(self, slot: PlannedSlot) -> State:
-        parts = self._parts.get(slot.span)
+        memo = (slot.span, slot.tile is None)
+        parts = self._parts.get(memo)
         if parts is None:
-            parts = self._parts[slot.span] = self._read(slot)
+            parts = self._parts[memo] = self._read(slot)
         rows, tiles = parts
         column = slot.column
         cells: Any = rows if column is None else [row[2][column] for row in rows]
         orders: Any = rows
         state = slot.algebra.gather(cells, orders)
-        if not tiles:
+        if slot.tile is None or not tiles:
             return state
-        partial = slot.partial
-        states = [tile[partial] for tile in tiles]
+        place = slot.tile
+        states = [tile[place] for tile in tiles]
         states.append(state)
         return slot.algebra.merge_all(states)
 
@@ -185,18 +200,8 @@ class _GroupFold:
         return found
 
     def _scan_rows(self, first: int, last: int) -> list[RawRow]:
-        group, layout = self.group, self.folds.layout
-        facts = self.folds.facts
-        end = group + instant_of(last + 1)
-        rows: list[RawRow] = []
-        if facts.set_range(group + instant_of(first)):
-            for key, value in facts:
-                if key >= end:
-                    break
-                plain = unpack(value)
-                if plain[1]:
-                    rows.append(layout.raw_row(key, plain, group))
-        return rows
+        folds = self.folds
+        return rows_between(folds.layout, folds.facts, self.group, first, last)
 
     def _read_tiles(self, tiles: TileRange) -> list[Plain]:
         found = self._tiles.get(tiles)

@@ -2,7 +2,7 @@
 """How facts, tiles and positions are laid out as ordered keys and MessagePack values.
 
 - `facts`: group, instant, row -> [version, alive, plain cells, row_id or nil]
-- `tiles`: group, level (1 byte), tile number -> the states, one a partial
+- `tiles`: group, level (1 byte), tile number -> the states, one a partial whose states are small
 - `rows` (correctable indexes): row -> [version, key in `facts` or nil where it has no place,
   length of its group]
 - `meta`: `epoch`, `spec`, and `o` + topic + 0x00 + partition -> next offset
@@ -17,7 +17,7 @@ big-endian, plus 2^63, so that bytes sort as numbers do. A key has at most 450 b
 
 import hashlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -26,7 +26,7 @@ import msgspec
 from narthex.assets import IndexSpec, LogShape
 from narthex.cells import Conversion, lifting, lowering
 from narthex.codec import key_encoder, keyed_row_id
-from narthex.facts import Cell, Fact
+from narthex.facts import NEVER, Cell, Fact
 from narthex.schema import Column
 
 Plain: TypeAlias = Any
@@ -146,9 +146,9 @@ class Layout:
         """Say whether a fact stands anywhere.
 
         A row that is gone stands nowhere; of a keyed log, a fact that is not alive says that its
-        key is absent from its instant on.
+        key is absent from its instant on, unless that is never.
         """
-        return fact.alive or self.keyed
+        return fact.alive or (self.keyed and fact.event_time != NEVER)
 
     def locate(self, fact: Fact) -> tuple[bytes, bytes]:
         """Give the key of a fact in `facts`, and its group."""
@@ -191,6 +191,19 @@ class Layout:
         event_time = event_time_of(key, group)
         row_id = plain[3] or key[len(group) + INSTANT_BYTES + 1 :]
         return event_time, row_id, self.cells(plain) if self._lift else plain[2]
+
+    def raw_rows(self, items: Iterable[tuple[bytes, bytes]], group: bytes) -> list[RawRow]:
+        """Read the rows that are alive of a group's keys and values in `facts`."""
+        at, row_at = len(group), len(group) + INSTANT_BYTES + 1
+        instant, lift = _instant.unpack_from, self._lift
+        rows = [
+            (instant(key, at)[0] - _BIAS, plain[3] or key[row_at:], plain[2])
+            for key, plain in [(key, unpack(value)) for key, value in items]
+            if plain[1]
+        ]
+        if not lift:
+            return rows
+        return [(event_time, row_id, _converted(cells, lift)) for event_time, row_id, cells in rows]
 
 
 def _changed(conversions: Sequence[Conversion | None]) -> tuple[tuple[int, Conversion], ...]:

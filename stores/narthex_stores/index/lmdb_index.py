@@ -8,11 +8,12 @@ from pathlib import Path
 
 import lmdb
 
-from narthex.aggregates import Folding, folding
-from narthex.assets import IndexSpec, LogShape
+from narthex.aggregates import Folding
+from narthex.assets import IndexSpec
 from narthex.facts import Cell, Fact
 from narthex.records import to_plain
 from narthex_stores.index.environment import MAP_SIZE, Environment, Transaction
+from narthex_stores.index.folding import folding_of
 from narthex_stores.index.group_folds import NEWEST_ROWS
 from narthex_stores.index.layout import Layout
 from narthex_stores.index.protocol import (
@@ -60,7 +61,7 @@ class LmdbIndex:
         self.spec = spec
         self._newest_rows = newest_rows
         self._layout = Layout(spec=spec)
-        self._folding = _folding_of(spec)
+        self._folding = folding_of(spec)
         self._environment = Environment(path, readonly=readonly, map_size=map_size)
         try:
             self._check_spec(path, readonly=readonly)
@@ -98,7 +99,7 @@ class LmdbIndex:
     def _writer(self, transaction: Transaction) -> BatchWriter:
         return BatchWriter(
             layout=self._layout,
-            folding=self._folding,
+            folding=self._folding if isinstance(self._folding, Folding) else None,
             environment=self._environment,
             transaction=transaction,
         )
@@ -154,9 +155,3 @@ class LmdbIndex:
     def close(self) -> None:
         """Let go of the index; what was committed stays."""
         self._environment.close()
-
-
-def _folding_of(spec: IndexSpec) -> Folding | None:
-    if spec.log.shape is not LogShape.CONTRIBUTIONS or spec.by:
-        return None
-    return folding(spec.aggregates, tuple(column.name for column in spec.log.values))

@@ -6,15 +6,17 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.aggregates import fold, seen_until
+from narthex.aggregates import LivingFolding, fold, seen_until
 from narthex.assets import IndexSpec, LogShape
-from narthex.facts import Cell, Fact
+from narthex.facts import NEVER, Cell, Fact
+from narthex_stores.index.folding import folding_of
 from narthex_stores.index.layout import Layout
 from narthex_stores.index.protocol import (
     AppliedBatch,
     Fenced,
     Found,
     Key,
+    NotCorrectableError,
     Offsets,
     Touched,
     WrongShapeError,
@@ -44,12 +46,16 @@ class MemorySnapshot:
 
     def _folded(self, key: Key, as_of: int) -> Found | None:
         facts = self.groups.get(self.layout.group(key), [])
+        rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
+        living = folding_of(self.spec)
+        if isinstance(living, LivingFolding):
+            answer = living.fold(rows, as_of)
+            return None if answer is None else Found(values=answer[0], event_time=answer[1])
         until = seen_until(self.spec.aggregates, as_of) if self.spec.aggregates else as_of
         seen = [fact.event_time for fact in facts if fact.event_time <= until]
         if not seen:
             return None
         columns = tuple(column.name for column in self.spec.log.values)
-        rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
         return Found(values=fold(self.spec.aggregates, columns, rows, as_of), event_time=max(seen))
 
     def floor(
@@ -103,6 +109,8 @@ class InMemoryIndex:
     ) -> AppliedBatch:
         """Take facts in, all of them and the offsets, or none."""
         self.raise_epoch(epoch)
+        if not self.spec.correctable and any(fact.event_time == NEVER for fact in facts):
+            raise NotCorrectableError("a fact takes a row back")
         fresh = 0
         changed: _Places = {}
         for fact in facts:

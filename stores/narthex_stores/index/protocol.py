@@ -37,6 +37,10 @@ class WrongShapeError(TypeError):
     """A question that this shape of index does not answer."""
 
 
+class NotCorrectableError(ValueError):
+    """A fact takes a row back, in an index whose rows never go: it cannot find where it stood."""
+
+
 @attrs.frozen(kw_only=True)
 class Found:
     """What a lookup found.
@@ -120,11 +124,12 @@ class IndexStore(Protocol):
     ) -> AppliedBatch:
         """Take facts in, all of them and the offsets, or none.
 
-        A fact changes the state if none of its row_id, or an older version, is known. Offsets
-        never go back.
+        A fact changes the state if none of its row_id, or an older version, is known. One whose
+        event time is `NEVER` takes the row back, as if it had never been. Offsets never go back.
 
         Raises:
             Fenced: The index has seen a later epoch.
+            NotCorrectableError: A row is taken back, and the index is not correctable.
         """
 
     def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:

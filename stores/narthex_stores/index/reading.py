@@ -2,10 +2,11 @@
 """Looking up in LMDB, inside one transaction: one consistent snapshot."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import attrs
 
-from narthex.aggregates import Folding
+from narthex.aggregates import Folding, LivingFolding
 from narthex.facts import Cell, Fact, RowId, Version
 from narthex_stores.index.environment import Environment, Transaction, step_before
 from narthex_stores.index.group_folds import GroupFolds, plan_slots
@@ -18,6 +19,7 @@ from narthex_stores.index.layout import (
     unpack,
 )
 from narthex_stores.index.protocol import Found, Key, Offsets, WrongShapeError
+from narthex_stores.index.raw_rows import rows_between
 
 
 @attrs.frozen(kw_only=True)
@@ -30,7 +32,7 @@ class Snapshot:
     """
 
     layout: Layout
-    folding: Folding | None
+    folding: Folding | LivingFolding | None
     newest_rows: int
     environment: Environment
     transaction: Transaction
@@ -40,24 +42,47 @@ class Snapshot:
         """Give what stands under each key as of its instant."""
         if self.layout.spec.by:
             raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
-        if self.folding is None:
-            return self.floor(keys, as_of, not_before=[None] * len(keys))
+        match self.folding:
+            case None:
+                return self.floor(keys, as_of, not_before=[None] * len(keys))
+            case Folding() as folding:
+                return self._folded(folding, keys, as_of)
+            case LivingFolding() as folding:
+                return self._folded_living(folding, keys, as_of)
+            case _:
+                assert_never(self.folding)
+
+    def _folded(
+        self, folding: Folding, keys: Sequence[Key], as_of: Sequence[int]
+    ) -> list[Found | None]:
         folds = GroupFolds(
             layout=self.layout,
-            folding=self.folding,
+            folding=folding,
             newest_rows=self.newest_rows,
             facts=self.transaction.cursor(db=self.environment.facts),
             tiles=self.transaction.cursor(db=self.environment.tiles),
         )
         ladder = self.layout.spec.ladder_us
         # Most questions ask many keys at one instant.
-        plans = {
-            instant: plan_slots(self.folding, instant, ladder) for instant in dict.fromkeys(as_of)
-        }
+        plans = {instant: plan_slots(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
         group = self.layout.group
         return [
             folds.find(group(key), plans[instant]) for key, instant in zip(keys, as_of, strict=True)
         ]
+
+    def _folded_living(
+        self, folding: LivingFolding, keys: Sequence[Key], as_of: Sequence[int]
+    ) -> list[Found | None]:
+        answers: list[Found | None] = []
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            for key, instant in zip(keys, as_of, strict=True):
+                group = self.layout.group(key)
+                rows = rows_between(self.layout, cursor, group, None, folding.known_until(instant))
+                found = folding.fold(rows, instant)
+                answers.append(
+                    None if found is None else Found(values=found[0], event_time=found[1])
+                )
+        return answers
 
     def floor(
         self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]

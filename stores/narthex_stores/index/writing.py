@@ -7,7 +7,7 @@ from typing import TypeAlias
 import attrs
 
 from narthex.aggregates import Folding
-from narthex.facts import Cell, Fact, Version
+from narthex.facts import NEVER, Cell, Fact, Version
 from narthex_stores.index.environment import Environment, Transaction
 from narthex_stores.index.folding_tiles import TileChanges, TileWriter
 from narthex_stores.index.layout import (
@@ -18,7 +18,7 @@ from narthex_stores.index.layout import (
     row_of,
     unpack,
 )
-from narthex_stores.index.protocol import AppliedBatch, Touched
+from narthex_stores.index.protocol import AppliedBatch, NotCorrectableError, Touched
 
 
 @attrs.define(kw_only=True)
@@ -40,7 +40,8 @@ class BatchWriter:
     def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
         """Take the facts in and make the tiles true."""
         spec = self.layout.spec
-        if self.folding is not None and spec.ladder_us:
+        kept = None if self.folding is None else self.folding.of_small_states()
+        if kept is not None and kept.partials and spec.ladder_us:
             self._tiles = TileChanges(length_us=spec.ladder_us[0])
         # Ordered writes touch each page once.
         located = self._located(facts)
@@ -49,10 +50,10 @@ class BatchWriter:
                 self._take_correctable(key, group, fact)
         else:
             self._take_all(located)
-        if self._tiles is not None and self.folding is not None:
+        if self._tiles is not None and kept is not None:
             TileWriter(
                 layout=self.layout,
-                folding=self.folding,
+                folding=kept,
                 environment=self.environment,
                 transaction=self.transaction,
             ).apply(self._tiles)
@@ -77,6 +78,8 @@ class BatchWriter:
                 if key == last or key in known:
                     repeated.append(place)
                     continue
+                if fact.event_time == NEVER:
+                    raise NotCorrectableError(f"{fact!r} comes to an index that is not correctable")
                 last = key
                 items.append((key, render(fact)))
                 added(group, fact)

@@ -1,0 +1,19 @@
+"""What an index folds at read time, by its spec."""
+
+from narthex.aggregates import Folding, LivingFolding, folding
+from narthex.assets import LIVES, IndexSpec, LogShape
+
+
+def folding_of(spec: IndexSpec) -> Folding | LivingFolding | None:
+    """Give the aggregates of an index of contributions; None of other shapes.
+
+    Contributions that are there for a while only have no tiles: their rows are folded.
+    """
+    if spec.log.shape is not LogShape.CONTRIBUTIONS or spec.by:
+        return None
+    names = tuple(column.name for column in spec.log.values)
+    ready = folding(spec.aggregates, names)
+    if not spec.log.lives:
+        return ready
+    since, until = (names.index(column.name) for column in LIVES)
+    return LivingFolding(folding=ready, since=since, until=until, along=spec.log.along)
