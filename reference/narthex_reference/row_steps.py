@@ -84,7 +84,7 @@ def _filter(
     if isinstance(step.predicate, UserCode):
         return call.filter(step.predicate, _frame(rows, given)) if rows else []
     holds = prepare(step.predicate, given.schema.columns)
-    return [holds(row.cells, None) is True for row in rows]
+    return [holds(row.cells, row.event_time) is True for row in rows]
 
 
 _Assigned: TypeAlias = tuple[str, bool, Callable[[Cells, int | None], Cell]]
@@ -105,7 +105,7 @@ def _assignments(step: Assign, given: Content) -> Sequence[_Assigned]:
 
 def _assigned(row: Row, assignments: Sequence[_Assigned]) -> Cells | None:
     """Give the cells; without a value where there must be one, the row does not pass."""
-    fresh = {name: compute(row.cells, None) for name, _, compute in assignments}
+    fresh = {name: compute(row.cells, row.event_time) for name, _, compute in assignments}
     if any(fresh[name] is None and not nullable for name, nullable, _ in assignments):
         return None
     return {**row.cells, **fresh}

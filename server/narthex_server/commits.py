@@ -74,9 +74,8 @@ def _commit(
         plan = services.ledger.preview(
             wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
         )
-        return JSONResponse(
-            {"plan": plan.plain(), "summary": render_summary(plan, proposal.changes)}
-        )
+        summary = render_summary(plan, proposal.changes, proposal.blueprint)
+        return JSONResponse({"plan": plan.plain(), "summary": summary})
     outcome = services.ledger.accept(wish)
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)

@@ -17,7 +17,6 @@ ROW_ID = "row_id"
 VERSION = "version"
 EVENT_TIME = "event_time"
 ALIVE = "alive"
-NOW = "now"
 
 
 @attrs.frozen(kw_only=True)
@@ -32,15 +31,11 @@ class FactColumns:
 
 
 def read_facts(records: DataFrame, log: LogSpec) -> DataFrame:
-    """Decode the `value` of each record to columns row_id, version, event_time, alive, k_*, v_*.
-
-    Beside them `now` is the instant that the broker gave the record.
-    """
+    """Decode the `value` of each record to columns row_id, version, event_time, alive, k_*, v_*."""
     decoded = records.select(
-        sf.unix_micros(sf.col("timestamp")).alias(NOW),
-        from_avro(sf.col("value"), avro_schema(log), {"mode": "FAILFAST"}).alias("fact"),
+        from_avro(sf.col("value"), avro_schema(log), {"mode": "FAILFAST"}).alias("fact")
     )
-    return decoded.select(NOW, "fact.*")
+    return decoded.select("fact.*")
 
 
 def public_columns(log: LogSpec) -> dict[str, SparkColumn]:

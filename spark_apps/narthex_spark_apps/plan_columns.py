@@ -30,7 +30,6 @@ from narthex.types import DataType, Optional, inner
 from narthex_spark_apps.fact_columns import (
     ALIVE,
     EVENT_TIME,
-    NOW,
     ROW_ID,
     VERSION,
     FactColumns,
@@ -126,7 +125,6 @@ def _begin(facts: DataFrame, stream: PipelineInput) -> _Step:
         VERSION,
         EVENT_TIME,
         ALIVE,
-        NOW,
         *(columns[name].alias(f"c_{name}") for name in types),
     )
     fixed = {column.name for column in stream.log.keys} | {stream.log.time_field}
@@ -171,7 +169,7 @@ def _step(operator: Operator, given: _Step) -> _Step:
 
 def _scope(given: _Step) -> Scope:
     columns = {name: sf.col(f"`c_{name}`") for name in given.types}
-    return Scope(types=given.types, columns=columns, now=sf.col(NOW))
+    return Scope(types=given.types, columns=columns, now=sf.col(EVENT_TIME))
 
 
 def _keep(given: _Step, holds: SparkColumn) -> _Step:
@@ -216,7 +214,6 @@ def _named(given: _Step, sources: Mapping[str, str]) -> _Step:
         VERSION,
         EVENT_TIME,
         ALIVE,
-        NOW,
         *(sf.col(f"`c_{old}`").alias(f"c_{new}") for new, old in sources.items()),
     )
     types = {new: given.types[old] for new, old in sources.items()}

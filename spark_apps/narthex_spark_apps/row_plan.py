@@ -212,7 +212,7 @@ def _filter(operator: Filter, given: Rows) -> Rows:
         raise TypeError("a predicate in Python is called in a worker")
     holds = prepare(operator.predicate, given.types)
     for row in given.rows:
-        row.alive = row.alive and holds(row.cells, None) is True
+        row.alive = row.alive and holds(row.cells, row.event_time) is True
     return given
 
 
@@ -228,7 +228,7 @@ def _assign(operator: Assign, given: Rows) -> Rows:
         if not row.alive:
             row.cells |= dict.fromkeys((one.column for one, _ in prepared), None)
             continue
-        row.cells |= {one.column: value(row.cells, None) for one, value in prepared}
+        row.cells |= {one.column: value(row.cells, row.event_time) for one, value in prepared}
         # Where an expression has no value in a column that must have one, there is no row.
         row.alive = all(
             isinstance(one.type, Optional) or row.cells[one.column] is not None

@@ -371,9 +371,7 @@ class CountingCalls(InProcessCalls):
 
 def test_a_dataset_is_computed_when_it_is_asked_for_and_once() -> None:
     calls = CountingCalls()
-    engine = InProcessEngine(
-        definitions([Clicks, Small, Things], []), calls=calls, now_us=lambda: 0
-    )
+    engine = InProcessEngine(definitions([Clicks, Small, Things], []), calls=calls)
     fact = Fact(row_id=RowId(b"1"), version=Version(b"1"), event_time=5, key=(), values=(1, 2))
 
     engine.append("Clicks", [fact])

@@ -114,6 +114,7 @@ def test_a_preview_tells_the_plan_and_changes_nothing(
     labels = {asset["label"] for asset in told["plan"]["create"]}
     assert {"log of Orders", "index of Spend", "pipeline Spend.by_user"} <= labels
     assert any(line.startswith("+ create") for line in told["summary"])
+    assert "* pipeline Spend.by_user: real_time, expressions only" in told["summary"]
     assert house.ledger.commits() == ()
     assert made(adapters) == []
     for adapter in adapters.values():

@@ -51,7 +51,7 @@ class Job:
         directory.mkdir(parents=True)
         self.output = topics[spec.dataset]
         self.reads = {one.dataset: topics[one.dataset] for one in spec.inputs}
-        context = Context(calls=InProcessCalls(), now_us=0, title=f"`{spec.dataset}`")
+        context = Context(calls=InProcessCalls(), title=f"`{spec.dataset}`")
         self._tree = tree_of(spec, context)
         self._told = Told.of(spec, self._tree.schema)
         self._codec = fact_codec(spec.log)

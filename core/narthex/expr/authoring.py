@@ -401,7 +401,7 @@ def _with_members(function: str, fields: Mapping[str, Operand], type: Annotation
 
 
 def now() -> Expr:
-    """The instant of the question; in a pipeline, that of the row's processing."""
+    """The instant of the question; in a pipeline, the row's event time."""
     return Expr(Call("now", ()))
 
 

@@ -9,6 +9,7 @@ from narthex.evaluate.expressions import evaluate
 from narthex.evaluate.query import COLUMNAR_ROWS
 from narthex.expr.nodes import Node
 from narthex.expr.plain import prepare
+from narthex.expr.present import at_event_time
 from narthex.expr.typing import fit, infer, references
 from narthex.facts import Cell
 from narthex.steps.rows import Cells, Rows
@@ -16,25 +17,25 @@ from narthex.types import DataType
 from narthex.workers import array_of
 
 
-def computed(
-    expression: Node, rows: Rows, *, now_us: int, target: DataType | None = None
-) -> list[Cell]:
+def computed(expression: Node, rows: Rows, *, target: DataType | None = None) -> list[Cell]:
     """Give the values of an expression on rows, by row or by column: both give the same.
+
+    `now()` is the event time of each row.
 
     Args:
         expression: What to compute.
         rows: Over which columns.
-        now_us: What `now()` means, microseconds.
         target: The type of the result, where another than its own is wanted.
     """
     types = rows.schema.columns
-    wanted = expression if target is None else fit(expression, types, target=target)
+    dated = at_event_time(expression, rows.schema.timestamp)
+    wanted = dated if target is None else fit(dated, types, target=target)
     read = {name: types[name] for name in sorted(references(wanted))}
     columns = rows.columns(read)
     if len(rows) < COLUMNAR_ROWS or not read:
-        return _by_row(wanted, columns, read, rows=len(rows), now_us=now_us)
+        return _by_row(wanted, columns, read, rows=len(rows))
     result = infer(wanted, read) if target is None else target
-    series = evaluate(wanted, frame_of(columns, read), read, now_us)
+    series = evaluate(wanted, frame_of(columns, read), read)
     return cells_of(series, result)
 
 
@@ -44,14 +45,13 @@ def _by_row(
     types: Mapping[str, DataType],
     *,
     rows: int,
-    now_us: int,
 ) -> list[Cell]:
     prepared = prepare(expression, types)
     names = list(columns)
     if not names:
-        return [prepared({}, now_us) for _ in range(rows)]
+        return [prepared({}, None) for _ in range(rows)]
     return [
-        prepared(dict(zip(names, cells, strict=True)), now_us)
+        prepared(dict(zip(names, cells, strict=True)), None)
         for cells in zip(*columns.values(), strict=True)
     ]
 

@@ -33,12 +33,10 @@ class Context:
 
     Attributes:
         calls: Run authors' code.
-        now_us: What `now()` means in a pipeline.
         title: The pipeline, for messages.
     """
 
     calls: CodeCalls
-    now_us: int
     title: str
 
 
@@ -50,7 +48,7 @@ def row_step(step: RowStep, rows: Rows, schema: NodeSchema, context: Context) ->
         case DropNull():
             made = kept(rows, _without_null(rows, step.columns))
         case Assign():
-            made = _assigned(step, rows, context)
+            made = _assigned(step, rows)
         case AssignCode():
             made = _assigned_by_code(step, rows, context)
         case Transform():
@@ -87,7 +85,7 @@ def kept(rows: Rows, places: Sequence[int]) -> Rows:
 
 def _filtered(step: Filter, rows: Rows, context: Context) -> Sequence[int]:
     if not isinstance(step.predicate, UserCode):
-        return passing(computed(step.predicate, rows, now_us=context.now_us))
+        return passing(computed(step.predicate, rows))
     if not len(rows):
         return []
     title = f"`filter` of {context.title}"
@@ -99,10 +97,9 @@ def _without_null(rows: Rows, names: Sequence[str]) -> Sequence[int]:
     return [at for at in range(len(rows)) if all(column[at] is not None for column in columns)]
 
 
-def _assigned(step: Assign, rows: Rows, context: Context) -> Rows:
+def _assigned(step: Assign, rows: Rows) -> Rows:
     fresh: dict[str, Cells] = {
-        one.column: computed(one.expression, rows, now_us=context.now_us, target=one.type)
-        for one in step.assignments
+        one.column: computed(one.expression, rows, target=one.type) for one in step.assignments
     }
     made = attrs.evolve(rows, cells={**rows.cells, **fresh})
     # A row without a value where there must be one does not pass.

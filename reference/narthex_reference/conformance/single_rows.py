@@ -8,7 +8,7 @@ import pandas as pd
 
 from narthex.datasets import dataset, field, pipeline
 from narthex.declare.steps import Rows
-from narthex.expr import col
+from narthex.expr import col, now
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (
     SECOND,
@@ -186,6 +186,28 @@ class CertainlyDear:
         return orders.filter(lambda df: df["amount"].astype("Float64") > LEAST)
 
 
+@dataset
+class Today:
+    """Orders of their first half minute, as of when they were made."""
+
+    uid: int
+    asked: datetime
+    age: int
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders)
+    def today(cls, orders: Rows) -> Rows:
+        return (
+            orders.filter(now().dt.second < 30)  # noqa: PLR2004
+            .assign(
+                asked=now().astype(datetime),
+                age=now().dt.since(col("at"), unit="second").astype(int),
+            )
+            .select("uid", "asked", "age")
+        )
+
+
 def _squared(df: pd.DataFrame) -> pd.DataFrame:
     df["square"] = df["amount"] * df["amount"]
     return df[["uid", "at", "square"]]
@@ -317,6 +339,12 @@ CASES: tuple[Case, ...] = (
         [Users, Scored],
         _USERS,
         holds(Scored, (1, 3, 10 * S), (1, 20 * S), (1, 5, 30 * S), (1, 40 * S)),
+    ),
+    case(
+        "now is the event time of the row, whenever it is worked on",
+        [Orders, Today],
+        [row(Orders, 1, "a", 3.0, 10 * S), row(Orders, 2, "b", None, 31 * S)],
+        holds(Today, (1, 10 * S, 0, 10 * S)),
     ),
     case(
         "transform gives each row other values",

@@ -9,5 +9,5 @@ __all__ = ["InProcessEngine", "MockClient", "engine_of", "log", "mock"]
 
 
 def engine_of(definitions: Definitions) -> InProcessEngine:
-    """Make an engine for definitions, to be compared with another; its `now()` is the epoch."""
-    return InProcessEngine(definitions, calls=InProcessCalls(), now_us=lambda: 0)
+    """Make an engine for definitions, to be compared with another."""
+    return InProcessEngine(definitions, calls=InProcessCalls())

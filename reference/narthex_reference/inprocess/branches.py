@@ -65,9 +65,7 @@ class Branch:
         self.engine = self._engine_of(EMPTY)
 
     def _engine_of(self, definitions: Definitions) -> InProcessEngine:
-        return InProcessEngine(
-            definitions, calls=self._services.calls, now_us=self._services.now_us
-        )
+        return InProcessEngine(definitions, calls=self._services.calls)
 
     def clone(self) -> "Branch":
         """Give a branch with the same definitions and rows, that lives on by itself."""

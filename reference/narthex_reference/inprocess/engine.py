@@ -130,21 +130,17 @@ class InProcessEngine:
     as a whole when it is first asked for, and again only after facts of what it reads came.
     """
 
-    def __init__(
-        self, definitions: Definitions, *, calls: CodeCalls, now_us: Callable[[], int]
-    ) -> None:
+    def __init__(self, definitions: Definitions, *, calls: CodeCalls) -> None:
         """Begin without facts.
 
         Args:
             definitions: Correct ones: `narthex.graph.check` finds nothing in them.
             calls: Runs authors' code.
-            now_us: Says what `now()` means in pipelines, microseconds.
         """
         typed = typed_datasets(definitions)
         self._typed: dict[str, TypedDataset] = {one.dataset.name: one for one in typed}
         self._infos = {one.info.name: one.info for one in typed}
         self._calls = calls
-        self._now_us = now_us
         self._given: dict[str, dict[RowId, Fact]] = {}
         self._erased: dict[str, Erased] = {}
         self._contents: dict[str, _Table | _Folded] = {}
@@ -217,9 +213,7 @@ class InProcessEngine:
             rows = rows_of((), schema) if given is None else given
             return _Table(erased.apply(rows), dataset)
         pipeline = dataset.pipelines[-1]
-        context = Context(
-            calls=self._calls, now_us=self._now_us(), title=f"`{dataset.name}.{pipeline.name}`"
-        )
+        context = Context(calls=self._calls, title=f"`{dataset.name}.{pipeline.name}`")
         terminal = pipeline.terminal
         if isinstance(terminal, Aggregate) and terminal.window is None:
             rows = self._rows(terminal.input, context)

@@ -2,14 +2,23 @@
 
 from collections import Counter
 
+from narthex.assets import Blueprint, PipelineJobSpec, SourceJobSpec
 from narthex.changes import Changes
 from narthex_ledger import CommitPlan, PlannedAsset
 
 SHOWN = 6
 
 
-def render_summary(plan: CommitPlan | None, changes: Changes) -> list[str]:
-    """Give the lines that a person reads before or after a commit."""
+def render_summary(
+    plan: CommitPlan | None, changes: Changes, blueprint: Blueprint | None = None
+) -> list[str]:
+    """Give the lines that a person reads before or after a commit.
+
+    Args:
+        plan: What the commit does; None where that is not known yet.
+        changes: What it changes in the definitions.
+        blueprint: Says how each job runs that the plan creates, and why.
+    """
     lines = list(changes.summary)
     if plan is None:
         return lines
@@ -19,6 +28,14 @@ def render_summary(plan: CommitPlan | None, changes: Changes) -> list[str]:
     lines.append(_line("- release", plan.release))
     if plan.flip:
         lines.append(f"> flip      {len(plan.flip)}  when caught up")
+    if blueprint is not None:
+        created = {(asset.kind, asset.fingerprint) for asset in plan.create}
+        lines += [
+            f"* {asset.label}: {asset.spec.trigger.value}, {asset.spec.reason}"
+            for asset in blueprint.assets
+            if (asset.kind, asset.fingerprint) in created
+            and isinstance(asset.spec, SourceJobSpec | PipelineJobSpec)
+        ]
     return lines
 
 

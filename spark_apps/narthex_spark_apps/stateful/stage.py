@@ -52,7 +52,7 @@ class StatefulStage:
         self._job = job
         self._workers = WorkerPool(size=1)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
-        self._tree = tree_of(job.spec, Context(calls=self._workers, now_us=0, title=title))
+        self._tree = tree_of(job.spec, Context(calls=self._workers, title=title))
         self._datasets = {
             job.asset.need(f"input:{one.dataset}").physical_name: one.dataset
             for one in job.spec.inputs

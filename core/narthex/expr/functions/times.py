@@ -91,7 +91,7 @@ def times() -> tuple[Function, ...]:
             arguments=(0, 0),
             rule=gives(Datetime()),
             form="now()",
-            promise="The instant of the question; in a pipeline, the row's processing time",
+            promise="The instant of the question; in a pipeline, the row's event time",
             example="now()",
         ),
         Function(
