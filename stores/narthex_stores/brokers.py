@@ -21,6 +21,11 @@ _TRANSIENT = frozenset(
         "_RESOLVE",
         "_PURGE_QUEUE",
         "_PURGE_INFLIGHT",
+        # A partition that was just made, or whose leader has just changed: the next answer knows.
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
     }
 )
 
