@@ -13,10 +13,10 @@ SEED ?= 0
 ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz clean
+.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz fuzz-spark clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Make the environment that the lock file describes
 
@@ -73,6 +73,9 @@ bench: setup  ## Measure latency and throughput
 
 fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 ENGINE=module:factory
 	$(BIN)/python -m narthex_reference.fuzz --n $(N) --seed $(SEED) --engine $(ENGINE)
+
+fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the reference: make fuzz-spark N=200 SEED=0
+	$(BIN)/python -m tests.differential --n $(N) --seed $(SEED) $(ARGS)
 
 clean:  ## Delete what was made here: environment, caches, builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

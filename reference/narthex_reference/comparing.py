@@ -9,7 +9,7 @@ from narthex.cells import cell_bytes
 from narthex.entities import Dataset, Definitions
 from narthex.facts import Cell, Fact
 from narthex_reference.conformance.checking import feed
-from narthex_reference.engine import Answer, Engine
+from narthex_reference.engine import Answer, Asked, Engine, MayBeAsked
 from narthex_reference.generate.project import Project, instants_of, is_never_the_same
 from narthex_reference.same import same_cells
 
@@ -33,16 +33,26 @@ def differs(
     if half:
         judge = judge_factory(project.definitions)
         feed(judge, project.arrival[:half])
-        wrong = _differs(project, judge, engine, most=4)
+        wrong = differs_standing(project, judge, engine, most=4)
         if wrong is not None:
             return f"after {half} batches: {wrong}"
     feed(engine, project.arrival[half:])
     judge = judge_factory(project.definitions)
     feed(judge, project.in_order)
-    return _differs(project, judge, engine, most=MOST_INSTANTS)
+    return differs_standing(project, judge, engine, most=MOST_INSTANTS)
 
 
-def _differs(project: Project, judge: Engine, engine: Engine, *, most: int) -> str | None:
+def differs_standing(
+    project: Project, judge: Asked, engine: MayBeAsked, *, most: int
+) -> str | None:
+    """Say where an engine, as it stands, differs from a judge that has the same facts.
+
+    Args:
+        project: Whose definitions both carry out.
+        judge: What is right.
+        engine: What is judged.
+        most: So many instants are asked of each key at most.
+    """
     rng = default_rng(len(project.sent))
     for dataset in project.definitions.datasets:
         if not is_never_the_same(dataset):
@@ -62,8 +72,10 @@ def _drawn(project: Project, rng: Generator, most: int) -> list[int]:
     return [instants[int(at)] for at in sorted(rng.permutation(len(instants))[:count])]
 
 
-def _rows_differ(dataset: Dataset, judge: Engine, engine: Engine) -> str | None:
+def _rows_differ(dataset: Dataset, judge: Asked, engine: MayBeAsked) -> str | None:
     wanted, found = judge.facts(dataset.name), engine.facts(dataset.name)
+    if found is None:
+        return None
     if len(wanted) == len(found) and all(map(_same_fact, wanted, found)):
         return None
     return f"`{dataset.name}` has{_listed(found)}\n  but means{_listed(wanted)}"
@@ -90,7 +102,7 @@ def _listed(facts: Sequence[Fact]) -> str:
 
 
 def _answers_differ(
-    dataset: Dataset, judge: Engine, engine: Engine, instants: Sequence[int]
+    dataset: Dataset, judge: Asked, engine: MayBeAsked, instants: Sequence[int]
 ) -> str | None:
     keys = _keys(dataset, judge)
     asked = [(key, instant) for key in keys for instant in instants]
@@ -104,7 +116,7 @@ def _answers_differ(
     return None
 
 
-def _keys(dataset: Dataset, judge: Engine) -> list[tuple[Cell, ...]]:
+def _keys(dataset: Dataset, judge: Asked) -> list[tuple[Cell, ...]]:
     """Give every key that was ever there."""
     columns = dataset.schema.keys
     found: dict[bytes, tuple[Cell, ...]] = {}

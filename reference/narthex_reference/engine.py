@@ -36,11 +36,20 @@ class Made:
     row_id: RowId
 
 
-class Engine(Protocol):
-    """Carries out the definitions that it was made with."""
+class MayBeAsked(Protocol):
+    """What answers questions, but may have no rows of some datasets."""
 
-    def append(self, dataset: str, facts: Sequence[Fact]) -> None:
-        """Take facts of a dataset with sources in; any order, late ones and repetitions too."""
+    def facts(self, dataset: str) -> tuple[Fact, ...] | None:
+        """Give the facts that stand, as `Asked` does; None where it keeps no rows."""
+
+    def lookup(
+        self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Give what stands under each key as of its instant; None where nothing was found."""
+
+
+class Asked(Protocol):
+    """What answers questions."""
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
         """Give the facts that stand, by event time and row_id.
@@ -53,3 +62,10 @@ class Engine(Protocol):
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
         """Give what stands under each key as of its instant; None where nothing was found."""
+
+
+class Engine(Asked, Protocol):
+    """Carries out the definitions that it was made with."""
+
+    def append(self, dataset: str, facts: Sequence[Fact]) -> None:
+        """Take facts of a dataset with sources in; any order, late ones and repetitions too."""

@@ -36,6 +36,8 @@ def settings_of(tmp_path_factory: pytest.TempPathFactory, connector_jars: Path) 
         checkpoint_dir=home / "checkpoints",
         files_root=home / "files",
         jars_dir=connector_jars,
+        # A live query holds a slot for each partition that it reads, and some tests run many.
+        spark_master="local[256]",
     )
 
 

@@ -10,7 +10,7 @@ from narthex.facts import Cell, Fact
 from narthex.schema import Schema
 from narthex_reference.conformance.arrivals import Arrival, arrivals
 from narthex_reference.conformance.case import Ask, Case, Found, Missing, Rows
-from narthex_reference.engine import Answer, Engine
+from narthex_reference.engine import Answer, Engine, MayBeAsked
 from narthex_reference.same import same_cells
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
@@ -42,8 +42,11 @@ def feed(engine: Engine, arrival: Arrival) -> None:
         engine.append(dataset, facts)
 
 
-def differs(ask: Ask, engine: Engine) -> str | None:
-    """Say how an engine's answer is not the one that was written; None when it is."""
+def differs(ask: Ask, engine: MayBeAsked) -> str | None:
+    """Say how an engine's answer is not the one that was written; None when it is.
+
+    Of a dataset whose rows the engine does not keep, rows are not asked.
+    """
     entity = dataset_entity(ask.dataset)
     match ask:
         case Found():
@@ -55,6 +58,8 @@ def differs(ask: Ask, engine: Engine) -> str | None:
             return None if answer is None else f"{place} gives {answer}, wanted nothing"
         case Rows():
             facts = engine.facts(entity.name)
+            if facts is None:
+                return None
             rows = [_cells(fact, entity.schema) for fact in facts]
             wrong = _not_same_rows(rows, ask.rows, entity.name)
             return wrong or _wrong_identity(facts, entity.schema, entity.name)

@@ -25,7 +25,19 @@ if __name__ == "__main__":
 '''
 
 
-def render_program(project: Project, *, judge: str, engine: str, wrong: str, file: str) -> str:
+COMPARED_BY = "narthex_reference.fuzz"
+"""The module whose `compared` takes a project and the names of two engines."""
+
+
+def render_program(
+    project: Project,
+    *,
+    judge: str,
+    engine: str,
+    wrong: str,
+    file: str,
+    compared_by: str = COMPARED_BY,
+) -> str:
     """Give a program that compares two engines on a project, by their names.
 
     Args:
@@ -34,8 +46,9 @@ def render_program(project: Project, *, judge: str, engine: str, wrong: str, fil
         engine: The name of the other one.
         wrong: How they differ, for people.
         file: What the program will be called.
+        compared_by: The module whose `compared` knows both names.
     """
-    names: set[tuple[str, str]] = {("narthex_reference.fuzz", "compared")}
+    names: set[tuple[str, str]] = {(compared_by, "compared")}
     text = _render(project, names, indent=0)
     return _PROGRAM.format(
         title=f"A project on which `{engine}` is not what `{judge}` says.",

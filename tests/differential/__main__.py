@@ -1,0 +1,153 @@
+"""`make fuzz-spark`: generated projects on Kafka, Spark, stages and indexes, against the reference.
+
+    python -m tests.differential --n 200 --seed 0
+
+Each seed gives a hundred projects, always the same ones; those are run that a commit would accept
+(see `--door`) and that have facts. Each runs live, cut by chance and started again, and as
+backfill, and one in three half and half too. What fails is made smaller and written as a program.
+Progress goes to stderr, with the seed to go on at; with `--json` one line to stdout. It exits with
+1 if something is not what it means.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+import structlog
+
+from narthex_reference.engines import REFERENCE
+from narthex_reference.generate import Project, render_program
+from tests.differential.drawing import Door, from_seeds, kinds
+from tests.differential.platform import platform
+from tests.differential.round import BACKFILL, HALF, LIVE
+from tests.differential.searching import Difference, Searcher
+
+ONE_IN = 3
+"""So few projects run half and half, beside live and as backfill."""
+
+Drawn = tuple[int, int, Project]
+"""Seed, place among the projects of the seed, project."""
+
+
+@attrs.define(kw_only=True)
+class Told:
+    """What is said of a run."""
+
+    asked: argparse.Namespace
+    began: float = attrs.field(factory=time.monotonic)
+    projects: int = 0
+    last: int = 0
+    steps: Counter[str] = attrs.field(factory=Counter)
+    differ: list[str] = attrs.field(factory=list)
+
+    @property
+    def took(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.began
+
+    def line(self, searcher: Searcher) -> str:
+        """Say how far it is, and where the time went."""
+        spent = ", ".join(f"{what} {s:.0f}" for what, s in searcher.clock.by_length()[:7])
+        return (
+            f"seed {self.last}: {self.projects} of {self.asked.n} projects, {len(self.differ)} "
+            f"differ, {self.took:.0f} s ({spent})\n"
+        )
+
+    def plain(self, searcher: Searcher) -> dict[str, object]:
+        """Give all of it as JSON."""
+        return {
+            "projects": self.projects,
+            "seeds": [self.asked.seed, self.last],
+            "differ": self.differ,
+            "seconds": round(self.took, 1),
+            "spent": {what: round(s, 1) for what, s in searcher.clock.by_length()},
+            "counts": dict(searcher.counts.most_common()),
+            "steps": dict(self.steps.most_common()),
+        }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    asked = _parser().parse_args(arguments)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    told = Told(asked=asked, last=asked.seed)
+    found = itertools.islice(from_seeds(asked.seed, door=Door(asked.door)), asked.n)
+    with platform() as (session, settings):
+        searcher = Searcher(session=session, settings=settings, seed=asked.seed)
+        for batch in _batches(found, asked.at_once, searcher):
+            _examine(batch, searcher, told)
+            sys.stderr.write(told.line(searcher))
+            if asked.minutes and told.took > asked.minutes * 60:
+                break
+    if asked.json:
+        sys.stdout.write(json.dumps(told.plain(searcher)) + "\n")
+    return 1 if told.differ else 0
+
+
+def _batches(found: Iterator[Drawn], at_once: int, searcher: Searcher) -> Iterator[list[Drawn]]:
+    while True:
+        with searcher.clock.doing("draw"):
+            batch = list(itertools.islice(found, at_once))
+        if not batch:
+            return
+        yield batch
+
+
+def _examine(batch: Sequence[Drawn], searcher: Searcher, told: Told) -> None:
+    ways = [(LIVE, BACKFILL) + ((HALF,) if at % ONE_IN == 0 else ()) for at in range(len(batch))]
+    projects = [project for _, _, project in batch]
+    failed = searcher.judged(list(zip(projects, ways, strict=True)))
+    told.projects += len(batch)
+    told.last = batch[-1][0]
+    for project in projects:
+        told.steps += kinds(project)
+    for difference in failed:
+        seed, place, _ = batch[difference.at]
+        name = f"{seed}_{place}_{difference.way}"
+        sys.stderr.write(f"seed {seed}, project {place}, {difference.way}: {difference.wrong}\n")
+        told.differ.append(name)
+        if len(told.differ) <= told.asked.smaller:
+            _write(searcher.made_smaller(difference), name, told.asked.programs)
+
+
+def _write(difference: Difference, name: str, directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / f"differs_{name}.py"
+    text = render_program(
+        difference.project,
+        judge=REFERENCE,
+        engine=difference.way,
+        wrong=difference.wrong,
+        file=str(file),
+        compared_by="tests.differential.program",
+    )
+    file.write_text(text, encoding="utf-8")
+    sys.stderr.write(f"made smaller: {difference.wrong}\nwritten to {file}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make fuzz-spark", description=__doc__)
+    parser.add_argument("--n", type=int, default=100, help="how many projects")
+    parser.add_argument("--seed", type=int, default=0, help="the first seed; go on at another one")
+    parser.add_argument("--at-once", type=int, default=40, help="how many projects a round has")
+    parser.add_argument("--minutes", type=float, help="begin no round after so many minutes")
+    parser.add_argument("--smaller", type=int, default=3, help="make so many failures smaller")
+    parser.add_argument("--programs", type=Path, default=Path("build/fuzz-spark"))
+    parser.add_argument("--json", action="store_true", help="one line of JSON to stdout")
+    parser.add_argument(
+        "--door",
+        choices=[one.value for one in Door],
+        default=Door.COMMIT.value,
+        help="run what a commit accepts; what it refuses too; or what needs no Spark",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+"""Live jobs that run beside Spark, and index feeds: the children's own classes, cut by chance.
+
+A child's thread takes records as they come; here chance says who takes how many of them next, who
+is started again, and who loses what it had not noted. All of it is repeated by a seed.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import attrs
+from numpy.random import Generator
+from typing_extensions import override
+
+from narthex.assets import PipelineJobSpec, ResolvedAsset, Trigger
+from narthex.settings import Settings
+from narthex.workers import WorkerPool
+from narthex_spark_apps import join_stage
+from narthex_spark_apps.children import Assignment
+from narthex_spark_apps.index_writer import IndexFeed
+from narthex_spark_apps.jobs import checkpoint_of, input_topics
+from narthex_spark_apps.join_stage import JoinStage
+from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.stateful import StatefulStage, stage
+from narthex_spark_apps.stateful.stage import STATE
+from narthex_stores import LogProducer, Place, Record
+from tests.differential.records import Records
+
+MOST = 6
+"""So many records are taken at once at most, while facts still come."""
+
+
+class SharedWorkers(WorkerPool):
+    """The worker of all stages of this process; none of them ends it for the others."""
+
+    @override
+    def close(self) -> None:
+        """Stay."""
+
+    def end(self) -> None:
+        """End."""
+        super().close()
+
+
+@contextmanager
+def shared_workers() -> Iterator[None]:
+    """Let all stages of this process call authors' code in the same worker."""
+    workers = SharedWorkers(size=1)
+    given = join_stage.WorkerPool, stage.WorkerPool
+    join_stage.WorkerPool = stage.WorkerPool = lambda **_: workers
+    try:
+        yield
+    finally:
+        join_stage.WorkerPool, stage.WorkerPool = given
+        workers.end()
+
+
+def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> JoinStage | StatefulStage:
+    """Give the stage of a job, as the stage runner makes it."""
+    spec = asset.spec
+    if not isinstance(spec, PipelineJobSpec):
+        raise TypeError(f"asset {asset.asset_id} is no pipeline")
+    job = PipelineJob(asset=asset, spec=spec)
+    if spec.trigger is Trigger.STATEFUL:
+        checkpoint = checkpoint_of(asset, settings)
+        return StatefulStage(job, settings=settings, checkpoint=checkpoint, epoch=epoch)
+    return JoinStage(job, settings=settings)
+
+
+class CrashError(Exception):
+    """The stage ended here, in the middle of what it did."""
+
+
+@attrs.frozen
+class Dying:
+    """A producer whose process ends after so many records."""
+
+    whole: LogProducer
+    left: list[None]
+
+    def post(self, topic: str, *, key: bytes, value: bytes) -> None:
+        """Append a record, unless it is the end."""
+        if not self.left:
+            raise CrashError
+        self.left.pop()
+        self.whole.post(topic, key=key, value=value)
+
+    def flush(self) -> None:
+        """Wait for what was appended, and end."""
+        self.whole.flush()
+        raise CrashError
+
+    def close(self) -> None:
+        """Give threads back that a process would have taken with it."""
+        self.whole.close()
+
+
+@attrs.define(kw_only=True)
+class Feed:
+    """One log tailed into one index."""
+
+    asset: ResolvedAsset
+    settings: Settings
+    feed: IndexFeed
+    epoch: int = 1
+
+    @classmethod
+    def open(cls, asset: ResolvedAsset, settings: Settings) -> "Feed":
+        """Open the index for writing, and for who reads it in this process."""
+        made = cls(
+            asset=asset,
+            settings=settings,
+            feed=IndexFeed.open(Assignment(asset=asset, epoch=1, generation=1), settings),
+        )
+        # LMDB lets a process open an environment once: the stages of this one read the writer's.
+        join_stage._OPEN[made.index_name] = made.feed.index  # noqa: SLF001
+        return made
+
+    @property
+    def index_name(self) -> str:
+        """The name of the index that it writes."""
+        return self.asset.need("index").physical_name
+
+    def unread(self, records: Records) -> list[Place]:
+        """Give the partitions with something to read."""
+        offsets = self.feed.index.offsets()
+        return [p for p in places(records, [self.feed.topic]) if _left(records, p, offsets)]
+
+    def take(self, records: Records, producer: LogProducer, rng: Generator | None) -> None:
+        """Apply some of what was not read yet; all of it without chance."""
+        offsets = self.feed.index.offsets()
+        found = some(records, self.unread(records), offsets, rng)
+        if found:
+            self.feed.apply(found, producer)
+
+    def repeat(self, records: Records, producer: LogProducer, rng: Generator) -> None:
+        """Apply something again, as after a crash of whoever noted less."""
+        offsets = {place: int(rng.integers(0, 3)) for place in self.feed.index.offsets()}
+        found = some(records, places(records, [self.feed.topic]), offsets, rng)
+        if found:
+            self.feed.apply(found, producer)
+
+    def close(self) -> None:
+        """Let go of the index."""
+        join_stage._OPEN.pop(self.index_name, None)  # noqa: SLF001
+        self.feed.close()
+
+
+@attrs.define(kw_only=True)
+class LiveStage:
+    """One live job beside Spark, as it is run by whoever may crash.
+
+    Attributes:
+        noted: What a next life goes on from; a job with a state of its own notes it itself.
+        at: What this life has read.
+    """
+
+    asset: ResolvedAsset
+    settings: Settings
+    noted: dict[Place, int]
+    at: dict[Place, int] = attrs.field(factory=dict)
+    stage: JoinStage | StatefulStage | None = None
+    lives: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        """Go on from what was noted."""
+        self.at = dict(self.noted)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it reads."""
+        return input_topics(self.asset)
+
+    def start(self) -> None:
+        """Begin a life, unless one has begun; each has an epoch of its own."""
+        if self.stage is None:
+            # The bounded run had the first epoch.
+            self.stage = stage_of(self.asset, self.settings, epoch=self.lives + 2)
+            self.lives += 1
+            if isinstance(self.stage, StatefulStage):
+                self.at = self.stage.positions()
+
+    def unread(self, records: Records) -> list[Place]:
+        """Give the partitions with something to read."""
+        return [p for p in places(records, self.topics) if _left(records, p, self.at)]
+
+    def take(self, records: Records, rng: Generator | None, *, dies: int | None = None) -> None:
+        """Work some of what was not read yet off; all of it without chance.
+
+        Raises:
+            CrashError: So many records were appended as it was to append, if it was.
+        """
+        self.start()
+        if self.stage is None:
+            raise TypeError("a stage that was started is one")
+        if dies is not None:
+            self.stage._producer = Dying(self.stage._producer, [None] * dies)  # noqa: SLF001
+        found = some(records, self.unread(records), self.at, rng)
+        self.stage.take(found)
+        for record in found:
+            self.at[record.topic, record.partition] = record.offset + 1
+
+    def reads_corrections(self, records: Records) -> bool:
+        """Whether something was told about the past of a joined dataset."""
+        touched = {n.physical_name for n in self.asset.needs if n.role.startswith("touched:")}
+        return any(place[0] in touched for place in self.unread(records))
+
+    def end(self) -> None:
+        """End in order: what was read is noted."""
+        self.noted = dict(self.at)
+        self.crash()
+
+    def crash(self) -> None:
+        """Forget what was read since it was noted last."""
+        if self.stage is not None:
+            self.stage.close()
+            self.stage = None
+        self.at = dict(self.noted)
+
+    def lose_state(self) -> bool:
+        """Crash, and find that a state of its own is gone; say whether there was one."""
+        self.crash()
+        state = checkpoint_of(self.asset, self.settings) / STATE
+        had = state.is_dir()
+        shutil.rmtree(state, ignore_errors=True)
+        return had
+
+
+def has_state(asset: ResolvedAsset) -> bool:
+    """Whether a job keeps its rows itself: it never runs in Spark."""
+    return isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL
+
+
+def is_beside_spark(asset: ResolvedAsset) -> bool:
+    """Whether a job runs live in the stage runner."""
+    return isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is not Trigger.REAL_TIME
+
+
+def places(records: Records, topics: Sequence[str]) -> list[Place]:
+    """Give the partitions of topics."""
+    wanted = set(topics)
+    return sorted(place for place in records.kept if place[0] in wanted)
+
+
+def _left(records: Records, place: Place, at: Mapping[Place, int]) -> bool:
+    return at.get(place, 0) < len(records.kept[place])
+
+
+def some(
+    records: Records, found: Sequence[Place], at: Mapping[Place, int], rng: Generator | None
+) -> list[Record]:
+    """Give the next records of partitions, in order within each: all, or as many as chance says."""
+    taken: list[Record] = []
+    for place in found if rng is None else [found[int(i)] for i in rng.permutation(len(found))]:
+        begin = at.get(place, 0)
+        end = len(records.kept[place]) if rng is None else begin + int(rng.integers(0, MOST))
+        taken += records.kept[place][begin:end]
+    return taken

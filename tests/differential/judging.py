@@ -1,0 +1,82 @@
+"""What a deployment came to say, as an engine; and how that differs from what it means."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from narthex.assets import LogShape
+from narthex.facts import Cell, Fact
+from narthex_reference.comparing import MOST_INSTANTS, differs_standing
+from narthex_reference.conformance import feed
+from narthex_reference.engine import Answer, Engine
+from narthex_reference.engines import reference
+from narthex_reference.generate.project import Project
+from tests.differential.records import Records, facts_standing
+from tests.differential.round import Run
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """The state of a deployment's logs and indexes."""
+
+    run: Run
+    records: Records
+
+    def facts(self, dataset: str) -> tuple[Fact, ...] | None:
+        """Give the facts that stand; None where the log holds the inputs of aggregates only."""
+        topic, spec = self.run.deployment.log(dataset)
+        if spec.shape is LogShape.CONTRIBUTIONS:
+            return None
+        return facts_standing(self.records.of(topic), spec)
+
+    def lookup(
+        self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Give what the index says."""
+        name = self.run.deployment.index(dataset)
+        index = next(one for one in self.run.feeds if one.index_name == name).feed.index
+        with index.read() as snapshot:
+            found = snapshot.lookup(keys, as_of)
+        return [None if one is None else Answer(one.values, one.event_time) for one in found]
+
+
+@attrs.define
+class Judge:
+    """The reference with all facts of a project; it computes each answer once for all ways."""
+
+    _engine: Engine
+    _facts: dict[str, tuple[Fact, ...]] = attrs.field(factory=dict)
+    _answers: dict[tuple[str, str], Sequence[Answer | None]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, project: Project) -> "Judge":
+        """Give the judge of a project."""
+        engine = reference(project.definitions)
+        feed(engine, project.in_order)
+        return cls(engine)
+
+    def facts(self, dataset: str) -> tuple[Fact, ...]:
+        """Give the facts that stand."""
+        if dataset not in self._facts:
+            self._facts[dataset] = self._engine.facts(dataset)
+        return self._facts[dataset]
+
+    def lookup(
+        self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Give what stands under each key as of its instant."""
+        asked = (dataset, repr((keys, as_of)))
+        if asked not in self._answers:
+            self._answers[asked] = self._engine.lookup(dataset, keys, as_of)
+        return self._answers[asked]
+
+
+def wrong_of(run: Run, records: Records, judge: Judge) -> str | None:
+    """Say how a deployment differs from what its project means; None where it does not."""
+    if run.wrong is not None:
+        return run.wrong
+    outcome = Outcome(run=run, records=records)
+    try:
+        return differs_standing(run.project, judge, outcome, most=MOST_INSTANTS)
+    except Exception as error:  # noqa: BLE001 (an engine that fails is one that differs)
+        return f"{type(error).__name__}: {error}"

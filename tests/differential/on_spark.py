@@ -1,0 +1,122 @@
+"""Jobs that run as queries of the one Spark session: live ones, and bounded runs."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import attrs
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from narthex.assets import ResolvedAsset
+from narthex.settings import Settings
+from narthex_spark_apps import kafka_io
+from narthex_spark_apps.jobs import input_topics, start_query
+from narthex_stores import Place
+
+INTERVAL_S = 6
+"""A live query says so often how far it is; a platform's own says it less often."""
+
+SESSION: Mapping[str, str] = {
+    "spark.sql.streaming.numRecentProgressUpdates": "1",
+    # Queries live for seconds: compiling them better costs more than it gives.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
+}
+
+Starts = tuple[tuple[str, int, int], ...]
+
+
+@contextmanager
+def short_intervals() -> Iterator[None]:
+    """Let live queries say more often how far they are; nothing else about them changes."""
+    before = kafka_io.REAL_TIME_S
+    kafka_io.REAL_TIME_S = INTERVAL_S
+    try:
+        yield
+    finally:
+        kafka_io.REAL_TIME_S = before
+
+
+@attrs.define(kw_only=True)
+class LiveQuery:
+    """One live job as a query.
+
+    Attributes:
+        starts: Where a first life reads from.
+        wrong: Why it cannot go on.
+    """
+
+    asset: ResolvedAsset
+    settings: Settings
+    session: Callable[[], SparkSession]
+    starts: Starts = ()
+    query: StreamingQuery | None = None
+    lives: int = 0
+    wrong: str | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that it reads."""
+        return input_topics(self.asset)
+
+    def start(self) -> None:
+        """Begin, or go on where its checkpoint says."""
+        self.lives += 1
+        try:
+            self.query = start_query(
+                self.session(),
+                self.asset,
+                settings=self.settings,
+                bounded=False,
+                starts=self.starts,
+                epoch=self.lives,
+            )
+        except PySparkException as error:
+            self.wrong = f"{type(error).__name__}: {error}"
+
+    def crash(self) -> None:
+        """End in the middle of an interval: what it did since the last one is repeated."""
+        if self.query is not None:
+            self.query.stop()
+            self.query = None
+
+    def look(self) -> None:
+        """See whether it still runs."""
+        if self.query is not None and not self.query.isActive:
+            self.wrong = str(self.query.exception() or "the query ended")
+
+    def at(self) -> dict[Place, int]:
+        """Give how far it says that it has read."""
+        progress = None if self.query is None else self.query.lastProgress
+        if progress is None:
+            return {}
+        found: dict[Place, int] = {}
+        for source in json.loads(progress.json)["sources"]:
+            for topic, partitions in (source["endOffset"] or {}).items():
+                found |= {(topic, int(p)): int(o) for p, o in partitions.items()}
+        return found
+
+
+def each_at_once(found: Sequence[LiveQuery], *, pool: ThreadPoolExecutor, ends: bool) -> None:
+    """Start queries, or end them, several at a time."""
+    list(pool.map(LiveQuery.crash if ends else LiveQuery.start, found))
+
+
+def run_bounded(
+    asset: ResolvedAsset, *, session: Callable[[], SparkSession], settings: Settings, epoch: int
+) -> str | None:
+    """Run a job over all that its topics hold; say why it failed, if it did."""
+    try:
+        query = start_query(session(), asset, settings=settings, bounded=True, epoch=epoch)
+        query.awaitTermination()
+    except PySparkException as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def wait_a_little() -> None:
+    """Let Spark work, whose progress is only to be asked for."""
+    time.sleep(0.1)

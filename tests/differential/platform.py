@@ -1,0 +1,70 @@
+"""The broker and the Spark session of a run, with all state in memory if there is such a place."""
+
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from narthex.settings import Settings
+from narthex_spark_apps.session import open_session
+from narthex_stack import CONNECTORS, kafka_broker, resolve
+from tests.differential.beside_spark import shared_workers
+from tests.differential.on_spark import SESSION, short_intervals
+
+MEMORY = Path("/dev/shm")
+SLOTS = 256
+"""A live query holds a slot for each partition that it reads."""
+
+
+Session = Callable[[], SparkSession]
+"""Gives the one Spark session, which starts when it is first asked for."""
+
+
+@contextmanager
+def platform() -> Iterator[tuple[Session, Settings]]:
+    """Run a broker, and a Spark session once a job needs it, that rounds share."""
+    place = MEMORY if MEMORY.is_dir() else None
+    with (
+        tempfile.TemporaryDirectory(prefix="narthex-fuzz-", dir=place) as name,
+        kafka_broker(Path(name) / "broker") as bootstrap,
+        shared_by_many(),
+    ):
+        settings = settings_of(Path(name), bootstrap=bootstrap, jars_dir=resolve(CONNECTORS))
+
+        @functools.cache
+        def session() -> SparkSession:
+            return open_session(settings, name="fuzz-spark", extra=SESSION)
+
+        try:
+            yield session, settings
+        finally:
+            if session.cache_info().currsize:
+                session().stop()
+
+
+@contextmanager
+def shared_by_many() -> Iterator[None]:
+    """Let stages share one worker, and live queries say sooner how far they are."""
+    with short_intervals(), shared_workers():
+        yield
+
+
+def settings_of(home: Path, *, bootstrap: str, jars_dir: Path) -> Settings:
+    """Give the settings of an installation that has a broker and nothing else."""
+    return Settings(
+        home=home,
+        install_id="differal",
+        ledger_dsn="",
+        kafka=bootstrap,
+        server_url="",
+        token="",
+        index_dir=home / "index",
+        history_dir=str(home / "history"),
+        checkpoint_dir=home / "checkpoints",
+        files_root=home / "files",
+        jars_dir=jars_dir,
+        spark_master=f"local[{SLOTS}]",
+    )

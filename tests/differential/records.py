@@ -1,0 +1,115 @@
+"""What stands in the topics of a round: all records, kept as they come, and how far they reach."""
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from narthex.assets import LogShape, LogSpec
+from narthex.codec import encode, key_bytes
+from narthex.facts import NEVER, Fact
+from narthex_stores import LogReader, LogTips, Place, Record, TransientError
+
+_POLL_S = 0.05
+_WAIT_S = 120.0
+_MANY = 100_000
+
+
+class Records:
+    """All records of some topics, from their beginnings."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Read nothing yet."""
+        self._tips = LogTips(bootstrap)
+        self._reader = LogReader(bootstrap, fetch_wait_ms=500)
+        self._topics: set[str] = set()
+        self.kept: dict[Place, list[Record]] = {}
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Read these topics too, all of which are there or will be soon."""
+        new = set(topics) - self._topics
+        self._topics |= new
+        ends_at = time.monotonic() + _WAIT_S
+        ends: Mapping[str, Mapping[int, int]] = {}
+        while new - set(ends):
+            if time.monotonic() > ends_at:
+                raise TimeoutError(f"the broker does not show {sorted(new - set(ends))[:3]}")
+            time.sleep(_POLL_S)
+            # A topic that was just made has no leader yet.
+            with contextlib.suppress(TransientError):
+                ends = self._tips.ends(new)
+        places = {(topic, partition): 0 for topic in new for partition in ends[topic]}
+        self.kept |= {place: [] for place in places}
+        self._reader.assign(self._reader.positions | places)
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Read these topics no more."""
+        gone = set(topics)
+        self._topics -= gone
+        self.kept = {place: found for place, found in self.kept.items() if place[0] not in gone}
+        self._reader.assign({p: at for p, at in self._reader.positions.items() if p in self.kept})
+
+    def pull(self) -> dict[Place, int]:
+        """Read on until all is here that stands now; give how far the topics reach."""
+        ends_at = time.monotonic() + _WAIT_S
+        ends = self._ends(ends_at)
+        while any(len(self.kept[place]) < end for place, end in ends.items()):
+            for record in self._reader.poll(max_records=_MANY, timeout_s=_POLL_S):
+                kept = self.kept[record.topic, record.partition]
+                if record.offset != len(kept):
+                    raise RuntimeError(f"record {record.offset} of {record.topic} comes too early")
+                kept.append(record)
+            if time.monotonic() > ends_at:
+                raise TimeoutError("the broker does not give what it has")
+        return ends
+
+    def _ends(self, ends_at: float) -> dict[Place, int]:
+        while True:
+            try:
+                found = self._tips.ends(self._topics)
+            except TransientError:
+                if time.monotonic() > ends_at:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return {(t, p): end for t, ends in found.items() for p, end in ends.items()}
+
+    def of(self, topic: str) -> Sequence[Record]:
+        """Give the records of a topic that were read, partition after partition."""
+        return [r for place, found in sorted(self.kept.items()) if place[0] == topic for r in found]
+
+    def close(self) -> None:
+        """End."""
+        self._reader.close()
+
+
+def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]:
+    """Give what a log says, as an engine gives the facts of a dataset.
+
+    Of each identity the state of the highest version stands, in whatever order they came; a keyed
+    row that never was is left out, and so is an absence that ends nothing.
+    """
+    newest: dict[bytes, Fact] = {}
+    for fact in encode(spec).decode_many([record.value or b"" for record in records]):
+        known = newest.get(fact.row_id)
+        if known is None or fact.version > known.version:
+            newest[fact.row_id] = fact
+    ordered = sorted(newest.values(), key=lambda fact: (fact.event_time, fact.row_id))
+    if spec.shape is not LogShape.KEYED:
+        return tuple(fact for fact in ordered if fact.alive)
+    kept: list[Fact] = []
+    before: dict[bytes, Fact] = {}
+    for fact in ordered:
+        if fact.event_time == NEVER:
+            continue
+        key = key_bytes(spec.keys, fact.key)
+        ended = before.get(key)
+        if fact.alive or (ended is not None and ended.alive):
+            kept.append(fact)
+        before[key] = fact
+    return tuple(kept)
+
+
+def behind(at: Mapping[Place, int], ends: Mapping[Place, int], topics: Iterable[str]) -> bool:
+    """Whether a reader of topics has not read all of them."""
+    wanted = set(topics)
+    return any(at.get(place, 0) < end for place, end in ends.items() if place[0] in wanted)

@@ -1,0 +1,435 @@
+"""A round: many projects at once on one broker and one Spark session, live and as backfill.
+
+All deployments of a project read the same logs of its sources. `live` runs while facts come, is
+cut by chance and started again; `half` is backfilled when half of the facts are there, and then
+goes on live from the offsets of before that; `backfill` runs when all facts are there.
+"""
+
+import enum
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+
+import attrs
+from confluent_kafka.admin import AdminClient
+from numpy.random import Generator, default_rng
+from pyspark.sql import SparkSession
+
+from narthex.assets import LogShape, ResolvedAsset, TopicSpec
+from narthex.blueprint import compile_blueprint
+from narthex.codec import encode, key_bytes
+from narthex.settings import Settings
+from narthex_reference.conformance.arrivals import Arrival
+from narthex_reference.generate.project import Project
+from narthex_spark_apps.backfill import AT_ONCE
+from narthex_spark_apps.jobs import input_topics
+from narthex_spark_apps.stateful import work_off_stateful
+from narthex_stores import LogProducer, Place
+from tests.differential.beside_spark import CrashError, Feed, LiveStage, has_state, is_beside_spark
+from tests.differential.deploying import (
+    Deployment,
+    create_directories,
+    create_topics,
+    delete_topics,
+    deploy,
+    source_logs,
+)
+from tests.differential.on_spark import (
+    LiveQuery,
+    Starts,
+    each_at_once,
+    run_bounded,
+    wait_a_little,
+)
+from tests.differential.records import Records, behind
+
+LIVE, BACKFILL, HALF = "live", "backfill", "half"
+WAYS = (LIVE, BACKFILL, HALF)
+
+
+class Fate(enum.Enum):
+    """What becomes of a stage that has taken something."""
+
+    GO_ON = "went on"
+    NOTE = "noted how far they were"
+    END = "ended in order"
+    CRASH = "crashed"
+    LOSE_STATE = "lost their state"
+
+
+FATES = (
+    (Fate.GO_ON, 0.5),
+    (Fate.NOTE, 0.25),
+    (Fate.END, 0.1),
+    (Fate.CRASH, 0.1),
+    (Fate.LOSE_STATE, 0.05),
+)
+"""How often each is."""
+
+DIES = 0.1
+"""How often a stage crashes before all is appended that it has to say."""
+
+RESTARTED, REPEATED = 1 / 3, 0.05
+"""How many live queries are started again on the way; how often an idle feed applies twice."""
+
+SETTLED_WITHIN_S = 240.0
+"""Whoever has not worked its topics off by then does not do it any more."""
+
+
+@attrs.define(kw_only=True)
+class Run:
+    """One deployment of one project, and what runs of it."""
+
+    project: Project
+    number: int
+    way: str
+    deployment: Deployment
+    feeds: list[Feed] = attrs.field(factory=list)
+    stages: list[LiveStage] = attrs.field(factory=list)
+    queries: list[LiveQuery] = attrs.field(factory=list)
+    starts: dict[int, Starts] = attrs.field(factory=dict)
+    wrong: str | None = None
+
+    def fail(self, wrong: str) -> None:
+        """Note why nothing can be expected of it any more."""
+        self.wrong = self.wrong or wrong
+
+    @property
+    def topics(self) -> set[str]:
+        """All topics of it, those that it shares too."""
+        return set(self.deployment.topics)
+
+
+@attrs.define(kw_only=True)
+class Clock:
+    """Where the time goes."""
+
+    spent: dict[str, float] = attrs.field(factory=dict)
+
+    def by_length(self) -> list[tuple[str, float]]:
+        """Give what was done with its seconds, the longest first."""
+        return sorted(self.spent.items(), key=lambda one: -one[1])
+
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Count the seconds of a block."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.spent[what] = self.spent.get(what, 0.0) + time.monotonic() - began
+
+
+class Round:
+    """Projects deployed together; `work_off` runs all of them until nothing is left to do."""
+
+    def __init__(
+        self,
+        projects: Sequence[tuple[Project, Sequence[str]]],
+        *,
+        name: str,
+        session: Callable[[], SparkSession],
+        settings: Settings,
+        seed: int,
+        clock: Clock,
+    ) -> None:
+        """Name and make all assets.
+
+        Args:
+            projects: Each with the ways in which it is run.
+            name: What no other round of this broker is called.
+            session: Gives what runs all queries; asked when there is one.
+            settings: Where broker and directories are.
+            seed: Whatever is drawn is drawn from it.
+            clock: Told where the time goes.
+        """
+        self._session = session
+        self._settings = settings
+        self._rng = default_rng(seed)
+        self._clock = clock
+        self._producer = LogProducer(settings.kafka)
+        self._admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
+        self.records = Records(settings.kafka)
+        self.runs: list[Run] = []
+        self.counts: Counter[str] = Counter()
+        self._sources: dict[int, dict[str, str]] = {}
+        self._make(projects, name)
+        self._pool = ThreadPoolExecutor(max_workers=AT_ONCE)
+
+    def _make(self, projects: Sequence[tuple[Project, Sequence[str]]], name: str) -> None:
+        topics: dict[str, TopicSpec] = {}
+        install = self._settings.install_id
+        for number, (project, ways) in enumerate(projects):
+            run = f"{name}/{number}"
+            blueprint = compile_blueprint(project.definitions)
+            for way in ways:
+                made = deploy(project.definitions, blueprint, run=run, way=way, install_id=install)
+                topics |= source_logs(made) | made.topics
+                self.runs.append(Run(project=project, number=number, way=way, deployment=made))
+        with self._clock.doing("create topics"):
+            create_topics(self._admin, topics)
+            self.records.watch(topics)
+        with self._clock.doing("create directories"):
+            for one in self.runs:
+                create_directories(one.deployment, self._settings)
+                one.feeds = [Feed.open(feed, self._settings) for feed in one.deployment.feeds]
+
+    # What happens, in its order.
+
+    def work_off(self) -> None:
+        """Send all facts and run all deployments, until nothing is left to do."""
+        halves = {run.number: len(run.project.arrival) // 2 for run in self.runs}
+        live = self._of(LIVE)
+        with self._clock.doing("start live"):
+            self._start_live(live)
+        self._send_while_live({n: self._arrival(n)[:h] for n, h in halves.items()}, live)
+        half = self._of(HALF)
+        if half:
+            with self._clock.doing("backfill half"):
+                self._backfill(half, noting=True)
+        with self._clock.doing("restart"):
+            again = [q for run in live for q in run.queries if self._rng.random() < RESTARTED]
+            each_at_once(again, pool=self._pool, ends=True)
+            each_at_once(again, pool=self._pool, ends=False)
+            self._start_live(half)
+        both = [*live, *half]
+        self._send_while_live({n: self._arrival(n)[h:] for n, h in halves.items()}, both)
+        with self._clock.doing("settle"):
+            self._settle(both)
+        with self._clock.doing("stop"):
+            each_at_once([q for run in both for q in run.queries], pool=self._pool, ends=True)
+            for stage in self._stages(both):
+                stage.end()
+        with self._clock.doing("backfill"):
+            self._backfill(self._of(BACKFILL), noting=False)
+        self.counts["queries"] += sum(q.lives for run in both for q in run.queries)
+        self.counts["stages"] += sum(s.lives for run in both for s in run.stages)
+
+    def _of(self, way: str) -> list[Run]:
+        return [run for run in self.runs if run.way == way]
+
+    def _arrival(self, number: int) -> Arrival:
+        return next(run.project.arrival for run in self.runs if run.number == number)
+
+    # Live.
+
+    def _start_live(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            for job in run.deployment.jobs:
+                starts = run.starts.get(job.asset_id, ())
+                if is_beside_spark(job):
+                    noted = {(topic, p): offset for topic, p, offset in starts}
+                    run.stages.append(LiveStage(asset=job, settings=self._settings, noted=noted))
+                else:
+                    query = LiveQuery(
+                        asset=job, settings=self._settings, session=self._session, starts=starts
+                    )
+                    run.queries.append(query)
+        each_at_once([q for run in runs for q in run.queries], pool=self._pool, ends=False)
+
+    def _send_while_live(self, facts: dict[int, Arrival], live: Sequence[Run]) -> None:
+        """Send batches, between which whoever is live takes as much as chance says."""
+        steps = max((len(batches) for batches in facts.values()), default=0)
+        at_once = max(1, -(-steps // 6))
+        for begin in range(0, steps, at_once):
+            with self._clock.doing("send"):
+                for number, batches in facts.items():
+                    self._send(number, batches[begin : begin + at_once])
+                self._producer.flush()
+                self.records.pull()
+            with self._clock.doing("work"):
+                self._work(live, self._rng)
+
+    def _send(self, number: int, batches: Arrival) -> None:
+        run = next(run for run in self.runs if run.number == number)
+        for dataset, facts in batches:
+            topic, spec = run.deployment.log(dataset)
+            codec = encode(spec)
+            for fact in facts:
+                is_row = spec.shape is LogShape.ROWS
+                key = fact.row_id if is_row else key_bytes(spec.keys, fact.key)
+                self._producer.post(topic, key=key, value=codec.encode(fact))
+                self.counts["facts"] += 1
+
+    def _work(self, runs: Iterable[Run], rng: Generator | None) -> None:
+        """Let feeds and stages take something, in any order."""
+        turns: list[tuple[Run, Feed | LiveStage]] = []
+        for run in runs:
+            turns += [(run, feed) for feed in run.feeds]
+            turns += [(run, stage) for stage in run.stages]
+        if rng is not None:
+            turns = [turns[int(at)] for at in rng.permutation(len(turns))]
+        for run, one in turns:
+            if run.wrong is not None:
+                continue
+            if isinstance(one, Feed):
+                self._feed(one, rng)
+            else:
+                self._stage(run, one, rng)
+
+    def _feed(self, feed: Feed, rng: Generator | None) -> None:
+        if feed.unread(self.records):
+            feed.take(self.records, self._producer, rng)
+        elif rng is not None and rng.random() < REPEATED:
+            feed.repeat(self.records, self._producer, rng)
+            self.counts["repeated batches"] += 1
+
+    def _stage(self, run: Run, stage: LiveStage, rng: Generator | None) -> None:
+        if not stage.unread(self.records):
+            return
+        if stage.reads_corrections(self.records):
+            # It waits for its indexes to contain what it was told of; here nobody else would.
+            for feed in run.feeds:
+                feed.take(self.records, self._producer, None)
+        dies = int(rng.integers(0, 4)) if rng is not None and rng.random() < DIES else None
+        try:
+            stage.take(self.records, rng, dies=dies)
+        except CrashError:
+            stage.crash()
+            self.counts["crashes while appending"] += 1
+        except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
+            run.fail(f"a stage failed: {type(error).__name__}: {error}")
+            return
+        if rng is not None:
+            self._end_by_chance(stage, rng)
+
+    def _end_by_chance(self, stage: LiveStage, rng: Generator) -> None:
+        fate = FATES[int(rng.choice(len(FATES), p=[share for _, share in FATES]))][0]
+        match fate:
+            case Fate.CRASH:
+                stage.crash()
+            case Fate.END:
+                stage.end()
+            case Fate.NOTE:
+                stage.noted = dict(stage.at)
+            case Fate.LOSE_STATE if not stage.lose_state():
+                fate = Fate.CRASH
+        self.counts[f"stages {fate.value}"] += 1
+
+    def _stages(self, runs: Iterable[Run]) -> Iterator[LiveStage]:
+        for run in runs:
+            yield from run.stages
+
+    def _settle(self, runs: Sequence[Run]) -> None:
+        """Work on until nothing is left, and nothing new has come since that was seen."""
+        ends_at = time.monotonic() + SETTLED_WITHIN_S
+        while True:
+            ends = self.records.pull()
+            self._work(runs, None)
+            self._producer.flush()
+            late = self._late(runs, ends)
+            if not late and self.records.pull() == ends:
+                return
+            if time.monotonic() > ends_at:
+                for run in late:
+                    run.fail("it does not work its topics off")
+            if late:
+                wait_a_little()
+
+    def _late(self, runs: Sequence[Run], ends: dict[Place, int]) -> list[Run]:
+        """Give those whose queries, stages or feeds have not read all."""
+        found = []
+        for run in runs:
+            for query in run.queries:
+                query.look()
+                if query.wrong is not None:
+                    run.fail(query.wrong)
+            if run.wrong is not None:
+                continue
+            readers = [(q.topics, q.at()) for q in run.queries]
+            readers += [(s.topics, s.at) for s in run.stages]
+            readers += [((f.feed.topic,), f.feed.index.offsets()) for f in run.feeds]
+            if any(behind(at, ends, topics) for topics, at in readers):
+                found.append(run)
+        return found
+
+    # Bounded.
+
+    def _backfill(self, runs: Sequence[Run], *, noting: bool) -> None:
+        """Run each job over what stands, who writes a log before who reads it."""
+        levels: dict[int, list[tuple[Run, ResolvedAsset]]] = {}
+        for run in runs:
+            for job, level in _levels(run.deployment.jobs):
+                levels.setdefault(level, []).append((run, job))
+        for level in sorted(levels):
+            self._index_all(runs)
+            ends = self.records.pull()
+            due = [one for one in levels[level] if self._is_due(*one, ends, noting=noting)]
+            self.counts["bounded runs"] += len(due)
+            wrongs = self._pool.map(partial(self._bounded, ends), [job for _, job in due])
+            for (run, _), wrong in zip(due, wrongs, strict=True):
+                if wrong is not None:
+                    run.fail(wrong)
+        self._index_all(runs)
+
+    def _is_due(
+        self, run: Run, job: ResolvedAsset, ends: Mapping[Place, int], *, noting: bool
+    ) -> bool:
+        """Whether there is something to run a job over; and note where its live run starts."""
+        topics = set(input_topics(job))
+        starts = tuple((t, p, end) for (t, p), end in sorted(ends.items()) if t in topics)
+        if noting:
+            run.starts[job.asset_id] = self._overlapping(starts)
+        return run.wrong is None and any(end for _, _, end in starts)
+
+    def _index_all(self, runs: Iterable[Run]) -> None:
+        self.records.pull()
+        for run in runs:
+            for feed in run.feeds:
+                feed.take(self.records, self._producer, None)
+        self._producer.flush()
+
+    def _overlapping(self, starts: Starts) -> Starts:
+        """Give offsets some of which lie before those at which the bounded run ended."""
+        back = [int(self._rng.integers(0, 3)) for _ in starts]
+        return tuple(
+            (topic, partition, max(0, offset - less))
+            for (topic, partition, offset), less in zip(starts, back, strict=True)
+        )
+
+    def _bounded(self, ends: Mapping[Place, int], job: ResolvedAsset) -> str | None:
+        if not has_state(job):
+            return run_bounded(job, session=self._session, settings=self._settings, epoch=1)
+        reached: dict[str, dict[int, int]] = {topic: {} for topic in input_topics(job)}
+        for (topic, partition), end in ends.items():
+            if topic in reached:
+                reached[topic][partition] = end
+        try:
+            work_off_stateful(
+                job, reached, settings=self._settings, epoch=1, note=lambda _progress: None
+            )
+        except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
+            return f"a bounded run failed: {type(error).__name__}: {error}"
+        return None
+
+    def close(self) -> None:
+        """End what was started, and ask that the topics go."""
+        for run in self.runs:
+            for feed in run.feeds:
+                feed.close()
+        topics = {topic for topic, _ in self.records.kept}
+        self.records.close()
+        self._producer.close()
+        delete_topics(self._admin, topics)
+        self._pool.shutdown()
+
+
+def _levels(jobs: Sequence[ResolvedAsset]) -> Iterator[tuple[ResolvedAsset, int]]:
+    """Give jobs with how many must run before, one after the other."""
+    writers = {job.need("output").physical_name: 0 for job in jobs}
+    for job in jobs:
+        reads = [writers.get(name, 0) for name in _logs_read(job, jobs)]
+        level = max(reads, default=0)
+        writers[job.need("output").physical_name] = level + 1
+        yield job, level
+
+
+def _logs_read(job: ResolvedAsset, jobs: Sequence[ResolvedAsset]) -> set[str]:
+    """Give the logs that a job reads, itself or by way of an index of a joined dataset."""
+    inputs = getattr(job.spec, "inputs", ())
+    datasets = {one.dataset for one in inputs}
+    made = {getattr(j.spec, "dataset", ""): j.need("output").physical_name for j in jobs}
+    return {made[name] for name in datasets if name in made}

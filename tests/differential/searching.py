@@ -1,0 +1,148 @@
+"""Rounds of projects judged, and what fails made smaller: many smaller ones at once, by rounds."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import attrs
+
+from narthex.entities import Definitions
+from narthex.errors import OwnerMissing
+from narthex.graph import check as check_graph
+from narthex.graph import reads
+from narthex.settings import Settings
+from narthex_reference.conformance.arrivals import cut
+from narthex_reference.generate.project import Project
+from tests.differential.judging import Judge, Outcome, wrong_of
+from tests.differential.platform import Session
+from tests.differential.round import Clock, Round
+
+SMALLER_AT_ONCE = 24
+SMALLER_ROUNDS = 6
+
+Asked = tuple[Project, tuple[str, ...]]
+"""A project and the ways in which it is run."""
+
+
+Also = Callable[[int, Outcome], str | None]
+
+
+def nothing_more(_place: int, _outcome: Outcome) -> None:
+    """Find nothing wrong."""
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """A project that a way of running it does not carry out as it is meant."""
+
+    project: Project
+    way: str
+    wrong: str
+    at: int
+
+
+@attrs.define(kw_only=True)
+class Searcher:
+    """Runs rounds on one broker and one Spark session."""
+
+    session: Session
+    settings: Settings
+    seed: int
+    clock: Clock = attrs.field(factory=Clock)
+    counts: Counter[str] = attrs.field(factory=Counter)
+    _numbers: Iterator[int] = attrs.field(factory=itertools.count)
+
+    def judged(self, asked: Sequence[Asked], also: Also = nothing_more) -> list[Difference]:
+        """Run projects, all at once; give those that differ.
+
+        Args:
+            asked: What to run.
+            also: Given the place of a project and what a way of running it came to, says what is
+                wrong with it besides.
+        """
+        number = next(self._numbers)
+        work = Round(
+            asked,
+            name=f"r{number}",
+            session=self.session,
+            settings=self.settings,
+            seed=self.seed * 100_003 + number,
+            clock=self.clock,
+        )
+        found: list[Difference] = []
+        try:
+            work.work_off()
+            with self.clock.doing("judge"):
+                for at, (project, _) in enumerate(asked):
+                    judge = Judge.of(project)
+                    for run in (run for run in work.runs if run.number == at):
+                        self.counts[run.way] += 1
+                        wrong = wrong_of(run, work.records, judge)
+                        if wrong is None:
+                            wrong = also(at, Outcome(run=run, records=work.records))
+                        if wrong is not None:
+                            found.append(
+                                Difference(project=project, way=run.way, wrong=wrong, at=at)
+                            )
+        finally:
+            with self.clock.doing("close"):
+                work.close()
+        self.counts += work.counts
+        return found
+
+    def made_smaller(self, difference: Difference) -> Difference:
+        """Give a smaller project that differs, too, as far as a few rounds find one."""
+        best = difference
+        for _ in range(SMALLER_ROUNDS):
+            tried = list(itertools.islice(smaller(best.project), SMALLER_AT_ONCE))
+            failed = self.judged([(project, (best.way,)) for project in tried])
+            if not failed:
+                break
+            best = min(failed, key=lambda one: _size(one.project))
+        return best
+
+
+def _size(project: Project) -> tuple[int, int, int]:
+    return (len(project.definitions.datasets), len(project.sent), len(project.arrival))
+
+
+def smaller(project: Project) -> Iterator[Project]:
+    """Give projects with less in them, those with the least first."""
+    yield from _with_fewer_datasets(project)
+    count = len(project.sent)
+    cuts = 1
+    while cuts < count:
+        cuts = min(2 * cuts, count)
+        edges = [count * at // cuts for at in range(cuts + 1)]
+        for begin, end in itertools.pairwise(edges):
+            yield _with_facts(project, [*range(begin), *range(end, count)])
+    if len(project.arrival) > 1:
+        yield attrs.evolve(project, arrival=cut(project.sent, [count]))
+
+
+def _with_fewer_datasets(project: Project) -> Iterator[Project]:
+    datasets = project.definitions.datasets
+    for dataset in datasets:
+        if any(dataset.name in reads(one) for one in datasets):
+            continue
+        kept = tuple(one for one in datasets if one is not dataset)
+        names = {one.name for one in kept if not one.pipelines}
+        definitions = Definitions(datasets=kept, featuresets=())
+        if any(one.pipelines for one in kept) and _is_correct(definitions):
+            at = [place for place, (name, _) in enumerate(project.sent) if name in names]
+            yield attrs.evolve(_with_facts(project, at), definitions=definitions)
+
+
+def _is_correct(definitions: Definitions) -> bool:
+    return all(isinstance(error, OwnerMissing) for error in check_graph(definitions))
+
+
+def _with_facts(project: Project, places: Sequence[int]) -> Project:
+    sent = tuple(project.sent[at] for at in places)
+    kept = {(name, fact.row_id, fact.version) for name, fact in sent}
+    arrival = tuple(
+        (name, facts)
+        for name, batch in project.arrival
+        if (facts := tuple(f for f in batch if (name, f.row_id, f.version) in kept))
+    )
+    return attrs.evolve(project, sent=sent, arrival=arrival)

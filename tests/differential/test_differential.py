@@ -1,0 +1,137 @@
+"""The suite that compares deployments with the reference finds what is wrong, and cuts fairly."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from numpy.random import default_rng
+
+from narthex.blueprint import compile_blueprint
+from narthex.codec import encode
+from narthex.facts import NEVER, Fact, Version
+from narthex_reference.generate import Project
+from narthex_spark_apps.index_writer import IndexFeed
+from narthex_stores import Record
+from tests.differential.beside_spark import MOST, some
+from tests.differential.deploying import Deployment, deploy, source_logs
+from tests.differential.drawing import drawn
+from tests.differential.platform import settings_of, shared_by_many
+from tests.differential.records import Records, facts_standing
+from tests.differential.round import LIVE, WAYS
+from tests.differential.searching import Searcher, smaller
+
+
+@pytest.fixture(scope="module")
+def project() -> Project:
+    """Give a project with facts of a keyed source that nothing but its index reads."""
+    for found in drawn(3, count=25):
+        datasets = found.definitions.datasets
+        source = next((one for one in datasets if one.schema.keys and not one.pipelines), None)
+        sent = [one for one in found.sent if source is not None and one[0] == source.name]
+        if source is not None and len(sent) > 3:
+            arrival = tuple(batch for batch in found.arrival if batch[0] == source.name)
+            alone = attrs.evolve(found.definitions, datasets=(source,))
+            return attrs.evolve(found, definitions=alone, sent=tuple(sent), arrival=arrival)
+    raise AssertionError("the seed has no such project")
+
+
+def deployed(project: Project, way: str) -> Deployment:
+    blueprint = compile_blueprint(project.definitions)
+    return deploy(project.definitions, blueprint, run="r", way=way, install_id="differal")
+
+
+def test_a_row_that_never_was_is_not_in_a_log(project: Project) -> None:
+    _, spec = deployed(project, LIVE).log(project.sent[0][0])
+    alive = next(fact for _, fact in project.sent if fact.alive)
+    never = attrs.evolve(
+        alive,
+        version=Version(b"\xff"),
+        event_time=NEVER,
+        values=(None,) * len(alive.values),
+        alive=False,
+    )
+
+    assert facts_standing(_records(spec, [never, alive]), spec) == ()
+    assert facts_standing(_records(spec, [alive]), spec) == (alive,)
+
+
+def _records(spec, facts: list[Fact]) -> list[Record]:  # noqa: ANN001
+    codec = encode(spec)
+    return [_record(codec.encode(fact), offset=at) for at, fact in enumerate(facts)]
+
+
+def _record(value: bytes, *, partition: int = 0, offset: int) -> Record:
+    return Record("t", partition, offset, 0, b"", value, ())
+
+
+def test_ways_share_the_logs_of_sources_and_nothing_else(project: Project) -> None:
+    made = [deployed(project, way) for way in WAYS]
+    shared = set(source_logs(made[0]))
+
+    names = [{*one.topics, *one.indexes} - shared for one in made]
+
+    assert all(shared <= set(one.topics) for one in made)
+    assert len(set.union(*names)) == sum(map(len, names))
+
+
+def test_a_smaller_project_has_less_in_it(project: Project) -> None:
+    found = list(smaller(project))
+
+    assert found
+    assert all(
+        (len(one.sent), len(one.arrival)) < (len(project.sent), len(project.arrival))
+        for one in found
+    )
+
+
+@pytest.fixture(scope="module")
+def searcher(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
+    home = tmp_path_factory.mktemp("differential")
+    settings = settings_of(home, bootstrap=kafka_bootstrap, jars_dir=Path())
+    with shared_by_many():
+        yield Searcher(session=_no_spark, settings=settings, seed=0)
+
+
+@pytest.mark.kafka
+def test_an_index_that_has_all_facts_is_right(searcher: Searcher, project: Project) -> None:
+    assert searcher.judged([(project, WAYS)] * 3) == []
+
+
+@pytest.mark.kafka
+def test_an_index_that_lost_a_fact_is_found(
+    searcher: Searcher, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = IndexFeed.apply
+    lost = next(fact for _, fact in reversed(project.sent) if fact.alive)
+
+    def forgetful(feed: IndexFeed, records: list[Record], producer: object) -> None:
+        kept = [r for r in records if feed.codec.decode(r.value or b"") != lost]
+        whole(feed, kept, producer)  # type: ignore[arg-type]
+        ends = {(r.topic, r.partition): r.offset + 1 for r in records}
+        feed.index.apply([], offsets=ends, epoch=feed.assignment.epoch)
+
+    monkeypatch.setattr(IndexFeed, "apply", forgetful)
+
+    (found,) = searcher.judged([(project, (LIVE,))])
+
+    assert found.way == LIVE
+    assert len(searcher.made_smaller(found).project.sent) == 1
+
+
+def _no_spark() -> object:
+    raise AssertionError("nothing here needs Spark")
+
+
+def test_chance_takes_each_partition_in_order() -> None:
+    class Some(Records):
+        def __init__(self) -> None:
+            nine = {p: [_record(b"", partition=p, offset=o) for o in range(9)] for p in (0, 1)}
+            self.kept = {("t", partition): found for partition, found in nine.items()}
+
+    taken = some(Some(), [("t", 0), ("t", 1)], {("t", 0): 2}, default_rng(5))
+
+    for partition, begin in ((0, 2), (1, 0)):
+        offsets = [r.offset for r in taken if r.partition == partition]
+        assert offsets == list(range(begin, begin + len(offsets)))
+        assert len(offsets) < MOST
