@@ -31,7 +31,7 @@ from narthex_spark_apps.progress import Progress, told
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
-from narthex_stores import LogProducer, LogReader, Record, StoreError
+from narthex_stores import Fenced, LogProducer, LogReader, Record, StoreError
 
 log = structlog.get_logger()
 
@@ -127,7 +127,14 @@ class StageJob:
             began = time.monotonic()
             try:
                 self._live()
-            except (NarthexError, StoreError, NotRunnableError, OffsetGoneError, OSError) as error:
+            except (
+                NarthexError,
+                StoreError,
+                NotRunnableError,
+                OffsetGoneError,
+                Fenced,
+                OSError,
+            ) as error:
                 self._failed(error)
             except Exception as error:
                 # A job that meets what nobody foresaw must not die silently with its thread.

@@ -6,7 +6,7 @@ The line with `# here` is the one that must be named.
 HEAD = """
 from datetime import datetime
 from typing import List, Optional
-from narthex.connectors import Kafka, Sample, Webhook, sink, source
+from narthex.connectors import Kafka, Kinesis, Sample, Webhook, sink, source
 from narthex.datasets import Count, Sum, dataset, field, pipeline
 from narthex.dtypes import Continuous, between, struct
 from narthex.expr import col, lit, when
@@ -16,6 +16,7 @@ from narthex.lib import expect_column_values_to_be_between, expectations, inputs
 __owner__ = "a@b.co"
 ORDERS = Webhook("w").endpoint("orders")
 OTHERS = Webhook("w").endpoint("others")
+READINGS = Kinesis("k", "arn:aws:iam::1:role/reader").stream("arn:aws:kinesis:::stream/r", "latest")
 
 @source(ORDERS, disorder="1h", cdc="append")
 @dataset
@@ -233,7 +234,7 @@ class Bare:
             "",
         ]
     ),
-    "NX901": _piped('orders.dedup("uid")'),
+    "NX901": _sourced('READINGS, disorder="1h", cdc="append"'),
 }
 """By code, what stands after the head of a file."""
 

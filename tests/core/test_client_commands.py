@@ -206,17 +206,17 @@ def test_every_error_has_a_code_of_its_own_and_a_page() -> None:
 NOT_YET = (
     SOUND
     + """
+@source(
+    Kinesis("k", "arn:aws:iam::1:role/reader").stream("arn:aws:kinesis:::stream/r", "latest"),
+    disorder="1h",
+    cdc="append",
+)
 @dataset
-class Once:
+class Readings:
     amount: float
     at: datetime
-
-    @pipeline
-    @inputs(Orders)
-    def once(cls, orders):
-        return orders.dedup("amount")
 """
-).replace("import dataset\n", "import dataset, pipeline\nfrom narthex.lib import inputs\n")
+).replace("import Webhook", "import Kinesis, Webhook")
 
 
 def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
@@ -228,7 +228,9 @@ def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
 
     told = capsys.readouterr().err
     assert told.startswith("2 datasets, 0 featuresets: sound\n\nlegal, but the platform does not")
-    assert "[NX901] `dedup` is not carried out yet\n  --> features.py:23" in told
+    assert "streams of Kinesis are not read yet" in told
+    assert "[NX901]" in told
+    assert "--> features.py:14" in told
 
 
 def test_what_is_not_carried_out_yet_is_apart_in_json_and_waits_for_mistakes(
@@ -238,7 +240,7 @@ def test_what_is_not_carried_out_yet_is_apart_in_json_and_waits_for_mistakes(
 
     told = json.loads(capsys.readouterr().out)
     assert told["errors"] == []
-    assert [(one["code"], one["line"]) for one in told["not_carried_out"]] == [("NX901", 23)]
+    assert [(one["code"], one["line"]) for one in told["not_carried_out"]] == [("NX901", 14)]
 
     wrong = NOT_YET.replace("amount: float", "amount: set", 1)
     assert _run(monkeypatch, "check", _file(tmp_path, wrong), "--json") == 1

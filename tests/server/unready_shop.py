@@ -3,9 +3,10 @@
 
 from datetime import datetime
 
+from narthex.connectors import Kinesis, source
 from narthex.datasets import ExpDecaySum, dataset, field, pipeline
 from narthex.definitions import definitions
-from narthex.dtypes import Session, Tumbling, Window
+from narthex.dtypes import Tumbling, Window
 from narthex.entities import Definitions
 from narthex.lib import inputs
 from tests.server.shop import Orders, Users
@@ -13,18 +14,18 @@ from tests.server.shop import Orders, Users
 __owner__ = "shop@narthex.dev"
 
 
+@source(
+    Kinesis("k", "arn:aws:iam::1:role/reader").stream("arn:aws:kinesis:::stream/r", "latest"),
+    disorder="1h",
+    cdc="append",
+)
 @dataset
-class Once:
-    """Orders without those that were sent twice."""
+class Readings:
+    """What a machine that is far away has measured."""
 
-    user: str
-    amount: float
+    machine: str
+    heat: float
     at: datetime = field(timestamp=True)
-
-    @pipeline
-    @inputs(Orders)
-    def once(cls, orders):
-        return orders.select("user", "amount").dedup(window=Session("1m"))
 
 
 @dataset(index=True)
@@ -46,4 +47,4 @@ class Heat:
 
 def unready_definitions() -> Definitions:
     """Give the shop's rows with what is made of them."""
-    return definitions([Orders, Users, Once, Heat], [])
+    return definitions([Orders, Users, Readings, Heat], [])
