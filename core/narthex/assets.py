@@ -68,6 +68,15 @@ LIVES: Final = (Column("__since", Datetime()), Column("__until", Optional(Dateti
 
 
 @record
+@attrs.frozen
+class Decay:
+    """A value column that fades by itself: halved whenever a half-life has passed."""
+
+    column: str
+    half_life_us: int
+
+
+@record
 @attrs.frozen(kw_only=True)
 class LogSpec:
     """The facts of one dataset's log; with `narthex.codec` it gives the Avro schema.
@@ -86,6 +95,8 @@ class LogSpec:
             come after a window that it belongs to has ended. Then a question at q counts those in
             its window that are there at q less the lookback; otherwise those that are there at
             the window's last instant.
+        decays: Of a KEYED log: the values that have faded since the row's event time by the
+            instant at which they are looked up.
     """
 
     shape: LogShape
@@ -93,6 +104,7 @@ class LogSpec:
     values: tuple[Column, ...]
     time_field: str
     along: bool = attrs.field(default=False, metadata=LATER)
+    decays: tuple[Decay, ...] = attrs.field(default=(), metadata=LATER)
 
     @property
     def lives(self) -> bool:

@@ -1,7 +1,7 @@
 """What the facts of a dataset's log look like, and how the dataset is read."""
 
-from narthex.aggregate_specs import TypedAggregate
-from narthex.assets import LIVES, DatasetPlan, LogShape, LogSpec
+from narthex.aggregate_specs import ExpDecaySum, TypedAggregate
+from narthex.assets import LIVES, DatasetPlan, Decay, LogShape, LogSpec
 from narthex.entities import Dataset
 from narthex.graph import TypedDataset
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema
@@ -29,6 +29,18 @@ def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
         keys=schema.keys,
         values=schema.values,
         time_field=schema.timestamp,
+        decays=_decays(typed.dataset),
+    )
+
+
+def _decays(dataset: Dataset) -> tuple[Decay, ...]:
+    """Find the sums that decay in the spans of groups: rows have their values of one instant."""
+    return tuple(
+        Decay(spec.into, spec.half_life_us)
+        for pipeline in dataset.pipelines
+        if isinstance(pipeline.terminal, Aggregate)
+        for spec in pipeline.terminal.specs
+        if isinstance(spec, ExpDecaySum)
     )
 
 

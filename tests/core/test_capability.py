@@ -90,18 +90,11 @@ def test_what_needs_earlier_rows_is_carried_out(terminal: Operator, edited: Edit
     assert not_carried_out(edited("Spend", _ending_in(terminal))) == ()
 
 
-def test_a_decaying_sum_of_a_span_is_named_where_it_stands(edited: Edited) -> None:
+def test_a_decaying_sum_of_a_span_is_carried_out(edited: Edited) -> None:
     day = Tumbling("1d")
     spans = _total(ExpDecaySum(into="n", window=day, of="amount", half_life_us=1), window=day)
 
-    (error,) = not_carried_out(edited("Spend", _ending_in(spans)))
-
-    assert isinstance(error, NotYetSupported)
-    assert error.message == (
-        "a decaying sum in a `groupby` with a window, as of `n`, is not carried out yet"
-    )
-    assert error.origin == HERE
-    assert error.hint
+    assert not_carried_out(edited("Spend", _ending_in(spans))) == ()
 
 
 @pytest.mark.parametrize(
@@ -136,16 +129,3 @@ def test_a_dataset_that_ends_in_an_aggregate_can_be_read(edited: Edited) -> None
 
     assert found(Filter(read, Ref("n"))) == ()
     assert found(_join(ORDERS, DatasetRef("Enriched"))) == ()
-
-
-def test_everything_is_told_at_once_in_source_order(edited: Edited) -> None:
-    day = Tumbling("1d")
-    decaying = tuple(
-        ExpDecaySum(into=name, window=day, of="amount", half_life_us=1) for name in ("m", "n")
-    )
-    later = _total(specs=decaying, window=day, origin=Origin(file="f.py", line=9))
-
-    found = not_carried_out(edited("Spend", _ending_in(later)))
-
-    assert [error.origin.line for error in found] == [9, 9]
-    assert [error.message.split("`")[3] for error in found] == ["m", "n"]

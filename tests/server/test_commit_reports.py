@@ -62,9 +62,9 @@ def test_what_no_job_can_carry_out_yet_is_refused_at_once_and_nothing_is_created
 
     assert answer.status_code == 400
     errors = answer.json()["errors"]
-    assert [error["code"] for error in errors] == ["NX901"] * 2
+    assert [error["code"] for error in errors] == ["NX901"]
     said = " ".join(error["message"] for error in errors)
-    assert all(part in said for part in ("streams of Kinesis", "a decaying sum"))
+    assert "streams of Kinesis" in said
     assert {error["file"] for error in errors} == {"tests/server/unready_shop.py"}
     assert all(error["hint"] for error in errors)
     assert made(adapters) == before

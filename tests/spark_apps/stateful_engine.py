@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex.assets import AssetRef, PipelineJobSpec
+from narthex.assets import AssetRef, LogSpec, PipelineJobSpec
 from narthex.blueprint import compile_blueprint
 from narthex.codec import encode as fact_codec
 from narthex.entities import Definitions
@@ -16,7 +16,7 @@ from narthex.logs import final_aggregate
 from narthex.node_schema import of_dataset
 from narthex.operators import Aggregate
 from narthex.steps import ABSENT, Context, Rows, Timelines, facts_of, rows_of, rows_of_dataset
-from narthex.steps.logged import contributed
+from narthex.steps.logged import contributed, faded
 from narthex.steps.plain_groups import PlainGroups
 from narthex.workers.in_process import InProcessCalls
 from narthex_reference.engine import Answer
@@ -114,16 +114,20 @@ class StatefulEngine:
         if aggregate is not None and aggregate.window is None:
             return self._folded(dataset, aggregate, keys, as_of)
         timelines = Timelines(self._rows(dataset))
-        return [self._answer(timelines, key, at) for key, at in zip(keys, as_of, strict=True)]
+        log = self._plans[dataset].log
+        return [self._answer(log, timelines, key, at) for key, at in zip(keys, as_of, strict=True)]
 
-    def _answer(self, timelines: Timelines, key: tuple[Cell, ...], as_of: int) -> Answer | None:
+    @staticmethod
+    def _answer(
+        log: LogSpec, timelines: Timelines, key: tuple[Cell, ...], as_of: int
+    ) -> Answer | None:
         timeline = timelines.of(key)
         found = None if timeline is None else timeline.floor(as_of)
         if found is None or found[1] == ABSENT:
             return None
         rows = timelines.rows
-        values = [rows.column(column.name)[found[1]] for column in rows.schema.values]
-        return Answer(tuple(values), found[0])
+        values = tuple([rows.column(column.name)[found[1]] for column in rows.schema.values])
+        return Answer(faded(log, values, found[0], as_of), found[0])
 
     def _folded(
         self,

@@ -1,7 +1,7 @@
 """The steps of pipelines, each from rows to rows: what unit tests and stages carry out."""
 
 from narthex.steps.apply import apply_step, rows_of_dataset
-from narthex.steps.logged import contributed, life_of, logged, versions_of
+from narthex.steps.logged import contributed, faded, life_of, logged, versions_of
 from narthex.steps.row_steps import Context
 from narthex.steps.rows import Absence, Rows, facts_of, keyed_ids, rows_of
 from narthex.steps.timelines import ABSENT, Timeline, Timelines
@@ -16,6 +16,7 @@ __all__ = [
     "apply_step",
     "contributed",
     "facts_of",
+    "faded",
     "keyed_ids",
     "life_of",
     "logged",

@@ -81,6 +81,26 @@ def life_of(fact: Fact) -> Life:
     )
 
 
+def faded(log: LogSpec, values: tuple[Cell, ...], since: int, as_of: int) -> tuple[Cell, ...]:
+    """Give the values of a keyed row as they are at an instant; some decay from its own one on.
+
+    Args:
+        log: The row's log.
+        values: The row's values.
+        since: The row's event time.
+        as_of: When it is looked up, not before that.
+    """
+    if not log.decays:
+        return values
+    faded_by = {one.column: 2 ** ((since - as_of) / one.half_life_us) for one in log.decays}
+    return tuple(
+        [
+            cell * faded_by.get(column.name, 1.0) if isinstance(cell, float) else cell
+            for column, cell in zip(log.values, values, strict=True)
+        ]
+    )
+
+
 def versions_of(given: PipelineInput, contributions: Rows) -> Rows:
     """Give the rows of a dataset that ends in an aggregate, of all contributions of some groups.
 

@@ -9,6 +9,7 @@ import attrs
 from narthex.aggregates import LivingFolding, fold, seen_until
 from narthex.assets import IndexSpec, LogShape
 from narthex.facts import NEVER, Cell, Fact
+from narthex_stores.index.fading import as_they_are
 from narthex_stores.index.folding import folding_of
 from narthex_stores.index.layout import Layout
 from narthex_stores.index.protocol import (
@@ -41,7 +42,8 @@ class MemorySnapshot:
         if self.spec.by:
             raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
         if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
-            return self.floor(keys, as_of, not_before=[None] * len(keys))
+            found = self.floor(keys, as_of, not_before=[None] * len(keys))
+            return as_they_are(self.spec.log, found, as_of)
         return [self._folded(key, at) for key, at in zip(keys, as_of, strict=True)]
 
     def _folded(self, key: Key, as_of: int) -> Found | None:

@@ -9,6 +9,7 @@ import attrs
 from narthex.aggregates import Folding, LivingFolding
 from narthex.facts import Cell, Fact, RowId, Version
 from narthex_stores.index.environment import Environment, Transaction, step_before
+from narthex_stores.index.fading import as_they_are
 from narthex_stores.index.group_folds import GroupFolds, plan_slots
 from narthex_stores.index.layout import (
     INSTANT_BYTES,
@@ -44,7 +45,8 @@ class Snapshot:
             raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
         match self.folding:
             case None:
-                return self.floor(keys, as_of, not_before=[None] * len(keys))
+                found = self.floor(keys, as_of, not_before=[None] * len(keys))
+                return as_they_are(self.layout.spec.log, found, as_of)
             case Folding() as folding:
                 return self._folded(folding, keys, as_of)
             case LivingFolding() as folding:
