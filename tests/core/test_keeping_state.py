@@ -157,7 +157,6 @@ def test_a_job_keeps_its_rows_where_a_step_must_know_others(
     assert spec.reason.endswith(STATE)
     assert [one.dataset for one in spec.inputs] == reads
     assert sorted(roles) == sorted([*(f"input:{one}" for one in reads), "output", "checkpoint"])
-    assert title.rstrip(",") in not_carried_out(definitions)[0].message
 
 
 @pytest.mark.parametrize(
