@@ -1,7 +1,6 @@
 """The platform that a benchmark runs on: one that is named, or a new one that ends with it."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.ending import ending_with_us
 from bench.payments import DATASETS, FEATURESETS, TOPIC
 from narthex.client import Client
 from narthex.settings import Settings, load_settings
@@ -27,16 +27,18 @@ def say(story: str) -> None:
 @contextmanager
 def platform(home: Path | None) -> Iterator[Settings]:
     """Give a healthy platform: of that home, left running; or a new one, wiped at the end."""
-    place = home or Path(tempfile.mkdtemp(prefix="narthex-bench-"))
-    environment = {**os.environ, "NARTHEX_HOME": str(place)}
-    command = [sys.executable, "-m", "narthex.cli"]
-    try:
-        subprocess.run([*command, "up"], check=True, env=environment)
-        yield load_settings(environment)
-    finally:
-        if home is None:
-            subprocess.run([*command, "down", "--wipe"], check=False, env=environment)
-            shutil.rmtree(place, ignore_errors=True)
+    if home is not None:
+        yield _up(home)
+        return
+    place = Path(tempfile.mkdtemp(prefix="narthex-bench-"))
+    with ending_with_us(place):
+        yield _up(place)
+
+
+def _up(home: Path) -> Settings:
+    environment = {**os.environ, "NARTHEX_HOME": str(home)}
+    subprocess.run([sys.executable, "-m", "narthex.cli", "up"], check=True, env=environment)
+    return load_settings(environment)
 
 
 def connect(settings: Settings) -> Client:

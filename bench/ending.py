@@ -1,0 +1,41 @@
+"""Ends a platform when whoever started it is gone, however it went.
+
+    python -m bench.ending HOME
+
+waits until its standard input is closed, which a kill -9 of the starter does too; then it stops
+what runs in HOME and deletes it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def ending_with_us(home: Path) -> Iterator[None]:
+    """Have a platform end with the block, or with this process if that is sooner."""
+    command = [sys.executable, "-m", "bench.ending", str(home)]
+    # A session of its own: what is sent to our group, by a terminal or by make, must not reach it.
+    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield
+    finally:
+        watcher.communicate()
+
+
+def main() -> None:
+    """Wait for the end, then clear up."""
+    home = Path(sys.argv[1])
+    sys.stdin.buffer.read()
+    environment = {**os.environ, "NARTHEX_HOME": str(home)}
+    command = [sys.executable, "-m", "narthex.cli", "down", "--wipe"]
+    subprocess.run(command, check=False, env=environment)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
