@@ -45,6 +45,10 @@ class Value:
 class Group(Protocol):
     """The rows of one group key, ready for questions."""
 
+    @property
+    def rows(self) -> Sequence[Contribution]:
+        """Every row that ever counted."""
+
     def values(self, asked_at: int) -> Sequence[Value]:
         """Give what there is as of an instant: one value, or one a span; nothing if never seen."""
 

@@ -30,6 +30,7 @@ from narthex.operators import (
     Transform,
     Union,
 )
+from narthex.schema import Column
 from narthex.schemas import output_schema
 from narthex_reference.aggregates import Group, find, groups, versions
 from narthex_reference.author_code import UserCodeRunner
@@ -45,6 +46,7 @@ from narthex_reference.content import (
 )
 from narthex_reference.engine import Answer, Made
 from narthex_reference.folds import default_cell
+from narthex_reference.grouped_rows import Contribution, contributions
 from narthex_reference.identities import of_key
 from narthex_reference.joins import join
 from narthex_reference.reshaping import changelog, dedup, explode, first, latest, union
@@ -103,6 +105,60 @@ class Reference:
         schema = self._dataset(dataset).schema
         return tuple(
             fact_of(row, schema.keys, schema.values) for row in self._content(dataset).rows
+        )
+
+    def value_columns(self, dataset: str) -> tuple[Column, ...]:
+        """Give the columns of what a look-up gives, in order.
+
+        Raises:
+            NotAskableError: The dataset is not there.
+        """
+        return self._dataset(dataset).schema.values
+
+    def rows(self, dataset: str) -> tuple[Row, ...]:
+        """Give the rows of which `facts` are, with the facts that made each.
+
+        Raises:
+            NotAskableError: The dataset is not there.
+        """
+        return self._content(dataset).rows
+
+    def contributions(self, dataset: str) -> tuple[Contribution, ...]:
+        """Give the rows that count in the aggregates that a dataset ends in.
+
+        Raises:
+            NotAskableError: The dataset is not there, or ends in none.
+        """
+        step = self._aggregate(self._dataset(dataset))
+        if step is None:
+            raise NotAskableError(f"`{dataset}` does not end in an aggregate")
+        return tuple(contributions(step, self._rows(step.input)))
+
+    def instants(self, dataset: str) -> tuple[tuple[tuple[Cell, ...], tuple[int, ...]], ...]:
+        """Give each key that was ever there, with the instants at which what stands may change.
+
+        Raises:
+            NotAskableError: The dataset is not there, or has no key.
+        """
+        found = self._dataset(dataset)
+        keys = found.schema.keys
+        if not keys:
+            raise NotAskableError(f"`{dataset}` has no key to look up")
+        step = self._aggregate(found)
+        if step is not None and step.window is None:
+            return tuple(
+                (
+                    tuple(group.rows[0].row.cells[column.name] for column in keys),
+                    tuple(sorted(set(group.changes()))),
+                )
+                for group in self._grouped(dataset, step).values()
+            )
+        return tuple(
+            (
+                tuple(rows[0].cells[column.name] for column in keys),
+                tuple(sorted({row.event_time for row in rows})),
+            )
+            for rows in histories(self._content(dataset)).values()
         )
 
     def lookup(

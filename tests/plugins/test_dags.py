@@ -45,7 +45,7 @@ def drawn(ask: Ask) -> Any:
 
 def test_all_dags_can_be_imported(drawn: Any) -> None:
     assert drawn["errors"] == {}
-    assert set(drawn["dags"]) == {"commit", "quality_audit"}
+    assert set(drawn["dags"]) == {"commit", "prove", "quality_audit"}
 
 
 def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
@@ -112,3 +112,13 @@ def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(
     assert audit["tasks"]["audit"]["mapped"] is True
     assert audit["timetable"] == "0 * * * *"
     assert (audit["catchup"], audit["paused"]) == (False, False)
+
+
+def test_each_dataset_is_proved_by_a_task_of_its_own_every_night(drawn: Any) -> None:
+    prove = drawn["dags"]["prove"]
+
+    assert prove["tasks"]["compare"]["upstream"] == ["datasets"]
+    assert prove["tasks"]["compare"]["mapped"] is True
+    assert prove["timetable"] == "0 3 * * *"
+    assert prove["params"]["sample"]["maximum"] == 1.0
+    assert (prove["catchup"], prove["paused"]) == (False, False)

@@ -86,6 +86,10 @@ class Snapshot:
                 )
         return answers
 
+    def reading(self, newest_rows: int) -> "Snapshot":
+        """Give the same snapshot, which reads so many rows of a group before any tile."""
+        return attrs.evolve(self, newest_rows=newest_rows)
+
     def floor(
         self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
     ) -> list[Found | None]:

@@ -1,0 +1,90 @@
+"""`narthex prove`: compute everything again, and say where the platform differs."""
+
+import json
+import sys
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from narthex.settings import NotInstalledError, load_settings
+from narthex.workers import WorkerPool
+from narthex_ledger import LedgerError
+from narthex_reference.proving.cut import NotThereError
+from narthex_reference.proving.deployed import NothingServesError, deployed
+from narthex_reference.proving.differences import Proof
+from narthex_reference.proving.proof import Asked, UnknownDatasetError, prove
+from narthex_reference.worker_calls import WorkerCalls
+from narthex_stores import StoreError
+
+EQUAL, DIFFERENT, NOT_COMPARED = 0, 1, 2
+_WORKERS = 2
+
+
+def main(  # noqa: PLR0913 - one argument an option
+    *,
+    commit: Annotated[str, typer.Option(help="A commit's id [the one that serves].")] = "",
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="A dataset; may come again [all].")
+    ] = None,
+    sample: Annotated[
+        float, typer.Option(help="The share of keys to look at.", min=0.0, max=1.0)
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Draws the instants that are asked.")] = 0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait at most until nothing moves.", min=0.0)
+    ] = 60.0,
+    branch: Annotated[str, typer.Option(help="Whose serving commit.")] = "main",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compute every dataset again from the logs of its sources, and compare row by row.
+
+    The reference engine judges the logs of pipelines, the indexes (their answers at each key's
+    instants, and every row and tile that they store) and the histories. Exits with 0 when all
+    is equal, 1 when something differs, 2 when something could not be compared.
+    """
+    asked = Asked(datasets=tuple(dataset or ()), sample=sample, seed=seed, wait_s=wait)
+    try:
+        platform = deployed(
+            load_settings(), branch=branch, commit_id=UUID(commit) if commit else None
+        )
+        with WorkerPool(size=_WORKERS) as pool:
+            proof = prove(platform, asked, call=WorkerCalls(pool), tell=_tell)
+    except (
+        NotInstalledError,
+        NothingServesError,
+        NotThereError,
+        UnknownDatasetError,
+        LedgerError,
+        StoreError,
+        ValueError,
+    ) as error:
+        _tell(f"narthex prove: {error}")
+        raise typer.Exit(NOT_COMPARED) from None
+    sys.stdout.write(json.dumps(proof.plain(), indent=2) + "\n" if as_json else told(proof))
+    raise typer.Exit(status_of(proof))
+
+
+def status_of(proof: Proof) -> int:
+    """Give the exit status: a difference outweighs what could not be compared."""
+    if not proof.is_equal:
+        return DIFFERENT
+    return NOT_COMPARED if proof.unproved else EQUAL
+
+
+def told(proof: Proof) -> str:
+    """Render a proof for people."""
+    lines = [one.told() for one in proof.differences]
+    lines += [f"{count} more differences in {store}" for store, count in proof.more.items()]
+    lines += [f"not compared: {one.store} of `{one.dataset}`: {one.why}" for one in proof.unproved]
+    lines += [f"{count:>8} compared: {store}" for store, count in proof.compared.items()]
+    lines.append("equal" if proof.is_equal else "DIFFERENT")
+    return "\n".join(lines) + "\n"
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)

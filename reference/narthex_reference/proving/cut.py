@@ -1,0 +1,165 @@
+"""Until where everything has been worked off: the offsets at which stores and definitions agree.
+
+The contract holds when every job upstream of a dataset has worked off the same rows. So a proof
+waits until nothing moves: the jobs say that they have read all that stands in their topics, and
+the topics end where they ended before the jobs were asked.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from narthex.assets import AssetKind, IndexSpec, ResolvedAsset
+from narthex.graph import reads
+from narthex_reference.proving.deployed import Deployed, Read
+from narthex_stores import LmdbIndex, LogTips
+
+PAUSE_S = 1.0
+
+Tell: TypeAlias = Callable[[str], None]
+
+Ends: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Dataset to partition to the offset after the last record."""
+
+
+@attrs.frozen(kw_only=True)
+class Cut:
+    """How far logs reached when they were looked at.
+
+    Attributes:
+        ends: Dataset to partition to offset.
+        waited_for: Dataset to what has not been worked off for it; such a dataset's log, and
+            all below it, say nothing about the definitions.
+    """
+
+    ends: Ends
+    waited_for: Mapping[str, str]
+
+
+class NotThereError(RuntimeError):
+    """A topic that the commit binds is not there."""
+
+
+def upstream(platform: Deployed, dataset: str) -> tuple[str, ...]:
+    """Give a dataset and all that it is computed from, each after what it reads."""
+    by_name = {one.name: one for one in platform.definitions.datasets}
+    found: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        for read in reads(by_name[name]):
+            if read not in found:
+                visit(read)
+        found[name] = None
+
+    visit(dataset)
+    return tuple(found)
+
+
+def find_cut(platform: Deployed, datasets: Iterable[str], *, wait_s: float, tell: Tell) -> Cut:
+    """Wait, at most so long, until all jobs of these datasets have worked off their logs.
+
+    Raises:
+        NotThereError: A log is not there.
+        StoreError: The cluster does not answer.
+    """
+    names = tuple(dict.fromkeys(one for name in datasets for one in upstream(platform, name)))
+    tips = LogTips(platform.kafka)
+    ends_at = time.monotonic() + wait_s
+    still: Ends | None = None
+    while True:
+        before = _ends(platform, tips, names)
+        behind = {name: why for name in names for why in [_behind(platform, tips, name)] if why}
+        after = _ends(platform, tips, names)
+        moving = {name: "rows still come" for name in names if after[name] != before[name]}
+        waited_for = _inherited(platform, names, behind | moving)
+        # A job may have taken rows in and not yet written what they make: look twice.
+        if time.monotonic() >= ends_at or (not waited_for and still == after):
+            return Cut(ends=after, waited_for=waited_for)
+        still = None if waited_for else after
+        for name, why in list(waited_for.items())[:1]:
+            tell(f"waiting for `{name}`: {why}")
+        time.sleep(PAUSE_S)
+
+
+def _inherited(platform: Deployed, names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
+    """Give why each dataset is not ready: its own reason, or one of what it reads.
+
+    A dataset that sources fill is always ready: its log is what everything is computed from.
+    """
+    by_name = {one.name: one for one in platform.definitions.datasets}
+    found: dict[str, str] = {}
+    for name in names:
+        if not by_name[name].pipelines:
+            continue
+        reasons = [
+            f"`{one}`: {own[one]}" for one in upstream(platform, name) if one in own and one != name
+        ]
+        reasons = [own[name], *reasons] if name in own else reasons
+        if reasons:
+            found[name] = reasons[0]
+    return found
+
+
+def _ends(platform: Deployed, tips: LogTips, names: Iterable[str]) -> Ends:
+    topics = {name: platform.topic(name).physical_name for name in names}
+    found = tips.ends(topics.values())
+    for name, topic in topics.items():
+        if topic not in found:
+            raise NotThereError(f"the log of `{name}`, topic `{topic}`, is not there")
+    return {name: found[topic] for name, topic in topics.items()}
+
+
+def _behind(platform: Deployed, tips: LogTips, dataset: str) -> str | None:
+    """Say what the jobs that fill a dataset have not read yet; None if nothing."""
+    read_by = platform.jobs_read()
+    for job in platform.jobs(dataset):
+        topics = _read_topics(job)
+        read = read_by.get(job.asset_id)
+        if read is None:
+            return f"job {job.physical_name} does not run"
+        missing = _missing(tips.ends(topics), read)
+        if missing:
+            return f"job {job.physical_name} has {missing} records to read"
+        for need in job.needs:
+            if need.role.startswith("right:") and isinstance(need.spec, IndexSpec):
+                missing = _missing_in_index(platform, tips, need.physical_name, need.spec)
+                if missing:
+                    return f"index {need.physical_name} has {missing} records to read"
+    return None
+
+
+def _read_topics(job: ResolvedAsset) -> tuple[str, ...]:
+    return tuple(
+        need.physical_name
+        for need in job.needs
+        if need.kind is AssetKind.KAFKA_TOPIC and need.role != "output"
+    )
+
+
+def _missing(ends: Read, read: Read) -> int:
+    return sum(
+        max(0, end - read.get(topic, {}).get(partition, 0))
+        for topic, partitions in ends.items()
+        for partition, end in partitions.items()
+    )
+
+
+def _missing_in_index(platform: Deployed, tips: LogTips, name: str, spec: IndexSpec) -> int:
+    index = LmdbIndex(platform.index_dir / name, spec, readonly=True)
+    try:
+        read: dict[str, dict[int, int]] = {}
+        for (topic, partition), offset in index.offsets().items():
+            read.setdefault(topic, {})[partition] = offset
+    finally:
+        index.close()
+    return _missing(tips.ends(_log_topics(platform, name)), read)
+
+
+def _log_topics(platform: Deployed, index: str) -> tuple[str, ...]:
+    return tuple(
+        asset.need("log").physical_name
+        for asset in platform.bindings.values()
+        if asset.kind is AssetKind.INDEX_FEED and asset.need("index").physical_name == index
+    )

@@ -1,0 +1,141 @@
+"""What one commit has deployed: definitions, the assets behind them, and how far jobs have read."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+from uuid import UUID
+
+import attrs
+
+from narthex.assets import (
+    AssetKind,
+    AssetSpec,
+    FeedSpec,
+    LogSpec,
+    PipelineJobSpec,
+    ResolvedAsset,
+    TopicSpec,
+)
+from narthex.entities import Definitions
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex.wire import decode_commit
+from narthex_ledger import JobView, Ledger, Phase
+from narthex_stores import history_path, storage_options
+
+TENANT = "default"
+
+Read: TypeAlias = Mapping[str, Mapping[int, int]]
+"""Topic to partition to the next offset."""
+
+JobsRead: TypeAlias = Callable[[], Mapping[int, Read]]
+"""Gives how far each live job has read by now, by asset id; one that does not run is left out."""
+
+
+class NothingServesError(LookupError):
+    """The branch has no commit that serves."""
+
+
+@attrs.frozen(kw_only=True)
+class Deployed:
+    """One commit of a platform, as a proof looks at it.
+
+    Attributes:
+        bindings: Logical path to asset.
+        storage: Options of the store of histories.
+    """
+
+    definitions: Definitions
+    bindings: Mapping[str, ResolvedAsset]
+    kafka: str
+    index_dir: Path
+    history_dir: str
+    storage: Mapping[str, str]
+    jobs_read: JobsRead
+
+    def topic(self, dataset: str) -> ResolvedAsset:
+        """Give the topic of a dataset's log."""
+        return self.bindings[f"dataset/{dataset}/log"]
+
+    def log(self, dataset: str) -> LogSpec:
+        """Say what a dataset's log holds.
+
+        Raises:
+            TypeError: What is bound is no topic of a dataset.
+        """
+        spec = self.topic(dataset).spec
+        if not isinstance(spec, TopicSpec) or spec.log is None:
+            raise TypeError(f"the log of `{dataset}` is no topic of a dataset")
+        return spec.log
+
+    def feeds(self, dataset: str, kind: AssetKind) -> tuple[ResolvedAsset, ...]:
+        """Give the feeds of one kind that read a dataset's log, each once."""
+        found = {
+            asset.asset_id: asset
+            for asset in self.bindings.values()
+            if asset.kind is kind and _dataset_of(asset.spec) == dataset
+        }
+        return tuple(found.values())
+
+    def jobs(self, dataset: str) -> tuple[ResolvedAsset, ...]:
+        """Give the jobs of the pipelines that fill a dataset."""
+        found = {
+            asset.asset_id: asset
+            for asset in self.bindings.values()
+            if isinstance(asset.spec, PipelineJobSpec) and asset.spec.dataset == dataset
+        }
+        return tuple(found.values())
+
+    def history_path(self, physical_name: str) -> str:
+        """Say where a history stands."""
+        return history_path(self.history_dir, physical_name)
+
+
+def _dataset_of(spec: AssetSpec) -> str | None:
+    return spec.dataset if isinstance(spec, FeedSpec) else None
+
+
+def deployed(
+    settings: Settings, *, branch: str = "main", commit_id: UUID | None = None
+) -> Deployed:
+    """Look at what a commit has deployed; the one that serves the branch if none is named.
+
+    Raises:
+        NothingServesError: There is none.
+        LedgerError: There is no such branch or commit.
+    """
+    ledger = Ledger(settings.ledger_dsn)
+    if commit_id is None:
+        commit_id = ledger.branch(ledger.ensure_tenant(TENANT), branch).serving_commit_id
+    if commit_id is None:
+        raise NothingServesError(f"nothing serves on branch `{branch}` yet")
+    manifest = ledger.manifest(commit_id)
+    return Deployed(
+        definitions=decode_commit(ledger.bundle(manifest.bundle_sha256)).definitions,
+        bindings=manifest.bindings,
+        kafka=settings.kafka,
+        index_dir=settings.index_dir,
+        history_dir=settings.history_dir,
+        storage=storage_options(os.environ),
+        jobs_read=lambda: _jobs_read(ledger.jobs()),
+    )
+
+
+def _jobs_read(jobs: tuple[JobView, ...]) -> dict[int, Read]:
+    return {
+        job.asset.asset_id: _offsets(job.shards[0].progress)
+        for job in jobs
+        if len(job.shards) == 1 and job.shards[0].phase is not Phase.FAILED
+    }
+
+
+def _offsets(progress: Json) -> Read:
+    offsets = progress.get("offsets") if isinstance(progress, dict) else None
+    if not isinstance(offsets, dict):
+        return {}
+    return {
+        topic: {int(partition): int(str(offset)) for partition, offset in read.items()}
+        for topic, read in offsets.items()
+        if isinstance(read, dict)
+    }

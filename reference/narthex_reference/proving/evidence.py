@@ -1,0 +1,59 @@
+"""The facts that explain a difference, with their places in the logs."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+
+from narthex.facts import Cell, Fact, RowId
+from narthex_reference.content import Source
+from narthex_reference.proving.differences import Made
+from narthex_reference.proving.logs import Log
+from narthex_reference.reference import Reference
+
+_MOST = 200
+"""So many facts of one difference are looked up."""
+
+
+@attrs.frozen(kw_only=True)
+class Evidence:
+    """Finds facts by identity.
+
+    Attributes:
+        logs: Of the datasets that sources fill.
+    """
+
+    logs: Mapping[str, Log]
+
+    def of(self, sources: Iterable[Source]) -> tuple[Made, ...]:
+        """Give facts with the newest state's event time, by dataset and event time."""
+        return tuple(
+            sorted(
+                (self._made(*one) for one in sorted(sources)[:_MOST]),
+                key=lambda one: (one.dataset, one.event_time, one.row_id),
+            )
+        )
+
+    def of_lookup(
+        self, reference: Reference, dataset: str, key: tuple[Cell, ...], as_of: int
+    ) -> tuple[Made, ...]:
+        """Give the facts that made what a look-up should find."""
+        return self.of((one.dataset, one.row_id) for one in reference.explain(dataset, key, as_of))
+
+    def of_log(self, log: Log, is_part: Callable[[Fact], bool]) -> tuple[Made, ...]:
+        """Give the facts of a dataset's own log that have a part in an entry."""
+        found = dict.fromkeys(row.fact.row_id for row in log.rows if is_part(row.fact))
+        return tuple(_made(log, row_id) for row_id in list(found)[:_MOST])
+
+    def _made(self, dataset: str, row_id: RowId) -> Made:
+        return _made(self.logs[dataset], row_id)
+
+
+def _made(log: Log, row_id: RowId) -> Made:
+    rows = log.states(row_id)
+    newest = max(rows, key=lambda row: row.fact.version)
+    return Made(
+        dataset=log.dataset,
+        event_time=newest.fact.event_time,
+        row_id=row_id,
+        places=tuple((row.partition, row.offset) for row in rows),
+    )

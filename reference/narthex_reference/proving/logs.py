@@ -1,0 +1,126 @@
+"""Dataset logs as they stand: every fact with its partition and offset, below given offsets."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TypeAlias
+
+import attrs
+
+from narthex.assets import LogShape, LogSpec
+from narthex.codec import encode, key_bytes
+from narthex.facts import NEVER, Fact, RowId
+from narthex_stores import LogReader, LogRow, Record, TransientError
+
+Ends: TypeAlias = Mapping[int, int]
+"""Partition to the offset after the last record."""
+
+_SILENT_S = 30.0
+_POLL_S = 1.0
+_BATCH = 20_000
+
+
+class LogGoneError(RuntimeError):
+    """The beginning of a log is no longer there, so nothing can be computed from it."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Log:
+    """The records of one dataset's log, from its beginning.
+
+    Attributes:
+        ends: How far it was read.
+    """
+
+    dataset: str
+    spec: LogSpec
+    rows: tuple[LogRow, ...]
+    ends: Ends
+
+    def below(self, ends: Ends) -> tuple[LogRow, ...]:
+        """Give the rows below these offsets; a partition without one has nothing."""
+        return tuple(row for row in self.rows if row.offset < ends.get(row.partition, 0))
+
+    def states(self, row_id: RowId) -> tuple[LogRow, ...]:
+        """Give the states of a row, oldest first in each partition."""
+        return tuple(self._states.get(row_id, ()))
+
+    @cached_property
+    def _states(self) -> dict[RowId, list[LogRow]]:
+        found: dict[RowId, list[LogRow]] = {}
+        for row in self.rows:
+            found.setdefault(row.fact.row_id, []).append(row)
+        return found
+
+
+def read_log(
+    bootstrap: str,
+    topic: str,
+    *,
+    dataset: str,
+    spec: LogSpec,
+    ends: Ends,
+    tell: Callable[[str], None],
+) -> Log:
+    """Read a log from its beginning up to these offsets.
+
+    Raises:
+        LogGoneError: Its beginning was deleted.
+        StoreError: The cluster does not answer.
+    """
+    codec = encode(spec)
+    wanted = {partition: end for partition, end in ends.items() if end > 0}
+    rows: list[LogRow] = []
+    with LogReader(bootstrap) as reader:
+        for (_, partition), first in reader.first_offsets([topic]).items():
+            if first > 0:
+                raise LogGoneError(
+                    f"the log of `{dataset}` begins at offset {first} of partition {partition}: "
+                    "what stood before was deleted"
+                )
+        reader.assign({(topic, partition): 0 for partition in wanted})
+        silent_s = 0.0
+        while any(reader.positions[topic, p] < end for p, end in wanted.items()):
+            found = reader.poll(max_records=_BATCH, timeout_s=_POLL_S)
+            silent_s = 0.0 if found else silent_s + _POLL_S
+            if silent_s >= _SILENT_S:
+                raise TransientError(f"the log of `{dataset}` gave nothing for {_SILENT_S:g} s")
+            kept = [one for one in found if one.offset < wanted.get(one.partition, 0)]
+            rows += _decoded(codec.decode_many([one.value or b"" for one in kept]), kept)
+            if found:
+                tell(f"read {len(rows)} of {sum(wanted.values())} records of `{dataset}`")
+    return Log(dataset=dataset, spec=spec, rows=tuple(rows), ends=ends)
+
+
+def _decoded(facts: Iterable[Fact], records: Iterable[Record]) -> list[LogRow]:
+    return [
+        LogRow(record.partition, record.offset, fact)
+        for record, fact in zip(records, facts, strict=True)
+    ]
+
+
+def standing(spec: LogSpec, facts: Iterable[Fact]) -> dict[RowId, Fact]:
+    """Give what facts amount to: of each row the state of the highest version, if it says anything.
+
+    Of a keyed log an absence says something where it ends a row.
+    """
+    newest: dict[RowId, Fact] = {}
+    for fact in facts:
+        known = newest.get(fact.row_id)
+        if known is None or known.version < fact.version:
+            newest[fact.row_id] = fact
+    if spec.shape is not LogShape.KEYED:
+        return {row_id: fact for row_id, fact in newest.items() if fact.alive}
+    return _without_idle_absences(spec, newest)
+
+
+def _without_idle_absences(spec: LogSpec, newest: Mapping[RowId, Fact]) -> dict[RowId, Fact]:
+    there: dict[bytes, bool] = {}
+    kept: dict[RowId, Fact] = {}
+    for fact in sorted(newest.values(), key=lambda one: one.event_time):
+        if fact.event_time == NEVER:
+            continue
+        key = key_bytes(spec.keys, fact.key)
+        if fact.alive or there.get(key, False):
+            kept[fact.row_id] = fact
+        there[key] = fact.alive
+    return kept

@@ -1,0 +1,309 @@
+"""The whole proof: which datasets, until where, and what is compared with what."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import attrs
+
+from narthex.assets import AssetKind, HistorySpec, IndexSpec, LogShape, ResolvedAsset
+from narthex.entities import Dataset
+from narthex.facts import Cell
+from narthex_reference.author_code import UserCodeRunner
+from narthex_reference.generate.project import is_never_the_same
+from narthex_reference.proving.cut import Cut, find_cut, upstream
+from narthex_reference.proving.deployed import Deployed
+from narthex_reference.proving.differences import Difference, Proof, Unproved
+from narthex_reference.proving.evidence import Evidence
+from narthex_reference.proving.logs import Ends, Log, LogGoneError, read_log
+from narthex_reference.proving.of_history import history_differences
+from narthex_reference.proving.of_index import (
+    Looked,
+    asked_of,
+    lookup_differences,
+    offset_differences,
+    stored,
+)
+from narthex_reference.proving.of_log import log_differences, wanted_rows
+from narthex_reference.proving.sampling import Sample, sample_of
+from narthex_reference.reference import Reference
+from narthex_stores import HistoryTable, IndexSnapshot, LmdbIndex, StoreError, to_rows
+
+MOST_LISTED = 20
+"""So many differences of one store are listed; the others are counted."""
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """What is to be proved.
+
+    Attributes:
+        datasets: By name; all when empty.
+        sample: The share of each dataset's keys that is looked at.
+        seed: Draws the instants that are asked.
+        wait_s: How long to wait at most for jobs to work off what stands in their topics.
+    """
+
+    datasets: tuple[str, ...] = ()
+    sample: float = 1.0
+    seed: int = 0
+    wait_s: float = 60.0
+
+
+class UnknownDatasetError(LookupError):
+    """A dataset that the commit does not have."""
+
+
+def prove(
+    platform: Deployed, asked: Asked, *, call: UserCodeRunner, tell: Callable[[str], None]
+) -> Proof:
+    """Compute everything again and compare it, row by row.
+
+    A dataset that sources fill is judged at the very offsets that its index and its history
+    contain, whatever goes on. One that a pipeline fills is judged once its jobs stand still.
+
+    Raises:
+        UnknownDatasetError: One that was named is not there.
+        StoreError: The cluster does not answer.
+    """
+    known = tuple(one.name for one in platform.definitions.datasets)
+    for name in asked.datasets:
+        if name not in known:
+            raise UnknownDatasetError(f"the commit has no dataset `{name}`")
+    wanted = asked.datasets or known
+    cut = find_cut(platform, wanted, wait_s=asked.wait_s, tell=tell)
+    work = _Work(platform=platform, asked=asked, cut=cut, call=call, tell=tell)
+    for name in wanted:
+        work.dataset(name)
+    return work.proof()
+
+
+@attrs.define(kw_only=True)
+class _Work:
+    platform: Deployed
+    asked: Asked
+    cut: Cut
+    call: UserCodeRunner
+    tell: Callable[[str], None]
+    _logs: dict[str, Log] = attrs.field(factory=dict)
+    _compared: dict[str, int] = attrs.field(factory=dict)
+    _found: list[Difference] = attrs.field(factory=list)
+    _more: dict[str, int] = attrs.field(factory=dict)
+    _unproved: list[Unproved] = attrs.field(factory=list)
+
+    def proof(self) -> Proof:
+        """Give what was found so far."""
+        return Proof(
+            compared=self._compared,
+            differences=tuple(self._found),
+            unproved=tuple(self._unproved),
+            more=self._more,
+        )
+
+    def dataset(self, name: str) -> None:
+        """Compare all that is stored of a dataset."""
+        try:
+            sources = {one: self._log(one) for one in self._sources(name)}
+            judged = _Judged(
+                dataset=self._definition(name),
+                log=self._log(name),
+                sources=sources,
+                sample=sample_of(self.platform.definitions, name, self.asked.sample),
+            )
+        except (LogGoneError, StoreError) as error:
+            self._unproved.append(Unproved(dataset=name, store="log", why=str(error)))
+            return
+        self._of_log(judged)
+        for feed in self.platform.feeds(name, AssetKind.INDEX_FEED):
+            self._of_index(judged, feed)
+        for feed in self.platform.feeds(name, AssetKind.HISTORY_FEED):
+            self._of_history(judged, feed)
+
+    def _definition(self, name: str) -> Dataset:
+        return next(one for one in self.platform.definitions.datasets if one.name == name)
+
+    def _sources(self, name: str) -> list[str]:
+        return [one for one in upstream(self.platform, name) if not self._definition(one).pipelines]
+
+    def _log(self, name: str) -> Log:
+        if name not in self._logs:
+            self._logs[name] = read_log(
+                self.platform.kafka,
+                self.platform.topic(name).physical_name,
+                dataset=name,
+                spec=self.platform.log(name),
+                ends=self.cut.ends[name],
+                tell=self.tell,
+            )
+        return self._logs[name]
+
+    def _keep(self, name: str, store: str, found: Iterable[Difference]) -> None:
+        listed = 0
+        for one in found:
+            listed += 1
+            if listed <= MOST_LISTED:
+                self._found.append(one)
+        if listed > MOST_LISTED:
+            self._more[f"{name}.{store}"] = listed - MOST_LISTED
+
+    def _skip(self, name: str, store: str, why: str) -> None:
+        self._unproved.append(Unproved(dataset=name, store=store, why=why))
+
+    def _of_log(self, judged: "_Judged") -> None:
+        name = judged.dataset.name
+        if not judged.dataset.pipelines:
+            return
+        if name in self.cut.waited_for:
+            self._skip(name, "log", f"not worked off yet: {self.cut.waited_for[name]}")
+            return
+        is_folded = judged.log.spec.shape is LogShape.CONTRIBUTIONS
+        if is_never_the_same(judged.dataset) and not is_folded:
+            self._skip(name, "log", "its values change at every instant: see the index")
+            return
+        wanted = wanted_rows(self._reference(judged), name, judged.log.spec)
+        self.tell(f"comparing the log of `{name}`")
+        facts = [row.fact for row in judged.log.rows if judged.is_wanted(row.fact.key)]
+        kept = {row_id: one for row_id, one in wanted.items() if judged.is_wanted(one.fact.key)}
+        self._compared[f"{name}.log"] = len(kept)
+        self._keep(
+            name,
+            "log",
+            log_differences(
+                name, judged.log.spec, facts=facts, wanted=kept, evidence=judged.evidence
+            ),
+        )
+
+    def _reference(self, judged: "_Judged", ends: Ends | None = None) -> Reference:
+        """Compute from the sources' logs; of a dataset that they fill, only below `ends`."""
+        reference = Reference(self.platform.definitions, call=self.call)
+        for name, log in judged.sources.items():
+            below = log.rows if ends is None else log.below(ends)
+            facts = [row.fact for row in below]
+            reference.append(name, judged.sample.rows(self._definition(name), facts))
+        return reference
+
+    def _of_index(self, judged: "_Judged", feed: ResolvedAsset) -> None:
+        name, need = judged.dataset.name, feed.need("index")
+        if not isinstance(need.spec, IndexSpec):
+            raise TypeError(f"asset {need.asset_id} is no index")
+        store = "index" if not need.spec.by else f"index by {', '.join(need.spec.by)}"
+        self.tell(f"comparing the {store} of `{name}`")
+        try:
+            index = LmdbIndex(
+                self.platform.index_dir / need.physical_name, need.spec, readonly=True
+            )
+        except (FileNotFoundError, ValueError) as error:
+            self._skip(name, store, str(error))
+            return
+        try:
+            with index.read() as snapshot:
+                looked = Looked(
+                    spec=need.spec, log=judged.log, sample=judged.sample, seed=self.asked.seed
+                )
+                self._keep(name, store, self._index_differences(judged, looked, feed, snapshot))
+        finally:
+            index.close()
+
+    def _index_differences(
+        self, judged: "_Judged", looked: Looked, feed: ResolvedAsset, snapshot: IndexSnapshot
+    ) -> Iterator[Difference]:
+        name, topic = judged.dataset.name, feed.need("log").physical_name
+        contains = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
+        judged = self._up_to(judged, contains)
+        looked = attrs.evolve(looked, log=judged.log)
+        yield from offset_differences(judged.log, topic, snapshot)
+        yield from stored(looked, snapshot, topic=topic, evidence=judged.evidence)
+        if looked.spec.by:
+            self._count(name, f"index by {', '.join(looked.spec.by)}", len(judged.log.rows))
+            return
+        why = self._why_not_comparable(judged, contains)
+        if why is not None:
+            self._skip(name, "index", why)
+            return
+        reference = self._reference(judged, None if judged.dataset.pipelines else contains)
+        asked = asked_of(reference, looked)
+        self._count(name, "index", len(asked.keys))
+        yield from lookup_differences(reference, looked, asked, snapshot, evidence=judged.evidence)
+
+    def _up_to(self, judged: "_Judged", contains: Ends) -> "_Judged":
+        """Read on where a store contains more than stood in the log when it was looked at."""
+        name = judged.dataset.name
+        if all(offset <= judged.log.ends.get(p, 0) for p, offset in contains.items()):
+            return judged
+        cut = find_cut(self.platform, [name], wait_s=0, tell=self.tell)
+        log = read_log(
+            self.platform.kafka,
+            self.platform.topic(name).physical_name,
+            dataset=name,
+            spec=self.platform.log(name),
+            ends=cut.ends[name],
+            tell=self.tell,
+        )
+        sources = judged.sources if judged.dataset.pipelines else {name: log}
+        return attrs.evolve(judged, log=log, sources=sources)
+
+    def _why_not_comparable(self, judged: "_Judged", contains: Ends) -> str | None:
+        """Say why a pipeline's index says nothing about the definitions; None where it does."""
+        name = judged.dataset.name
+        if not judged.dataset.pipelines:
+            return None
+        if name in self.cut.waited_for:
+            return f"not worked off yet: {self.cut.waited_for[name]}"
+        ends = {p: end for p, end in self.cut.ends[name].items() if end}
+        behind = sum(max(0, end - contains.get(p, 0)) for p, end in ends.items())
+        ahead = sum(max(0, contains.get(p, 0) - end) for p, end in ends.items())
+        if behind:
+            return f"{behind} records of its log are not in it yet"
+        # Offsets beyond the log's own end are a difference, and told as one.
+        if ahead and any(contains[p] <= judged.log.ends.get(p, 0) for p in ends):
+            return "rows came while it was looked at"
+        return None
+
+    def _count(self, name: str, store: str, count: int) -> None:
+        self._compared[f"{name}.{store}"] = count
+
+    def _of_history(self, judged: "_Judged", feed: ResolvedAsset) -> None:
+        name, need = judged.dataset.name, feed.need("history")
+        if not isinstance(need.spec, HistorySpec):
+            raise TypeError(f"asset {need.asset_id} is no history")
+        self.tell(f"comparing the history of `{name}`")
+        try:
+            table = HistoryTable(
+                self.platform.history_path(need.physical_name),
+                need.spec,
+                storage=self.platform.storage,
+            )
+            offsets = table.offsets()
+            judged = self._up_to(judged, offsets)
+            rows = to_rows(judged.log.spec, table.scan())
+        except (FileNotFoundError, StoreError) as error:
+            self._skip(name, "history", f"{error}")
+            return
+        self._count(name, "history", len(judged.log.below(offsets)))
+        self._keep(
+            name,
+            "history",
+            history_differences(
+                judged.log,
+                rows,
+                offsets=offsets,
+                is_wanted=lambda fact: judged.is_wanted(fact.key),
+            ),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class _Judged:
+    """A dataset with what it is computed from."""
+
+    dataset: Dataset
+    log: Log
+    sources: Mapping[str, Log]
+    sample: Sample
+
+    @property
+    def evidence(self) -> Evidence:
+        """Finds the facts behind a row."""
+        return Evidence(logs=self.sources)
+
+    def is_wanted(self, key: Sequence[Cell]) -> bool:
+        """Whether a key is drawn; a keyless row always is."""
+        return not self.log.spec.keys or self.sample.draws_key(self.log.spec.keys, key)
