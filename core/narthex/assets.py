@@ -10,7 +10,7 @@ from typing import Final, NewType, TypeAlias
 import attrs
 
 from narthex.aggregate_specs import TypedAggregate
-from narthex.entities import Expectation, Source
+from narthex.entities import Expectation, Sink, Source
 from narthex.operators import Aggregate, Operator
 from narthex.records import DESCRIPTION, LATER, record
 from narthex.schema import Column, Schema
@@ -275,6 +275,29 @@ class PipelineJobSpec:
 
 @record
 @attrs.frozen(kw_only=True)
+class SinkJobSpec:
+    """A job that writes what a dataset's rows become to where its author says.
+
+    Needs: `input:<dataset>` (its topic), `checkpoint`.
+
+    Attributes:
+        sink: The definition.
+        schema: The dataset's fields.
+        log: The facts that are read.
+        voidable: Whether a keyed row may cease to exist, so that what stood before it is kept.
+    """
+
+    dataset: str = attrs.field(metadata=DESCRIPTION)
+    sink: Sink
+    schema: Schema
+    log: LogSpec
+    voidable: bool
+    trigger: Trigger
+    reason: str = attrs.field(metadata=DESCRIPTION)
+
+
+@record
+@attrs.frozen(kw_only=True)
 class FeedSpec:
     """A registry row: the writer tails `log` into `index` (or `history`).
 
@@ -297,6 +320,7 @@ AssetSpec: TypeAlias = (
     | CheckpointSpec
     | SourceJobSpec
     | PipelineJobSpec
+    | SinkJobSpec
     | FeedSpec
 )
 

@@ -10,6 +10,7 @@ from narthex.graph import TypedDataset, pipeline_reads, typed_datasets
 from narthex.holding import Held, hold
 from narthex.logs import final_aggregate, log_of, plan_of
 from narthex.node_schema import DatasetSchemaInfo
+from narthex.sinking import write_to_sink
 
 
 def compile_blueprint(definitions: Definitions) -> Blueprint:
@@ -79,3 +80,5 @@ def _fill(
     for pipeline in typed.dataset.pipelines:
         how = run_as[typed.dataset.name, pipeline.name]
         fill_from_pipeline(bill, held, pipeline, how, upstream=made)
+    for position, sink in enumerate(typed.dataset.sinks):
+        write_to_sink(bill, held, sink, position=position)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from narthex import secret_commands
 from narthex.author_files import load_file, load_whole
 from narthex.client import Client
 from narthex.errors import ArgumentsUnfit, render_report
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command("commits")(commits)
     app.command("query")(query)
     app.command("log")(log)
+    secret_commands.register(app)
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:

@@ -43,10 +43,46 @@ class Fact:
     alive: bool = True
 
 
-def position(source_id: str, partition: int, offset: int, ordinal: int = 0) -> bytes:
+def position(
+    source_id: str, partition: int, offset: int, ordinal: int = 0, rest: bytes = b""
+) -> bytes:
     """Give the position of a row in a source as bytes.
 
-    They sort like (source_id, partition, offset, ordinal). It is the row_id of an appended row
-    and the version of an upserted one.
+    They sort like (source_id, partition, offset, ordinal, rest). It is the row_id of an appended
+    row and the version of an upserted one.
     """
-    return source_id.encode() + b"\x00" + _POSITION.pack(partition, offset, ordinal)
+    return source_id.encode() + b"\x00" + _POSITION.pack(partition, offset, ordinal) + rest
+
+
+@attrs.frozen(kw_only=True)
+class Position:
+    """Where a row stands in its source.
+
+    Attributes:
+        rest: What tells rows of a table with the same cursor apart; empty elsewhere.
+    """
+
+    source_id: str
+    partition: int
+    offset: int
+    ordinal: int
+    rest: bytes = b""
+
+
+def parse_position(content: bytes) -> Position:
+    """Read the bytes that `position` gives.
+
+    Raises:
+        ValueError: They are none.
+    """
+    source_id, separator, tail = content.partition(b"\x00")
+    if not separator or len(tail) < _POSITION.size:
+        raise ValueError(f"{content!r} is no position of a row")
+    partition, offset, ordinal = _POSITION.unpack_from(tail)
+    return Position(
+        source_id=source_id.decode(),
+        partition=partition,
+        offset=offset,
+        ordinal=ordinal,
+        rest=tail[_POSITION.size :],
+    )

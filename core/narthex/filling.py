@@ -154,7 +154,7 @@ def _source_trigger(source: Source) -> tuple[Trigger, str]:
                 return Trigger.BOUNDED, "files that do not grow are read once, by the backfill"
             return Trigger.MICRO_BATCH, "new files are looked for again and again"
         case Table():
-            return Trigger.MICRO_BATCH, "new rows are asked for again and again"
+            return Trigger.STAGE, "new rows are asked for again and again"
         case _:
             assert_never(source.connector)
 

@@ -124,7 +124,8 @@ class Lateness:
         """Look at facts in the order in which the log gave them; repetitions count once."""
         for fact in facts:
             position = self._position(fact)
-            place, step = position[: -_STEP.size], position[-_STEP.size :]
+            begin = position.index(b"\x00") + 1 + _PLACE.size
+            place, step = position[:begin], position[begin:]
             progress = self._progress.get(place)
             if progress is None:
                 progress = self._progress[place] = _Progress()
@@ -140,7 +141,7 @@ class Lateness:
         self._known[place + step] = None
         if len(self._known) > _KNOWN:
             del self._known[next(iter(self._known))]
-        offset, ordinal = _STEP.unpack(step)
+        offset, ordinal = _STEP.unpack_from(step)
         (partition,) = _PLACE.unpack(place[-_PLACE.size :])
         self.count += 1
         self._newest.append(

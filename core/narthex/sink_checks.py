@@ -11,6 +11,7 @@ from narthex.entities import (
     KafkaTopic,
     Sink,
     SnowflakeDatabase,
+    SqlDatabase,
     Table,
     TableFormat,
 )
@@ -56,13 +57,20 @@ def _target(sink: Sink) -> Iterator[str]:
             yield from _into_files(files)
             yield from _in_bulk(sink, "S3")
         case Table() as table:
-            if not isinstance(table.database, SnowflakeDatabase):
-                yield "a sink writes to Kafka, S3, Snowflake or HTTP; found another database"
-            if table.cursor is not None:
-                yield "a sink into a table has no `cursor`"
-            yield from _in_bulk(sink, "Snowflake")
+            yield from _into_table(table)
+            yield from _in_bulk(sink, "a table")
         case _:
             assert_never(sink.target)
+
+
+def _into_table(table: Table) -> Iterator[str]:
+    match table.database:
+        case SnowflakeDatabase() | SqlDatabase(kind="postgres"):
+            pass
+        case _:
+            yield "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found another database"
+    if table.cursor is not None:
+        yield "a sink into a table has no `cursor`"
 
 
 def _by_row(sink: Sink, where: str) -> Iterator[str]:

@@ -3,12 +3,13 @@
 They are sound definitions: the reference engine and the in-process client carry them out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from narthex.code import UserCode
 from narthex.entities import (
-    Cdc,
+    AwsSecretRef,
+    BigQueryDataset,
     CodeExtractor,
     ComputedByCode,
     Connector,
@@ -18,10 +19,15 @@ from narthex.entities import (
     HttpPath,
     KafkaTopic,
     KinesisStream,
+    MongoDatabase,
     PubSubTopic,
+    RedshiftDatabase,
     RegistryFormat,
     Sink,
+    SinkTarget,
+    SnowflakeDatabase,
     Source,
+    SqlDatabase,
     Table,
     TableFormat,
     WebhookEndpoint,
@@ -29,9 +35,19 @@ from narthex.entities import (
 )
 from narthex.errors import NotYetSupported, in_source_order
 from narthex.fingerprints import source_id
+from narthex.logs import final_aggregate
 from narthex.operators import Aggregate, AssignCode, Filter, Transform
 from narthex.schemas import all_steps
 from narthex.secrets import READS_SECRETS
+
+_WAREHOUSES: Mapping[type, str] = {
+    SqlDatabase: "MySQL",
+    SnowflakeDatabase: "Snowflake",
+    BigQueryDataset: "BigQuery",
+    RedshiftDatabase: "Redshift",
+    MongoDatabase: "MongoDB",
+}
+"""What has no client in the locked environment, and no server to prove one against."""
 
 
 def not_carried_out_at_edges(definitions: Definitions) -> tuple[NotYetSupported, ...]:
@@ -41,7 +57,7 @@ def not_carried_out_at_edges(definitions: Definitions) -> tuple[NotYetSupported,
         for source in dataset.sources:
             found += _of_source(source)
         for sink in dataset.sinks:
-            found.append(_of_sink(sink))
+            found += _of_sink(dataset, sink)
         found += _of_pipelines(dataset)
         found += _of_expectations(dataset)
     for featureset in definitions.featuresets:
@@ -55,12 +71,6 @@ def _of_source(source: Source) -> Iterator[NotYetSupported]:
     for what, hint in _of_connector(source.connector):
         message = f"the source `{source_id(source)}`: {what} not read yet"
         yield NotYetSupported(message, origin=source.origin, hint=hint)
-    if source.cdc is Cdc.NATIVE:
-        yield NotYetSupported(
-            f'`cdc="{source.cdc.value}"` is not carried out yet',
-            origin=source.origin,
-            hint='deliver the rows as they stand, with `cdc="upsert"`',
-        )
     codes = [(f"`preproc` of `{name}`", one) for name, one in source.preproc]
     for what, step in (*codes, ("`where`", source.where)):
         if isinstance(step, ComputedByCode | WhereByCode):
@@ -75,8 +85,10 @@ def _of_connector(connector: Connector) -> Iterator[tuple[str, str]]:
             yield from _of_topic(connector)
         case Files():
             yield from _of_files(connector)
-        case Table():
-            yield "tables of databases are", "stream its changes into a Kafka topic"
+        case Table(database=SqlDatabase(kind="postgres") as database):
+            yield from _of_credentials([database.username, database.password])
+        case Table(database=database):
+            yield f"{_WAREHOUSES[type(database)]} is", "stream its changes into a Kafka topic"
         case KinesisStream():
             yield "streams of Kinesis are", "bring its records into a Kafka topic"
         case PubSubTopic():
@@ -86,42 +98,58 @@ def _of_connector(connector: Connector) -> Iterator[tuple[str, str]]:
 
 
 def _of_topic(topic: KafkaTopic) -> Iterator[tuple[str, str]]:
+    if topic.security_protocol.startswith("SASL") and topic.sasl_mechanism == "GSSAPI":
+        yield "brokers that want GSSAPI are", "give a listener with SCRAM-SHA-512"
+    credentials = [topic.username, topic.password]
     if isinstance(topic.format, RegistryFormat):
-        encoding = topic.format.encoding.value.capitalize()
-        yield f"records of {encoding} are", "write JSON objects into the topic"
-    if topic.username is not None or topic.security_protocol != "PLAINTEXT":
-        yield f"{topic.security_protocol} brokers are", "give a PLAINTEXT listener"
+        credentials += [topic.format.username, topic.format.password, topic.format.token]
+    yield from _of_credentials(credentials)
+
+
+def _of_credentials(credentials: Iterable[object]) -> Iterator[tuple[str, str]]:
+    if any(isinstance(one, AwsSecretRef) for one in credentials):
+        yield "secrets of AWS are", 'keep it by `narthex secret set`, and name it `Secret("…")`'
 
 
 def _of_files(files: Files) -> Iterator[tuple[str, str]]:
-    if isinstance(files.format, TableFormat):
-        yield f"files in the format {files.format.kind} are", "write csv, json or parquet"
+    if isinstance(files.format, TableFormat) and files.format.kind != "delta":
+        yield f"files in the format {files.format.kind} are", "write csv, json, parquet or delta"
     if "://" in files.path and not files.path.startswith("s3://"):
         yield f"files at `{files.path}` are", "give a path, or an address that begins with `s3://`"
-    if "%" in files.path:
-        yield "parts of dates in a path are", "write `*` in their place"
-    if files.access_key is not None or files.role_arn is not None:
-        hint = "leave them out; the platform reads `AWS_ACCESS_KEY_ID` and its fellows"
-        yield "files with credentials of their own are", hint
+    if files.role_arn is not None:
+        yield "files behind a role of AWS are", "give keys, or leave them to the platform"
+    yield from _of_credentials([files.access_key, files.secret_key])
 
 
-def _of_sink(sink: Sink) -> NotYetSupported:
-    match sink.target:
+def _of_sink(dataset: Dataset, sink: Sink) -> Iterator[NotYetSupported]:
+    for message, hint in (*_of_target(sink.target), *_of_told(dataset)):
+        yield NotYetSupported(message, origin=sink.origin, hint=hint)
+
+
+def _of_target(target: SinkTarget) -> Iterator[tuple[str, str]]:
+    credentials: list[object] = []
+    match target:
         case KafkaTopic():
-            where = "Kafka"
+            found = [what for what, _ in _of_topic(target)]
+            yield from ((f"a sink: {what} not written yet", "give another one") for what in found)
         case HttpPath():
-            where = "HTTP"
+            credentials = [target.host, target.ca_cert, *(value for _, value in target.headers)]
         case Files():
-            where = "S3"
+            pass
+        case Table(database=SqlDatabase() as database):
+            credentials = [database.username, database.password]
         case Table():
-            where = "Snowflake"
+            yield "a sink into Snowflake is not written yet", "write to Postgres, or to files"
         case _:
-            assert_never(sink.target)
-    return NotYetSupported(
-        f"a sink into {where} is not written yet",
-        origin=sink.origin,
-        hint="read the dataset's log or its history",
-    )
+            assert_never(target)
+    for what, hint in _of_credentials(credentials):
+        yield f"a sink: {what} not read yet", hint
+
+
+def _of_told(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    if final_aggregate(dataset) is not None:
+        message = f"a sink of `{dataset.name}`, which ends in an aggregate, is not written yet"
+        yield message, "write the dataset that it is made from"
 
 
 def _of_pipelines(dataset: Dataset) -> Iterator[NotYetSupported]:

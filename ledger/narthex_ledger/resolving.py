@@ -16,6 +16,7 @@ from narthex.assets import (
     PipelineJobSpec,
     ResolvedAsset,
     ResolvedNeed,
+    SinkJobSpec,
     SourceJobSpec,
     TopicSpec,
 )
@@ -39,6 +40,7 @@ def spec_of(plain: Json) -> AssetSpec:
             | CheckpointSpec()
             | SourceJobSpec()
             | PipelineJobSpec()
+            | SinkJobSpec()
             | FeedSpec() as spec
         ):
             return spec

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from narthex.assets import FeedSpec, PipelineJobSpec, SourceJobSpec
+from narthex.assets import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
 from narthex.records import Json
+from narthex.sinking import target_id
 from narthex_ledger import JobView
 
 PROGRESS = ("behind", "late", "quarantined", "freshness_ms", "watermark", "error", "applied")
@@ -42,6 +43,8 @@ def _described(job: JobView) -> tuple[str, str]:
             return f"{spec.dataset} ← {spec.source_id}", spec.trigger.value
         case PipelineJobSpec() as spec:
             return f"{spec.dataset}.{spec.pipeline}", spec.trigger.value
+        case SinkJobSpec() as spec:
+            return f"{spec.dataset} → {target_id(spec.sink.target)}", spec.trigger.value
         case FeedSpec() as spec:
             return spec.dataset, ""
         case _:

@@ -4,6 +4,7 @@
 What files and expressions that Spark cannot say pass through; in Spark's Python workers.
 """
 
+import enum
 import json
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
@@ -15,9 +16,11 @@ from narthex.admission import Admission, Admitted, Admitter, LeftOut, Moved, Ref
 from narthex.assets import LogShape, SourceJobSpec
 from narthex.codec import FactCodec, key_encoder, keyed_row_id
 from narthex.codec import encode as fact_codec
+from narthex.entities import Cdc
 from narthex.facts import Cell, Fact, RowId, Version, position
 from narthex.records import Json, from_plain
 from narthex.workers import WorkerPool
+from narthex_spark_apps.plain_values import plain
 
 RecordCells: TypeAlias = "tuple[str, bytes, bytes]"
 """Topic, key and value of a record to append."""
@@ -30,11 +33,20 @@ _MALFORMED = "the record is no JSON object"
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """Where a raw row stands in its source."""
+    """Where a raw row stands in its source; `rest` as in `narthex.facts.Position`."""
 
     partition: int = 0
     offset: int = 0
     ordinal: int = 0
+    rest: bytes = b""
+
+
+class PayloadKind(enum.Enum):
+    """What a row in quarantine is kept as: a JSON object, the record's text, or its bytes."""
+
+    ROW = "row"
+    TEXT = "text"
+    BASE64 = "base64"
 
 
 @attrs.frozen(kw_only=True)
@@ -43,13 +55,15 @@ class Arrived:
 
     Attributes:
         now_us: What the expression `now()` means for it, microseconds.
-        unreadable: Why it could not be read, where its text does not say so.
+        unreadable: Why it could not be read, if so.
+        kind: What its text is, if it could not be read.
     """
 
     place: Place
     row: dict[str, Json] | str
     now_us: int
     unreadable: str = _MALFORMED
+    kind: PayloadKind = PayloadKind.TEXT
 
 
 def render_batch(records: Sequence[RecordCells]) -> pa.RecordBatch:
@@ -88,12 +102,16 @@ class RowRenderer:
         found = from_plain(json.loads(spec))
         if not isinstance(found, SourceJobSpec):
             raise TypeError("not the spec of a source")
+        source = found.source
+        if source.cdc is Cdc.NATIVE:
+            # What a table tells of itself is read as envelopes: `narthex_spark_apps.delta_rows`.
+            source = attrs.evolve(source, cdc=Cdc.DEBEZIUM)
         return cls(
             spec=found,
             source_id=source_id or found.source_id,
             output=output,
             quarantine=quarantine,
-            admitter=Admitter.of(found.source, found.schema),
+            admitter=Admitter.of(source, found.schema),
         )
 
     def render(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
@@ -110,9 +128,9 @@ class RowRenderer:
             )
         )
         return [
-            (self._refusal(one.place, one.row, one.unreadable, None),)
+            (self._refusal(one, one.row, one.unreadable),)
             if isinstance(one.row, str)
-            else self._records(one.place, one.row, next(judged))
+            else self._records(one, next(judged))
             for one in rows
         ]
 
@@ -127,16 +145,16 @@ class RowRenderer:
             self._workers = WorkerPool(size=1)
         return self._workers
 
-    def _records(
-        self, place: Place, row: dict[str, Json], admission: Admission
-    ) -> tuple[RecordCells, ...]:
+    def _records(self, arrived: Arrived, admission: Admission) -> tuple[RecordCells, ...]:
+        place = arrived.place
         match admission:
             case LeftOut():
                 return ()
             case Refused(problems=problems):
                 reason = "; ".join(str(problem) for problem in problems)
-                payload = json.dumps(row, default=str)
-                return (self._refusal(place, payload, reason, problems[0].field),)
+                payload = json.dumps(arrived.row, default=plain)
+                of_row = attrs.evolve(arrived, kind=PayloadKind.ROW)
+                return (self._refusal(of_row, payload, reason, field=problems[0].field),)
             case Admitted():
                 return (self._fact(self._position(place), admission),)
             case Moved(ended=ended, admitted=admitted):
@@ -146,7 +164,7 @@ class RowRenderer:
                 assert_never(admission)
 
     def _position(self, place: Place) -> bytes:
-        return position(self.source_id, place.partition, place.offset, place.ordinal)
+        return position(self.source_id, place.partition, place.offset, place.ordinal, place.rest)
 
     def _fact(self, place: bytes, admitted: Admitted) -> RecordCells:
         log, cells = self.spec.log, admitted.cells
@@ -170,14 +188,18 @@ class RowRenderer:
         )
         return self.output, record_key, self._codec.encode(fact)
 
-    def _refusal(self, place: Place, payload: str, reason: str, field: str | None) -> RecordCells:
+    def _refusal(
+        self, arrived: Arrived, payload: str, reason: str, *, field: str | None = None
+    ) -> RecordCells:
         described = {
             "payload": payload,
+            "kind": arrived.kind.value,
             "reason": reason,
             "source": self.source_id,
-            "partition": place.partition,
-            "offset": place.offset,
-            "ordinal": place.ordinal,
+            "partition": arrived.place.partition,
+            "offset": arrived.place.offset,
+            "ordinal": arrived.place.ordinal,
+            "now_us": arrived.now_us,
             "field": field,
         }
-        return self.quarantine, self._position(place), json.dumps(described).encode()
+        return self.quarantine, self._position(arrived.place), json.dumps(described).encode()

@@ -6,6 +6,7 @@ are the same facts. Before a job that joins runs, the indexes that it looks into
 that their logs hold; their writers run in the supervisor, so this only waits for them.
 """
 
+import contextlib
 import sys
 import threading
 import time
@@ -17,16 +18,29 @@ import attrs
 import structlog
 from pyspark.sql import SparkSession
 
-from narthex.assets import IndexSpec, PipelineJobSpec, ResolvedAsset, ResolvedNeed, Trigger
+from narthex.assets import (
+    IndexSpec,
+    PipelineJobSpec,
+    ResolvedAsset,
+    ResolvedNeed,
+    SinkJobSpec,
+    Trigger,
+)
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.each_after import each_after
-from narthex_spark_apps.jobs import file_source, input_broker, input_topics, start_query
+from narthex_spark_apps.jobs import (
+    file_source,
+    input_broker,
+    input_topics,
+    start_query,
+    table_source,
+)
 from narthex_spark_apps.join_stage import open_index
 from narthex_spark_apps.progress import told
 from narthex_spark_apps.stateful import work_off_stateful
-from narthex_stores import LogReader
+from narthex_stores import LogProducer, LogReader
 
 log = structlog.get_logger()
 
@@ -122,6 +136,13 @@ class Backfill:
     def _work_off(
         self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
     ) -> tuple[dict[str, Json], int]:
+        if isinstance(asset.spec, SinkJobSpec):
+            # It has a state of its own, and its live run begins at its log's beginning.
+            return {}, 0
+        table = table_source(asset, self._settings)
+        if table is not None:
+            with contextlib.closing(table), LogProducer(self._settings.kafka) as producer:
+                return {}, table.read(producer)["rows"]
         files = file_source(self._session(), asset, self._settings)
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())

@@ -28,7 +28,7 @@ from narthex_spark_apps.jobs import input_broker, input_topics
 from narthex_spark_apps.live_job import LiveJob
 from narthex_spark_apps.offline import answer_query, parse_query
 from narthex_spark_apps.session import open_session
-from narthex_stores import StoreError
+from narthex_stores import Broker, StoreError
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class Driver:
         self._settings = settings
         self._session = session
         self._jobs: dict[int, LiveJob] = {}
-        self._ends: dict[str, LogEnds] = {}
+        self._ends: dict[Broker, LogEnds] = {}
         self._offline: set[str] = set()
 
     def assign(self, desired: Desired) -> None:
@@ -65,13 +65,13 @@ class Driver:
         for run in desired.offline:
             self._answer(run)
 
-    def _ends_at(self, broker: str) -> LogEnds:
+    def _ends_at(self, broker: Broker) -> LogEnds:
         if broker not in self._ends:
             self._ends[broker] = LogEnds(broker)
         return self._ends[broker]
 
     def _watch(self) -> None:
-        by_broker: dict[str, set[str]] = {broker: set() for broker in self._ends}
+        by_broker: dict[Broker, set[str]] = {broker: set() for broker in self._ends}
         for job in self._jobs.values():
             asset = job.assignment.asset
             by_broker[input_broker(asset, self._settings)] |= set(input_topics(asset))

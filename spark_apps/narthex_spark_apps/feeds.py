@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from narthex_stores import LogReader, LogTips, Record, StoreError
+from narthex_stores import Broker, LogReader, LogTips, Record, StoreError
 
 log = structlog.get_logger()
 
@@ -18,9 +18,9 @@ FETCH_WAIT_MS = 200
 class LogEnds:
     """How far topics reach, asked for in a thread of its own so that no reader waits for it."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, broker: Broker | str) -> None:
         """Watch nothing yet."""
-        self._tips = LogTips(bootstrap)
+        self._tips = LogTips(broker)
         self._topics: tuple[str, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
         self._changed = threading.Event()
@@ -28,7 +28,7 @@ class LogEnds:
 
     def watch(self, topics: Iterable[str]) -> None:
         """Watch these topics from now on."""
-        self._topics = tuple(sorted(topics))
+        self._topics = tuple(sorted(set(topics)))
         self._ends = {t: ends for t, ends in self._ends.items() if t in self._topics}
         self._changed.set()
 
@@ -44,6 +44,38 @@ class LogEnds:
                 self._ends = {**self._ends, **self._tips.ends(self._topics)}
             except StoreError as error:
                 log.warning("broker_did_not_answer", error=str(error))
+
+
+class BrokerEnds:
+    """How far the topics of jobs reach, at as many brokers as they are at; for any threads."""
+
+    def __init__(self) -> None:
+        """Watch nothing yet."""
+        self._ends: dict[Broker, LogEnds] = {}
+        self._watched: dict[int, tuple[Broker, frozenset[str]]] = {}
+        self._lock = threading.Lock()
+
+    def watch(self, job: int, broker: Broker, topics: Iterable[str]) -> LogEnds:
+        """Watch the topics of a job from now on; give what knows how far they reach."""
+        with self._lock:
+            self._watched[job] = (broker, frozenset(topics))
+            if broker not in self._ends:
+                self._ends[broker] = LogEnds(broker)
+            self._tell(broker)
+            return self._ends[broker]
+
+    def forget(self, job: int) -> None:
+        """Watch the topics of a job no more, unless another one needs them."""
+        with self._lock:
+            watched = self._watched.pop(job, None)
+            if watched is not None:
+                self._tell(watched[0])
+
+    def _tell(self, broker: Broker) -> None:
+        topics = [
+            topic for at, wanted in self._watched.values() if at == broker for topic in wanted
+        ]
+        self._ends[broker].watch(topics)
 
 
 class FeedReader:

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import attrs
 import pyarrow as pa
@@ -17,8 +18,11 @@ from pyspark.accumulators import Accumulator
 
 from narthex.entities import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex.records import Json
+from narthex.secret_files import SecretFiles
 from narthex_spark_apps.admitted_rows import Arrived, Place, RecordCells, RowRenderer, render_batch
-from narthex_spark_apps.file_store import open_file, open_stream
+from narthex_spark_apps.delta_rows import arrived_rows, render_version
+from narthex_spark_apps.file_store import environment_of, open_file, open_stream
+from narthex_stores import storage_options
 
 _BATCH = 10_000
 _BLOCK_BYTES = 4 * 1024 * 1024
@@ -35,12 +39,14 @@ class FileRun:
     Attributes:
         spec: The source job's spec, as plain JSON text.
         counted: Spark's accumulators of rows, and of those set aside or left out.
+        secrets_dir: Where the secrets are that open the store.
     """
 
     spec: str
     output: str
     quarantine: str
     counted: Mapping[str, Accumulator]
+    secrets_dir: Path
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the records of the files that are named in columns `path` and `source_id`."""
@@ -52,20 +58,32 @@ class FileRun:
         renderer = RowRenderer.of(
             self.spec, source_id=source_id, output=self.output, quarantine=self.quarantine
         )
-        # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
-        arrived = (
-            Arrived(place=Place(ordinal=ordinal), row=row, now_us=0)
-            for ordinal, row in enumerate(read_rows(renderer.spec.source.connector, path))
-        )
         try:
-            while batch := list(itertools.islice(arrived, _BATCH)):
-                rendered = renderer.render(batch)
+            for rendered in self._rendered(renderer, path):
                 self._count(rendered)
                 records = [record for made in rendered for record in made]
                 if records:
                     yield render_batch(records)
         finally:
             renderer.close()
+
+    def _rendered(
+        self, renderer: RowRenderer, path: str
+    ) -> Iterator[Sequence[tuple[RecordCells, ...]]]:
+        connector = renderer.spec.source.connector
+        if not isinstance(connector, Files):
+            raise TypeError("only a source of files has files")
+        environment = environment_of(connector, SecretFiles(self.secrets_dir))
+        if isinstance(connector.format, TableFormat):
+            yield render_version(renderer, arrived_rows(path, storage_options(environment)))
+            return
+        # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
+        arrived = (
+            Arrived(place=Place(ordinal=ordinal), row=row, now_us=0)
+            for ordinal, row in enumerate(read_rows(connector, path, environment))
+        )
+        while batch := list(itertools.islice(arrived, _BATCH)):
+            yield renderer.render(batch)
 
     def _count(self, rendered: Sequence[tuple[RecordCells, ...]]) -> None:
         refused = sum(topic == self.quarantine for made in rendered for topic, _, _ in made)
@@ -74,7 +92,9 @@ class FileRun:
         self.counted["quarantined"].add(refused)
 
 
-def read_rows(connector: object, path: str) -> Iterator[dict[str, Json] | str]:
+def read_rows(
+    connector: object, path: str, environment: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Json] | str]:
     """Give the raw rows of a file, in order; a line that is no JSON object comes as its text.
 
     Raises:
@@ -85,27 +105,29 @@ def read_rows(connector: object, path: str) -> Iterator[dict[str, Json] | str]:
     try:
         match connector.format:
             case Csv() as csv:
-                yield from _csv_rows(path, csv)
+                yield from _csv_rows(path, csv, environment)
             case Parquet():
-                with open_file(path) as file:
+                with open_file(path, environment) as file:
                     for batch in pq.ParquetFile(file).iter_batches(batch_size=_BATCH):
                         yield from batch.to_pylist()
             case JsonLines():
-                yield from _json_rows(path)
+                yield from _json_rows(path, environment)
             case TableFormat(kind=kind):
-                raise UnreadableFileError(f"`{path}` is in the format {kind}, which is not read")
+                raise UnreadableFileError(f"`{path}` is in the format {kind}, which is no file")
     except pa.ArrowInvalid as error:
         raise UnreadableFileError(f"`{path}`: {error}") from error
 
 
-def _csv_rows(path: str, csv: Csv) -> Iterator[dict[str, Json]]:
+def _csv_rows(
+    path: str, csv: Csv, environment: Mapping[str, str] | None
+) -> Iterator[dict[str, Json]]:
     reading = pa_csv.ReadOptions(
         column_names=list(csv.headers) if csv.headers is not None else None,
         block_size=_BLOCK_BYTES,
         use_threads=False,
     )
     parsing = pa_csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True)
-    with open_stream(path) as file:
+    with open_stream(path, environment) as file:
         names = csv.headers or tuple(pa_csv.open_csv(file, reading, parsing).schema.names)
     converting = pa_csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
@@ -113,13 +135,13 @@ def _csv_rows(path: str, csv: Csv) -> Iterator[dict[str, Json]]:
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
-    with open_stream(path) as file:
+    with open_stream(path, environment) as file:
         for batch in pa_csv.open_csv(file, reading, parsing, converting):
             yield from batch.to_pylist()
 
 
-def _json_rows(path: str) -> Iterator[dict[str, Json] | str]:
-    with io.TextIOWrapper(open_stream(path), encoding="utf-8") as lines:
+def _json_rows(path: str, environment: Mapping[str, str] | None) -> Iterator[dict[str, Json] | str]:
+    with io.TextIOWrapper(open_stream(path, environment), encoding="utf-8") as lines:
         for line in lines:
             if not line.strip():
                 continue

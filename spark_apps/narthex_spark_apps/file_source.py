@@ -7,32 +7,43 @@ gives the same facts.
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from narthex.entities import Files
+from narthex.entities import Files, TableFormat
 from narthex.records import to_plain
+from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
+from narthex_spark_apps.delta_rows import table_of, versions_of
 from narthex_spark_apps.file_rows import FileRun
-from narthex_spark_apps.file_store import find_files, is_glob, is_url
-from narthex_spark_apps.kafka_io import Broker, write_batch
+from narthex_spark_apps.file_store import environment_of, find_files, is_glob, is_url
+from narthex_spark_apps.kafka_io import write_batch
 from narthex_spark_apps.source_job import SourceJob
+from narthex_stores import Broker, storage_options
 
 
 class NoFilesError(FileNotFoundError):
     """Nothing stands where a source of files says."""
 
 
-def list_files(connector: Files, root: Path) -> tuple[str, ...]:
-    """Give the files of a source, in the order of their paths.
+def list_files(
+    connector: Files, root: Path, environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Give the files of a source, in the order of their paths; of a table, its versions.
 
     Raises:
         NoFilesError: A path without a glob is no file.
         UnknownStoreError: The path is an address of a store that is not built in.
+        UnreadableTableError: The path is no table, and is said to be one.
     """
-    found = find_files(connector.path, root)
+    if isinstance(connector.format, TableFormat):
+        at = table_of(connector.path)
+        whole = at if is_url(at) else str(root / at)
+        return versions_of(whole, storage_options({} if environment is None else environment))
+    found = find_files(connector.path, root, environment)
     if not found and not is_glob(connector.path):
         where = connector.path if is_url(connector.path) else str(root / connector.path)
         raise NoFilesError(f"`{where}` is no file; the source `{connector.name}` names it")
@@ -44,7 +55,7 @@ def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
 
     Files that a pattern finds have their path in it, so that a new file moves no row's identity.
     """
-    if not is_glob(connector.path):
+    if not is_glob(connector.path) or isinstance(connector.format, TableFormat):
         return source_id
     return f"{source_id}#{name_of(file, root)}"
 
@@ -73,7 +84,9 @@ class FileSource:
     def unread(self) -> tuple[str, ...]:
         """Give the files that were not read yet, in order."""
         known = self._known()
-        files = list_files(self._connector, self._settings.files_root)
+        secrets = SecretFiles(self._settings.secrets_dir)
+        environment = environment_of(self._connector, secrets)
+        files = list_files(self._connector, self._settings.files_root, environment)
         return tuple(file for file in files if self._name(file) not in known)
 
     def read(self, file: str) -> dict[str, int]:
@@ -88,6 +101,7 @@ class FileSource:
             output=self._job.output,
             quarantine=self._job.quarantine,
             counted=counted,
+            secrets_dir=self._settings.secrets_dir,
         )
         named = self._session.createDataFrame([(file, source_id)], "path string, id string")
         records = named.mapInArrow(run, OUTPUT)

@@ -1,21 +1,26 @@
 """Where the files of a source stand: below a directory, or in a bucket of an S3-compatible store.
 
-The store's address and keys are the `AWS_…` variables of the environment; without keys it is the
-store's own chain of credentials.
+The store's address and keys are the `AWS_…` variables of the environment, unless a source has keys
+of its own; without keys it is the store's own chain of credentials.
 """
 
 import glob
 import os
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-_GLOB = frozenset("*?[")
+from narthex.connections import Files
+from narthex.secret_files import SecretFiles
+
+_GLOB = frozenset("*?[%")
 _S3 = "s3://"
+_SESSION = "AWS_SESSION_TOKEN"
 
 
 class UnknownStoreError(ValueError):
@@ -23,7 +28,7 @@ class UnknownStoreError(ValueError):
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path names files by a pattern."""
+    """Whether a path names files by a pattern, or by parts of dates."""
     return bool(_GLOB & set(path))
 
 
@@ -49,26 +54,26 @@ def open_store(
     return fs.LocalFileSystem(), path
 
 
-def open_stream(path: str) -> IO[bytes]:
+def open_stream(path: str, environment: Mapping[str, str] | None = None) -> IO[bytes]:
     """Open a file from its beginning to its end, without seeking.
 
     Raises:
         UnknownStoreError: No such store is built in.
         OSError: The file is not there, or may not be read.
     """
-    store, inner = open_store(path)
+    store, inner = open_store(path, environment=environment)
     # A `NativeFile` is a binary file in all but its declared type.
     return store.open_input_stream(inner)  # type: ignore[return-value]
 
 
-def open_file(path: str) -> IO[bytes]:
+def open_file(path: str, environment: Mapping[str, str] | None = None) -> IO[bytes]:
     """Open a file that a reader seeks in.
 
     Raises:
         UnknownStoreError: No such store is built in.
         OSError: The file is not there, or may not be read.
     """
-    store, inner = open_store(path)
+    store, inner = open_store(path, environment=environment)
     return store.open_input_file(inner)  # type: ignore[return-value]
 
 
@@ -84,23 +89,79 @@ def _s3(environment: Mapping[str, str]) -> fs.FileSystem:
     )
 
 
-def find_files(path: str, root: Path) -> tuple[str, ...]:
+def environment_of(files: Files, secrets: SecretFiles) -> Mapping[str, str]:
+    """Give the variables that say where a source's store is, and who we are to it.
+
+    Raises:
+        SecretMissing: A secret that lets us in is not there.
+    """
+    if files.access_key is None or files.secret_key is None:
+        return os.environ
+    platforms = {name: value for name, value in os.environ.items() if name != _SESSION}
+    return platforms | {
+        "AWS_ACCESS_KEY_ID": secrets.reveal(files.access_key),
+        "AWS_SECRET_ACCESS_KEY": secrets.reveal(files.secret_key),
+    }
+
+
+def find_files(
+    path: str, root: Path, environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
     """Give the files that a path or a pattern names, in the order of their paths.
 
     A relative path stands below `root`. A path without a pattern that names no file gives none.
+    Parts of dates (`%Y-%m-%d`) stand for all dates that can be read as such.
 
     Raises:
         UnknownStoreError: No such store is built in.
         OSError: The store does not answer, or lets nobody in.
     """
     if is_url(path):
-        store, inner = open_store(path)
-        return tuple(_S3 + one for one in _matching(store, inner))
+        store, inner = open_store(path, environment=environment)
+        found = tuple(_S3 + one for one in _matching(store, _without_dates(inner)))
+        return tuple(one for one in found if has_dates(one, path))
     whole = str(root / path)
     if is_glob(path):
         # `Path.glob` takes no pattern that begins at the root, which an author may give.
-        return tuple(sorted(glob.glob(whole, recursive=True)))  # noqa: PTH207
+        names = sorted(glob.glob(_without_dates(whole), recursive=True))  # noqa: PTH207
+        return tuple(one for one in names if has_dates(one, whole))
     return (whole,) if Path(whole).is_file() else ()
+
+
+def _without_dates(path: str) -> str:
+    """Give a pattern in which each part of a date stands for any text."""
+    return re.sub(r"(%[a-zA-Z%])+", "*", path)
+
+
+def has_dates(file: str, path: str) -> bool:
+    """Whether a file that matches a pattern has dates where the pattern has parts of them."""
+    if "%" not in path:
+        return True
+    parts, pieces = path.split("/"), file.split("/")
+    behind = parts.index("**") if "**" in parts else len(parts)
+    if len(pieces) < len(parts) - 1 or any("%" in part for part in parts[behind:]):
+        # What `**` stands for has no length: the parts behind it are looked at from the end.
+        return all(
+            _is_date(piece, part)
+            for part, piece in zip(reversed(parts), reversed(pieces), strict=False)
+            if "%" in part
+        )
+    return all(
+        _is_date(piece, part) for part, piece in zip(parts, pieces, strict=False) if "%" in part
+    )
+
+
+def _is_date(piece: str, part: str) -> bool:
+    if "*" in part:
+        # An ending, `%H-*.csv`: only what stands before it is a date.
+        begin, _, end = part.partition("*")
+        piece = piece.removesuffix(end)
+        return any(_is_date(piece[:length], begin) for length in range(len(piece), 0, -1))
+    try:
+        datetime.strptime(piece, part)  # noqa: DTZ007 (only whether it can be read)
+    except ValueError:
+        return False
+    return True
 
 
 def _matching(store: fs.FileSystem, pattern: str) -> list[str]:

@@ -7,7 +7,7 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
+from narthex.assets import PipelineJobSpec, ResolvedAsset, SinkJobSpec, SourceJobSpec, Trigger
 from narthex.entities import (
     Files,
     KafkaTopic,
@@ -17,12 +17,15 @@ from narthex.entities import (
     WebhookEndpoint,
 )
 from narthex.settings import Settings
+from narthex_spark_apps.author_topics import broker_of
 from narthex_spark_apps.file_source import FileSource
 from narthex_spark_apps.join_stage import start_joined
-from narthex_spark_apps.kafka_io import Broker, Run, in_micro_batches
+from narthex_spark_apps.kafka_io import Run, in_micro_batches
 from narthex_spark_apps.plan_columns import PipelineJob, start_pipeline
 from narthex_spark_apps.rendering import NotRenderedError
 from narthex_spark_apps.source_job import SourceJob, start_source
+from narthex_spark_apps.table_source import TableSource
+from narthex_stores import Broker
 
 log = structlog.get_logger()
 
@@ -37,40 +40,39 @@ def checkpoint_of(asset: ResolvedAsset, settings: Settings) -> Path:
 
 
 def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
-    """Name the topics that a job reads; none for files."""
+    """Name the topics that a job reads; none for files and tables."""
     match asset.spec:
         case SourceJobSpec(source=source) as spec:
-            if isinstance(source.connector, Files):
+            if isinstance(source.connector, Files | Table):
                 return ()
             return (SourceJob(asset=asset, spec=spec).topic(),)
         case PipelineJobSpec():
             roles = ("input:", "touched:")
             return tuple(n.physical_name for n in asset.needs if n.role.startswith(roles))
+        case SinkJobSpec(dataset=dataset):
+            return (asset.need(f"input:{dataset}").physical_name,)
         case _:
             raise NotRunnableError(f"asset {asset.asset_id} is no job")
 
 
-def input_broker(asset: ResolvedAsset, settings: Settings) -> str:
-    """Give the bootstrap servers of the topics that a job reads."""
+def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:
+    """Give where the topics are that a job reads.
+
+    Raises:
+        SecretMissing: The source needs a secret that is not there.
+    """
     if isinstance(asset.spec, SourceJobSpec):
-        return _broker_of(asset.spec, settings).bootstrap
-    return settings.kafka
+        return _broker_of(asset.spec, settings)
+    return Broker(bootstrap=settings.kafka)
 
 
 def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
     match spec.source.connector:
         case KafkaTopic() as topic:
-            if topic.username is not None or topic.security_protocol != "PLAINTEXT":
-                raise NotRunnableError(
-                    f"`{spec.source_id}` needs {topic.security_protocol}; only PLAINTEXT brokers "
-                    "can be read so far"
-                )
-            return Broker(bootstrap=topic.bootstrap_servers or settings.kafka)
-        case WebhookEndpoint():
+            return broker_of(topic, settings)
+        case WebhookEndpoint() | Files() | Table():
             return Broker(bootstrap=settings.kafka)
-        case Files():
-            raise NotRunnableError(f"`{spec.source_id}` reads files, not topics")
-        case Table() | KinesisStream() | PubSubTopic():
+        case KinesisStream() | PubSubTopic():
             raise NotRunnableError(f"`{spec.source_id}` cannot be read so far")
         case _:
             assert_never(spec.source.connector)
@@ -85,6 +87,15 @@ def file_source(
         return None
     memory = checkpoint_of(asset, settings) / "files.json"
     return FileSource(session, SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
+
+
+def table_source(asset: ResolvedAsset, settings: Settings) -> TableSource | None:
+    """Give the reader of a job of a table; None for any other job."""
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Table):
+        return None
+    memory = checkpoint_of(asset, settings) / "cursor.json"
+    return TableSource(SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
 
 
 def start_query(

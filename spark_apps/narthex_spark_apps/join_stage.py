@@ -27,10 +27,10 @@ from narthex.facts import Cell, Fact
 from narthex.operators import DatasetRef, Join, Operator
 from narthex.settings import Settings
 from narthex.workers import WorkerPool
-from narthex_spark_apps.kafka_io import Broker, Run, read_topics
+from narthex_spark_apps.kafka_io import Run, read_topics
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_spark_apps.row_plan import RowPlan
-from narthex_stores import Found, IndexReader, LmdbIndex, LogProducer, LogReader, Record
+from narthex_stores import Broker, Found, IndexReader, LmdbIndex, LogProducer, LogReader, Record
 
 CHUNK = 20_000
 WAIT_S = 120.0

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import Trigger
+from narthex_stores import Broker
 
 StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
 """Triples (topic, partition, next offset to read); empty reads from the beginning."""
@@ -21,17 +22,27 @@ _MICRO_BATCH_ROWS = 50_000
 _BACKFILL_ROWS = 500_000
 
 
-@attrs.frozen(kw_only=True)
-class Broker:
-    """Where topics are, and what must be said to be let in."""
+def connector_options(broker: Broker) -> dict[str, str]:
+    """Give the options of Spark's Kafka connector that say where and who."""
+    told = {"bootstrap.servers": broker.bootstrap}
+    if broker.protocol != "PLAINTEXT":
+        told["security.protocol"] = broker.protocol
+    if broker.protocol.startswith("SASL"):
+        told["sasl.mechanism"] = broker.mechanism
+        told["sasl.jaas.config"] = _login(broker)
+    if broker.protocol.endswith("SSL") and broker.ca_file:
+        told |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": broker.ca_file}
+    return {f"kafka.{name}": value for name, value in told.items()}
 
-    bootstrap: str
-    security: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
 
-    def options(self) -> dict[str, str]:
-        """Give the options of Spark's Kafka connector."""
-        given = {f"kafka.{key}": value for key, value in self.security}
-        return {"kafka.bootstrap.servers": self.bootstrap, **given}
+def _login(broker: Broker) -> str:
+    kind = "plain.Plain" if broker.mechanism == "PLAIN" else "scram.Scram"
+    username, password = (
+        part.replace("\\", "\\\\").replace('"', '\\"')
+        for part in (broker.username, broker.password)
+    )
+    module = f"org.apache.kafka.common.security.{kind}LoginModule"
+    return f'{module} required username="{username}" password="{password}";'
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +75,7 @@ def read_topics(
     rows = _BACKFILL_ROWS if run.trigger is Trigger.BOUNDED else _MICRO_BATCH_ROWS
     reader = (
         session.readStream.format("kafka")
-        .options(**broker.options())
+        .options(**connector_options(broker))
         .option("subscribe", ",".join(names))
         .option("startingOffsets", _starting(names, run.starts))
         .option("failOnDataLoss", "false")
@@ -89,7 +100,7 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
         records.writeStream.queryName(run.name)
         .format("kafka")
         .outputMode("update" if run.trigger is Trigger.REAL_TIME else "append")
-        .options(**broker.options())
+        .options(**connector_options(broker))
         .options(**_producer(in_bulk=run.trigger is Trigger.BOUNDED))
         .option("checkpointLocation", run.checkpoint)
     )
@@ -104,7 +115,7 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
 
 def write_batch(records: DataFrame, broker: Broker) -> None:
     """Write a bounded frame of (topic, key, value) to Kafka and wait until it is there."""
-    records.write.format("kafka").options(**broker.options()).options(
+    records.write.format("kafka").options(**connector_options(broker)).options(
         **_producer(in_bulk=True)
     ).save()
 

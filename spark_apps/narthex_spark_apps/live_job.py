@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from narthex.errors import NarthexError
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex_spark_apps.children import Assignment, Report
@@ -151,7 +152,7 @@ class LiveJob:
                 self._count(files.read(file))
             self._files_done = True
             self.progress.error = None
-        except (PySparkException, OSError) as error:
+        except (PySparkException, NarthexError, OSError) as error:
             self.progress.error = str(error)[:ERROR_LENGTH]
 
     def report(self) -> Report:

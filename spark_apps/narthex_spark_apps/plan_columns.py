@@ -38,8 +38,9 @@ from narthex_spark_apps.fact_columns import (
     read_facts,
 )
 from narthex_spark_apps.identities import key_bytes, keyed_row_id
-from narthex_spark_apps.kafka_io import Broker, Run, read_topics, write_records
+from narthex_spark_apps.kafka_io import Run, read_topics, write_records
 from narthex_spark_apps.rendering import NotRenderedError, Scope, render
+from narthex_stores import Broker
 
 COUNTS = "counts"
 

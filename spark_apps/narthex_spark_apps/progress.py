@@ -30,6 +30,15 @@ class KnowsEnds(Protocol):
         """Give the next offset of each partition of each topic that could be seen."""
 
 
+@attrs.frozen
+class NothingKnown:
+    """Of topics whose broker is not known yet."""
+
+    def known(self) -> Mapping[str, Mapping[int, int]]:
+        """Give nothing."""
+        return {}
+
+
 @attrs.define
 class Progress:
     """What a job says of itself.

@@ -13,12 +13,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import ResolvedAsset, SourceJobSpec
-from narthex.entities import Cdc, Files, KafkaTopic
+from narthex.entities import Cdc, Files, KafkaTopic, RegistryFormat
 from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
-from narthex_spark_apps.kafka_io import Broker, Run, read_topics, write_records
-from narthex_spark_apps.topic_rows import TopicReader, TopicRun
+from narthex_spark_apps.kafka_io import Run, read_topics, write_records
+from narthex_spark_apps.topic_rows import TopicFormat, TopicRun
+from narthex_stores import Broker
 
 
 @attrs.frozen(kw_only=True)
@@ -38,12 +39,19 @@ class SourceJob:
         """Where refused rows go."""
         return self.asset.need("quarantine").physical_name
 
-    def reader(self) -> TopicReader:
-        """Give what takes the rows out of a record of its topic."""
+    def format(self, settings: Settings) -> TopicFormat:
+        """Give what the records of its topic are."""
         source = self.spec.source
-        return TopicReader(
-            calls=not isinstance(source.connector, KafkaTopic),
+        connector = source.connector
+        registry = None
+        if isinstance(connector, KafkaTopic) and isinstance(connector.format, RegistryFormat):
+            registry = connector.format
+        return TopicFormat(
+            calls=not isinstance(connector, KafkaTopic),
             envelopes=source.cdc is Cdc.DEBEZIUM,
+            registry=registry,
+            secrets_dir=settings.secrets_dir,
+            ca_file=settings.ca_file,
         )
 
     def topic(self) -> str:
@@ -68,7 +76,7 @@ def start_source(
         spec=json.dumps(to_plain(job.spec)),
         output=job.output,
         quarantine=job.quarantine,
-        reader=job.reader(),
+        format=job.format(settings),
     )
     records = read_topics(session, reads, [job.topic()], run=run)
     # The instant that the broker gave the record: a replay of the log sees the same.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import attrs
 
 from narthex.records import to_plain
+from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import RowRenderer
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.topic_rows import TopicReader
@@ -30,15 +31,21 @@ class SourceStage:
     )
 
     @classmethod
-    def of(cls, job: SourceJob, producer: LogProducer) -> "SourceStage":
-        """Prepare the stage of a job; what it appends goes through `producer`."""
+    def of(cls, job: SourceJob, producer: LogProducer, settings: Settings) -> "SourceStage":
+        """Prepare the stage of a job; what it appends goes through `producer`.
+
+        Raises:
+            SecretMissing: A secret that its records cannot be read without is not there.
+        """
         renderer = RowRenderer.of(
             json.dumps(to_plain(job.spec)),
             source_id="",
             output=job.output,
             quarantine=job.quarantine,
         )
-        return cls(job=job, producer=producer, renderer=renderer, reader=job.reader())
+        return cls(
+            job=job, producer=producer, renderer=renderer, reader=job.format(settings).open()
+        )
 
     def take(self, records: Sequence[Record]) -> None:
         """Work records off; when it returns, what became of their rows stands.

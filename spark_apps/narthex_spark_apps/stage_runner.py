@@ -6,6 +6,7 @@ harmless: facts are idempotent. Each job has a thread, a consumer and a producer
 that none waits for another.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -23,14 +24,23 @@ from narthex.assets import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
-from narthex_spark_apps.feeds import FETCH_WAIT_MS, LogEnds
-from narthex_spark_apps.jobs import NotRunnableError, checkpoint_of, input_broker, input_topics
+from narthex_spark_apps.feeds import FETCH_WAIT_MS, BrokerEnds
+from narthex_spark_apps.jobs import (
+    NotRunnableError,
+    checkpoint_of,
+    input_broker,
+    input_topics,
+    table_source,
+)
 from narthex_spark_apps.join_stage import JoinStage
 from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.progress import Progress, told
+from narthex_spark_apps.progress import NothingKnown, Progress, told
+from narthex_spark_apps.sink_job import open_sink
+from narthex_spark_apps.sink_stage import SinkStage
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
+from narthex_spark_apps.table_source import TableSource
 from narthex_stores import Fenced, LogProducer, LogReader, Record, StoreError
 
 log = structlog.get_logger()
@@ -88,13 +98,12 @@ class Positions:
 class StageJob:
     """One job as it runs under one epoch, in a thread of its own."""
 
-    def __init__(self, assignment: Assignment, settings: Settings, ends: LogEnds) -> None:
+    def __init__(self, assignment: Assignment, settings: Settings, ends: BrokerEnds) -> None:
         """Begin to run."""
         self.assignment = assignment
-        self.progress = Progress(assignment=assignment, ends=ends)
+        self.progress = Progress(assignment=assignment, ends=NothingKnown())
         self._settings = settings
         self._ends = ends
-        self._broker = input_broker(assignment.asset, settings)
         self._topics = input_topics(assignment.asset)
         self._positions = Positions(
             checkpoint_of(assignment.asset, settings) / "live" / "positions.json"
@@ -116,6 +125,10 @@ class StageJob:
     def stop(self) -> None:
         """Ask it to end after the records that it works on."""
         self._stop.set()
+
+    def join(self, *, timeout_s: float) -> None:
+        """Wait until it has ended, at most so long."""
+        self._thread.join(timeout_s)
 
     def report(self) -> Report:
         """Say how it stands."""
@@ -153,8 +166,17 @@ class StageJob:
 
     def _live(self) -> None:
         """Run until asked to stop, or until something fails."""
+        table = table_source(self.assignment.asset, self._settings)
+        if table is not None:
+            self._ask(table)
+            return
+        sink = open_sink(self.assignment.asset, self._settings, epoch=int(self.assignment.epoch))
+        if sink is not None:
+            with contextlib.closing(sink):
+                self._drain(sink)
+            return
         stage = self._stage()
-        reader = LogReader(self._broker, fetch_wait_ms=FETCH_WAIT_MS)
+        reader = self._reader()
         try:
             reader.assign(self._start(reader, stage))
             self._say(reader)
@@ -165,12 +187,59 @@ class StageJob:
             reader.close()
             stage.close()
 
+    def _ask(self, table: TableSource) -> None:
+        """Ask a table again and again."""
+        with LogProducer(self._settings.kafka) as producer:
+            try:
+                while not self._stop.is_set():
+                    self._is_running = True
+                    for name, count in table.read(producer, stopped=self._stop.is_set).items():
+                        self.progress.counts[name] = self.progress.counts.get(name, 0) + count
+                    newest = table.newest_us()
+                    if newest is not None:
+                        self.progress.counts["newest"] = newest
+                    self.progress.known = True
+                    self.progress.error = None
+                    self._stop.wait(table.every_s)
+            finally:
+                table.close()
+
+    def _drain(self, sink: SinkStage) -> None:
+        """Tell a sink's target what becomes of a dataset's rows."""
+        with self._reader() as reader:
+            kept, firsts = sink.state.offsets(), reader.first_offsets(self._topics)
+            reader.assign({p: max(first, kept.get(p, first)) for p, first in firsts.items()})
+            self._is_running = True
+            while not self._stop.is_set():
+                self._add_partitions(reader)
+                records = reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S)
+                for event in reader.events():
+                    if not event.transient:
+                        raise OffsetGoneError(f"`{event.topic}` {event.partition}: {event.message}")
+                if records:
+                    sink.take(records)
+                    self.progress.counts["rows"] = self.progress.counts.get("rows", 0) + len(
+                        records
+                    )
+                if sink.is_due:
+                    sink.tell()
+                if not sink.pending:
+                    self._say(reader)
+                    self.progress.error = None
+
+    def _reader(self) -> LogReader:
+        asset = self.assignment.asset
+        # Secrets may have changed, or be there now, since the last try.
+        broker = input_broker(asset, self._settings)
+        self.progress.ends = self._ends.watch(asset.asset_id, broker, self._topics)
+        return LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS)
+
     def _stage(self) -> Stage:
         asset = self.assignment.asset
         match asset.spec:
             case SourceJobSpec() as spec:
                 producer = LogProducer(self._settings.kafka)
-                stage = SourceStage.of(SourceJob(asset=asset, spec=spec), producer)
+                stage = SourceStage.of(SourceJob(asset=asset, spec=spec), producer, self._settings)
                 self.progress.counts = stage.counts
                 return stage
             case PipelineJobSpec(trigger=Trigger.STATEFUL) as spec:
@@ -226,7 +295,7 @@ class StageJob:
 
     def _add_partitions(self, reader: LogReader) -> None:
         """Read partitions that a topic did not have before from their beginning."""
-        known = self._ends.known()
+        known = self.progress.ends.known()
         positions = reader.positions
         new = {
             (topic, partition): 0
@@ -252,7 +321,7 @@ class StageRunner:
         """Run nothing yet."""
         self._settings = settings
         self._jobs: dict[int, StageJob] = {}
-        self._ends: dict[str, LogEnds] = {}
+        self._ends = BrokerEnds()
 
     def assign(self, desired: Desired) -> None:
         """Make the jobs what is desired; a new epoch is a new run."""
@@ -261,20 +330,12 @@ class StageRunner:
             found = wanted.get(asset_id)
             if found is None or found.epoch != job.assignment.epoch:
                 self._jobs.pop(asset_id).stop()
+                self._ends.forget(asset_id)
             else:
                 job.assign(found)
-        by_broker: dict[str, set[str]] = {}
-        for assignment in wanted.values():
-            broker = input_broker(assignment.asset, self._settings)
-            by_broker.setdefault(broker, set()).update(input_topics(assignment.asset))
-        for broker, topics in by_broker.items():
-            if broker not in self._ends:
-                self._ends[broker] = LogEnds(broker)
-            self._ends[broker].watch(topics)
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
-                broker = input_broker(assignment.asset, self._settings)
-                self._jobs[asset_id] = StageJob(assignment, self._settings, self._ends[broker])
+                self._jobs[asset_id] = StageJob(assignment, self._settings, self._ends)
 
     def report(self) -> None:
         """Tell the supervisor how each job stands."""

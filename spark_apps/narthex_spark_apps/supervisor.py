@@ -17,7 +17,14 @@ from uuid import UUID
 import attrs
 import structlog
 
-from narthex.assets import AssetKind, PipelineJobSpec, ResolvedAsset, SourceJobSpec, Trigger
+from narthex.assets import (
+    AssetKind,
+    PipelineJobSpec,
+    ResolvedAsset,
+    SinkJobSpec,
+    SourceJobSpec,
+    Trigger,
+)
 from narthex.records import Json
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
@@ -63,7 +70,8 @@ def child_of(asset: ResolvedAsset) -> str:
     if asset.kind is AssetKind.HISTORY_FEED:
         return HISTORY_WRITER
     spec = asset.spec
-    in_stage = isinstance(spec, SourceJobSpec | PipelineJobSpec) and spec.trigger in _IN_STAGES
+    streams = SourceJobSpec | PipelineJobSpec | SinkJobSpec
+    in_stage = isinstance(spec, streams) and spec.trigger in _IN_STAGES
     return STAGE_RUNNER if in_stage else DRIVER
 
 

@@ -3,14 +3,20 @@
 Runs in Spark's Python workers; the live run, `source_stage`, takes the same rows from a record.
 """
 
+import base64
 import json
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import attrs
 import pyarrow as pa
 
+from narthex.connections import RegistryFormat
 from narthex.records import Json
-from narthex_spark_apps.admitted_rows import Arrived, Place, RowRenderer, render_batch
+from narthex.secret_files import SecretFiles
+from narthex_spark_apps.admitted_rows import Arrived, PayloadKind, Place, RowRenderer, render_batch
+from narthex_spark_apps.schema_registry import SchemaRegistry
+from narthex_spark_apps.typed_records import RecordDecoder, UnreadableRecordError
 
 INPUT = ("partition", "offset", "now", "value")
 
@@ -26,22 +32,21 @@ class TopicRun:
     spec: str
     output: str
     quarantine: str
-    reader: "TopicReader"
+    format: "TopicFormat"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the records of the rows in batches with the columns `INPUT`."""
         renderer = RowRenderer.of(
             self.spec, source_id="", output=self.output, quarantine=self.quarantine
         )
+        reader = self.format.open()
         try:
             for batch in batches:
                 columns = (batch.column(name).to_pylist() for name in INPUT)
                 arrived = [
                     one
                     for partition, offset, now_us, value in zip(*columns, strict=True)
-                    for one in self.reader.rows(
-                        value, partition=partition, offset=offset, now_us=now_us
-                    )
+                    for one in reader.rows(value, partition=partition, offset=offset, now_us=now_us)
                 ]
                 rendered = [record for made in renderer.render(arrived) for record in made]
                 if rendered:
@@ -51,33 +56,77 @@ class TopicRun:
 
 
 @attrs.frozen(kw_only=True)
-class TopicReader:
-    """Takes the raw rows out of records of a topic.
+class TopicFormat:
+    """What the records of a topic are; it may travel, no secret is in it.
 
     Attributes:
         calls: Whether a record is a call with many rows, as the server writes them.
         envelopes: Whether rows are envelopes of Debezium: a record without a value follows the
             one that says that the row is gone, and says nothing more.
+        registry: What a registry keeps the schema of; None is JSON.
+        secrets_dir: Where the secrets are that let us into the registry.
+        ca_file: Who vouches for the registry; empty is whom the machine trusts.
     """
 
     calls: bool
     envelopes: bool
+    registry: RegistryFormat | None = None
+    secrets_dir: Path = Path()
+    ca_file: str = ""
+
+    def open(self) -> "TopicReader":
+        """Make ready to read.
+
+        Raises:
+            SecretMissing: A secret that lets us into the registry is not there.
+        """
+        if self.registry is None:
+            return TopicReader(format=self, decoder=None)
+        secrets = SecretFiles(self.secrets_dir)
+        registry = SchemaRegistry.of(self.registry, secrets, ca_file=self.ca_file)
+        return TopicReader(format=self, decoder=RecordDecoder(registry))
+
+
+@attrs.frozen(kw_only=True)
+class TopicReader:
+    """Takes the raw rows out of records of a topic."""
+
+    format: TopicFormat
+    decoder: RecordDecoder | None
 
     def rows(
         self, value: bytes | None, *, partition: int, offset: int, now_us: int
     ) -> list[Arrived]:
-        """Give the rows of one record; what is no JSON object is one row, as its text."""
-        if value is None and self.envelopes:
+        """Give the rows of one record; what cannot be read is one row, as its text.
+
+        Raises:
+            RegistryError: The registry of its schema does not answer.
+        """
+        if value is None and self.format.envelopes:
             return []
-        found = _rows_of(value or b"", calls=self.calls)
-        return [
+        arrived = [
             Arrived(
                 place=Place(partition=partition, offset=offset, ordinal=ordinal),
                 row=row,
                 now_us=now_us,
             )
-            for ordinal, row in enumerate(found)
+            for ordinal, row in enumerate(self._said(value or b""))
         ]
+        if self.decoder is None:
+            return arrived
+        return [self._decoded(self.decoder, value or b"", one) for one in arrived]
+
+    def _said(self, value: bytes) -> list[dict[str, Json] | str]:
+        if self.decoder is not None:
+            return [base64.b64encode(value).decode()]
+        return _rows_of(value, calls=self.format.calls)
+
+    @staticmethod
+    def _decoded(decoder: RecordDecoder, value: bytes, arrived: Arrived) -> Arrived:
+        try:
+            return attrs.evolve(arrived, row=decoder.row(value))
+        except UnreadableRecordError as error:
+            return attrs.evolve(arrived, unreadable=str(error), kind=PayloadKind.BASE64)
 
 
 def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:

@@ -9,7 +9,7 @@ from narthex_stores.adapter import (
     Probe,
     Unknown,
 )
-from narthex_stores.brokers import GREATEST_RECORD_BYTES
+from narthex_stores.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
 from narthex_stores.checkpoints import checkpoint_adapter
 from narthex_stores.directories import DirectoryAdapter, Owner, find_owner
 from narthex_stores.errors import (
@@ -55,10 +55,12 @@ from narthex_stores.topics import TopicAdapter, topic_config
 
 __all__ = [
     "GREATEST_RECORD_BYTES",
+    "SASL_MECHANISMS",
     "Absent",
     "Adapter",
     "Appended",
     "AppliedBatch",
+    "Broker",
     "Crash",
     "Delivered",
     "DirectoryAdapter",

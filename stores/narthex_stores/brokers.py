@@ -1,5 +1,8 @@
 """How Kafka's client is set up, and what its errors mean to us."""
 
+from typing import Final
+
+import attrs
 from confluent_kafka import KafkaError
 
 from narthex_stores.errors import PermanentError, StoreError, TransientError
@@ -30,13 +33,52 @@ _TRANSIENT = frozenset(
 )
 
 
-def client_config(bootstrap_servers: str) -> dict[str, str | int | float | bool]:
-    """Give what every client of a cluster is set up with.
+SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The ways to say who one is that clients and Spark have built in."""
+
+
+@attrs.frozen(kw_only=True)
+class Broker:
+    """Where topics are, and what must be said to be let in.
+
+    Attributes:
+        bootstrap: Addresses of the cluster.
+        protocol: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
+        mechanism: One of `SASL_MECHANISMS`, where the protocol has SASL.
+        ca_file: Who vouches for the brokers' certificates; empty is whom the machine trusts.
+    """
+
+    bootstrap: str
+    protocol: str = "PLAINTEXT"
+    mechanism: str = ""
+    username: str = attrs.field(default="", repr=False)
+    password: str = attrs.field(default="", repr=False)
+    ca_file: str = ""
+
+    def config(self) -> dict[str, str]:
+        """Give what librdkafka is told."""
+        told = {"bootstrap.servers": self.bootstrap}
+        if self.protocol != "PLAINTEXT":
+            told["security.protocol"] = self.protocol
+        if self.protocol.startswith("SASL"):
+            told |= {
+                "sasl.mechanism": self.mechanism,
+                "sasl.username": self.username,
+                "sasl.password": self.password,
+            }
+        if self.protocol.endswith("SSL") and self.ca_file:
+            told["ssl.ca.location"] = self.ca_file
+        return told
+
+
+def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:
+    """Give what every client of a cluster, or of the one at these addresses, is set up with.
 
     What goes wrong is said by errors and events; the client itself prints nothing.
     """
+    known = Broker(bootstrap=broker) if isinstance(broker, str) else broker
     return {
-        "bootstrap.servers": bootstrap_servers,
+        **known.config(),
         "log_level": 0,
         "log.connection.close": False,
         "allow.auto.create.topics": False,

@@ -37,6 +37,9 @@ _R = TypeVar("_R")
 
 _NUMBER = b"number"
 _DOUBT = b"doubt"
+_PLACE_BITS = 24
+"""A batch posts fewer records than these bits count."""
+
 _TABLES = (
     b"versions",
     b"places",
@@ -160,9 +163,10 @@ class StateBatch:
             self._put(b"meta", _NUMBER, pack(number))
 
     def post(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put the batch's records (Kafka key, value) into the outbox, in order."""
+        """Put the batch's records (Kafka key, value) into the outbox, behind those of others."""
         for place, record in enumerate(records):
-            self._put(b"outbox", place.to_bytes(8, "big"), pack(record))
+            at = self.number << _PLACE_BITS | place
+            self._put(b"outbox", at.to_bytes(8, "big"), pack(record))
 
     def advance(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Note how far topics are read; offsets never go back."""

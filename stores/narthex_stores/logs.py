@@ -19,6 +19,7 @@ from confluent_kafka import Producer as KafkaProducer
 
 from narthex_stores.brokers import (
     GREATEST_MESSAGE_BYTES,
+    Broker,
     client_config,
     is_transient,
     store_error,
@@ -103,16 +104,16 @@ class LogProducer:
     sent it.
     """
 
-    def __init__(self, bootstrap_servers: str, *, linger_ms: float = 1.0) -> None:
+    def __init__(self, broker: Broker | str, *, linger_ms: float = 1.0) -> None:
         """Begin; the cluster need not answer yet.
 
         Args:
-            bootstrap_servers: The cluster.
+            broker: The cluster, or its addresses.
             linger_ms: How long a record may wait for others to share a batch with.
         """
         self._events = _Events()
         self._producer = KafkaProducer(
-            client_config(bootstrap_servers)
+            client_config(broker)
             | {
                 "acks": "all",
                 "enable.idempotence": True,
@@ -259,7 +260,7 @@ class LogReader:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        broker: Broker | str,
         starts: Mapping[Place, int] | None = None,
         *,
         fetch_wait_ms: int = 5,
@@ -267,13 +268,13 @@ class LogReader:
         """Begin to read; the cluster need not answer yet.
 
         Args:
-            bootstrap_servers: The cluster.
+            broker: The cluster, or its addresses.
             starts: For each partition the offset of the first record wanted.
             fetch_wait_ms: How long the broker may hold an answer back while there is nothing.
         """
         self._events = _Events()
         self._consumer = Consumer(
-            client_config(bootstrap_servers)
+            client_config(broker)
             | {
                 # Partitions are assigned by hand; the client wants a name all the same.
                 "group.id": "narthex-unused",

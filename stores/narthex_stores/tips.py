@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from narthex_stores.brokers import client_config, store_error
+from narthex_stores.brokers import Broker, client_config, store_error
 from narthex_stores.errors import TransientError
 
 
 class LogTips:
     """Asks a cluster for the ends of many topics; partitions are looked up once."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, broker: Broker | str) -> None:
         """Begin; the cluster need not answer yet."""
-        self._admin = AdminClient(client_config(bootstrap_servers))
+        self._admin = AdminClient(client_config(broker))
         self._partitions: dict[str, int] = {}
 
     def ends(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[str, dict[int, int]]:

@@ -1,6 +1,7 @@
 """Definitions become assets: each once, with what it needs, in an order in which all is there."""
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
@@ -12,6 +13,7 @@ from narthex.assets import (
     IndexSpec,
     LogShape,
     PipelineJobSpec,
+    SinkJobSpec,
     SourceJobSpec,
     TopicRole,
     TopicSpec,
@@ -19,7 +21,7 @@ from narthex.assets import (
 )
 from narthex.blueprint import compile_blueprint
 from narthex.code import UserCode
-from narthex.entities import Csv, Dataset, Definitions, Files, KafkaTopic
+from narthex.entities import Csv, Dataset, Definitions, Files, KafkaTopic, Sink
 from narthex.operators import AssignCode, DatasetRef, Filter, Join, Latest
 from narthex.records import from_plain, to_plain
 from narthex.schema import Column
@@ -232,3 +234,30 @@ def test_every_dataset_keeps_its_history(shop: Definitions) -> None:
 
     assert kinds.count(AssetKind.HISTORY) == len(shop.datasets)
     assert kinds.count(AssetKind.HISTORY_FEED) == len(shop.datasets)
+
+
+def test_a_sink_is_a_job_that_reads_the_log_and_how_often_it_writes_is_not_what_it_is(
+    shop: Definitions, edited: Edited
+) -> None:
+    told = KafkaTopic(name="bus", bootstrap_servers="b:1", topic="told")
+
+    def sunk(**options: Any) -> Blueprint:
+        def change(dataset: Dataset) -> Dataset:
+            return attrs.evolve(dataset, sinks=(Sink(target=told, **options),))
+
+        return compile_blueprint(edited("Enriched", change))
+
+    plain, seldom, other = sunk(), sunk(every_us=5), sunk(since_us=7)
+    jobs = [_by_path(made)["job/Enriched/sink/0"] for made in (plain, seldom, other)]
+    spec = jobs[0].spec
+    assets = _by_path(plain)
+    assert isinstance(spec, SinkJobSpec)
+    assert spec.trigger is Trigger.STAGE
+    assert {need.role: need.asset for need in jobs[0].needs} == {
+        "input:Enriched": assets["dataset/Enriched/log"].ref,
+        "checkpoint": assets["job/Enriched/sink/0/checkpoint"].ref,
+    }
+    assert jobs[0].fingerprint == jobs[1].fingerprint
+    assert jobs[0].fingerprint != jobs[2].fingerprint
+    before = {asset.ref for asset in compile_blueprint(shop).assets}
+    assert before < {asset.ref for asset in plain.assets}

@@ -12,6 +12,7 @@ from narthex.connectors import (
     Files,
     Kafka,
     Kinesis,
+    MySQL,
     Postgres,
     Secret,
     SnapshotData,
@@ -33,7 +34,6 @@ HTTP_PATH = HTTP("h", "h:80", "/ok").path("/rows")
 BUCKET = S3("s").bucket("b", prefix="out", format="delta")
 SNOWFLAKE = Snowflake("s", "acc", "db", Secret("u"), Secret("p"), "wh", "public", "writer")
 TABLE = SNOWFLAKE.table("out")
-POSTGRES = Postgres("p", "h", "d", Secret("u"), Secret("p")).table("t", "c")
 SINCE, UNTIL = datetime(2020, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC)
 
 
@@ -153,14 +153,25 @@ def test_a_sink_that_its_target_does_not_take_is_refused(
 
 
 def test_a_sink_into_another_database_is_refused() -> None:
+    mysql = MySQL("p", "h", "d", Secret("u"), Secret("p")).table("t", "c")
     with pytest.raises(DefinitionErrors) as raised:
-        sink(POSTGRES, how="incremental")(_spend())
+        sink(mysql, how="incremental")(_spend())
 
     said = [error.message for error in raised.value.exceptions_flat()]
     assert said == [
-        "a sink writes to Kafka, S3, Snowflake or HTTP; found another database",
+        "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found another database",
         "a sink into a table has no `cursor`",
     ]
+
+
+def test_a_sink_into_postgres_names_a_table_and_no_cursor() -> None:
+    table = Postgres("p", "h", "d", Secret("u"), Secret("p")).table("t")
+    spend = _spend()
+
+    sink(table, how="incremental", renames={"amount": "sum"}, every="5m")(spend)
+
+    (made,) = dataset_entity(spend).sinks
+    assert made.target == table
 
 
 def test_a_sink_stands_above_a_dataset_that_is_computed() -> None:

@@ -13,6 +13,8 @@ from narthex.connectors import (
     Files,
     Kafka,
     Kinesis,
+    Mongo,
+    MySQL,
     Postgres,
     PubSub,
     Sample,
@@ -24,17 +26,20 @@ from narthex.connectors import (
     sink,
     source,
 )
-from narthex.datasets import Dataset, dataset, field, pipeline
+from narthex.datasets import Count, Dataset, dataset, field, pipeline
 from narthex.definitions import definitions
+from narthex.dtypes import Continuous
 from narthex.entities import Definitions
 from narthex.errors import DefinitionErrors
 from narthex.featuresets import extractor, feature, featureset
 from narthex.graph import check
+from narthex.integrations import aws
 from narthex.lib import inputs, meta, outputs, secrets
 from narthex.wire import CommitPayload, decode_commit, encode_commit
 
 WEBHOOK = Webhook("w").endpoint("e")
 USER, WORD = Secret("u"), Secret("p")
+ARN = aws.Secret("arn:aws:secretsmanager:eu-1:1:secret:s")["m"]
 SNOWFLAKE = Snowflake("s", "acc", "db", USER, WORD, "wh", "public", "writer")
 
 
@@ -49,27 +54,30 @@ def _users() -> Dataset:
     return Users
 
 
-def _sourced(conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Definitions:
+def _sourced(*, conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Definitions:
     return definitions([source(conn, disorder="1h", cdc=cdc, **options)(_users())], [])
 
 
 @pytest.mark.parametrize(
     ("conn", "options", "says"),
     [
-        (Kafka("k", "b").topic("t", format=Avro("confluent", "https://r")), {}, "records of Avro"),
-        (Kafka("k", "b", "SASL_SSL").topic("t"), {}, "SASL_SSL brokers are"),
-        (Postgres("p", "h", "d", USER, WORD).table("t", "c"), {}, "tables of databases"),
+        (Kafka("k", "b", "SASL_SSL", "GSSAPI").topic("t"), {}, "brokers that want GSSAPI are"),
+        (Kafka("k", "b", "SASL_SSL", "PLAIN", ARN, ARN).topic("t"), {}, "secrets of AWS are"),
+        (MySQL("p", "h", "d", USER, WORD).table("t", "c"), {}, "MySQL is not read yet"),
+        (Mongo("m", "h", "d", USER, WORD).collection("t", "c"), {}, "MongoDB is"),
+        (SNOWFLAKE.table("t", "c"), {}, "Snowflake is"),
         (Kinesis("k", "r").stream("a", "latest"), {}, "streams of Kinesis"),
         (PubSub("p", "q", Secret("k")).topic("t"), {}, "topics of Pub/Sub"),
         (Files("f").path("gs://b/x"), {}, "files at `gs://b/x`"),
-        (S3("s").bucket("b", path="x/%Y/*"), {}, "parts of dates"),
-        (S3("s", role_arn="r").bucket("b", prefix="x"), {}, "credentials of their own"),
+        (S3("s", role_arn="r").bucket("b", prefix="x"), {}, "files behind a role of AWS"),
+        (S3("s", ARN, ARN).bucket("b", prefix="x"), {}, "secrets of AWS are"),
+        (Files("f").path("x", format="hudi"), {"cdc": "native"}, "files in the format hudi"),
     ],
 )
 def test_a_sound_source_that_cannot_be_run_is_told_with_its_line(
     conn: Any, options: dict[str, Any], says: str
 ) -> None:
-    made = _sourced(conn, **options)
+    made = _sourced(conn=conn, **options)
 
     assert check(made) == ()
     (found,) = not_carried_out(made)
@@ -79,23 +87,16 @@ def test_a_sound_source_that_cannot_be_run_is_told_with_its_line(
     assert found.origin.file.endswith("test_source_capability.py")
 
 
-def test_files_that_are_tables_are_told_twice_once_for_their_format_once_for_their_changes() -> (
-    None
-):
-    made = _sourced(Files("f").path("x", format="delta"), cdc="native")
-
-    assert check(made) == ()
-    assert [error.message for error in not_carried_out(made)] == [
-        "the source `files:f:x`: files in the format delta are not read yet",
-        '`cdc="native"` is not carried out yet',
-    ]
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"preproc": {"name": ref("a[b]")}, "sample": Sample(0.5, using=["uid"])},
         {"cdc": "debezium"},
+        {"conn": Files("f").path("x", format="delta"), "cdc": "native"},
+        {"conn": S3("s", USER, WORD).bucket("b", path="x/%Y/*")},
+        {"conn": Kafka("k", "b").topic("t", format=Avro("confluent", "https://r"))},
+        {"conn": Kafka("k", "b", "SASL_SSL", "SCRAM-SHA-512", USER, WORD).topic("t")},
+        {"conn": Postgres("p", "h", "d", USER, WORD).table("t", "c")},
         {"where": lambda df: df["uid"] > 0, "preproc": {"name": eval(lambda df: df["name"])}},
     ],
 )
@@ -103,35 +104,73 @@ def test_what_admission_carries_out_is_not_refused(options: dict[str, Any]) -> N
     assert not_carried_out(_sourced(**options)) == ()
 
 
-@pytest.mark.parametrize(
-    ("conn", "options", "where"),
-    [
-        (Kafka("k", "b").topic("t"), {"cdc": "debezium"}, "Kafka"),
-        (HTTP("h", "h:80", "/ok").path("/rows"), {"cdc": "debezium"}, "HTTP"),
-        (S3("s").bucket("b", prefix="x", format="delta"), {"how": "incremental"}, "S3"),
-        (SNOWFLAKE.table("t"), {"how": "incremental"}, "Snowflake"),
-    ],
-)
-def test_sinks_are_not_written_yet(conn: Any, options: dict[str, Any], where: str) -> None:
-    users = source(WEBHOOK, disorder="1h", cdc="upsert")(_users())
+def _sunk(conn: Any, *, aggregate: bool = False, **options: Any) -> Definitions:
+    users = source(WEBHOOK, disorder="1h", cdc="append")(_events())
 
     @meta(owner="a@b.co")
     @sink(conn, **options)
-    @dataset
+    @dataset(index=aggregate)
     class Copy:
-        uid: int = field(key=True)
-        name: str
+        name: str = field(key=True)
         at: datetime
+
+        if aggregate:
+            count: int
 
         @pipeline
         @inputs(users)
         def copied(cls, users: Any) -> Any:  # noqa: N805
-            return users
+            if aggregate:
+                return users.groupby("name").aggregate(count=Count(window=Continuous("1d")))
+            return users.groupby("name").latest()
 
-    made = definitions([users, Copy], [])
+    return definitions([users, Copy], [])
+
+
+@pytest.mark.parametrize(
+    ("conn", "options"),
+    [
+        (Kafka("k", "b").topic("t"), {"cdc": "debezium"}),
+        (HTTP("h", "h:80", "/ok").path("/rows"), {"cdc": "debezium"}),
+        (S3("s").bucket("b", prefix="x", format="delta"), {"how": "incremental"}),
+        (Postgres("p", "h", "d", USER, WORD).table("t"), {"how": "incremental"}),
+    ],
+)
+def test_sinks_that_can_be_written_are_not_refused(conn: Any, options: dict[str, Any]) -> None:
+    made = _sunk(conn, **options)
 
     assert check(made) == ()
-    assert [e.message for e in not_carried_out(made)] == [f"a sink into {where} is not written yet"]
+    assert not_carried_out(made) == ()
+
+
+@pytest.mark.parametrize(
+    ("conn", "options", "says"),
+    [
+        (SNOWFLAKE.table("t"), {"how": "incremental"}, "a sink into Snowflake is not written yet"),
+        (
+            HTTP("h", ARN, "/ok").path("/rows"),
+            {"cdc": "debezium"},
+            "a sink: secrets of AWS are not read yet",
+        ),
+        (
+            Kafka("k", "b", "SASL_SSL", "GSSAPI").topic("t"),
+            {"cdc": "debezium"},
+            "a sink: brokers that want GSSAPI are not written yet",
+        ),
+        (
+            Kafka("k", "b").topic("t"),
+            {"cdc": "debezium", "aggregate": True},
+            "a sink of `Copy`, which ends in an aggregate, is not written yet",
+        ),
+    ],
+)
+def test_sinks_that_cannot_be_written_are_told(
+    conn: Any, options: dict[str, Any], says: str
+) -> None:
+    made = _sunk(conn, **options)
+
+    assert check(made) == ()
+    assert [error.message for error in not_carried_out(made)] == [says]
 
 
 def test_code_that_reads_secrets_is_told_wherever_it_stands() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import attrs
 from pyspark.sql import SparkSession
 
 from narthex.assets import (
@@ -28,9 +29,9 @@ from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Between, Datetime, Float, Int, Optional, Str
 from narthex_spark_apps.children import Assignment, Report
-from narthex_spark_apps.feeds import LogEnds
-from narthex_spark_apps.jobs import input_topics
-from narthex_spark_apps.kafka_io import Broker, Run
+from narthex_spark_apps.feeds import BrokerEnds
+from narthex_spark_apps.jobs import input_broker
+from narthex_spark_apps.kafka_io import Run
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_spark_apps.source_job import SourceJob, start_source
 from narthex_spark_apps.stage_runner import StageJob
@@ -83,10 +84,13 @@ def source_job(  # noqa: PLR0913 (one parameter a part of the source)
     where: Where | WhereByCode | None = None,
     trigger: Trigger = Trigger.REAL_TIME,
     cdc: Cdc | None = None,
+    disorder_us: int = 0,
+    every_us: int | None = None,
 ) -> SourceJob:
     source = Source(
         connector=connector,
-        disorder_us=0,
+        disorder_us=disorder_us,
+        every_us=every_us,
         cdc=cdc or (Cdc.UPSERT if schema.keys else Cdc.APPEND),
         preproc=preproc,
         where=where,
@@ -139,13 +143,20 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
 @contextmanager
 def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
     """Run a job live, as the stage runner does."""
-    ends = LogEnds(platform.kafka)
-    ends.watch(input_topics(job.asset))
-    running = StageJob(Assignment(asset=job.asset, epoch=epoch, generation=1), platform, ends)
+    with live_asset(job.asset, platform, epoch=epoch) as running:
+        yield running
+
+
+@contextmanager
+def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
+    """Run a job live by its asset."""
+    assignment = Assignment(asset=asset, epoch=epoch, generation=1)
+    running = StageJob(assignment, platform, BrokerEnds())
     try:
         yield running
     finally:
         running.stop()
+        running.join(timeout_s=60.0)
 
 
 def wait_caught_up(running: StageJob, records: int) -> Report:
@@ -172,5 +183,10 @@ def work_bounded(session: SparkSession, job: SourceJob, platform: Settings) -> N
     """Work off all records of a job's topic as a backfill does."""
     path = platform.checkpoint_dir / "bounded"
     run = Run(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
-    reads = Broker(bootstrap=platform.kafka)
+    reads = input_broker(job.asset, platform)
     start_source(session, job, settings=platform, run=run, reads=reads).awaitTermination()
+
+
+def without_checkpoints(platform: Settings) -> Settings:
+    """Give an installation that has lost what its jobs remember."""
+    return attrs.evolve(platform, checkpoint_dir=platform.checkpoint_dir.with_name("lost"))

@@ -13,10 +13,20 @@ from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
+from narthex.connections import SecretRef
 from narthex.entities import Csv, Files, JsonLines, Parquet
+from narthex.errors import SecretMissing
+from narthex.secret_files import SecretFiles
 from narthex_spark_apps.file_rows import read_rows
 from narthex_spark_apps.file_source import NoFilesError, identity_of, list_files, name_of
-from narthex_spark_apps.file_store import UnknownStoreError, find_files, open_store, pattern_of
+from narthex_spark_apps.file_store import (
+    UnknownStoreError,
+    environment_of,
+    find_files,
+    is_glob,
+    open_store,
+    pattern_of,
+)
 
 _ROWS: list[dict[str, str | int | None]] = [
     {"carrier": "UA", "delay": 3},
@@ -156,3 +166,52 @@ def test_without_a_double_star_a_pattern_is_that_of_the_standard_library(
     is_match = len(parts) == len(names) and PurePosixPath(path).match(pattern)
 
     assert (re.fullmatch(pattern_of(pattern), path) is not None) is is_match
+
+
+def test_parts_of_dates_in_a_path_stand_for_dates_only(tmp_path: Path) -> None:
+    for name in ("2024-05-01/a.csv", "2024-05-02/b.csv", "latest/c.csv", "2024-13-01/d.csv"):
+        file = tmp_path / "day" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+
+    found = find_files("day/%Y-%m-%d/*.csv", tmp_path)
+
+    assert [PurePosixPath(one).name for one in found] == ["a.csv", "b.csv"]
+    assert is_glob("day/%Y-%m-%d/a.csv")
+    assert find_files("day/**/%Y-%m-%d/*", tmp_path) == found
+
+
+def test_parts_of_dates_are_found_in_a_bucket(bucket: fs.FileSystem, tmp_path: Path) -> None:
+    for name in ("dated/2024/05/a.csv", "dated/2024/xx/b.csv"):
+        with bucket.open_output_stream(f"air/{name}") as stream:
+            stream.write(b"a\n")
+
+    assert find_files("s3://air/dated/%Y/%m/*.csv", tmp_path) == ("s3://air/dated/2024/05/a.csv",)
+
+
+def test_a_source_with_keys_of_its_own_opens_the_store_with_them(
+    bucket: fs.FileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bucket.open_output_stream("air/own/a.jsonl") as stream:
+        stream.write(b'{"carrier": "UA"}\n')
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of the platform")
+    secrets = SecretFiles(tmp_path)
+    secrets.keep("key", "reader")
+    secrets.keep("word", "of files")
+    files = Files(
+        name="own",
+        path="s3://air/own/*",
+        format=JsonLines(),
+        access_key=SecretRef("key"),
+        secret_key=SecretRef("word"),
+    )
+
+    environment = environment_of(files, secrets)
+    (found,) = find_files(files.path, tmp_path, environment)
+
+    assert list(read_rows(files, found, environment)) == [{"carrier": "UA"}]
+    assert environment["AWS_ACCESS_KEY_ID"] == "reader"
+    assert "AWS_SESSION_TOKEN" not in environment
+    with pytest.raises(SecretMissing):
+        environment_of(files, SecretFiles(tmp_path / "elsewhere"))

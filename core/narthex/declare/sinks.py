@@ -60,7 +60,8 @@ def sink(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     """Say where rows of a computed dataset are written to; it stands above `@dataset`.
 
     Args:
-        conn: A topic, an HTTP path, files in S3 as `delta`, or a table of Snowflake.
+        conn: A topic, an HTTP path, files in S3 as `delta`, or a table of Postgres or
+            Snowflake.
         cdc: `debezium` for topics and HTTP; left out for files and tables.
         every: How often files and tables are written.
         how: `incremental` writes what changed, which is all that topics, files and tables take.
@@ -134,7 +135,8 @@ def _target(conn: object, origin: Origin) -> SinkTarget:
         return conn
     if isinstance(conn, Connector):
         raise SinkInvalid(
-            f"a sink writes to Kafka, S3, Snowflake or HTTP; found `{type(conn).__name__}`",
+            "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found "
+            f"`{type(conn).__name__}`",
             origin=origin,
         )
     raise no_connector(conn, "`@sink`", origin)

@@ -28,8 +28,8 @@ class Postgres:
     port: int = 5432
     jdbc_params: str | None = None
 
-    def table(self, table_name: str, cursor: str) -> Table:
-        """Give one table, with a column that grows with each change.
+    def table(self, table_name: str, cursor: str | None = None) -> Table:
+        """Give one table; a source wants `cursor`, a column that grows with each change.
 
         Raises:
             DefinitionErrors: A part is missing, or a credential was given itself.
@@ -68,7 +68,7 @@ class MySQL:
         raise not_kept("MySQL", name)
 
 
-def _sql_table(kind: str, of: Postgres | MySQL, table: str, cursor: str) -> Table:
+def _sql_table(kind: str, of: Postgres | MySQL, table: str, cursor: str | None) -> Table:
     parts = Parts(type(of).__name__)
     made = Table(
         database=SqlDatabase(
@@ -82,7 +82,7 @@ def _sql_table(kind: str, of: Postgres | MySQL, table: str, cursor: str) -> Tabl
             jdbc_params=_jdbc(of.jdbc_params, parts),
         ),
         table=parts.text(table, "`table_name`"),
-        cursor=parts.text(cursor, "`cursor`"),
+        cursor=None if cursor is None else parts.text(cursor, "`cursor`"),
     )
     parts.report()
     return made

@@ -1,0 +1,147 @@
+"""What the facts of a log change for who is told of them: rows that came, changed, or went.
+
+Facts come twice and in any order. So a sink knows what stands, and tells only how that changes:
+of a keyed dataset the newest row of each key, of a keyless one each row in its newest version.
+Who applies the changes in their order, again from any earlier one too, ends where the log ends.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from narthex.assets import LogShape, SinkJobSpec
+from narthex.codec import FactCodec, encode, key_encoder
+from narthex.facts import NEVER, Cell, Fact
+from narthex_stores import StateBatch
+
+_SOURCE = 0
+_STEP = 0
+_SIDE = 0
+
+
+class Op(enum.Enum):
+    """What became of a row, as Debezium calls it."""
+
+    CREATED = "c"
+    UPDATED = "u"
+    DELETED = "d"
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """How what stands under one identity changed.
+
+    Attributes:
+        identity: The key's canonical bytes, or the row_id of a keyless row.
+        before: What stood; None if nothing did.
+        after: What stands; None if nothing does.
+        at_us: The instant from which that holds, microseconds.
+    """
+
+    identity: bytes
+    before: Fact | None
+    after: Fact | None
+    at_us: int
+
+    @property
+    def op(self) -> Op:
+        """What became of the row."""
+        if self.after is None:
+            return Op.DELETED
+        return Op.CREATED if self.before is None else Op.UPDATED
+
+    @property
+    def fact(self) -> Fact:
+        """The row of which it tells: as it stands, else as it stood."""
+        found = self.before if self.after is None else self.after
+        if found is None:
+            raise TypeError("a change without a row before or after it is none")
+        return found
+
+
+@attrs.define
+class Standing:
+    """What stands, in a job's state, and how facts change it."""
+
+    spec: SinkJobSpec
+    _codec: FactCodec = attrs.field(init=False)
+    _is_keyed: bool = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.spec.log.shape is LogShape.CONTRIBUTIONS:
+            raise TypeError("contributions are no rows")
+        self._codec = encode(self.spec.log)
+        self._is_keyed = self.spec.log.shape is LogShape.KEYED
+
+    def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[Change]:
+        """Take facts in; give how each of them changes what stands."""
+        for fact in facts:
+            known = state.version(_SOURCE, fact.row_id)
+            if (known is not None and known >= fact.version) or not self._is_within(fact):
+                continue
+            state.set_version(_SOURCE, fact.row_id, fact.version)
+            identity = self._identity(fact)
+            told = state.told(identity)
+            before = None if told is None else self._codec.decode(told)
+            after = self._after(state, identity, before, fact)
+            state.tell(identity, None if after is None else self._codec.encode(after))
+            change = _change(identity, before, after)
+            if change is not None:
+                yield change
+
+    def _is_within(self, fact: Fact) -> bool:
+        if fact.event_time == NEVER:
+            return True
+        since, until = self.spec.sink.since_us, self.spec.sink.until_us
+        return (since is None or fact.event_time >= since) and (
+            until is None or fact.event_time < until
+        )
+
+    def _identity(self, fact: Fact) -> bytes:
+        if not self._is_keyed:
+            return bytes(fact.row_id)
+        return key_encoder(self.spec.log.keys)(fact.key)
+
+    def _after(
+        self, state: StateBatch, identity: bytes, before: Fact | None, fact: Fact
+    ) -> Fact | None:
+        """Give the newest row of the identity; one that ended the row is one too."""
+        if not self._is_keyed:
+            return fact
+        if self.spec.voidable:
+            self._keep(state, identity, fact)
+        if fact.event_time == NEVER:
+            if before is None or before.row_id != fact.row_id:
+                return before
+            group = state.keep(_STEP, _SIDE, identity, fact.row_id, b"")
+            state.leave(_STEP, _SIDE, group, fact.row_id)
+            rows = (self._codec.decode(row) for row in state.members(_STEP, _SIDE, group))
+            return max(rows, key=_order, default=None)
+        return fact if before is None or _order(fact) > _order(before) else before
+
+    def _keep(self, state: StateBatch, identity: bytes, fact: Fact) -> None:
+        """Remember each row of a key, if one of them may be told to have never been."""
+        group = state.keep(_STEP, _SIDE, identity, fact.row_id, self._codec.encode(fact))
+        if fact.event_time == NEVER:
+            state.leave(_STEP, _SIDE, group, fact.row_id)
+
+
+def _order(fact: Fact) -> tuple[int, bytes]:
+    return fact.event_time, fact.version
+
+
+def _change(identity: bytes, before: Fact | None, after: Fact | None) -> Change | None:
+    stood = before if before is not None and before.alive else None
+    stands = after if after is not None and after.alive else None
+    if stood is None and stands is None:
+        return None
+    if stood is not None and stands is not None and _content(stood) == _content(stands):
+        return None
+    newest = after or before
+    at_us = newest.event_time if newest is not None else 0
+    return Change(identity=identity, before=stood, after=stands, at_us=at_us)
+
+
+def _content(fact: Fact) -> tuple[int, tuple[Cell, ...], tuple[Cell, ...]]:
+    return fact.event_time, fact.key, fact.values

@@ -1,0 +1,59 @@
+"""Opening the stage of a sink: its state, and what its target is."""
+
+import os
+from typing import assert_never
+
+from narthex.assets import ResolvedAsset, SinkJobSpec
+from narthex.connections import Files, HttpPath, KafkaTopic, SqlDatabase, Table
+from narthex.settings import Settings
+from narthex.times import SECOND_US
+from narthex_spark_apps.author_topics import broker_of
+from narthex_spark_apps.sink_delta import DeltaSink
+from narthex_spark_apps.sink_http import Address, HttpSink
+from narthex_spark_apps.sink_kafka import KafkaSink
+from narthex_spark_apps.sink_postgres import PostgresSink
+from narthex_spark_apps.sink_stage import SinkStage, Target
+from narthex_stores import storage_options
+
+FILES_EVERY_US = 60 * SECOND_US
+"""How often files are written where a sink does not say: each time is a file."""
+
+
+def open_sink(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> SinkStage | None:
+    """Open the stage of a sink; None for any other job.
+
+    Raises:
+        SecretMissing: A secret that lets us in is not there.
+        Fenced: A run of a later epoch has been here.
+    """
+    spec = asset.spec
+    if not isinstance(spec, SinkJobSpec):
+        return None
+    directory = settings.checkpoint_dir / asset.need("checkpoint").physical_name / "sink"
+    default = FILES_EVERY_US if isinstance(spec.sink.target, Files) else 0
+    return SinkStage.open(
+        spec,
+        _target(spec, asset.physical_name, settings),
+        directory=directory,
+        epoch=epoch,
+        every_us=default if spec.sink.every_us is None else spec.sink.every_us,
+    )
+
+
+def _target(spec: SinkJobSpec, name: str, settings: Settings) -> Target:
+    match spec.sink.target:
+        case KafkaTopic() as topic:
+            broker = broker_of(topic, settings)
+            return KafkaSink(broker, topic=topic.topic, name=name, spec=spec)
+        case HttpPath() as path:
+            return HttpSink(Address.of(path, settings), spec=spec)
+        case Files(path=path):
+            at = path.removesuffix("/**")
+            where = at if "://" in at else str(settings.files_root / at)
+            return DeltaSink(where, name=name, spec=spec, storage=storage_options(os.environ))
+        case Table(database=SqlDatabase(kind="postgres") as database, table=table):
+            return PostgresSink(database, table=table, name=name, spec=spec, settings=settings)
+        case Table():
+            raise TypeError("the sink's database is refused by `narthex.source_capability`")
+        case _:
+            assert_never(spec.sink.target)
