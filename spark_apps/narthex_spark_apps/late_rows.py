@@ -76,7 +76,10 @@ def late_rows(
         instants.sort()
     found: list[LateEntry] = []
     for (source_id, _), kept in sorted(by_place.items()):
-        disorder_us = disorder_by_source.get(source_id.partition("#")[0])
+        # Each of many files has its path behind the source's own identity.
+        disorder_us = disorder_by_source.get(
+            source_id, disorder_by_source.get(source_id.rpartition("#")[0])
+        )
         if disorder_us is not None:
             found += _late(kept, disorder_us, times)
     return tuple(found)

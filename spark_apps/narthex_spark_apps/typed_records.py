@@ -14,10 +14,19 @@ from collections.abc import Callable
 import attrs
 import fastavro
 from fastavro.schema import SchemaParseException
-from google.protobuf import any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2
+from google.protobuf import (
+    any_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import Error as JsonFormatError
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
@@ -27,10 +36,30 @@ from narthex.records import Json
 from narthex_spark_apps.plain_values import plain
 from narthex_spark_apps.schema_registry import Schema, SchemaRegistry, UnknownSchemaError
 
+_MAIN = "narthex.record.proto"
+_UNREADABLE = (
+    ArithmeticError,
+    DecodeError,
+    EOFError,
+    IndexError,
+    JsonFormatError,
+    ValueError,
+    struct.error,
+)
+"""What decoders raise at bytes that are not of their schema."""
+
 _HEAD = struct.Struct(">bI")
 _WELL_KNOWN = {
     str(module.DESCRIPTOR.name): module.DESCRIPTOR
-    for module in (any_pb2, duration_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+    for module in (
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
 }
 
 
@@ -61,7 +90,7 @@ class RecordDecoder:
             raise UnreadableRecordError(str(error)) from None
         except (SchemaParseException, TypeError, KeyError) as error:
             raise UnreadableRecordError(f"the schema {schema_id} is unsound: {error}") from error
-        except (EOFError, ValueError, IndexError, DecodeError, struct.error) as error:
+        except _UNREADABLE as error:
             raise UnreadableRecordError(f"the record is not of schema {schema_id}") from error
         row = plain(found)
         if not isinstance(row, dict):
@@ -99,7 +128,7 @@ def _name_avro(schema: Schema, named: dict[str, object]) -> None:
 
 def _protobuf(schema: Schema) -> Callable[[memoryview], object]:
     pool = DescriptorPool()
-    file = _add_file(pool, schema, "main.proto", set())
+    file = _add_file(pool, schema, _MAIN, set())
     described = FileDescriptorProto()
     file.CopyToProto(described)
     names = [message.name for message in described.message_type]

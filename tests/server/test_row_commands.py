@@ -1,0 +1,139 @@
+"""`narthex quarantine` and `narthex late` on what a commit made; sinks are among its jobs."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from narthex.assets import SinkJobSpec, SourceJobSpec
+from narthex.cli import make_app
+from narthex.connectors import Kafka, sink
+from narthex.datasets import dataset, field, pipeline
+from narthex.definitions import definitions
+from narthex.lib import inputs
+from narthex.settings import environment_of
+from narthex_server.jobs import job_rows
+from tests.server.conftest import House, house_at, settings_at
+from tests.server.driving import deploy
+from tests.server.shop import Orders, shop
+from tests.spark_apps import spark_jobs
+
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+
+__owner__ = "shop@narthex.dev"
+
+GOOD = {"user": "ann", "amount": 2.5, "ordered_at": "2026-01-02T03:04:05Z", "test": False}
+EARLY = {**GOOD, "ordered_at": "2025-12-24T00:00:00Z"}
+
+
+@sink(Kafka("bus", "").topic("told"), cdc="debezium")
+@dataset(index=True)
+class LastOrders:
+    """What each user has bought last."""
+
+    user: str = field(key=True)
+    amount: float
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders)
+    def newest(cls, orders: Any) -> Any:  # noqa: N805
+        return orders.groupby("user").latest()
+
+
+@pytest.fixture(scope="module")
+def open_shop(
+    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
+) -> Iterator[House]:
+    """A shop whose orders have been read: two refused, one late."""
+    settings = settings_at(
+        tmp_path_factory.mktemp("shop"), dsn=module_postgres_dsn, kafka=kafka_bootstrap
+    )
+    datasets, featuresets = shop()
+    with house_at(settings) as house:
+        deploy(house.client, definitions([*datasets, LastOrders], featuresets))
+        topic = house.services.snapshots.head("main").topic("webhook/shop/orders/ingest")
+        calls = [[GOOD], [{**GOOD, "amount": "much"}, EARLY], ["no row"]]
+        for rows in calls:
+            value = json.dumps({"rows": rows}).encode()
+            house.services.producer.append(topic, value=value).result(timeout=30)
+        for job in house.ledger.jobs():
+            spec = job.asset.spec
+            if isinstance(spec, SourceJobSpec) and spec.dataset == "Orders":
+                with spark_jobs.live_asset(job.asset, settings) as running:
+                    spark_jobs.wait_caught_up(running, len(calls))
+        yield house
+
+
+@pytest.fixture
+def run(open_shop: House, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a command on the shop's platform."""
+    for name, value in environment_of(open_shop.services.settings).items():
+        monkeypatch.setenv(name, value)
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(make_app(), list(arguments))
+
+    return invoke
+
+
+def test_a_sink_is_among_the_jobs_of_a_commit(open_shop: House) -> None:
+    specs = [job.asset.spec for job in open_shop.ledger.jobs()]
+    labels = [row["label"] for row in job_rows(open_shop.ledger.jobs())]
+
+    (found,) = [spec for spec in specs if isinstance(spec, SinkJobSpec)]
+    assert found.dataset == "LastOrders"
+    assert "LastOrders → kafka:/told" in labels
+
+
+def test_refused_rows_are_listed_shown_repaired_and_gone(run: Any, tmp_path: Path) -> None:
+    listed = json.loads(run("quarantine", "list", "Orders", "--json").stdout)
+    shown = json.loads(run("quarantine", "show", "Orders", listed[0]["row"]).stdout)
+    repaired = tmp_path / "row.json"
+    repaired.write_text(json.dumps(GOOD))
+    refused = run("quarantine", "replay", "Orders", "--all", "--json")
+    replayed = run("quarantine", "replay", "Orders", listed[0]["row"], "--payload", str(repaired))
+    left = json.loads(run("quarantine", "list", "Orders", "--json").stdout)
+
+    assert [(row["offset"], row["ordinal"], row["field"]) for row in listed] == [
+        (1, 0, "amount"),
+        (2, 0, None),
+    ]
+    assert json.loads(shown["payload"])["amount"] == "much"
+    assert refused.exit_code == 1
+    assert {one["outcome"] for one in json.loads(refused.stdout)} == {"refused"}
+    assert replayed.exit_code == 0, replayed.output
+    assert f"{listed[0]['row']}  admitted" in replayed.stdout
+    assert [row["row"] for row in left] == [listed[1]["row"]]
+
+
+def test_late_rows_are_listed_with_the_datasets_that_they_changed(run: Any) -> None:
+    found = json.loads(run("late", "Orders", "--json").stdout)
+    told = run("late", "Orders")
+
+    (late,) = found
+    assert (late["source"], late["offset"], late["ordinal"]) == ("webhook:shop/orders", 1, 1)
+    assert late["event_time"] == "2025-12-24T00:00:00.000000Z"
+    assert late["changed_datasets"] == ["LastOrders", "Spend"]
+    assert "1 rows came late" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("quarantine", "list", "Nothing"), "has no dataset `Nothing`"),
+        (("quarantine", "list", "Spend"), "`Spend` has no quarantine"),
+        (("quarantine", "show", "Orders", "abc"), "no row in quarantine is named abc"),
+        (("quarantine", "replay", "Orders"), "say which rows"),
+        (("late", "Spend"), "`Spend` has no source"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(run: Any, arguments: tuple[str, ...], says: str) -> None:
+    result = run(*arguments)
+
+    assert result.exit_code == 1
+    assert says in str(result.exception)
