@@ -31,8 +31,8 @@ class SourceStage:
     )
 
     @classmethod
-    def of(cls, job: SourceJob, producer: LogProducer, settings: Settings) -> "SourceStage":
-        """Prepare the stage of a job; what it appends goes through `producer`.
+    def of(cls, job: SourceJob, settings: Settings) -> "SourceStage":
+        """Prepare the stage of a job.
 
         Raises:
             SecretMissing: A secret that its records cannot be read without is not there.
@@ -43,9 +43,10 @@ class SourceStage:
             output=job.output,
             quarantine=job.quarantine,
         )
-        return cls(
-            job=job, producer=producer, renderer=renderer, reader=job.format(settings).open()
-        )
+        reader = job.format(settings).open()
+        # Last, so that what fails before it leaves no client behind.
+        producer = LogProducer(settings.kafka)
+        return cls(job=job, producer=producer, renderer=renderer, reader=reader)
 
     def take(self, records: Sequence[Record]) -> None:
         """Work records off; when it returns, what became of their rows stands.

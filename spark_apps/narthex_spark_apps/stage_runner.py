@@ -175,17 +175,12 @@ class StageJob:
             with contextlib.closing(sink):
                 self._drain(sink)
             return
-        stage = self._stage()
-        reader = self._reader()
-        try:
+        with self._reader() as reader, contextlib.closing(self._stage()) as stage:
             reader.assign(self._start(reader, stage))
             self._say(reader)
             log.info("job_started", job=self.name, epoch=self.assignment.epoch)
             self._is_running = True
             self._tail(stage, reader)
-        finally:
-            reader.close()
-            stage.close()
 
     def _ask(self, table: TableSource) -> None:
         """Ask a table again and again."""
@@ -238,8 +233,7 @@ class StageJob:
         asset = self.assignment.asset
         match asset.spec:
             case SourceJobSpec() as spec:
-                producer = LogProducer(self._settings.kafka)
-                stage = SourceStage.of(SourceJob(asset=asset, spec=spec), producer, self._settings)
+                stage = SourceStage.of(SourceJob(asset=asset, spec=spec), self._settings)
                 self.progress.counts = stage.counts
                 return stage
             case PipelineJobSpec(trigger=Trigger.STATEFUL) as spec:
