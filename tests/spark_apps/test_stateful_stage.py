@@ -11,7 +11,7 @@ from narthex.assets import PipelineInput, Trigger
 from narthex.codec import encode as fact_codec
 from narthex.codec import key_bytes, keyed_row_id
 from narthex.facts import NEVER, Cell, Fact, RowId, Version, position
-from narthex.operators import Aggregate, DatasetRef
+from narthex.operators import Aggregate, DatasetRef, Union
 from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Float, Int, Str, Struct, StructField
@@ -275,3 +275,31 @@ def test_a_state_restored_from_a_copy_comes_to_say_what_the_lost_one_said(
         ("ann", 100, 101): (2, 3.0),
         ("bob", 100, 100): (1, 1.5),
     }
+
+
+def test_two_datasets_with_one_log_are_two_sides_of_a_union(
+    log: Log, platform: Settings, tmp_path: Path
+) -> None:
+    (platform.checkpoint_dir / "both").mkdir(parents=True)
+    topic = log.topic("visits", partitions=2)
+    names = ("Visits", "Again")
+    both = pipeline_job(
+        Union(DatasetRef("Visits"), DatasetRef("Again")),
+        inputs=tuple(
+            PipelineInput(dataset=name, log=log_of(VISITS), schema=VISITS) for name in names
+        ),
+        schema=VISITS,
+        needs=(
+            *(topic_need(f"input:{name}", topic, log=log_of(VISITS)) for name in names),
+            topic_need("output", log.topic("both"), log=log_of(VISITS)),
+            checkpoint_need(tmp_path / "both"),
+        ),
+        trigger=Trigger.STATEFUL,
+    )
+    send(log, both, visit(1, "ann", 100))
+    with live(both, platform) as running:
+        wait_caught_up(running, 1)
+
+    found = told(platform, both)
+    assert [fact.values for fact in found] == [("ann", 1.5)] * 2
+    assert len({fact.row_id for fact in found}) == 2

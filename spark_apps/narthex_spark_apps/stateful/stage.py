@@ -50,19 +50,24 @@ class StatefulStage:
             StoreError: What was left unsaid could not be appended.
         """
         self._job = job
+        self._state = JobState(checkpoint / STATE, epoch=epoch)
         self._workers = WorkerPool(size=1)
+        self._producer = LogProducer(settings.kafka)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
         self._tree = tree_of(job.spec, Context(calls=self._workers, title=title))
-        self._datasets = {
-            job.asset.need(f"input:{one.dataset}").physical_name: one.dataset
-            for one in job.spec.inputs
-        }
+        # Datasets that mean the same have one log.
+        self._datasets: dict[str, list[str]] = {}
+        for one in job.spec.inputs:
+            topic = job.asset.need(f"input:{one.dataset}").physical_name
+            self._datasets.setdefault(topic, []).append(one.dataset)
         self._codecs = {one.dataset: fact_codec(one.log) for one in job.spec.inputs}
         self._told = Told.of(job.spec, self._tree.schema)
-        self._producer = LogProducer(settings.kafka)
-        self._state = JobState(checkpoint / STATE, epoch=epoch)
-        self._append(self._state.outbox())
-        self._catch_up_with_log(settings)
+        try:
+            self._append(self._state.outbox())
+            self._catch_up_with_log(settings)
+        except BaseException:
+            self.close()
+            raise
 
     def _catch_up_with_log(self, settings: Settings) -> None:
         """Take over what the log has that this state never told: it is younger than the state.
@@ -75,7 +80,8 @@ class StatefulStage:
             ends = reader.end_offsets([output])
             firsts = reader.first_offsets([output])
             last = {place: end - 1 for place, end in ends.items() if end > firsts[place]}
-            if not last or self._newest(reader, last, ends) <= self._state.number():
+            newest = self._newest(reader, last, ends)
+            if newest <= self._state.number():
                 return
             sure_at = reader.end_offsets(list(self._datasets))
             self._state.run(lambda batch: batch.doubt_until(sure_at))
@@ -83,6 +89,8 @@ class StatefulStage:
             for facts in self._facts(reader, {place: firsts[place] for place in last}, ends):
                 self._state.run(functools.partial(self._told.remember, facts=facts))
                 rows += len(facts)
+        # Last, so that a crash on the way has it done again as a whole.
+        self._state.run(lambda batch: batch.at_least(newest))
         log.warning("state_is_older_than_log", job=self._job.asset.physical_name, facts=rows)
         self._settle()
 
@@ -132,9 +140,12 @@ class StatefulStage:
         values: dict[str, list[bytes]] = {}
         offsets: dict[tuple[str, int], int] = {}
         for record in records:
-            values.setdefault(self._datasets[record.topic], []).append(record.value or b"")
+            values.setdefault(record.topic, []).append(record.value or b"")
             offsets[record.topic, record.partition] = record.offset + 1
-        arrived = {name: self._codecs[name].decode_many(found) for name, found in values.items()}
+        arrived: dict[str, Sequence[Fact]] = {}
+        for topic, found in values.items():
+            names = self._datasets[topic]
+            arrived |= dict.fromkeys(names, self._codecs[names[0]].decode_many(found))
         self._append(self._state.run(lambda batch: self._work(batch, arrived, offsets)))
         self._settle()
 

@@ -134,7 +134,6 @@ class Told:
             if standing is not None and standing >= fact.version:
                 continue
             batch.set_version(_OF_LOG, fact.row_id, fact.version)
-            batch.at_least(int.from_bytes(fact.version, "big"))
             is_there = fact.alive or (self.log.shape is LogShape.KEYED and fact.event_time != NEVER)
             bare = attrs.evolve(fact, version=_NO_VERSION)
             known = self._codec.encode(bare) if is_there else None
