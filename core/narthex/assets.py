@@ -375,6 +375,7 @@ class DatasetPlan:
     Attributes:
         aggregates: Empty unless the dataset ends in an aggregate.
         ladder_us: The tile lengths of the aggregates.
+        correctable: As `IndexSpec` has it: whether a row may leave the key or the place it had.
         online: Whether a lookup as of now is allowed; `offline`: as of any instant.
     """
 
@@ -387,6 +388,17 @@ class DatasetPlan:
     online: bool
     offline: bool
     expectations: tuple[Expectation, ...] = ()
+    correctable: bool = attrs.field(default=False, metadata=LATER)
+
+    @property
+    def index(self) -> IndexSpec:
+        """How an index of the dataset is laid out."""
+        return IndexSpec(
+            log=self.log,
+            aggregates=self.aggregates,
+            ladder_us=self.ladder_us,
+            correctable=self.correctable,
+        )
 
 
 @record

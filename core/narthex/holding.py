@@ -12,7 +12,6 @@ from narthex.assets import (
     FeedSpec,
     Fingerprint,
     HistorySpec,
-    IndexSpec,
     LogShape,
     Need,
     TopicRole,
@@ -70,6 +69,8 @@ def hold(
     voidable = plan.log.shape is LogShape.KEYED and (
         stateful or any(upstream[name].voidable for name in reads(dataset))
     )
+    corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
+    plan = attrs.evolve(plan, correctable=corrected or voidable)
     data = data_fingerprint(typed, upstream)
     topic = bill.add(
         AssetKind.KAFKA_TOPIC,
@@ -81,8 +82,7 @@ def hold(
     feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
     index, touched = None, None
     if dataset.index is not None or joined:
-        corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
-        index = _add_index(bill, plan, data, correctable=corrected or voidable)
+        index = _add_index(bill, plan, data)
         touched = None if plan.aggregates else _add_touched(bill, dataset.name, data)
         add_index_feed(
             bill,
@@ -152,13 +152,8 @@ def of_ref(ref: AssetRef) -> Fingerprint:
     return Fingerprint(ref.fingerprint)
 
 
-def _add_index(bill: Bill, plan: DatasetPlan, data: Fingerprint, *, correctable: bool) -> AssetRef:
-    spec = IndexSpec(
-        log=plan.log,
-        aggregates=plan.aggregates,
-        ladder_us=plan.ladder_us,
-        correctable=correctable,
-    )
+def _add_index(bill: Bill, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
+    spec = plan.index
     return bill.add(
         AssetKind.INDEX,
         fingerprint("index", spec, (data,)),

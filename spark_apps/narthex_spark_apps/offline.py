@@ -9,7 +9,6 @@ the same code. What follows the look-ups is the same read plan, too.
 
 import functools
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from narthex.assets import DatasetPlan, HistorySpec, IndexSpec
+from narthex.assets import DatasetPlan, HistorySpec, LogShape
 from narthex.coerce import coerce
 from narthex.entities import Definitions
 from narthex.evaluate.query import execute
@@ -31,23 +30,11 @@ from narthex.readplan import plan as plan_read
 from narthex.records import Json, from_plain, to_plain
 from narthex.types import Datetime
 from narthex.workers import WorkerPool, array_of
-from narthex_stores import Found, HistoryTable, LmdbIndex, LogRow, fact_schema, to_rows
+from narthex_spark_apps.playback import OUTPUT, Limits, answer_bucket
+from narthex_stores import Found, HistoryTable, fact_schema
 
 BUCKETS = 8
-OUTPUT = "row long, found boolean, event_time long, cells binary"
-_ARROW_OUTPUT = pa.schema(
-    [
-        ("row", pa.int64()),
-        ("found", pa.bool_()),
-        ("event_time", pa.int64()),
-        ("cells", pa.binary()),
-    ]
-)
-_PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder()
-
-Limits: TypeAlias = str
-"""JSON of partition to next offset, or empty for all that there is."""
 
 
 @attrs.frozen
@@ -306,14 +293,13 @@ def look_up(
     session: SparkSession, dataset: OfflineDataset, wanted: Sequence[Wanted]
 ) -> dict[Wanted, Found | None]:
     """Look up keys as of instants at log offsets, in one Spark job."""
-    log = dataset.plan.log
-    spec = IndexSpec(log=log, aggregates=dataset.plan.aggregates, ladder_us=dataset.plan.ladder_us)
-    answer = functools.partial(answer_bucket, json.dumps(to_plain(spec)))
-    buckets = (
-        _bucketed(_spine_frame(session, dataset.plan, wanted), dataset.plan)
-        .groupBy("bucket")
-        .cogroup(_bucketed(_history(session, dataset), dataset.plan).groupBy("bucket"))
-    )
+    plan = dataset.plan
+    answer = functools.partial(answer_bucket, json.dumps(to_plain(plan.index)))
+    spine = _together(_bucketed(_spine_frame(session, plan, wanted), plan))
+    history = _bucketed(_history(session, dataset), plan)
+    if plan.correctable and plan.log.shape is LogShape.CONTRIBUTIONS:
+        history = _wherever_it_was(history)
+    buckets = spine.groupBy("bucket").cogroup(_together(history).groupBy("bucket"))
     answered = buckets.applyInArrow(answer, OUTPUT).toArrow()
     found: dict[Wanted, Found | None] = {}
     for row in answered.to_pylist():
@@ -353,124 +339,26 @@ def _history(session: SparkSession, dataset: OfflineDataset) -> DataFrame:
 
 def _bucketed(frame: DataFrame, plan: DatasetPlan) -> DataFrame:
     keys = [sf.col(f"k_{column.name}") for column in plan.log.keys]
-    bucket = sf.pmod(sf.hash(*keys), sf.lit(BUCKETS))
+    return frame.withColumn("bucket", sf.pmod(sf.hash(*keys), sf.lit(BUCKETS)))
+
+
+def _together(frame: DataFrame) -> DataFrame:
     # Both sides alike, so that Spark need not bring them into the one partition of its default.
-    return frame.withColumn("bucket", bucket).repartition(BUCKETS, "bucket")
+    return frame.repartition(BUCKETS, "bucket")
 
 
-def answer_bucket(spec_json: str, spine: pa.Table, history: pa.Table) -> pa.Table:
-    """Answer the look-ups of one bucket of keys; runs in Spark's Python workers."""
-    spec = from_plain(json.loads(spec_json))
-    if not isinstance(spec, IndexSpec):
-        raise TypeError("not the spec of an index")
-    if spine.num_rows == 0:
-        return _ARROW_OUTPUT.empty_table()
-    schema = fact_schema(spec.log)
-    rows = to_rows(spec.log, history.select(schema.names).cast(schema))
-    keys = list(
-        zip(*(_key_cells(spec, spine, place) for place in range(len(spec.log.keys))), strict=True)
+def _wherever_it_was(history: DataFrame) -> DataFrame:
+    """Give each state of a row to all buckets that a state of it is in.
+
+    A row that left a group for another one is known to have left only by its newer state.
+    """
+    buckets = history.groupBy("row_id").agg(sf.collect_set("bucket").alias("buckets"))
+    return (
+        history.drop("bucket")
+        .join(buckets, "row_id")
+        .withColumn("bucket", sf.explode("buckets"))
+        .drop("buckets")
     )
-    as_of = spine.column("as_of").to_pylist()
-    answers: list[Found | None] = [None] * spine.num_rows
-    with tempfile.TemporaryDirectory() as directory:
-        playback = Playback(spec, rows, directory=Path(directory))
-        for limits, places in _by_limits(spine.column("limits").to_pylist()):
-            playback.go_to(limits)
-            found = playback.lookup([keys[p] for p in places], [as_of[p] for p in places])
-            for place, one in zip(places, found, strict=True):
-                answers[place] = one
-        playback.close()
-    return pa.table(
-        {
-            "row": spine.column("row"),
-            "found": pa.array([one is not None for one in answers]),
-            "event_time": pa.array(
-                [one.event_time if one else None for one in answers], pa.int64()
-            ),
-            "cells": pa.array([_PACK.encode(one.values if one else ()) for one in answers]),
-        }
-    ).cast(_ARROW_OUTPUT)
-
-
-def _key_cells(spec: IndexSpec, spine: pa.Table, place: int) -> list[Cell]:
-    column = spec.log.keys[place]
-    found: list[Cell] = (
-        spine.column(f"k_{column.name}")
-        .cast(fact_schema(spec.log).field(f"k_{column.name}").type)
-        .to_pylist()
-    )
-    return found
-
-
-def _by_limits(texts: Sequence[Limits]) -> list[tuple[dict[int, int] | None, list[int]]]:
-    """Group places by their offsets, the earliest first, those without any last."""
-    by_text: dict[Limits, list[int]] = {}
-    for place, text in enumerate(texts):
-        by_text.setdefault(text, []).append(place)
-    parsed = [
-        ({int(p): int(o) for p, o in json.loads(text).items()} if text else None, places)
-        for text, places in by_text.items()
-    ]
-    return sorted(parsed, key=lambda one: (one[0] is None, sum((one[0] or {}).values())))
-
-
-class Playback:
-    """An index that is brought to given log offsets, forward as long as that is possible."""
-
-    def __init__(self, spec: IndexSpec, rows: Sequence[LogRow], *, directory: Path) -> None:
-        """Begin with an empty index below `directory`."""
-        self._spec = spec
-        self._directory = directory
-        self._rows: dict[int, list[LogRow]] = {}
-        for row in sorted(rows, key=lambda r: (r.partition, r.offset)):
-            self._rows.setdefault(row.partition, []).append(row)
-        self._index = self._fresh(0)
-        self._applied = dict.fromkeys(self._rows, 0)
-        self._round = 0
-
-    def _fresh(self, number: int) -> LmdbIndex:
-        path = self._directory / str(number)
-        path.mkdir()
-        return LmdbIndex(path, self._spec)
-
-    def go_to(self, limits: Mapping[int, int] | None) -> None:
-        """Apply exactly the facts below these next offsets; None is all of them."""
-        ends = {
-            partition: len(rows) if limits is None else _end(rows, limits.get(partition, 0))
-            for partition, rows in self._rows.items()
-        }
-        if any(ends[p] < self._applied[p] for p in ends):
-            self._index.close()
-            self._round += 1
-            self._index = self._fresh(self._round)
-            self._applied = dict.fromkeys(self._rows, 0)
-        facts = [
-            row.fact for p, rows in self._rows.items() for row in rows[self._applied[p] : ends[p]]
-        ]
-        if facts:
-            self._index.apply(facts, offsets={}, epoch=1)
-        self._applied = ends
-
-    def lookup(self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]) -> list[Found | None]:
-        """Look up as the online reader does."""
-        with self._index.read() as reader:
-            return reader.lookup(keys, as_of)
-
-    def close(self) -> None:
-        """Let go of the index."""
-        self._index.close()
-
-
-def _end(rows: Sequence[LogRow], limit: int) -> int:
-    """Give how many rows, sorted by offset, stand below a next offset."""
-    low, high = 0, len(rows)
-    while low < high:
-        middle = (low + high) // 2
-        if rows[middle].offset < limit:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _tupled(cell: object) -> Cell:
