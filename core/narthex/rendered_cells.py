@@ -7,7 +7,7 @@ base64; a float that JSON cannot say is `"Infinity"`, `"-Infinity"` or `"NaN"`.
 import base64
 import decimal
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from narthex.facts import Cell
@@ -29,6 +29,7 @@ from narthex.types import (
     Optional,
     Str,
     Struct,
+    inner,
     unrestricted,
 )
 
@@ -57,6 +58,21 @@ def render_cell(cell: Cell, of: DataType) -> Json:
             return {field.name: render_cell(cell.get(field.name), field.type) for field in fields}
         case _:
             return _render_scalar(cell, plain)
+
+
+def render_cells(cells: Sequence[Cell], of: DataType) -> list[Json]:
+    """Render the cells of a column; those that JSON says as they are, all at once."""
+    plain = unrestricted(inner(unrestricted(of)))
+    kinds = set(map(type, cells)) - {type(None)}
+    match plain:
+        case Int() | Bool() | Str() if kinds <= {int, bool, str}:
+            return list(cells)  # type: ignore[arg-type] # by their kinds
+        case Float() if kinds <= {float} and all(
+            map(math.isfinite, (cell for cell in cells if cell is not None))  # type: ignore[arg-type]
+        ):
+            return list(cells)  # type: ignore[arg-type]
+        case _:
+            return [render_cell(cell, of) for cell in cells]
 
 
 def _render_scalar(cell: Cell, of: DataType) -> Json:

@@ -1,5 +1,6 @@
 """`python -m narthex_server`: the server process, as the platform starts it."""
 
+import gc
 import os
 import socket
 from collections.abc import Mapping
@@ -87,8 +88,11 @@ def serve() -> None:
     """Serve until told to stop."""
     settings = load_settings()
     address = urlsplit(settings.server_url)
+    app = make_app(make_services(settings))
+    # What was imported lives for ever: the collector need not look at it again and again.
+    gc.freeze()
     uvicorn.run(
-        make_app(make_services(settings)),
+        app,
         host=address.hostname or "127.0.0.1",
         port=address.port or 80,
         log_level="warning",

@@ -9,15 +9,16 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from narthex.assets import DatasetPlan
-from narthex.coerce import MistypedError, coerce, render_cell
+from narthex.coerce import MistypedError, coerce
 from narthex.evaluate.query import execute, whole_columns, whole_rows
 from narthex.facts import Cell
 from narthex.readplan import ReadPlan
 from narthex.records import Json
+from narthex.rendered_cells import render_cells
 from narthex.times import to_micros
 from narthex.types import Datetime
 from narthex_server.auth import branch_of
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import PlainRoute, plain_response
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
 from narthex_stores import Found
@@ -70,7 +71,7 @@ class Reading:
 
 
 @router.post("/query")
-def query(call: QueryCall, request: Request, response: Response) -> dict[str, Json]:
+def query(call: QueryCall, request: Request) -> Response:
     """Answer features as columns; the header `x-narthex-read` says what was read."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
@@ -85,7 +86,7 @@ def query(call: QueryCall, request: Request, response: Response) -> dict[str, Js
         workers=services.workers,
         as_of=[as_of] * rows,
     )
-    response.headers["x-narthex-read"] = json.dumps(
+    read = json.dumps(
         {
             "commit_id": str(snapshot.commit_id),
             "serving_seq": snapshot.seq,
@@ -94,10 +95,10 @@ def query(call: QueryCall, request: Request, response: Response) -> dict[str, Js
         },
         separators=(",", ":"),
     )
-    return {
-        name: [render_cell(cell, plan.types[name]) for cell in answers[name]]
-        for name in plan.outputs
-    }
+    return plain_response(
+        {name: render_cells(answers[name], plan.types[name]) for name in plan.outputs},
+        headers={"x-narthex-read": read},
+    )
 
 
 def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], int]:
@@ -143,7 +144,7 @@ def _instant(given: str | int | None) -> int:
 
 
 @router.post("/dataset/{name}/lookup")
-def lookup(name: str, call: LookupCall, request: Request) -> dict[str, Json]:
+def lookup(name: str, call: LookupCall, request: Request) -> Response:
     """Give rows of a dataset by key, as of now or of an instant each."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
@@ -162,13 +163,11 @@ def lookup(name: str, call: LookupCall, request: Request) -> dict[str, Json]:
         )
     rows = whole_rows(plan, keys, as_of, lookup=Reading(snapshot=snapshot).lookup)
     types = plan.schema.columns
-    return {
-        "found": [row.is_found for row in rows],
-        "data": {
-            field: [render_cell(row.values[columns[field]], types[field]) for row in rows]
-            for field in call.fields or types
-        },
+    data: dict[str, Json] = {
+        field: render_cells([row.values[columns[field]] for row in rows], types[field])
+        for field in call.fields or types
     }
+    return plain_response({"found": [row.is_found for row in rows], "data": data})
 
 
 def _key(plan: DatasetPlan, row: dict[str, object], number: int) -> tuple[Cell, ...]:

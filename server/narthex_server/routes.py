@@ -1,7 +1,13 @@
 """Routes whose answers are sent as they are: they are built of plain JSON already."""
 
+import json
+from collections.abc import Mapping
+
+from fastapi import Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
+
+from narthex.records import Json
 
 
 class PlainRoute(APIRoute):
@@ -11,3 +17,9 @@ class PlainRoute(APIRoute):
     def __init__(self, *arguments: object, **options: object) -> None:
         options["response_model"] = None
         super().__init__(*arguments, **options)  # type: ignore[arg-type]
+
+
+def plain_response(answer: Json, *, headers: Mapping[str, str] | None = None) -> Response:
+    """Make a response of plain JSON: FastAPI would look at each value of it once more."""
+    text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text, media_type="application/json", headers=dict(headers or {}))

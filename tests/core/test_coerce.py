@@ -17,6 +17,7 @@ from narthex.coerce import (
     render_cell,
 )
 from narthex.facts import Cell
+from narthex.rendered_cells import render_cells
 from narthex.types import (
     Between,
     Bool,
@@ -172,6 +173,24 @@ def test_all_mistakes_of_a_row_are_said_at_once() -> None:
 def test_a_cell_in_an_answer(cell: Cell, of: DataType, rendered: object) -> None:
     assert render_cell(cell, of) == rendered
     assert parse_cell(render_cell(cell, of), of) == cell
+
+
+@given(
+    st.sampled_from([INT, Optional(INT), BOOL, STR, Between(INT, 0, 9)]).flatmap(
+        lambda of: st.tuples(
+            st.just(of), st.lists(st.none() | st.integers() | st.booleans() | st.text())
+        )
+    )
+    | st.tuples(
+        st.sampled_from([FLOAT, Optional(FLOAT)]),
+        st.lists(st.none() | st.floats() | st.integers(-9, 9)),
+    )
+    | st.tuples(st.sampled_from([TIME, DAY, Decimal(2)]), st.lists(st.none() | st.integers(0, 9)))
+)
+def test_a_column_is_rendered_as_its_cells_are(column: tuple[DataType, list[Cell]]) -> None:
+    of, cells = column
+
+    assert repr(render_cells(cells, of)) == repr([render_cell(cell, of) for cell in cells])
 
 
 @given(st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999))

@@ -1,13 +1,13 @@
 # mypy: disable-error-code="explicit-any"
 """Folding one group as of an instant from its newest rows and its tiles."""
 
+import bisect
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 
 from narthex.aggregates import Algebra, Folding, Span, State
-from narthex.facts import Cell
 from narthex.tiles import Cover, TileRange, cover_span
 from narthex.window_spans import lookback_of
 from narthex_stores.index.environment import Transaction, step_before
@@ -29,58 +29,89 @@ NEWEST_ROWS = 32
 
 _BEGINNING = -(1 << 63)
 
-_Parts: TypeAlias = tuple[Sequence[RawRow], Sequence[Plain]]
-"""The raw rows and the tiles that make up a span."""
-
 
 @attrs.frozen(kw_only=True)
-class PlannedSlot:
-    """One aggregate at one instant: the span that it counts and how tiles cover that.
+class PlannedState:
+    """One state over a span.
 
     Attributes:
-        tile: The place of its state in a tile; None if no tile has one.
-        cover: Rows only, if no tile has a state of it.
+        tile: The place of it in a tile; None if no tile has one.
+        column: The place of its cell in a row; None of a bare count.
     """
 
     partial: int
     tile: int | None
     column: int | None
     algebra: Algebra
-    span: Span
-    cover: Cover
-    as_of: int
 
 
 @attrs.frozen(kw_only=True)
-class SlotPlan:
-    """All aggregates at one instant; `seen_until` is the last instant that any of them knows."""
+class PlannedSpan:
+    """A span that some aggregates count, and how tiles cover it.
 
-    slots: tuple[PlannedSlot, ...]
+    Attributes:
+        first: The first instant that counts.
+        last: The last one.
+        cover: Rows only, if no tile has these states.
+    """
+
+    first: int
+    last: int
+    cover: Cover
+    states: tuple[PlannedState, ...]
+
+
+@attrs.frozen(kw_only=True)
+class FoldPlan:
+    """All aggregates at one instant.
+
+    Attributes:
+        spans: What they count.
+        slots: For each the place of its state among all of the spans', how it is finished, and
+            for which instant.
+        seen_until: The last instant that any of them knows.
+    """
+
+    spans: tuple[PlannedSpan, ...]
+    slots: tuple[tuple[int, Algebra, int], ...]
     seen_until: int
 
 
-def plan_slots(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> SlotPlan:
+def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> FoldPlan:
     """Plan a fold at an instant, for any number of groups."""
     spans = folding.spans(as_of)
-    kept = folding.of_small_states().partials
-    places = {partial: place for place, partial in enumerate(kept)}
-    tiles = [places.get(folding.partials[slot.partial]) for slot in folding.slots]
-    covers = {
-        (span, tile is None): cover_span(span, () if tile is None else ladder_us)
-        for span, tile in dict.fromkeys(zip(spans, tiles, strict=True))
+    kept = {one: at for at, one in enumerate(folding.of_small_states().partials)}
+    tiles = [kept.get(partial) for partial in folding.partials]
+    wanted: dict[tuple[Span, bool], dict[int, None]] = {}
+    for slot, span in zip(folding.slots, spans, strict=True):
+        wanted.setdefault((span, tiles[slot.partial] is None), {})[slot.partial] = None
+    places = {
+        (span, partial): place
+        for place, (span, partial) in enumerate(
+            (span, partial) for (span, _), partials in wanted.items() for partial in partials
+        )
     }
-    return SlotPlan(
-        slots=tuple(
-            PlannedSlot(
-                partial=slot.partial,
-                tile=tile,
-                column=folding.columns[slot.partial],
-                algebra=slot.algebra,
-                span=span,
-                cover=covers[span, tile is None],
-                as_of=as_of - lookback_of(slot.window),
+    return FoldPlan(
+        spans=tuple(
+            PlannedSpan(
+                first=_BEGINNING if span[0] is None else span[0],
+                last=span[1],
+                cover=cover_span(span, () if is_raw else ladder_us),
+                states=tuple(
+                    PlannedState(
+                        partial=partial,
+                        tile=tiles[partial],
+                        column=folding.columns[partial],
+                        algebra=folding.partials[partial].algebra,
+                    )
+                    for partial in partials
+                ),
             )
-            for slot, span, tile in zip(folding.slots, spans, tiles, strict=True)
+            for (span, is_raw), partials in wanted.items()
+        ),
+        slots=tuple(
+            (places[span, slot.partial], slot.algebra, as_of - lookback_of(slot.window))
+            for slot, span in zip(folding.slots, spans, strict=True)
         ),
         seen_until=max((last for _, last in spans), default=as_of),
     )
@@ -96,7 +127,7 @@ class GroupFolds:
     facts: Transaction
     tiles: Transaction
 
-    def find(self, group: bytes, plan: SlotPlan) -> Found | None:
+    def find(self, group: bytes, plan: FoldPlan) -> Found | None:
         """Give the aggregates of a group; None if nothing of it was known by then."""
         start = group + instant_of(plan.seen_until + 1)
         if not (step_before(self.facts, start) and self.facts.key().startswith(group)):
@@ -108,7 +139,9 @@ class GroupFolds:
             newest = self._newest_alive(group, start)
             if newest is None:
                 return None
-        return Found(values=tuple([fold.value(slot) for slot in plan.slots]), event_time=newest)
+        states = fold.states(plan.spans)
+        values = [algebra.finish(states[at], as_of) for at, algebra, as_of in plan.slots]
+        return Found(values=tuple(values), event_time=newest)
 
     def _newest_alive(self, group: bytes, start: bytes) -> int | None:
         """Give the instant of the newest row before a place; of one retracted nothing is known."""
@@ -130,62 +163,56 @@ class _GroupFold:
     _known_from: int = _BEGINNING
     _rows: dict[Span, Sequence[RawRow]] = attrs.field(factory=dict)
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
-    _parts: dict[tuple[Span, bool], _Parts] = attrs.field(factory=dict)
-    _states: dict[tuple[int, Span], State] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
         """Read rows from where the cursor stands, newest first."""
-        group, layout = self.group, self.folds.layout
-        newest = self._newest
-        left = self.folds.newest_rows
-        for key, value in self.folds.facts.iterprev():
-            if not key.startswith(group):
-                return
-            if not left:
+        group, limit = self.group, self.folds.newest_rows
+        items: list[tuple[bytes, bytes]] = []
+        for item in self.folds.facts.iterprev():
+            if not item[0].startswith(group):
+                break
+            if len(items) == limit:
                 # The instant may have more rows than were read.
-                self._known_from = event_time_of(key, group) + 1
-                while newest and newest[-1][0] < self._known_from:
-                    newest.pop()
-                return
-            left -= 1
-            plain = unpack(value)
-            if plain[1]:
-                newest.append(layout.raw_row(key, plain, group))
-                if self.newest_at is None:
-                    self.newest_at = newest[0][0]
+                self._known_from = event_time_of(item[0], group) + 1
+                break
+            items.append(item)
+        newest = self.folds.layout.raw_rows(items, group)
+        if newest:
+            self.newest_at = newest[0][0]
+        while newest and newest[-1][0] < self._known_from:
+            newest.pop()
+        self._newest = newest
 
-    def value(self, slot: PlannedSlot) -> Cell:
-        """Give the value of one aggregate."""
-        memo = (slot.partial, slot.span)
-        state = self._states.get(memo)
-        if state is None:
-            state = self._states[memo] = self._state(slot)
-        return slot.algebra.finish(state, slot.as_of)
+    def states(self, spans: Sequence[PlannedSpan]) -> list[State]:
+        """Give the states of all spans, one after the other."""
+        found: list[State] = []
+        known: dict[tuple[int, int, int], State] = {}
+        instants = [-row[0] for row in self._newest]
+        for span in spans:
+            if span.first < self._known_from:
+                found += self._from_parts(span)
+                continue
+            # Spans that have the same rows have the same states.
+            begin = bisect.bisect_left(instants, -span.last)
+            end = max(begin, bisect.bisect_right(instants, -span.first))
+            for state in span.states:
+                place = (state.partial, begin, end)
+                if place not in known:
+                    known[place] = _gathered(state, self._newest[begin:end])
+                found.append(known[place])
+        return found
 
-    def _state(self, slot: PlannedSlot) -> State:
-        memo = (slot.span, slot.tile is None)
-        parts = self._parts.get(memo)
-        if parts is None:
-            parts = self._parts[memo] = self._read(slot)
-        rows, tiles = parts
-        column = slot.column
-        cells: Any = rows if column is None else [row[2][column] for row in rows]
-        orders: Any = rows
-        state = slot.algebra.gather(cells, orders)
-        if slot.tile is None or not tiles:
-            return state
-        place = slot.tile
-        states = [tile[place] for tile in tiles]
-        states.append(state)
-        return slot.algebra.merge_all(states)
-
-    def _read(self, slot: PlannedSlot) -> _Parts:
-        first, _ = slot.span
-        if (_BEGINNING if first is None else first) >= self._known_from:
-            return self._read_rows(slot.span), ()
-        rows = [row for span in slot.cover.raw_spans for row in self._read_rows(span)]
-        tiles = [tile for run in slot.cover.tile_ranges for tile in self._read_tiles(run)]
-        return rows, tiles
+    def _from_parts(self, span: PlannedSpan) -> list[State]:
+        rows = [row for part in span.cover.raw_spans for row in self._read_rows(part)]
+        tiles = [tile for run in span.cover.tile_ranges for tile in self._read_tiles(run)]
+        found: list[State] = []
+        for state in span.states:
+            gathered = _gathered(state, rows)
+            if tiles and state.tile is not None:
+                parts = [tile[state.tile] for tile in tiles]
+                gathered = state.algebra.merge_all([*parts, gathered])
+            found.append(gathered)
+        return found
 
     def _read_rows(self, span: Span) -> Sequence[RawRow]:
         found = self._rows.get(span)
@@ -224,3 +251,11 @@ class _GroupFold:
                     break
                 found.append(unpack(value))
         return found
+
+
+def _gathered(state: PlannedState, rows: Sequence[RawRow]) -> State:
+    column = state.column
+    # A row begins with its order, which is all that an algebra looks at.
+    cells: Any = rows if column is None else [row[2][column] for row in rows]
+    orders: Any = rows
+    return state.algebra.gather(cells, orders)

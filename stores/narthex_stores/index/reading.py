@@ -10,7 +10,7 @@ from narthex.aggregates import Folding, LivingFolding
 from narthex.facts import Cell, Fact, RowId, Version
 from narthex_stores.index.environment import Environment, Transaction, step_before
 from narthex_stores.index.fading import as_they_are
-from narthex_stores.index.group_folds import GroupFolds, plan_slots
+from narthex_stores.index.group_folds import GroupFolds, plan_fold
 from narthex_stores.index.layout import (
     INSTANT_BYTES,
     Layout,
@@ -66,7 +66,7 @@ class Snapshot:
         )
         ladder = self.layout.spec.ladder_us
         # Most questions ask many keys at one instant.
-        plans = {instant: plan_slots(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
+        plans = {instant: plan_fold(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
         group = self.layout.group
         return [
             folds.find(group(key), plans[instant]) for key, instant in zip(keys, as_of, strict=True)
