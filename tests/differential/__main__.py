@@ -2,11 +2,10 @@
 
     python -m tests.differential --n 200 --seed 0
 
-Each seed gives a hundred projects, always the same ones; those are run that a commit would accept
-(see `--door`) and that have facts. Each runs live, cut by chance and started again, and as
-backfill, and one in three half and half too. What fails is made smaller and written as a program.
-Progress goes to stderr, with the seed to go on at; with `--json` one line to stdout. It exits with
-1 if something is not what it means.
+Each seed gives a hundred projects, always the same ones; those are run that have facts. Each runs
+live, cut by chance and started again, and as backfill, and one in three half and half too. What
+fails is made smaller and written as a program. Progress goes to stderr, with the seed to go on at;
+with `--json` one line to stdout. It exits with 1 if something is not what it means.
 """
 
 import argparse
@@ -23,7 +22,7 @@ import structlog
 
 from narthex_reference.engines import REFERENCE
 from narthex_reference.generate import Project, render_program
-from tests.differential.drawing import Door, from_seeds, kinds
+from tests.differential.drawing import Jobs, from_seeds, kinds
 from tests.differential.platform import platform
 from tests.differential.round import BACKFILL, HALF, LIVE
 from tests.differential.searching import Difference, Searcher
@@ -77,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     told = Told(asked=asked, last=asked.seed)
-    found = itertools.islice(from_seeds(asked.seed, door=Door(asked.door)), asked.n)
-    with platform() as (session, settings):
+    found = itertools.islice(from_seeds(asked.seed, jobs=Jobs(asked.jobs)), asked.n)
+    with platform(asked.kafka) as (session, settings):
         searcher = Searcher(session=session, settings=settings, seed=asked.seed)
         for batch in _batches(found, asked.at_once, searcher):
             _examine(batch, searcher, told)
@@ -139,12 +138,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, help="begin no round after so many minutes")
     parser.add_argument("--smaller", type=int, default=3, help="make so many failures smaller")
     parser.add_argument("--programs", type=Path, default=Path("build/fuzz-spark"))
+    parser.add_argument("--kafka", help="bootstrap servers of a broker that runs [a new one]")
     parser.add_argument("--json", action="store_true", help="one line of JSON to stdout")
     parser.add_argument(
-        "--door",
-        choices=[one.value for one in Door],
-        default=Door.COMMIT.value,
-        help="run what a commit accepts; what it refuses too; or what needs no Spark",
+        "--jobs",
+        choices=[one.value for one in Jobs],
+        default=Jobs.ANY.value,
+        help="run all projects, or those whose jobs all run beside Spark",
     )
     return parser
 

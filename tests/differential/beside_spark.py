@@ -124,7 +124,7 @@ class Feed:
     def unread(self, records: Records) -> list[Place]:
         """Give the partitions with something to read."""
         offsets = self.feed.index.offsets()
-        return [p for p in places(records, [self.feed.topic]) if _left(records, p, offsets)]
+        return [p for p in records.places([self.feed.topic]) if _left(records, p, offsets)]
 
     def take(self, records: Records, producer: LogProducer, rng: Generator | None) -> None:
         """Apply some of what was not read yet; all of it without chance."""
@@ -136,7 +136,7 @@ class Feed:
     def repeat(self, records: Records, producer: LogProducer, rng: Generator) -> None:
         """Apply something again, as after a crash of whoever noted less."""
         offsets = {place: int(rng.integers(0, 3)) for place in self.feed.index.offsets()}
-        found = some(records, places(records, [self.feed.topic]), offsets, rng)
+        found = some(records, records.places([self.feed.topic]), offsets, rng)
         if found:
             self.feed.apply(found, producer)
 
@@ -182,7 +182,7 @@ class LiveStage:
 
     def unread(self, records: Records) -> list[Place]:
         """Give the partitions with something to read."""
-        return [p for p in places(records, self.topics) if _left(records, p, self.at)]
+        return [p for p in records.places(self.topics) if _left(records, p, self.at)]
 
     def take(self, records: Records, rng: Generator | None, *, dies: int | None = None) -> None:
         """Work some of what was not read yet off; all of it without chance.
@@ -221,9 +221,12 @@ class LiveStage:
         """Crash, and find that a state of its own is gone; say whether there was one."""
         self.crash()
         state = checkpoint_of(self.asset, self.settings) / STATE
-        had = state.is_dir()
-        shutil.rmtree(state, ignore_errors=True)
-        return had
+        if not state.is_dir():
+            return False
+        shutil.rmtree(state)
+        self.noted = {}
+        self.at = {}
+        return True
 
 
 def has_state(asset: ResolvedAsset) -> bool:
@@ -234,12 +237,6 @@ def has_state(asset: ResolvedAsset) -> bool:
 def is_beside_spark(asset: ResolvedAsset) -> bool:
     """Whether a job runs live in the stage runner."""
     return isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is not Trigger.REAL_TIME
-
-
-def places(records: Records, topics: Sequence[str]) -> list[Place]:
-    """Give the partitions of topics."""
-    wanted = set(topics)
-    return sorted(place for place in records.kept if place[0] in wanted)
 
 
 def _left(records: Records, place: Place, at: Mapping[Place, int]) -> bool:

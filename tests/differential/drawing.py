@@ -7,12 +7,10 @@ from collections.abc import Iterator
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
-from narthex.aggregate_specs import ExpDecaySum
 from narthex.assets import PipelineJobSpec, Trigger
 from narthex.blueprint import compile_blueprint
 from narthex.capability import not_carried_out
 from narthex.entities import Definitions
-from narthex.operators import Aggregate
 from narthex.schemas import all_steps
 from narthex_reference.generate import Project, projects
 
@@ -42,42 +40,18 @@ def drawn(seed: int, *, count: int = A_SEED) -> list[Project]:
     return found
 
 
-class Door(enum.Enum):
-    """Which projects are run.
+class Jobs(enum.Enum):
+    """Projects with which jobs are run."""
 
-    Attributes:
-        COMMIT: Those that a commit would accept.
-        PAST: Those that jobs might carry out, which a commit refuses too; not a decaying sum in
-            the spans of a group, of which no log can hold the rows.
-        BESIDE_SPARK: Those of them no job of which runs in Spark.
-    """
-
-    COMMIT = "commit"
-    PAST = "past"
+    ANY = "any"
     BESIDE_SPARK = "beside-spark"
 
 
-def passes(definitions: Definitions, door: Door) -> bool:
-    """Whether definitions are run."""
-    match door:
-        case Door.COMMIT:
-            return not not_carried_out(definitions)
-        case Door.PAST:
-            return not _fades(definitions)
-        case Door.BESIDE_SPARK:
-            triggers = {spec.trigger for spec in _jobs(definitions)}
-            return not _fades(definitions) and triggers <= {Trigger.STATEFUL}
-
-
-def _fades(definitions: Definitions) -> bool:
-    return any(
-        isinstance(step, Aggregate)
-        and step.window is not None
-        and any(isinstance(spec, ExpDecaySum) for spec in step.specs)
-        for dataset in definitions.datasets
-        for pipeline in dataset.pipelines
-        for step in all_steps(pipeline.terminal)
-    )
+def passes(definitions: Definitions, jobs: Jobs) -> bool:
+    """Whether a commit would accept definitions, and they have such jobs."""
+    if not_carried_out(definitions):
+        return False
+    return jobs is Jobs.ANY or all(one.trigger is Trigger.STATEFUL for one in _jobs(definitions))
 
 
 def _jobs(definitions: Definitions) -> list[PipelineJobSpec]:
@@ -85,7 +59,7 @@ def _jobs(definitions: Definitions) -> list[PipelineJobSpec]:
     return [one.spec for one in assets if isinstance(one.spec, PipelineJobSpec)]
 
 
-def from_seeds(first: int, *, door: Door) -> Iterator[tuple[int, int, Project]]:
+def from_seeds(first: int, *, jobs: Jobs) -> Iterator[tuple[int, int, Project]]:
     """Give projects of one seed after the other, each with its seed and its place there.
 
     Those without facts are left out: there is nothing in which they could differ.
@@ -93,7 +67,7 @@ def from_seeds(first: int, *, door: Door) -> Iterator[tuple[int, int, Project]]:
     seed = first
     while True:
         for place, project in enumerate(drawn(seed)):
-            if project.sent and passes(project.definitions, door):
+            if project.sent and passes(project.definitions, jobs):
                 yield seed, place, project
         seed += 1
 

@@ -1,9 +1,10 @@
 """The broker and the Spark session of a run, with all state in memory if there is such a place."""
 
 import functools
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -24,12 +25,16 @@ Session = Callable[[], SparkSession]
 
 
 @contextmanager
-def platform() -> Iterator[tuple[Session, Settings]]:
-    """Run a broker, and a Spark session once a job needs it, that rounds share."""
+def platform(kafka: str | None = None) -> Iterator[tuple[Session, Settings]]:
+    """Run a broker, and a Spark session once a job needs it, that rounds share.
+
+    Args:
+        kafka: The bootstrap servers of a broker that is there already; topics come and go there.
+    """
     place = MEMORY if MEMORY.is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="narthex-fuzz-", dir=place) as name,
-        kafka_broker(Path(name) / "broker") as bootstrap,
+        nullcontext(kafka) if kafka else kafka_broker(Path(name) / "broker") as bootstrap,
         shared_by_many(),
     ):
         settings = settings_of(Path(name), bootstrap=bootstrap, jars_dir=resolve(CONNECTORS))
@@ -56,7 +61,7 @@ def settings_of(home: Path, *, bootstrap: str, jars_dir: Path) -> Settings:
     """Give the settings of an installation that has a broker and nothing else."""
     return Settings(
         home=home,
-        install_id="differal",
+        install_id=secrets.token_hex(4),
         ledger_dsn="",
         kafka=bootstrap,
         server_url="",

@@ -21,13 +21,12 @@ class Records:
         """Read nothing yet."""
         self._tips = LogTips(bootstrap)
         self._reader = LogReader(bootstrap, fetch_wait_ms=500)
-        self._topics: set[str] = set()
+        self._places: dict[str, list[Place]] = {}
         self.kept: dict[Place, list[Record]] = {}
 
     def watch(self, topics: Iterable[str]) -> None:
-        """Read these topics too, all of which are there or will be soon."""
-        new = set(topics) - self._topics
-        self._topics |= new
+        """Read these topics, all of which are there or will be soon, from their beginnings."""
+        new = set(topics) - set(self._places)
         ends_at = time.monotonic() + _WAIT_S
         ends: Mapping[str, Mapping[int, int]] = {}
         while new - set(ends):
@@ -37,19 +36,16 @@ class Records:
             # A topic that was just made has no leader yet.
             with contextlib.suppress(TransientError):
                 ends = self._tips.ends(new)
-        places = {(topic, partition): 0 for topic in new for partition in ends[topic]}
-        self.kept |= {place: [] for place in places}
-        self._reader.assign(self._reader.positions | places)
+        self._places |= {t: [(t, partition) for partition in sorted(ends[t])] for t in new}
+        self.kept = {place: [] for places in self._places.values() for place in places}
+        self._reader.assign(dict.fromkeys(self.kept, 0))
 
-    def forget(self, topics: Iterable[str]) -> None:
-        """Read these topics no more."""
-        gone = set(topics)
-        self._topics -= gone
-        self.kept = {place: found for place, found in self.kept.items() if place[0] not in gone}
-        self._reader.assign({p: at for p, at in self._reader.positions.items() if p in self.kept})
+    def places(self, topics: Iterable[str]) -> list[Place]:
+        """Give the partitions of topics."""
+        return [place for topic in topics for place in self._places[topic]]
 
     def pull(self) -> dict[Place, int]:
-        """Read on until all is here that stands now; give how far the topics reach."""
+        """Read on until all is here that stood when it was called; give how far that is."""
         ends_at = time.monotonic() + _WAIT_S
         ends = self._ends(ends_at)
         while any(len(self.kept[place]) < end for place, end in ends.items()):
@@ -65,7 +61,7 @@ class Records:
     def _ends(self, ends_at: float) -> dict[Place, int]:
         while True:
             try:
-                found = self._tips.ends(self._topics)
+                found = self._tips.ends(self._places)
             except TransientError:
                 if time.monotonic() > ends_at:
                     raise
@@ -75,7 +71,11 @@ class Records:
 
     def of(self, topic: str) -> Sequence[Record]:
         """Give the records of a topic that were read, partition after partition."""
-        return [r for place, found in sorted(self.kept.items()) if place[0] == topic for r in found]
+        return [record for place in self.places([topic]) for record in self.kept[place]]
+
+    def are_read(self, at: Mapping[Place, int], topics: Iterable[str]) -> bool:
+        """Whether a reader of topics has read all that stood when `pull` was called last."""
+        return all(at.get(place, 0) >= len(self.kept[place]) for place in self.places(topics))
 
     def close(self) -> None:
         """End."""
@@ -107,9 +107,3 @@ def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]
             kept.append(fact)
         before[key] = fact
     return tuple(kept)
-
-
-def behind(at: Mapping[Place, int], ends: Mapping[Place, int], topics: Iterable[str]) -> bool:
-    """Whether a reader of topics has not read all of them."""
-    wanted = set(topics)
-    return any(at.get(place, 0) < end for place, end in ends.items() if place[0] in wanted)

@@ -44,7 +44,7 @@ from tests.differential.on_spark import (
     run_bounded,
     wait_a_little,
 )
-from tests.differential.records import Records, behind
+from tests.differential.records import Records
 
 LIVE, BACKFILL, HALF = "live", "backfill", "half"
 WAYS = (LIVE, BACKFILL, HALF)
@@ -320,7 +320,7 @@ class Round:
             ends = self.records.pull()
             self._work(runs, None)
             self._producer.flush()
-            late = self._late(runs, ends)
+            late = self._late(runs)
             if not late and self.records.pull() == ends:
                 return
             if time.monotonic() > ends_at:
@@ -329,7 +329,7 @@ class Round:
             if late:
                 wait_a_little()
 
-    def _late(self, runs: Sequence[Run], ends: dict[Place, int]) -> list[Run]:
+    def _late(self, runs: Sequence[Run]) -> list[Run]:
         """Give those whose queries, stages or feeds have not read all."""
         found = []
         for run in runs:
@@ -342,7 +342,7 @@ class Round:
             readers = [(q.topics, q.at()) for q in run.queries]
             readers += [(s.topics, s.at) for s in run.stages]
             readers += [((f.feed.topic,), f.feed.index.offsets()) for f in run.feeds]
-            if any(behind(at, ends, topics) for topics, at in readers):
+            if not all(self.records.are_read(at, topics) for topics, at in readers):
                 found.append(run)
         return found
 
