@@ -15,8 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random  # noqa: TID251 - seeded below
 
-from narthex.aggregate_specs import AggregateSpec, Average, Count, Max, Min, Sum, TypedAggregate
-from narthex.assets import IndexSpec, LogShape, LogSpec
+import attrs
+
+from narthex.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    Max,
+    Min,
+    Quantile,
+    Sum,
+    TypedAggregate,
+)
+from narthex.assets import LIVES, IndexSpec, LogShape, LogSpec
 from narthex.facts import Fact, RowId, Version, position
 from narthex.schema import Column
 from narthex.tiles import ladder
@@ -72,6 +83,26 @@ def make_facts(count: int, *, keys: int, days: float, seed: int = 7) -> list[Fac
     ]
 
 
+def living(facts: Sequence[Fact], *, stand: int) -> tuple[IndexSpec, list[Fact]]:
+    """Give facts as contributions of keyed rows, the newest of which stand, and their index."""
+    last = len(facts) - stand
+    ends = [facts[min(at + stand, len(facts) - 1)].event_time for at in range(last)]
+    rows = [
+        attrs.evolve(fact, values=(*fact.values, fact.event_time, end))
+        for fact, end in zip(facts, [*ends, *[None] * stand], strict=True)
+    ]
+    log = attrs.evolve(LOG, values=(*LOG.values, *LIVES))
+    spec = IndexSpec(log=log, aggregates=aggregates(("forever",), each=5), correctable=True)
+    return spec, rows
+
+
+def exact_quantile(window: str) -> IndexSpec:
+    """Describe the index of an exact quantile, whose rows are folded."""
+    quantile = Quantile(into="q", window=Continuous(window), of="price", p=0.9, approx=False)
+    asked = (TypedAggregate(quantile, Float(), Optional(Float())),)
+    return IndexSpec(log=LOG, aggregates=asked, ladder_us=ladder(asked))
+
+
 def write_rate(spec: IndexSpec, facts: Sequence[Fact], *, batch: int) -> float:
     """Give facts per CPU-second of one run."""
     with tempfile.TemporaryDirectory() as directory:
@@ -86,10 +117,12 @@ def write_rate(spec: IndexSpec, facts: Sequence[Fact], *, batch: int) -> float:
     return len(facts) / spent
 
 
-def read_cost(spec: IndexSpec, facts: Sequence[Fact], *, keys: int, check: int) -> float:
-    """Give microseconds a key for one question of 200 keys as of the newest instant."""
+def read_cost(
+    spec: IndexSpec, facts: Sequence[Fact], *, keys: int, check: int, asks: int = 200
+) -> float:
+    """Give microseconds a key for one question of so many keys as of the newest instant."""
     as_of = facts[-1].event_time
-    asked = [(f"user-{number % keys}",) for number in range(200)]
+    asked = [(f"user-{number % keys}",) for number in range(asks)]
     with tempfile.TemporaryDirectory() as directory:
         index = LmdbIndex(Path(directory), spec)
         twin = InMemoryIndex(spec)
@@ -152,6 +185,16 @@ def main() -> None:
             label = f"read 5 windows, {each} aggregates, {name}"
             figures[label] = cost
             print(f"{label:56} {cost:10.1f} us a key")
+    for each in (1_000, 10_000):
+        facts = make_facts(2 * each, keys=2, days=31)
+        spec, rows = living(facts, stand=200)
+        for label, cost in (
+            ("an exact quantile", read_cost(exact_quantile("30d"), facts, keys=2, check=2, asks=4)),
+            ("5 aggregates, lives, 100 stand", read_cost(spec, rows, keys=2, check=2, asks=4)),
+        ):
+            named = f"read {label}, {each:,} rows a key"
+            figures[named] = cost
+            print(f"{named:56} {cost:10.1f} us a key")
     print(json.dumps({name: round(value, 1) for name, value in figures.items()}))
 
 

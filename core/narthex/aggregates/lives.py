@@ -44,17 +44,25 @@ class LivingFolding:
         """Give the last instant whose rows any of the windows knows."""
         return max(last for _, last in self.folding.spans(asked_at))
 
-    def fold(self, rows: Iterable[Row], asked_at: int) -> tuple[tuple[Cell, ...], int] | None:
+    def gone_by(self, asked_at: int) -> int:
+        """Give the instant by which a row must have gone that counts in none of the windows."""
+        return min(self._as_of(last, asked_at) for _, last in self.folding.spans(asked_at))
+
+    def fold(
+        self, rows: Iterable[Row], asked_at: int, *, last_gone: int | None = None
+    ) -> tuple[tuple[Cell, ...], int] | None:
         """Give (values, newest change) of a group as of an instant; None if it was never seen.
 
         Args:
-            rows: All rows of the group, or those at least that stand by `known_until`.
+            rows: All rows of the group, or those at least that stand by `known_until` and have not
+                gone by `gone_by`.
             asked_at: The question's instant.
+            last_gone: When the last of the rows that are left out went; None of none.
         """
         spans = self.folding.spans(asked_at)
         known_until = max(last for _, last in spans)
         seen = self._there_since(rows, known_until, asked_at)
-        if not seen:
+        if not seen and last_gone is None:
             return None
         values: list[Cell] = []
         counted: dict[Span, Sequence[_Row]] = {}
@@ -67,7 +75,8 @@ class LivingFolding:
                 states[memo] = self._gathered(slot.partial, counted[wanted])
             decays_to = asked_at - lookback_of(slot.window)
             values.append(slot.algebra.finish(states[memo], decays_to))
-        return tuple(values), self._changed_at(seen, self._as_of(known_until, asked_at))
+        changes = self._changes(seen, self._as_of(known_until, asked_at))
+        return tuple(values), max(changes if last_gone is None else (*changes, last_gone))
 
     def _as_of(self, last: int, asked_at: int) -> int:
         """Give the instant whose rows count: along a column, a row may come after its window."""
@@ -78,13 +87,10 @@ class LivingFolding:
         given: Iterable[_Row] = rows
         return [row for row in given if row[0] <= known_until and row[2][since] <= as_of]
 
-    def _changed_at(self, seen: Iterable[_Row], as_of: int) -> int:
+    def _changes(self, seen: Iterable[_Row], as_of: int) -> list[int]:
         since, until = self.since, self.until
-        begins: int = max(row[2][since] for row in seen)
-        ends: list[int] = [
-            end for row in seen if (end := row[2][until]) is not None and end <= as_of
-        ]
-        return max((begins, *ends))
+        ends = [end for row in seen if (end := row[2][until]) is not None and end <= as_of]
+        return [*(row[2][since] for row in seen), *ends]
 
     def _counted(self, seen: Iterable[_Row], wanted: Span, asked_at: int) -> list[_Row]:
         last = wanted[1]

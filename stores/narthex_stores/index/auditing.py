@@ -144,6 +144,12 @@ class Audit:
     def _tile(
         self, key: bytes, found: bytes | None, meant: bytes | None
     ) -> Iterator[StoredDifference]:
+        if isinstance(self.folding, LivingFolding):
+            # What has ended stands here, by its end.
+            plain: Plain = unpack(found or meant or b"")
+            for one in self._row(key, found, meant):
+                yield attrs.evolve(one, instant=plain[4])
+            return
         group = key[:-_TILE_SUFFIX]
         if group not in self._groups and self.is_sample:
             return

@@ -3,8 +3,10 @@
 
 - `facts`: group, instant, row -> [version, alive, plain cells, row_id or nil]
 - `tiles`: group, level (1 byte), tile number -> the states, one a partial whose states are small
+  (contributions with lives have no tiles, and here those that have ended: group, end, row
+  -> as in `facts`, and the instant)
 - `rows` (correctable indexes): row -> [version, key in `facts` or nil where it has no place,
-  length of its group]
+  length of its group, and true if it is among those that have ended]
 - `meta`: `epoch`, `spec`, and `o` + topic + 0x00 + partition -> next offset
 
 A group is 0x00 and the key's canonical bytes; when those are longer than 200, 0x01, their first
@@ -93,6 +95,7 @@ class Layout:
 
     spec: IndexSpec
     keyed: bool = attrs.field(init=False)
+    _lives: bool = attrs.field(init=False, repr=False)
     _keeps_key: bool = attrs.field(init=False, repr=False)
     grouped_by: tuple[Column, ...] = attrs.field(init=False)
     columns: tuple[Column, ...] = attrs.field(init=False)
@@ -115,6 +118,10 @@ class Layout:
     @keyed.default
     def _is_keyed(self) -> bool:
         return self.spec.log.shape is LogShape.KEYED and not self.spec.by
+
+    @_lives.default
+    def _has_lives(self) -> bool:
+        return self.spec.log.lives and not self.spec.by
 
     @_keeps_key.default
     def _must_keep_key(self) -> bool:
@@ -150,6 +157,11 @@ class Layout:
         """
         return fact.alive or (self.keyed and fact.event_time != NEVER)
 
+    def ended_key(self, fact: Fact, group: bytes) -> bytes | None:
+        """Give the key of a contribution that has ended; None of one that has not."""
+        end = fact.values[-1] if self._lives else None
+        return group + instant_of(end) + row_of(fact.row_id) if isinstance(end, int) else None
+
     def locate(self, fact: Fact) -> tuple[bytes, bytes]:
         """Give the key of a fact in `facts`, and its group."""
         if self.spec.by:
@@ -170,6 +182,15 @@ class Layout:
             cells = _converted(cells, self._lower)
         kept = fact.row_id if len(fact.row_id) > _LONGEST_ROW and not self.keyed else None
         return pack((fact.version, fact.alive, cells, kept))
+
+    def ended_value(self, fact: Fact) -> bytes:
+        """Render what is kept of a contribution that has ended."""
+        return pack((*unpack(self.fact_value(fact)), fact.event_time))
+
+    def ended_row(self, key: bytes, plain: Plain, group: bytes) -> RawRow:
+        """Read a contribution that has ended; its value was unpacked."""
+        _, row_id, cells = self.raw_row(key, plain, group)
+        return plain[4], row_id, cells
 
     def cells(self, plain: Plain) -> tuple[Cell, ...]:
         """Read the cells of a value that was unpacked."""

@@ -19,8 +19,8 @@ from narthex_stores.index.layout import (
     instant_of,
     unpack,
 )
+from narthex_stores.index.living_folds import LivingFolds
 from narthex_stores.index.protocol import Found, Key, Offsets, WrongShapeError
-from narthex_stores.index.raw_rows import rows_between
 
 
 @attrs.frozen(kw_only=True)
@@ -75,16 +75,14 @@ class Snapshot:
     def _folded_living(
         self, folding: LivingFolding, keys: Sequence[Key], as_of: Sequence[int]
     ) -> list[Found | None]:
-        answers: list[Found | None] = []
-        with self.transaction.cursor(db=self.environment.facts) as cursor:
-            for key, instant in zip(keys, as_of, strict=True):
-                group = self.layout.group(key)
-                rows = rows_between(self.layout, cursor, group, None, folding.known_until(instant))
-                found = folding.fold(rows, instant)
-                answers.append(
-                    None if found is None else Found(values=found[0], event_time=found[1])
-                )
-        return answers
+        folds = LivingFolds(
+            layout=self.layout,
+            folding=folding,
+            facts=self.transaction.cursor(db=self.environment.facts),
+            ended=self.transaction.cursor(db=self.environment.tiles),
+        )
+        group = self.layout.group
+        return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
 
     def reading(self, newest_rows: int) -> "Snapshot":
         """Give the same snapshot, which reads so many rows of a group before any tile."""

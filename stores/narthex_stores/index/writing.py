@@ -100,21 +100,30 @@ class BatchWriter:
         row = row_of(fact.row_id)
         known = self.transaction.get(row, db=rows)
         if known is not None:
-            version, old_key, group_length = unpack(known)
+            version, old_key, group_length, *ended = unpack(known)
             if version >= fact.version:
                 return
-            if old_key is not None:
+            if old_key is not None and ended:
+                self.transaction.delete(old_key, db=self.environment.tiles)
+            elif old_key is not None:
                 self._leave(old_key, group_length, fact)
         stands = self.layout.has_place(fact)
-        if stands:
-            value = self.layout.fact_value(fact)
-            self.transaction.put(key, value, db=self.environment.facts)
-        place = (fact.version, key if stands else None, len(group))
-        self.transaction.put(row, pack(place), db=rows)
+        place = self._put(key, group, fact) if stands else (None, len(group))
+        self.transaction.put(row, pack((fact.version, *place)), db=rows)
         if stands:
             self._added(group, fact)
         else:
             self._fresh += 1
+
+    def _put(self, key: bytes, group: bytes, fact: Fact) -> tuple[bytes | int, ...]:
+        """Write a fact where it stands; gives what to know of its place."""
+        ended = self.layout.ended_key(fact, group)
+        if ended is None:
+            value = self.layout.fact_value(fact)
+            self.transaction.put(key, value, db=self.environment.facts)
+            return key, len(group)
+        self.transaction.put(ended, self.layout.ended_value(fact), db=self.environment.tiles)
+        return ended, len(group), True
 
     def _leave(self, old_key: bytes, group_length: int, fact: Fact) -> None:
         group = old_key[:group_length]
