@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,11 +55,13 @@ def is_below(offsets: Mapping[int, int]) -> pc.Expression:
 def public(log: LogSpec, table: pa.Table) -> pa.Table:
     """Render states under their public names: keys, values, then the event time.
 
-    Instants are timestamps (microseconds, UTC) and days are dates.
+    Instants are timestamps (microseconds, UTC) and days are dates. The lives of contributions are
+    nobody's columns.
     """
+    shown = columns(attrs.evolve(log, values=log.inputs))
     named = {
         name.removeprefix("k_" if name.startswith("k_") else "v_"): _public(table.column(name), of)
-        for name, of in columns(log).items()
+        for name, of in shown.items()
     }
     instants = table.column("event_time").cast(_INSTANT)
     return pa.table([*named.values(), instants], names=[*named, log.time_field])

@@ -46,9 +46,9 @@ def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[st
 
 def render_fact(log: LogSpec, fact: Fact) -> dict[str, Json]:
     """Render a fact as JSON by public names: keys, values, then the event time."""
-    cells: tuple[Cell, ...] = fact.key + fact.values
+    cells: tuple[Cell, ...] = fact.key + fact.values[: len(log.inputs)]
     rendered = {
         column.name: render_cell(cell, column.type)
-        for column, cell in zip(log.keys + log.values, cells, strict=True)
+        for column, cell in zip(log.keys + log.inputs, cells, strict=True)
     }
     return rendered | {log.time_field: render_cell(fact.event_time, types.Datetime())}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from narthex import types
-from narthex.assets import AssetSpec, HistorySpec, LogShape, LogSpec
+from narthex.assets import LIVES, AssetSpec, HistorySpec, LogShape, LogSpec
 from narthex.codec import encode
 from narthex.facts import NEVER, Cell, Fact, RowId, Version
 from narthex.schema import Column
@@ -27,6 +27,7 @@ from narthex_stores import (
     history_rows,
     newest,
     public,
+    render_fact,
     to_rows,
     to_table,
 )
@@ -360,3 +361,18 @@ def test_a_row_that_was_taken_back_is_nowhere_and_has_no_event_time(
     assert table.newest_event_time() == 300
     table.append_rows([row(2, "a", 3, at=300)])
     assert [one["amount"] for one in history_rows(path, LOG, newest=9)] == [3, 2]
+
+
+def test_the_lives_of_contributions_are_shown_to_nobody() -> None:
+    log = attrs.evolve(LOG, shape=LogShape.CONTRIBUTIONS, values=(*LOG.values, *LIVES))
+    alone = row(0, "a", 7).fact
+    fact = attrs.evolve(alone, values=(*alone.values, 100, None))
+
+    shown = public(log, to_table(log, [LogRow(0, 0, fact)]))
+
+    assert shown.column_names == ["user", "amount", "at"]
+    assert render_fact(log, fact) == {
+        "user": "a",
+        "amount": 7,
+        "at": "1970-01-01T00:00:00.000100Z",
+    }
