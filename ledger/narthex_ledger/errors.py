@@ -15,6 +15,7 @@ LedgerError
 ├── NotFound                    NX1120
 ├── Contended                   NX1130  retries are used up; nothing was changed
 ├── OutcomeUnknown              NX1131  the connection broke while committing
+├── LedgerUnreachable           NX1133  the database does not answer; nothing was changed
 └── UnsafeSession               NX1132  the server or its settings break the protocol's rules
 """
 
@@ -183,3 +184,12 @@ class UnsafeSession(LedgerError):
     """
 
     code = "NX1132"
+
+
+class LedgerUnreachable(LedgerError):
+    """The ledger's database does not answer; nothing was changed.
+
+    What stands cannot be known meanwhile. Instead: the same call again, when the database is back.
+    """
+
+    code = "NX1133"

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
-from narthex_ledger.errors import Contended, OutcomeUnknown, UnsafeSession
+from narthex_ledger.errors import Contended, LedgerUnreachable, OutcomeUnknown, UnsafeSession
 
 _T = TypeVar("_T")
 
@@ -80,6 +80,7 @@ class Transactions:
         Raises:
             Contended: It lost against others each time; nothing was changed.
             OutcomeUnknown: The connection broke while committing, each time.
+            LedgerUnreachable: The database does not answer; nothing was changed.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -95,7 +96,7 @@ class Transactions:
     def rehearse(self, name: str, work: Callable[[Connection], _T]) -> _T:
         """Run the work and roll back: what it gives is what `run` would have given."""
         for _ in range(ATTEMPTS):
-            with self._engine.connect() as connection:
+            with self._connected() as connection:
                 try:
                     return work(connection)
                 except LostRace:
@@ -106,9 +107,16 @@ class Transactions:
         """Give all connections back."""
         self._engine.dispose()
 
+    def _connected(self) -> Connection:
+        """Take a connection of the pool, or make one."""
+        try:
+            return self._engine.connect()
+        except OperationalError as error:
+            raise LedgerUnreachable("the ledger does not answer", detail=str(error.orig)) from error
+
     def _once(self, name: str, work: Callable[[Connection], _T]) -> _T:
         self._seam(name, Moment.BEFORE_BEGIN)
-        with self._engine.connect() as connection:
+        with self._connected() as connection:
             result = work(connection)
             self._seam(name, Moment.BEFORE_COMMIT)
             try:
@@ -139,6 +147,8 @@ def _may_retry(error: Exception) -> bool:
 def _given_up(name: str, error: Exception) -> Exception:
     if isinstance(error, OutcomeUnknown):
         return error
+    if isinstance(error, DBAPIError) and error.connection_invalidated:
+        return LedgerUnreachable(f"`{name}` was not answered", detail=str(error.orig))
     return Contended(f"`{name}` was tried {ATTEMPTS} times", detail=str(error))
 
 

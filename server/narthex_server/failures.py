@@ -6,7 +6,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from narthex.errors import DefinitionErrors, NarthexError, UserCodeError
-from narthex_ledger import Contended, LedgerError, NotFound, OutcomeUnknown, Refused
+from narthex_ledger import (
+    Contended,
+    LedgerError,
+    LedgerUnreachable,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+)
 from narthex_stores import StoreError
 
 log = structlog.get_logger()
@@ -63,7 +70,7 @@ async def _ledger(request: Request, error: Exception) -> JSONResponse:
             status = 404
         case Refused():
             status = 409
-        case Contended() | OutcomeUnknown():
+        case Contended() | OutcomeUnknown() | LedgerUnreachable():
             status = 503
         case _:
             log.error("ledger_failed", error=str(error))

@@ -1,0 +1,56 @@
+"""A database that is away is told as such, and the ledger goes on when it is back."""
+
+import os
+import secrets
+import signal
+from pathlib import Path
+
+import pytest
+
+from narthex_ledger import Ledger, LedgerUnreachable, migrate
+from narthex_stack import postgres
+from narthex_stack.local import running
+from narthex_stack.ports import free_ports
+
+NOBODY = "postgresql+psycopg2://narthex:x@127.0.0.1:1/narthex"
+
+
+def test_a_ledger_that_nobody_serves_is_unreachable() -> None:
+    ledger = Ledger(NOBODY)
+
+    with pytest.raises(LedgerUnreachable, match="NX1133"):
+        ledger.jobs()
+    ledger.close()
+
+
+@pytest.mark.postgres
+def test_a_ledger_goes_on_when_its_killed_database_is_back(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    cluster = postgres.cluster(
+        tmp_path,
+        install_id=secrets.token_hex(4),
+        port=port,
+        password=secrets.token_hex(8),
+        is_durable=False,
+    )
+    database = postgres.Database(name="kept", password=secrets.token_hex(8))
+    service = postgres.service(cluster, databases=(database,), home=tmp_path)
+    dsn = postgres.dsn(
+        user=database.name, password=database.password, port=port, database=database.name
+    )
+    ledger = Ledger(dsn)
+    try:
+        with running(service, home=tmp_path) as child:
+            migrate(dsn)
+            version = ledger.registry_version()
+            os.killpg(child.process.pid, signal.SIGKILL)
+            child.popen.wait()
+
+            for _ in range(2):
+                with pytest.raises(LedgerUnreachable):
+                    ledger.registry_version()
+        with running(service, home=tmp_path):
+            assert ledger.registry_version() == version
+    finally:
+        ledger.close()
+        postgres.wipe(cluster)
