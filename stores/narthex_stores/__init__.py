@@ -11,7 +11,7 @@ from narthex_stores.adapter import (
 )
 from narthex_stores.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
 from narthex_stores.checkpoints import checkpoint_adapter
-from narthex_stores.directories import DirectoryAdapter, Owner, find_owner
+from narthex_stores.directories import OWNER_FILE, DirectoryAdapter, Owner, find_owner
 from narthex_stores.errors import (
     ForeignAssetError,
     MalformedNameError,
@@ -40,6 +40,7 @@ from narthex_stores.index import (
     stored_differences,
 )
 from narthex_stores.job_state import JobState, StateBatch
+from narthex_stores.lmdb_environment import EnvironmentMissingError
 from narthex_stores.logs import (
     Delivered,
     Headers,
@@ -50,6 +51,14 @@ from narthex_stores.logs import (
     Record,
 )
 from narthex_stores.memory import Crash, Fault, InMemoryAdapter, Operation, When
+from narthex_stores.snapshots import (
+    BrokenSnapshotError,
+    NoSuchSnapshotError,
+    SnapshotStore,
+    SnapshotView,
+    copy_environment,
+    state_of,
+)
 from narthex_stores.tips import LogTips
 from narthex_stores.topics import TopicAdapter, topic_config
 
@@ -57,6 +66,12 @@ __all__ = [
     "GREATEST_RECORD_BYTES",
     "SASL_MECHANISMS",
     "Absent",
+    "BrokenSnapshotError",
+    "EnvironmentMissingError",
+    "NoSuchSnapshotError",
+    "OWNER_FILE",
+    "SnapshotStore",
+    "SnapshotView",
     "Adapter",
     "Appended",
     "AppliedBatch",
@@ -113,6 +128,8 @@ __all__ = [
     "newest",
     "public",
     "render_fact",
+    "copy_environment",
+    "state_of",
     "storage_options",
     "stored_differences",
     "to_rows",

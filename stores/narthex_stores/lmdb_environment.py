@@ -27,7 +27,8 @@ Table: TypeAlias = Any
 """A named table of an LMDB environment."""
 
 MAP_SIZE = 64 << 30
-_MAX_READERS = 2048
+MAX_READERS = 2048
+DATA_FILE = "data.mdb"
 _RESIZE_WAIT_S = 30.0
 
 
@@ -63,17 +64,19 @@ class LmdbEnvironment:
                 str(path),
                 map_size=map_size,
                 max_dbs=len(tables),
-                max_readers=_MAX_READERS,
+                max_readers=MAX_READERS,
                 readonly=readonly,
                 create=not readonly,
                 metasync=False,
                 readahead=False,
             )
         except lmdb.Error as error:
-            if readonly and not (path / "data.mdb").exists():
+            if readonly and not (path / DATA_FILE).exists():
                 raise EnvironmentMissingError(f"nothing stands at `{path}`") from error
             raise
         self._env.reader_check()
+        self._path = path
+        self._identity = identity_of(path)
         self.tables = {name: self._env.open_db(name, create=not readonly) for name in tables}
         self._changed = threading.Condition()
         self._running = 0
@@ -128,6 +131,13 @@ class LmdbEnvironment:
         if not self._changed.wait_for(until, timeout=_RESIZE_WAIT_S):
             raise EnvironmentBusyError("it cannot grow while a snapshot of it stays open")
 
+    def is_replaced(self) -> bool:
+        """Whether another environment, or none, stands at the path by now.
+
+        What is read here goes on to be what stood when it was opened.
+        """
+        return identity_of(self._path) != self._identity
+
     def flush(self) -> None:
         """Make all commits survive a loss of power."""
         self._env.sync(force=True)
@@ -135,3 +145,12 @@ class LmdbEnvironment:
     def close(self) -> None:
         """Let go of the environment."""
         self._env.close()
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Tell an environment apart from a later one at the same path; None when none is there."""
+    try:
+        found = (path / DATA_FILE).stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

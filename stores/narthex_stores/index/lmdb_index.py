@@ -58,6 +58,7 @@ class LmdbIndex:
             IndexMissingError: No index stands there.
             IndexMismatchError: It was made for another spec.
         """
+        self.path = path
         self.spec = spec
         self._newest_rows = newest_rows
         self._layout = Layout(spec=spec)
@@ -147,6 +148,13 @@ class LmdbIndex:
                 transaction=transaction,
                 offsets=offsets_of(transaction, self._environment.meta),
             )
+
+    def is_replaced(self) -> bool:
+        """Whether its directory is gone, or another index stands there by now.
+
+        What is read here goes on to be what stood when it was opened.
+        """
+        return self._environment.is_replaced()
 
     def sync(self) -> None:
         """Make all batches survive a loss of power; the writer calls it each second."""
