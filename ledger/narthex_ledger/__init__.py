@@ -23,7 +23,7 @@ from narthex_ledger.ledger import Ledger
 from narthex_ledger.migrating import migrate
 from narthex_ledger.planning import NameOf, stored_plan
 from narthex_ledger.plans import CommitPlan, PlannedAsset
-from narthex_ledger.rendezvous import preferred_engine
+from narthex_ledger.rendezvous import preferred_engines
 from narthex_ledger.states import (
     ABORTABLE,
     ASSET_NEXT,
@@ -73,6 +73,7 @@ from narthex_ledger.views import (
     ShardReport,
     ShardView,
     SlotLease,
+    SlotView,
     TenantId,
     TokenView,
     Waiting,
@@ -147,6 +148,7 @@ __all__ = [
     "ShardReport",
     "ShardView",
     "SlotLease",
+    "SlotView",
     "TenantId",
     "TokenView",
     "UnsafeSession",
@@ -154,6 +156,6 @@ __all__ = [
     "WaitingJob",
     "WrongState",
     "migrate",
-    "preferred_engine",
+    "preferred_engines",
     "stored_plan",
 ]

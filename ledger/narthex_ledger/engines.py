@@ -15,6 +15,7 @@ from narthex_ledger.views import (
     OfflineView,
     ShardReport,
     SlotLease,
+    SlotView,
 )
 
 
@@ -35,10 +36,25 @@ class Engines(Sessions):
         self._run("heartbeat", lambda c: on_jobs.put_engine(c, engine_id, space, weight, info))
 
     def engines(self) -> dict[str, float]:
-        """Read the weights of engines alive now; `preferred_engine` takes them."""
+        """Read the weights of engines alive now; `preferred_engines` takes them."""
         space, alive_s = self._rules.slot_space, self._rules.engine_alive_s
         rows = self._run("engines", lambda c: on_jobs.live_engines(c, space, alive_s))
         return {row["engine_id"]: row["weight"] for row in rows}
+
+    def retire_engine(self, engine_id: str) -> None:
+        """An engine that runs nothing any more goes: its slots are free, none is meant for it.
+
+        Call it for oneself after the last child has ended, or for a life before this one that
+        is surely over; else a zombie's slots change hands before its lease ends. Even then its
+        epochs are old, so what it writes is refused.
+        """
+        space = self._rules.slot_space
+        self._run("retire_engine", lambda c: registry.retire_engine(c, engine_id, space))
+
+    def slots(self) -> tuple[SlotView, ...]:
+        """Read all slots, and who holds each of them now."""
+        space = self._rules.slot_space
+        return self._run("slots", lambda c: registry.slots(c, space))
 
     def slot_count(self) -> int:
         """Read how many slots there are; 0 before `install`."""

@@ -16,7 +16,7 @@ from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import jobs as on_jobs
 from narthex_ledger.statements import pins as on_pins
 from narthex_ledger.states import FEED_KINDS, CommitState, Desired, Phase
-from narthex_ledger.views import Epoch, Fence, Rules, ShardReport, SlotLease
+from narthex_ledger.views import Epoch, Fence, Rules, ShardReport, SlotLease, SlotView
 
 _FEEDS = frozenset(kind.value for kind in FEED_KINDS)
 _IDLE = frozenset({Phase.PENDING.value, Phase.STOPPED.value})
@@ -223,21 +223,35 @@ def renew_slots(
     connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
 ) -> tuple[SlotLease, ...]:
     """Extend leases; gives those still held. Whatever is missing must stop at once."""
-    return tuple(
-        lease
-        for lease in sorted(leases, key=lambda lease: lease.slot)
-        if on_jobs.renew_slot(
-            connection, owner, rules.slot_space, lease.slot, lease.epoch, rules.slot_lease_s
-        )
-    )
+    ordered = sorted(leases, key=lambda lease: lease.slot)
+    wanted = [(lease.slot, lease.epoch) for lease in ordered]
+    held = on_jobs.renew_slots(connection, owner, rules.slot_space, wanted, rules.slot_lease_s)
+    return tuple(lease for lease in ordered if lease.slot in held)
 
 
 def release_slots(
     connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
 ) -> None:
-    """Give slots back."""
+    """Give slots back, and tell the engines that there are some to take."""
     for lease in sorted(leases, key=lambda lease: lease.slot):
         on_jobs.release_slot(connection, owner, rules.slot_space, lease.slot, lease.epoch)
+    if leases:
+        on_jobs.bump_registry(connection)
+
+
+def retire_engine(connection: Connection, engine_id: str, slot_space: str) -> None:
+    """Free what an engine held, forget it, and tell the others."""
+    on_jobs.release_owner(connection, slot_space, engine_id)
+    on_jobs.delete_engine(connection, engine_id)
+    on_jobs.bump_registry(connection)
+
+
+def slots(connection: Connection, slot_space: str) -> tuple[SlotView, ...]:
+    """Read all slots of a space."""
+    return tuple(
+        SlotView(slot=row["slot"], epoch=Epoch(row["epoch"]), owner=row["owner"])
+        for row in on_jobs.slot_rows(connection, slot_space)
+    )
 
 
 def is_bounded(job: RowMapping) -> bool:

@@ -5,17 +5,41 @@ import math
 from collections.abc import Mapping
 
 
-def preferred_engine(slot_space: str, slot: int, weights: Mapping[str, float]) -> str | None:
-    """Give the engine that should hold the slot (weighted rendezvous), None without engines.
+def preferred_engines(
+    slot_space: str, count: int, weights: Mapping[str, float]
+) -> tuple[str | None, ...]:
+    """Give the engine that should hold each slot; None for all of them without engines.
 
-    It is a hint: disagreement costs a handover, never safety. When an engine comes or goes, only
-    its own slots move.
+    Weighted rendezvous, in which an engine gets its share of the slots and no more: of equal
+    engines none has two slots more than another. It is a hint: disagreement costs a handover,
+    never safety. When an engine comes or goes, little else moves than its own slots.
     """
-    return max(
-        weights,
-        key=lambda engine: (_score(slot_space, slot, engine, weights[engine]), engine),
-        default=None,
+    room = _shares(count, weights)
+    found: dict[int, str] = {}
+    wishes = sorted(
+        (
+            (_score(slot_space, slot, engine, weight), engine, slot)
+            for slot in range(count)
+            for engine, weight in weights.items()
+        ),
+        reverse=True,
     )
+    for _, engine, slot in wishes:
+        if slot not in found and room[engine]:
+            found[slot] = engine
+            room[engine] -= 1
+    return tuple(found.get(slot) for slot in range(count))
+
+
+def _shares(count: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """Give how many slots each engine gets: what its weight says, the remainders by size."""
+    total = sum(weights.values())
+    exact = {engine: count * weight / total for engine, weight in weights.items()}
+    shares = {engine: math.floor(share) for engine, share in exact.items()}
+    by_remainder = sorted(exact, key=lambda engine: (shares[engine] - exact[engine], engine))
+    for engine in by_remainder[: count - sum(shares.values())]:
+        shares[engine] += 1
+    return shares
 
 
 def _score(slot_space: str, slot: int, engine: str, weight: float) -> float:

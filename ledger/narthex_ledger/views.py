@@ -282,6 +282,15 @@ class SlotLease:
 
 
 @attrs.frozen(kw_only=True)
+class SlotView:
+    """A slot as it stands; `owner` is None when nobody holds it now."""
+
+    slot: int
+    epoch: Epoch
+    owner: str | None
+
+
+@attrs.frozen(kw_only=True)
 class ShardReport:
     """What a supervisor saw of one shard. `epoch` is that of its slot."""
 

@@ -1,8 +1,12 @@
 """What the supervisor and its children say to each other: one JSON object a line, over pipes.
 
 Down (a child's stdin): the complete set of what it shall run, each time; it starts what is new
-and stops what is gone. Up (its stdout): reports. When stdin ends the supervisor is gone, and the
-child ends its own process group, because a Spark driver's JVM outlives its Python.
+and stops what is gone. And, with each renewal of the leases, until when they may be trusted. Up
+(its stdout): reports, what it runs, and that it lives.
+
+When stdin ends the supervisor is gone, and the child ends its own process group, because a Spark
+driver's JVM outlives its Python. When the trust runs out (the supervisor is stopped, or waits for
+the ledger) the child lets all go by itself; if it cannot, it ends.
 """
 
 import json
@@ -11,14 +15,17 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 import attrs
 import structlog
 
 from narthex.assets import ResolvedAsset
 from narthex.records import Json, from_plain, to_plain
+
+log = structlog.get_logger()
 
 
 class GarbledLineError(ValueError):
@@ -66,10 +73,15 @@ class OfflineRun:
 
 @attrs.frozen(kw_only=True)
 class Desired:
-    """All that a child shall run from now on."""
+    """All that a child shall run from now on.
+
+    Attributes:
+        turn: Grows with each set; a child says which one it has carried out.
+    """
 
     assignments: tuple[Assignment, ...]
     offline: tuple[OfflineRun, ...] = ()
+    turn: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -101,12 +113,40 @@ class OfflineReport:
     error: str | None = None
 
 
+@attrs.frozen(kw_only=True)
+class Standing:
+    """What a child runs, or still stops, since it carried a set out.
+
+    Attributes:
+        turn: The newest set that it was given.
+        assets: The jobs and feeds that it has not let go.
+    """
+
+    turn: int
+    assets: tuple[int, ...]
+
+
+@attrs.frozen
+class Alive:
+    """A child's process goes on, whatever it works on."""
+
+
+Said: TypeAlias = Report | OfflineReport | Standing | Alive
+"""What a child says."""
+
+
+def render_trust(until: float) -> str:
+    """Render until when the leases may be trusted, by the machine's own clock (monotonic)."""
+    return json.dumps({"trusted_until": until})
+
+
 def render_desired(desired: Desired) -> str:
     """Render what a child shall run as one line."""
     return json.dumps(
         {
             "assign": [assignment.plain() for assignment in desired.assignments],
             "offline": [attrs.asdict(run) for run in desired.offline],
+            "turn": desired.turn,
         }
     )
 
@@ -122,6 +162,7 @@ def parse_desired(line: str) -> Desired:
         return Desired(
             assignments=tuple(_assignment(item) for item in found["assign"]),
             offline=tuple(OfflineRun(**run) for run in found["offline"]),
+            turn=int(found["turn"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise GarbledLineError(f"not an assignment: {error}") from error
@@ -144,54 +185,117 @@ def _assignment(item: dict[str, Json]) -> Assignment:
     )
 
 
-def render_report(report: Report | OfflineReport) -> str:
-    """Render a report as one line."""
-    name = "report" if isinstance(report, Report) else "offline"
-    return json.dumps({name: attrs.asdict(report)})
+def render_report(said: Said) -> str:
+    """Render what a child says as one line."""
+    (name,) = (name for name, kind in _SAID.items() if isinstance(said, kind))
+    return json.dumps({name: attrs.asdict(said)})
 
 
-def parse_report(line: str) -> Report | OfflineReport:
+def parse_report(line: str) -> Said:
     """Read a line that `render_report` made.
 
     Raises:
         GarbledLineError: It is something else.
     """
     try:
-        found = json.loads(line)
-        if "offline" in found:
-            return OfflineReport(**found["offline"])
-        return Report(**found["report"])
-    except (ValueError, KeyError, TypeError) as error:
+        ((name, found),) = json.loads(line).items()
+        if name == "standing":
+            return Standing(turn=found["turn"], assets=tuple(found["assets"]))
+        return _SAID[name](**found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GarbledLineError(f"not a report: {error}") from error
 
 
-def send(report: Report | OfflineReport) -> None:
-    """Write a report to the supervisor, at once; whole lines only, from any thread."""
+_SAID: dict[str, type[Report | OfflineReport | Standing | Alive]] = {
+    "report": Report,
+    "offline": OfflineReport,
+    "standing": Standing,
+    "alive": Alive,
+}
+
+
+def send(said: Said) -> None:
+    """Write to the supervisor, at once; whole lines only, from any thread."""
     with _SENDING:
-        sys.stdout.write(render_report(report) + "\n")
+        sys.stdout.write(render_report(said) + "\n")
         sys.stdout.flush()
 
 
 _SENDING = threading.Lock()
+
+ALIVE_EVERY_S = 2.0
+LOOK_EVERY_S = 0.25
+LET_GO_WITHIN_S = 10.0
+"""After the trust has ended; whatever is written later than the leases end is refused by epoch."""
 
 
 class Inbox:
     """The newest desired set that the supervisor sent; ends the process when the pipe ends."""
 
     def __init__(self, source: TextIO, *, gone: Callable[[], None]) -> None:
-        """Start reading `source`; `gone` is called when it ends."""
+        """Start reading `source`; `gone` is called when it ends, or nothing is let go in time."""
         # Stdout is for reports alone; the story goes where people look for it.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         self._lines: queue.SimpleQueue[Desired] = queue.SimpleQueue()
         self._source = source
         self._gone = gone
-        threading.Thread(target=self._read, name="inbox", daemon=True).start()
+        self._told = Desired(assignments=())
+        self._trusted_until = float("inf")
+        self._let_go_since: float | None = None
+        self._has_work = False
+        self._lock = threading.Lock()
+        for work in (self._read, self._watch, self._live):
+            threading.Thread(target=work, name=f"inbox{work.__name__}", daemon=True).start()
 
     def _read(self) -> None:
         for line in self._source:
             if line.strip():
-                self._lines.put(parse_desired(line))
+                self._take(line)
         self._gone()
+
+    def _take(self, line: str) -> None:
+        trusted_until = json.loads(line).get("trusted_until")
+        if trusted_until is None:
+            desired = parse_desired(line)
+            with self._lock:
+                self._told = desired
+                self._lines.put(desired)
+            return
+        with self._lock:
+            self._trusted_until = float(trusted_until)
+            if self._let_go_since is not None and time.monotonic() < self._trusted_until:
+                self._let_go_since = None
+                self._lines.put(self._told)
+
+    def _watch(self) -> None:
+        """Let all go when the trust runs out; end what runs on."""
+        while True:
+            time.sleep(LOOK_EVERY_S)
+            if self._is_stuck():
+                self._gone()
+
+    def _is_stuck(self) -> bool:
+        """Whether work goes on that had to be let go a while ago.
+
+        A child that was stopped, or is slow to start, may see old news of the trust first: the
+        while begins when it sees them.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if now < self._trusted_until:
+                return False
+            if self._let_go_since is None:
+                self._let_go_since = now
+                log.warning("trust_ran_out")
+                self._lines.put(Desired(assignments=(), turn=self._told.turn))
+            is_late = now - self._let_go_since > LET_GO_WITHIN_S
+            return is_late and self._has_work and not self._lines.empty()
+
+    @staticmethod
+    def _live() -> None:
+        while True:
+            send(Alive())
+            time.sleep(ALIVE_EVERY_S)
 
     def newest(self, *, wait_s: float) -> Desired | None:
         """Give the newest set that has not been given yet, or None after `wait_s`."""
@@ -201,6 +305,8 @@ class Inbox:
             while True:
                 desired = self._lines.get_nowait()
         except queue.Empty:
+            if desired is not None:
+                self._has_work = bool(desired.assignments or desired.offline)
             return desired
 
 

@@ -1,11 +1,19 @@
 """Commands of the engine: `narthex supervisor`, and those about rows."""
 
+import re
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from narthex.settings import load_settings
 from narthex_ledger import Ledger
 from narthex_spark_apps import row_commands
+from narthex_spark_apps.former_life import AlreadySupervisedError
 from narthex_spark_apps.supervisor import Supervisor
+
+FIRST = "supervisor"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +22,35 @@ def register(app: typer.Typer) -> None:
     row_commands.register(app)
 
 
-def supervisor() -> None:
-    """Keep this machine's share of the streaming jobs alive, until told to stop."""
+def supervisor(
+    *,
+    name: Annotated[
+        str, typer.Option(help="Tells apart the supervisors of one machine and home.")
+    ] = FIRST,
+    lazy: Annotated[
+        bool, typer.Option("--lazy", help="Start the driver and the writers when they have work.")
+    ] = False,
+) -> None:
+    """Keep a share of the streaming jobs alive, until told to stop.
+
+    Any number of supervisors may run, on any machines; they share the jobs evenly. SIGTERM drains
+    and gives everything back.
+    """
+    if not _NAME.fullmatch(name):
+        raise typer.BadParameter(
+            f"`{name}` is no name; letters, digits and - are", param_hint="name"
+        )
     settings = load_settings()
-    Supervisor(settings, Ledger(settings.ledger_dsn)).run()
+    try:
+        supervisor = Supervisor(
+            settings, Ledger(settings.ledger_dsn), run_dir=run_dir(settings.home, name), lazy=lazy
+        )
+    except AlreadySupervisedError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    supervisor.run()
+
+
+def run_dir(home: Path, name: str) -> Path:
+    """Give the directory of a supervisor: the first one's is the installation's own."""
+    return home / "run" if name == FIRST else home / "run" / name

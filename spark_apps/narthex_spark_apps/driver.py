@@ -20,6 +20,7 @@ from narthex_spark_apps.children import (
     Inbox,
     OfflineReport,
     OfflineRun,
+    Standing,
     end_process_group,
     send,
 )
@@ -44,16 +45,21 @@ class Driver:
         self._settings = settings
         self._session = session
         self._jobs: dict[int, LiveJob] = {}
+        self._stopping: list[LiveJob] = []
+        self._turn = 0
         self._ends: dict[Broker, LogEnds] = {}
         self._offline: set[str] = set()
 
     def assign(self, desired: Desired) -> None:
         """Make the jobs what is desired; a new epoch is a new run."""
+        self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, job in list(self._jobs.items()):
             found = wanted.get(asset_id)
             if found is None or found.epoch != job.assignment.epoch:
-                self._jobs.pop(asset_id).stop()
+                del self._jobs[asset_id]
+                job.stop()
+                self._stopping.append(job)
             else:
                 job.assign(found)
         for asset_id, assignment in wanted.items():
@@ -84,7 +90,10 @@ class Driver:
             job.tend()
 
     def report(self) -> None:
-        """Tell the supervisor how each job stands."""
+        """Tell the supervisor what runs, and how each job stands."""
+        self._stopping = [job for job in self._stopping if job.is_running]
+        ours = {job.assignment.asset.asset_id for job in (*self._jobs.values(), *self._stopping)}
+        send(Standing(turn=self._turn, assets=tuple(sorted(ours))))
         for job in self._jobs.values():
             send(job.report())
 

@@ -22,6 +22,7 @@ from narthex_spark_apps.file_rows import FileRun
 from narthex_spark_apps.file_store import environment_of, find_files, is_glob, is_url
 from narthex_spark_apps.kafka_io import write_batch
 from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.whole_files import replace
 from narthex_stores import Broker, storage_options
 
 
@@ -119,7 +120,4 @@ class FileSource:
 
     def _remember(self, file: str) -> None:
         known = sorted(self._known() | {self._name(file)})
-        self._memory.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self._memory.with_suffix(".new")
-        fresh.write_text(json.dumps(known))
-        fresh.replace(self._memory)
+        replace(self._memory, json.dumps(known))

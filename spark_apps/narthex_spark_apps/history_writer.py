@@ -18,7 +18,15 @@ from narthex.facts import NEVER
 from narthex.lateness import Lateness, render_late_row
 from narthex.records import Json
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
+from narthex_spark_apps.children import (
+    Assignment,
+    Desired,
+    Inbox,
+    Report,
+    Standing,
+    end_process_group,
+    send,
+)
 from narthex_spark_apps.feeds import FeedReader
 from narthex_stores import HistoryTable, LogRow, Record, history_path, storage_options
 
@@ -92,9 +100,11 @@ class HistoryWriter:
         self._settings = settings
         self._reader = FeedReader(settings.kafka)
         self._feeds: dict[int, HistoryFeed] = {}
+        self._turn = 0
 
     def assign(self, desired: Desired) -> None:
         """Make the feeds what is desired."""
+        self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, feed in list(self._feeds.items()):
             found = wanted.get(asset_id)
@@ -127,7 +137,8 @@ class HistoryWriter:
             feed.write()
 
     def report(self) -> None:
-        """Tell the supervisor how each feed stands."""
+        """Tell the supervisor what runs, and how each feed stands."""
+        send(Standing(turn=self._turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():
             behind = _behind(feed, ends.get(feed.topic, {}).items())

@@ -14,14 +14,25 @@ import time
 from collections.abc import Sequence
 
 import attrs
+import structlog
 
 from narthex.assets import IndexSpec, LogShape, ResolvedAsset
 from narthex.codec import FactCodec, key_encoder
 from narthex.codec import encode as fact_codec
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
+from narthex_spark_apps.children import (
+    Assignment,
+    Desired,
+    Inbox,
+    Report,
+    Standing,
+    end_process_group,
+    send,
+)
 from narthex_spark_apps.feeds import FeedReader
 from narthex_stores import Fenced, LmdbIndex, LogProducer, Record, Touched
+
+log = structlog.get_logger()
 
 MAX_RECORDS = 20_000
 POLL_S = 0.05
@@ -50,17 +61,28 @@ class IndexFeed:
         if not isinstance(need.spec, IndexSpec):
             raise TypeError(f"asset {need.asset_id} is no index")
         index = LmdbIndex(settings.index_dir / need.physical_name, need.spec)
-        index.raise_epoch(assignment.epoch)
-        return cls(
+        feed = cls(
             assignment=assignment,
             topic=asset.need("log").physical_name,
             index=index,
             codec=fact_codec(need.spec.log),
             touched_topic=_touched_topic(asset),
         )
+        try:
+            index.raise_epoch(assignment.epoch)
+        except Fenced as error:
+            feed.refused(error)
+        return feed
+
+    def refused(self, error: Fenced) -> None:
+        """Somebody else writes the index: from now on this feed writes nothing."""
+        self.fenced = True
+        log.warning("write_refused", index=self.index.path.name, error=str(error))
 
     def apply(self, records: Sequence[Record], producer: LogProducer) -> None:
         """Apply records of this feed's topic in one transaction, with their offsets."""
+        if self.fenced:
+            return
         spec = self.index.spec
         facts = self.codec.decode_many([record.value or b"" for record in records])
         offsets: dict[tuple[str, int], int] = {}
@@ -71,8 +93,8 @@ class IndexFeed:
             self._announce(spans, self.index.offsets() | offsets, producer)
         try:
             applied = self.index.apply(facts, offsets=offsets, epoch=self.assignment.epoch)
-        except Fenced:
-            self.fenced = True
+        except Fenced as error:
+            self.refused(error)
             return
         self.applied += applied.fresh
         self.duplicates += applied.duplicates
@@ -123,9 +145,11 @@ class IndexWriter:
         self._reader = FeedReader(settings.kafka)
         self._feeds: dict[int, IndexFeed] = {}
         self._by_topic: dict[str, list[IndexFeed]] = {}
+        self._desired = Desired(assignments=())
 
     def assign(self, desired: Desired) -> None:
         """Make the feeds what is desired; a feed with a new epoch is opened again."""
+        self._desired = desired
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, feed in list(self._feeds.items()):
             found = wanted.get(asset_id)
@@ -166,7 +190,8 @@ class IndexWriter:
         return len(records)
 
     def report(self) -> None:
-        """Tell the supervisor how each feed stands."""
+        """Tell the supervisor what runs, and how each feed stands."""
+        send(Standing(turn=self._desired.turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():
             offsets = {p: o for (t, p), o in feed.index.offsets().items() if t == feed.topic}

@@ -163,6 +163,11 @@ class LiveJob:
         is_running = self.query is not None or self.files is not None
         return self.progress.report(is_running=is_running, behind=behind)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a query of it is not over yet."""
+        return self.query is not None and self.query.isActive
+
     def stop(self) -> None:
         """Stop the query in a thread of its own; what it wrote stays."""
         if self.query is not None:

@@ -8,22 +8,26 @@ that none waits for another.
 
 import contextlib
 import gc
-import json
-import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Protocol
 
-import attrs
 import structlog
 
 from narthex.assets import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.children import Assignment, Desired, Inbox, Report, end_process_group, send
+from narthex_spark_apps.children import (
+    Assignment,
+    Desired,
+    Inbox,
+    Report,
+    Standing,
+    end_process_group,
+    send,
+)
 from narthex_spark_apps.feeds import FETCH_WAIT_MS, BrokerEnds
 from narthex_spark_apps.jobs import (
     NotRunnableError,
@@ -34,6 +38,7 @@ from narthex_spark_apps.jobs import (
 )
 from narthex_spark_apps.join_stage import JoinStage
 from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.positions import Positions
 from narthex_spark_apps.progress import NothingKnown, Progress, told
 from narthex_spark_apps.sink_job import open_sink
 from narthex_spark_apps.sink_stage import SinkStage
@@ -68,45 +73,30 @@ class OffsetGoneError(RuntimeError):
     """The topic does not hold any more what the job has to read next."""
 
 
-@attrs.frozen
-class Positions:
-    """Where a job has read to, kept in a file of its checkpoint."""
-
-    path: Path
-
-    def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
-        """Give the next offset of each partition; `otherwise` at a first start."""
-        if not self.path.is_file():
-            return {(topic, partition): offset for topic, partition, offset in otherwise}
-        kept: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
-        return {(t, int(p)): o for t, partitions in kept.items() for p, o in partitions.items()}
-
-    def keep(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Write them so that a reader sees the old ones or the new ones."""
-        by_topic: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(positions.items()):
-            by_topic.setdefault(topic, {})[str(partition)] = offset
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
-        with fresh.open("w") as file:
-            json.dump(by_topic, file)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self.path)
-
-
 class StageJob:
     """One job as it runs under one epoch, in a thread of its own."""
 
-    def __init__(self, assignment: Assignment, settings: Settings, ends: BrokerEnds) -> None:
-        """Begin to run."""
+    def __init__(
+        self,
+        assignment: Assignment,
+        settings: Settings,
+        ends: BrokerEnds,
+        *,
+        after: "StageJob | None" = None,
+    ) -> None:
+        """Begin to run, when the run before it, if there was one, is over.
+
+        Two runs of one job in one process would open its state twice.
+        """
         self.assignment = assignment
+        self._after = after
         self.progress = Progress(assignment=assignment, ends=NothingKnown())
         self._settings = settings
         self._ends = ends
         self._topics = input_topics(assignment.asset)
         self._positions = Positions(
-            checkpoint_of(assignment.asset, settings) / "live" / "positions.json"
+            checkpoint_of(assignment.asset, settings) / "live" / "positions.json",
+            epoch=assignment.epoch,
         )
         self._is_running = False
         self._stop = threading.Event()
@@ -126,28 +116,34 @@ class StageJob:
         """Ask it to end after the records that it works on."""
         self._stop.set()
 
-    def join(self, *, timeout_s: float) -> None:
+    def join(self, *, timeout_s: float | None = None) -> None:
         """Wait until it has ended, at most so long."""
         self._thread.join(timeout_s)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it works on nothing any more."""
+        return not self._thread.is_alive()
 
     def report(self) -> Report:
         """Say how it stands."""
         return self.progress.report(is_running=self._is_running, behind=self.progress.behind())
 
     def _run(self) -> None:
+        if self._after is not None:
+            self._after.join()
+            self._after = None
         pause_s = FIRST_PAUSE_S
         while not self._stop.is_set():
             began = time.monotonic()
             try:
                 self._live()
-            except (
-                NarthexError,
-                StoreError,
-                NotRunnableError,
-                OffsetGoneError,
-                Fenced,
-                OSError,
-            ) as error:
+            except Fenced as error:
+                # Somebody else runs the job: nothing to try again.
+                self._failed(error)
+                self._is_running = False
+                return
+            except (NarthexError, StoreError, NotRunnableError, OffsetGoneError, OSError) as error:
                 self._failed(error)
             except Exception as error:
                 # A job that meets what nobody foresaw must not die silently with its thread.
@@ -175,6 +171,7 @@ class StageJob:
             with contextlib.closing(sink):
                 self._drain(sink)
             return
+        self._positions.claim()
         with self._reader() as reader, contextlib.closing(self._stage()) as stage:
             reader.assign(self._start(reader, stage))
             self._say(reader)
@@ -315,24 +312,35 @@ class StageRunner:
         """Run nothing yet."""
         self._settings = settings
         self._jobs: dict[int, StageJob] = {}
+        self._stopping: list[StageJob] = []
+        self._turn = 0
         self._ends = BrokerEnds()
 
     def assign(self, desired: Desired) -> None:
         """Make the jobs what is desired; a new epoch is a new run."""
+        self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, job in list(self._jobs.items()):
             found = wanted.get(asset_id)
             if found is None or found.epoch != job.assignment.epoch:
-                self._jobs.pop(asset_id).stop()
+                del self._jobs[asset_id]
+                job.stop()
+                self._stopping.append(job)
                 self._ends.forget(asset_id)
             else:
                 job.assign(found)
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
-                self._jobs[asset_id] = StageJob(assignment, self._settings, self._ends)
+                before = [j for j in self._stopping if j.assignment.asset.asset_id == asset_id]
+                self._jobs[asset_id] = StageJob(
+                    assignment, self._settings, self._ends, after=before[-1] if before else None
+                )
 
     def report(self) -> None:
-        """Tell the supervisor how each job stands."""
+        """Tell the supervisor what runs, and how each job stands."""
+        self._stopping = [job for job in self._stopping if not job.is_over]
+        ours = {job.assignment.asset.asset_id for job in (*self._jobs.values(), *self._stopping)}
+        send(Standing(turn=self._turn, assets=tuple(sorted(ours))))
         for job in self._jobs.values():
             send(job.report())
 

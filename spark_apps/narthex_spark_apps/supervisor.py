@@ -1,16 +1,19 @@
 """The supervisor: keeps alive what the job registry says should be, and says how it stands.
 
-Any number of supervisors share the slots by leases. Each runs one Spark driver, one stage runner,
-one index writer and one history writer as children, tells them what to run under which epoch, and
-passes on their reports. It alone speaks with the ledger. Without a renewed lease it stops what it
-ran.
+Any number of supervisors share the slots by leases, evenly: when one comes or goes, slots are
+drained and given back, or taken. Each runs one Spark driver, one stage runner, one index writer
+and one history writer as children, tells them what to run under which epoch, and passes on their
+reports. It alone speaks with the ledger. Without a renewed lease it stops what it ran, and if it
+cannot (it is stopped itself) its children do.
 """
 
 import os
+import secrets
 import signal
 import socket
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import FrameType
 from uuid import UUID
 
@@ -39,9 +42,10 @@ from narthex_ledger import (
     Phase,
     ShardReport,
     SlotLease,
-    preferred_engine,
+    preferred_engines,
 )
 from narthex_spark_apps.children import Assignment, Desired, OfflineReport, OfflineRun, Report
+from narthex_spark_apps.former_life import FormerLife
 from narthex_spark_apps.kept_child import KeptChild
 from narthex_spark_apps.report_gate import ReportGate
 
@@ -52,6 +56,8 @@ RENEW_EVERY_S = 5.0
 LEASE_S = 15.0
 TRUST_MARGIN_S = 3.0
 READ_EVERY_S = 2.0
+DRAIN_WITHIN_S = 10.0
+"""So long a slot that is given back waits for its jobs to be let go; epochs fence what is not."""
 STOP_WITHIN_S = 20.0
 SLOT_SPACE = "default"
 
@@ -76,16 +82,24 @@ def child_of(asset: ResolvedAsset) -> str:
 
 
 def owner_name() -> str:
-    """Name this supervisor for leases: the machine and the process."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """Name this life of this supervisor for leases.
+
+    The machine and the number of a process come again, in containers all the time.
+    """
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 @attrs.define
 class Held:
-    """The slots that this supervisor holds, and until when it may trust that."""
+    """The slots that this supervisor holds, and until when it may trust that.
+
+    Attributes:
+        leaving: Since when each slot that another one should have is being drained.
+    """
 
     leases: dict[int, SlotLease] = attrs.field(factory=dict)
     trusted_until: float = 0.0
+    leaving: dict[int, float] = attrs.field(factory=dict)
 
     @property
     def trusted(self) -> bool:
@@ -96,14 +110,26 @@ class Held:
 class Supervisor:
     """One supervisor of this machine."""
 
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
-        """Prepare the children; nothing is started yet."""
+    def __init__(
+        self, settings: Settings, ledger: Ledger, *, run_dir: Path, lazy: bool = False
+    ) -> None:
+        """Prepare the children; nothing is started yet.
+
+        Args:
+            settings: Of the installation.
+            ledger: What should run, and who may.
+            run_dir: Its own on this machine: logs and numbers of its children.
+            lazy: Start each child when it first has work.
+
+        Raises:
+            AlreadySupervisedError: Another supervisor lives in that directory.
+        """
         self._settings = settings
         self._ledger = ledger
         self._owner = owner_name()
         self._held = Held()
-        self._run_dir = settings.home / "run"
-        self._run_dir.mkdir(parents=True, exist_ok=True)
+        self._run_dir = run_dir
+        self._former = FormerLife.take_over(run_dir)
         environment = {**os.environ, **environment_of(settings)}
         self._children = {
             name: KeptChild(
@@ -111,6 +137,7 @@ class Supervisor:
                 module=f"narthex_spark_apps.{name}",
                 environment=environment,
                 run_dir=self._run_dir,
+                lazy=lazy,
             )
             for name in CHILDREN
         }
@@ -126,7 +153,7 @@ class Supervisor:
         """Supervise until SIGTERM or SIGINT; then drain and give everything back."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        self._ledger.heartbeat(self._owner)
+        self._former.end_children({name: f"narthex_spark_apps.{name}" for name in CHILDREN})
         while not self._stopping:
             try:
                 self._turn()
@@ -138,43 +165,78 @@ class Supervisor:
                 child.tend()
             (self._run_dir / "supervisor.heartbeat").touch()
             time.sleep(TURN_S)
+        self._end()
+
+    def _end(self) -> None:
+        for child in self._children.values():
+            child.ask_to_stop()
         for child in self._children.values():
             child.stop(within_s=STOP_WITHIN_S)
-        self._ledger.release_slots(self._owner, tuple(self._held.leases.values()))
+        try:
+            self._ledger.retire_engine(self._owner)
+        except LedgerError as error:
+            log.warning("slots_not_given_back", error=str(error))
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._stopping = True
 
     def _turn(self) -> None:
         now = time.monotonic()
-        if now - self._renewed >= RENEW_EVERY_S:
+        registry = self._ledger.registry_version()
+        if registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
             self._hold()
             self._renewed = now
-        registry = self._ledger.registry_version()
         if registry != self._registry or now - self._read >= READ_EVERY_S:
             self._jobs = self._ledger.jobs()
             self._registry, self._read = registry, now
             self._take_offline()
         self._assign()
         self._pass_on()
+        self._give_back()
 
     def _hold(self) -> None:
-        """Renew what is held and take what is free."""
+        """Renew what is held, take what is free and ours to have, see what others should have."""
+        self._former.bury(self._owner, self._ledger)
         asked = time.monotonic()
-        kept = self._ledger.renew_slots(self._owner, tuple(self._held.leases.values()))
-        new = self._ledger.claim_slots(self._owner, self._wanted_slots())
-        self._held.leases = {lease.slot: lease for lease in (*kept, *new)}
-        self._held.trusted_until = asked + LEASE_S - TRUST_MARGIN_S
         self._ledger.heartbeat(self._owner)
+        held = self._held
+        kept = self._ledger.renew_slots(self._owner, tuple(held.leases.values()))
+        lost = len(held.leases) - len(kept)
+        if lost:
+            log.warning("leases_lost", slots=lost)
+        engines = self._ledger.engines()
+        wanted = preferred_engines(SLOT_SPACE, self._ledger.slot_count(), engines)
+        mine = {slot for slot, engine in enumerate(wanted) if engine == self._owner}
+        missing = sorted(mine - {lease.slot for lease in kept})
+        new = self._ledger.claim_slots(self._owner, missing) if missing else ()
+        held.leases = {lease.slot: lease for lease in (*kept, *new)}
+        held.leaving = {
+            slot: held.leaving.get(slot, asked) for slot in held.leases if slot not in mine
+        }
+        held.trusted_until = asked + LEASE_S - TRUST_MARGIN_S
+        for child in self._children.values():
+            child.trust(held.trusted_until)
 
-    def _wanted_slots(self) -> tuple[int, ...]:
-        """Give the slots that this supervisor should hold, of all that are alive."""
-        weights = self._ledger.engines()
-        return tuple(
+    def _give_back(self) -> None:
+        """Give back the slots that others should have, when nothing of them runs here."""
+        now = time.monotonic()
+        held = self._held
+        ready = [
             slot
-            for slot in range(self._ledger.slot_count())
-            if preferred_engine(SLOT_SPACE, slot, weights) == self._owner
-        )
+            for slot, since in held.leaving.items()
+            if now - since > DRAIN_WITHIN_S
+            or not any(self._is_run(job) for job in self._jobs if job.shards[0].slot == slot)
+        ]
+        if ready:
+            self._ledger.release_slots(self._owner, tuple(held.leases[slot] for slot in ready))
+            log.info("slots_given_back", slots=len(ready))
+            for slot in ready:
+                del held.leases[slot], held.leaving[slot]
+
+    def _is_run(self, job: JobView) -> bool:
+        """Whether a child of ours has not let the job go, as far as is known."""
+        runs = self._children[child_of(job.asset)].runs()
+        return runs is None or job.asset.asset_id in runs
 
     def _let_go(self) -> None:
         self._assigned = None
@@ -184,7 +246,7 @@ class Supervisor:
     def _assign(self) -> None:
         if not self._held.trusted:
             return
-        leases = tuple((slot, int(lease.epoch)) for slot, lease in self._held.leases.items())
+        leases = tuple((slot, int(lease.epoch)) for slot, lease in self._staying().items())
         wanted = (self._jobs, leases, tuple(self._offline.values()))
         if self._assigned == wanted:
             return
@@ -194,10 +256,15 @@ class Supervisor:
             offline = tuple(self._offline.values()) if name == DRIVER else ()
             child.want(Desired(assignments=assignments, offline=offline))
 
+    def _staying(self) -> dict[int, SlotLease]:
+        leaving = self._held.leaving
+        return {slot: lease for slot, lease in self._held.leases.items() if slot not in leaving}
+
     def _assignments(self, child: str) -> Iterable[Assignment]:
+        staying = self._staying()
         for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
             shard = job.shards[0]
-            lease = self._held.leases.get(shard.slot)
+            lease = staying.get(shard.slot)
             if lease is None or job.desired is not Wanted.RUNNING:
                 continue
             if child_of(job.asset) == child:
@@ -217,14 +284,15 @@ class Supervisor:
                 else:
                     reports[said.asset_id] = _shard_report(said)
         due = tuple(report for report in reports.values() if self._gate.passes(report))
-        if due:
-            self._ledger.report(due)
+        refused = self._ledger.report(due) if due else ()
+        for report in refused:
+            log.warning("report_refused", asset_id=report.asset_id, epoch=int(report.epoch))
         stopped = self._stopped()
         if stopped:
             self._ledger.report(stopped)
 
     def _stopped(self) -> tuple[ShardReport, ...]:
-        """Acknowledge what is not desired any more, once, under the slot's epoch."""
+        """Acknowledge what is let go and not desired any more, once, under the slot's epoch."""
         return tuple(
             ShardReport(
                 asset_id=job.asset.asset_id,
@@ -236,6 +304,7 @@ class Supervisor:
             if job.desired is not Wanted.RUNNING
             and job.shards[0].slot in self._held.leases
             and job.shards[0].seen_generation != job.generation
+            and not self._is_run(job)
         )
 
     def _take_offline(self) -> None:

@@ -1,7 +1,9 @@
 """What a plan says, without a database."""
 
+from collections import Counter
+
 from narthex.assets import AssetKind
-from narthex_ledger import CommitPlan, PlannedAsset, preferred_engine, stored_plan
+from narthex_ledger import CommitPlan, PlannedAsset, preferred_engines, stored_plan
 from narthex_ledger.creation import slot_of
 from narthex_ledger.plans import jobs_to_backfill
 from tests.ledger.world import FLIGHTS, ORDERS
@@ -66,11 +68,22 @@ def test_a_slot_is_the_same_for_ever() -> None:
     assert {slot_of(asset_id, shard=0, slots=4) for asset_id in range(100)} == {0, 1, 2, 3}
 
 
-def test_when_an_engine_goes_only_its_slots_move() -> None:
-    three = {"a": 1.0, "b": 1.0, "c": 1.0}
-    before = {slot: preferred_engine("s", slot, three) for slot in range(64)}
-    after = {slot: preferred_engine("s", slot, {"a": 1.0, "b": 1.0}) for slot in range(64)}
+def test_engines_share_the_slots_evenly() -> None:
+    for engines in range(1, 9):
+        found = preferred_engines("s", 64, {f"engine-{number}": 1.0 for number in range(engines)})
+        sizes = Counter(found).values()
+        assert len(sizes) == engines
+        assert max(sizes) - min(sizes) <= 1
 
-    assert set(before.values()) == {"a", "b", "c"}
-    assert all(after[slot] == engine for slot, engine in before.items() if engine != "c")
-    assert preferred_engine("s", 0, {}) is None
+    by_weight = Counter(preferred_engines("s", 64, {"large": 3.0, "small": 1.0}))
+    assert by_weight == {"large": 48, "small": 16}
+
+
+def test_when_an_engine_goes_little_else_moves_than_its_slots() -> None:
+    before = preferred_engines("s", 64, {"a": 1.0, "b": 1.0, "c": 1.0})
+    after = preferred_engines("s", 64, {"a": 1.0, "b": 1.0})
+
+    moved = [now for then, now in zip(before, after, strict=True) if then not in {now, "c"}]
+    assert set(before) == {"a", "b", "c"}
+    assert len(moved) <= 4
+    assert preferred_engines("s", 2, {}) == (None, None)

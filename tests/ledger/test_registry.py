@@ -51,6 +51,28 @@ def test_engines_alive_are_known(world: World) -> None:
     assert world.at(LATER).engines() == {}
 
 
+def test_an_engine_that_retires_frees_its_slots_at_once(world: World) -> None:
+    world.ledger.heartbeat("engine-1")
+    world.ledger.heartbeat("engine-2")
+    mine = world.ledger.claim_slots("engine-1", range(2))
+    world.ledger.claim_slots("engine-2", [2])
+    assert [slot.owner for slot in world.ledger.slots()][:4] == [
+        "engine-1",
+        "engine-1",
+        "engine-2",
+        None,
+    ]
+
+    world.ledger.retire_engine("engine-1")
+
+    assert world.ledger.engines() == {"engine-2": 1.0}
+    assert [slot.owner for slot in world.ledger.slots()][:3] == [None, None, "engine-2"]
+    assert world.ledger.renew_slots("engine-1", mine) == ()
+    (taken, _) = world.ledger.claim_slots("engine-3", range(2))
+    assert taken.epoch == mine[0].epoch + 1
+    assert [slot.owner for slot in world.at(LATER).slots()][:3] == [None, None, None]
+
+
 def test_a_report_with_an_old_epoch_is_refused(world: World) -> None:
     world.committed(world.request(1), blueprint(ORDERS))
     (job, *_) = world.ledger.jobs()

@@ -10,10 +10,11 @@ from narthex.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
 from narthex_spark_apps.children import Assignment
 from narthex_spark_apps.each_after import each_after
+from narthex_spark_apps.positions import Positions
 from narthex_spark_apps.progress import Progress
 from narthex_spark_apps.report_gate import PASS_ON_EVERY_S, SAME_EVERY_S, STREAK, ReportGate
-from narthex_spark_apps.stage_runner import Positions
 from narthex_spark_apps.supervisor import child_of
+from narthex_stores import Fenced
 from tests.spark_apps import spark_jobs
 
 TOPIC = "theirs"
@@ -161,13 +162,29 @@ def test_an_error_is_raised_and_nothing_new_begins() -> None:
 
 
 def test_positions_are_kept_and_a_first_start_has_those_of_the_backfill(tmp_path: Path) -> None:
-    positions = Positions(tmp_path / "job" / "positions.json")
+    positions = Positions(tmp_path / "job" / "positions.json", epoch=1)
 
     first = positions.load((("t", 0, 3),))
     positions.keep({("t", 0): 5, ("u", 1): 9})
 
     assert first == {("t", 0): 3}
     assert positions.load((("t", 0, 3),)) == {("t", 0): 5, ("u", 1): 9}
+
+
+def test_an_older_owner_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "job" / "positions.json"
+    older, newer = Positions(path, epoch=1), Positions(path, epoch=2)
+    older.claim()
+    older.keep({("t", 0): 5})
+
+    newer.claim()
+    newer.keep({("t", 0): 9})
+
+    with pytest.raises(Fenced, match="epoch 1 must stop"):
+        older.keep({("t", 0): 6})
+    with pytest.raises(Fenced):
+        older.claim()
+    assert newer.load(()) == {("t", 0): 9}
 
 
 def test_each_job_and_feed_has_its_child() -> None:

@@ -217,22 +217,31 @@ def claim_slots(
     return tuple(connection.execute(taken).mappings())
 
 
-def renew_slot(
-    connection: Connection, owner: str, slot_space: str, slot: int, epoch: Epoch, lease_s: float
-) -> bool:
-    """Extend one slot's lease of that epoch, if it has not expired."""
-    renewed = (
+def renew_slots(
+    connection: Connection,
+    owner: str,
+    slot_space: str,
+    leases: Sequence[tuple[int, Epoch]],
+    lease_s: float,
+) -> frozenset[int]:
+    """Extend slots' leases of those epochs, if they have not expired; gives those it extended.
+
+    Locks them by number, as a claim does; a claim skips them meanwhile.
+    """
+    ours = sa.and_(
+        SLOT_LEASE.c.slot_space == slot_space,
+        SLOT_LEASE.c.owner == owner,
+        SLOT_LEASE.c.expires_at > NOW,
+        sa.tuple_(SLOT_LEASE.c.slot, SLOT_LEASE.c.epoch).in_(list(leases)),
+    )
+    held = sa.select(SLOT_LEASE.c.slot).where(ours).order_by(SLOT_LEASE.c.slot).with_for_update()
+    slots = list(connection.execute(held).scalars())
+    connection.execute(
         sa.update(SLOT_LEASE)
-        .where(
-            SLOT_LEASE.c.slot_space == slot_space,
-            SLOT_LEASE.c.slot == slot,
-            SLOT_LEASE.c.owner == owner,
-            SLOT_LEASE.c.epoch == epoch,
-            SLOT_LEASE.c.expires_at > NOW,
-        )
+        .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.slot.in_(slots))
         .values(expires_at=NOW + dt.timedelta(seconds=lease_s))
     )
-    return connection.execute(renewed).rowcount == 1
+    return frozenset(slots)
 
 
 def release_slot(
@@ -249,6 +258,35 @@ def release_slot(
         )
         .values(owner=None, expires_at=sa.text("'-infinity'"))
     )
+
+
+def release_owner(connection: Connection, slot_space: str, owner: str) -> None:
+    """Give back all slots of an owner that runs nothing any more."""
+    connection.execute(
+        sa.update(SLOT_LEASE)
+        .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.owner == owner)
+        .values(owner=None, expires_at=sa.text("'-infinity'"))
+    )
+
+
+def slot_rows(connection: Connection, slot_space: str) -> tuple[RowMapping, ...]:
+    """List the slots of a space with who holds them now; locks nothing."""
+    held = SLOT_LEASE.c.expires_at > NOW
+    found = (
+        sa.select(
+            SLOT_LEASE.c.slot,
+            SLOT_LEASE.c.epoch,
+            sa.case((held, SLOT_LEASE.c.owner)).label("owner"),
+        )
+        .where(SLOT_LEASE.c.slot_space == slot_space)
+        .order_by(SLOT_LEASE.c.slot)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def delete_engine(connection: Connection, engine_id: str) -> None:
+    """Forget an engine: from now on none of the slots is meant for it."""
+    connection.execute(sa.delete(ENGINE).where(ENGINE.c.engine_id == engine_id))
 
 
 def store_report(connection: Connection, report: ShardReport, progress: Json) -> bool:

@@ -1,0 +1,41 @@
+"""One shop for all tests, on the session's broker and database server; no supervisor stays."""
+
+import itertools
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from tests.server.conftest import house_at, settings_at
+from tests.supervision.plant import Plant
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def served(
+    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str, kafka_bootstrap: str
+) -> Iterator[Plant]:
+    """A shop whose readers see it."""
+    home = tmp_path_factory.mktemp("plant")
+    settings = attrs.evolve(
+        settings_at(home, dsn=module_postgres_dsn, kafka=kafka_bootstrap),
+        # Shops of several modules share a broker.
+        install_id=f"shop{next(_numbers):04}",
+    )
+    with house_at(settings) as house:
+        plant = Plant.opened(house)
+        try:
+            first = plant.supervise("first")
+            plant.wait_served()
+            first.stop()
+            yield plant
+        finally:
+            plant.end()
+
+
+@pytest.fixture
+def plant(served: Plant) -> Iterator[Plant]:
+    """The shop, without supervisors."""
+    yield served
+    served.end()

@@ -1,0 +1,84 @@
+# ruff: noqa: ANN001, ANN201, N805
+"""A shop whose live jobs all run in stages: what a supervisor needs, without Spark."""
+
+from datetime import datetime
+
+from narthex.connectors import Webhook, source
+from narthex.datasets import Count, Dataset, Max, Sum, dataset, field, pipeline
+from narthex.definitions import definitions
+from narthex.dtypes import Continuous
+from narthex.entities import Definitions
+from narthex.lib import inputs
+
+__owner__ = "shop@narthex.dev"
+
+webhook = Webhook(name="shop")
+
+
+@source(webhook.endpoint("orders"), disorder="1d", cdc="append")
+@dataset
+class Orders:
+    """What was bought."""
+
+    user: str
+    item: str
+    quantity: int
+    at: datetime = field(timestamp=True)
+
+
+@source(webhook.endpoint("items"), disorder="1d", cdc="upsert")
+@dataset(index=True)
+class Items:
+    """What may be bought."""
+
+    item: str = field(key=True)
+    shelf: str
+    price: int
+    since: datetime = field(timestamp=True)
+
+
+@dataset(index=True)
+class Spend:
+    """What a user has spent."""
+
+    user: str = field(key=True)
+    orders: int
+    dearest: int
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders, Items)
+    def by_user(cls, orders, items):
+        return (
+            orders.join(items, how="inner", on=["item"])
+            .groupby("user")
+            .aggregate(
+                orders=Count(window=Continuous("forever")),
+                dearest=Max(of="price", default=0, window=Continuous("forever")),
+            )
+        )
+
+
+@dataset(index=True)
+class Demand:
+    """What a shelf has sold."""
+
+    shelf: str = field(key=True)
+    quantity: int
+    at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Orders, Items)
+    def by_shelf(cls, orders, items):
+        return (
+            orders.join(items, how="inner", on=["item"])
+            .groupby("shelf")
+            .aggregate(quantity=Sum(of="quantity", window=Continuous("forever")))
+        )
+
+
+DATASETS: list[Dataset] = [Orders, Items, Spend, Demand]
+
+
+def shop() -> Definitions:
+    return definitions(DATASETS, [])

@@ -1,0 +1,128 @@
+"""Any number of supervisors share the work, and whatever becomes of them the totals are exact."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.supervision.plant import CHILDREN, WITHIN_S, Plant, wait_for
+
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+
+
+@contextmanager
+def load(plant: Plant) -> Iterator[None]:
+    """Send orders all the time."""
+    stopping = threading.Event()
+
+    def send() -> None:
+        number = len(plant.sent)
+        while not stopping.wait(0.05):
+            plant.order(number)
+            number += 1
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join()
+
+
+def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
+    plant: Plant,
+) -> None:
+    plant.supervise("one")
+    plant.wait_held("one")
+    with load(plant):
+        plant.supervise("two")
+        plant.supervise("three")
+        plant.wait_held("one", "two", "three")
+        for name in ("one", "three"):
+            plant.supervisors[name].signal(signal.SIGTERM)
+        plant.wait_held("two")
+        assert [plant.supervisors[name].process.wait(WITHIN_S) for name in ("one", "three")] == [
+            0,
+            0,
+        ]
+
+    plant.wait_exact()
+    assert "leases_lost" not in plant.supervisors["two"].log("supervisor")
+
+
+def test_the_slots_of_a_killed_supervisor_are_taken_when_its_leases_end(plant: Plant) -> None:
+    one = plant.supervise("one")
+    plant.supervise("two")
+    plant.wait_held("one", "two")
+    with load(plant):
+        one.signal(signal.SIGKILL)
+        plant.wait_held("two")
+
+    plant.wait_exact()
+
+
+def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(plant: Plant) -> None:
+    one = plant.supervise("one")
+    plant.wait_held("one")
+    with load(plant):
+        one.signal(signal.SIGKILL)
+        one.process.wait()
+        plant.supervise("one")
+        plant.wait_held("one")
+
+    plant.wait_exact()
+    assert "former_life_buried" in plant.supervisors["one"].log("supervisor")
+
+
+def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
+    plant.supervise("one")
+    plant.wait_held("one")
+
+    first = plant.supervisors["one"]
+    again = plant.supervise("one")
+    plant.supervisors["one"] = first
+
+    assert again.process.wait(WITHIN_S) == 1
+    assert "give this one another `--name`" in again.log("supervisor")
+
+
+def test_a_supervisor_that_stopped_with_its_children_is_fenced_when_it_goes_on(
+    plant: Plant,
+) -> None:
+    one = plant.supervise("one")
+    plant.wait_held("one")
+    with load(plant):
+        one.wait_children()
+        one.signal(signal.SIGSTOP, children=CHILDREN)
+        plant.supervise("two")
+        plant.wait_held("two")
+
+        one.signal(signal.SIGCONT, children=CHILDREN)
+        wait_for(
+            lambda: "leases_lost" in one.log("supervisor"),
+            what="the zombie sees what it lost",
+            so_far=lambda: one.log("supervisor"),
+        )
+        plant.wait_held("one", "two")
+
+    plant.wait_exact()
+
+
+def test_the_children_of_a_supervisor_that_stopped_let_go_by_themselves(plant: Plant) -> None:
+    one = plant.supervise("one")
+    plant.wait_held("one")
+    one.wait_children()
+    with load(plant):
+        one.signal(signal.SIGSTOP)
+        plant.supervise("two")
+        plant.wait_held("two")
+        wait_for(
+            lambda: all("trust_ran_out" in one.log(child) for child in CHILDREN),
+            what="each child lets go",
+            so_far=lambda: [one.log(child) for child in CHILDREN],
+        )
+
+    plant.wait_exact()

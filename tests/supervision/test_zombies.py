@@ -1,0 +1,82 @@
+"""A process that was stopped while another took its work over: what it writes then is refused."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from narthex.assets import AssetKind, FeedSpec, SourceJobSpec
+from narthex_ledger import JobView
+from tests.supervision.plant import Plant
+from tests.supervision.zombies import child, jobs_of, take_over
+
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+
+
+def is_index_of(job: JobView, dataset: str) -> bool:
+    return isinstance(job.asset.spec, FeedSpec) and job.asset.spec.dataset == dataset
+
+
+def is_source_of(job: JobView, dataset: str) -> bool:
+    return isinstance(job.asset.spec, SourceJobSpec) and job.asset.spec.dataset == dataset
+
+
+def test_an_index_refuses_the_writer_that_was_taken_over(plant: Plant, tmp_path: Path) -> None:
+    epochs = take_over(plant)
+    stages = jobs_of(plant, AssetKind.STREAM_JOB)
+    feeds = jobs_of(plant, AssetKind.INDEX_FEED)
+    (spend,) = [job for job in feeds if is_index_of(job, "Spend")]
+    with (
+        child(plant, stages, epochs=epochs, at=tmp_path),
+        child(plant, feeds, epochs=epochs, at=tmp_path) as old,
+    ):
+        for number in range(20):
+            plant.order(number)
+        plant.wait_exact()
+        os.killpg(old.process.pid, signal.SIGSTOP)
+        with child(plant, feeds, epochs=take_over(plant), at=tmp_path) as new:
+            for number in range(20, 40):
+                plant.order(number)
+            plant.wait_exact()
+
+            os.killpg(old.process.pid, signal.SIGCONT)
+            for number in range(40, 60):
+                plant.order(number)
+            old.wait_for(lambda r: r.phase == "failed", spend, "the zombie is refused")
+
+            plant.wait_exact()
+            assert "must stop" in old.story.read_text()
+            assert "write_refused" in old.story.read_text()
+            assert "write_refused" not in new.story.read_text()
+
+
+def test_a_checkpoint_refuses_the_stage_that_was_taken_over(plant: Plant, tmp_path: Path) -> None:
+    epochs = take_over(plant)
+    stages = jobs_of(plant, AssetKind.STREAM_JOB)
+    feeds = jobs_of(plant, AssetKind.INDEX_FEED)
+    (orders,) = [job for job in stages if is_source_of(job, "Orders")]
+    with (
+        child(plant, feeds, epochs=epochs, at=tmp_path),
+        child(plant, stages, epochs=epochs, at=tmp_path) as old,
+    ):
+        for number in range(20):
+            plant.order(number)
+        plant.wait_exact()
+        os.killpg(old.process.pid, signal.SIGSTOP)
+        with child(plant, stages, epochs=take_over(plant), at=tmp_path):
+            for number in range(20, 40):
+                plant.order(number)
+            plant.wait_exact()
+
+            os.killpg(old.process.pid, signal.SIGCONT)
+            for number in range(40, 60):
+                plant.order(number)
+            old.wait_for(
+                lambda r: r.phase == "failed" and "Fenced" in str(r.progress["error"]),
+                orders,
+                "the zombie is refused",
+            )
+
+            plant.wait_exact()
+            assert "must stop" in old.story.read_text()

@@ -1,0 +1,107 @@
+"""Children of which a test is the supervisor, so that it chooses their epochs."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+from narthex.assets import AssetKind
+from narthex.settings import Settings, environment_of
+from narthex_ledger import JobView
+from narthex_spark_apps.children import Assignment, Desired, Report, parse_report, render_desired
+from narthex_spark_apps.supervisor import child_of
+from tests.supervision.plant import Plant, wait_for
+
+OWNER = "tests:0:zombies"
+
+
+@attrs.define
+class Child:
+    """A child process of which the test is the supervisor."""
+
+    process: "subprocess.Popen[str]"
+    story: Path
+    reports: dict[int, Report] = attrs.field(factory=dict)
+
+    def listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            match parse_report(line):
+                case Report() as report:
+                    self.reports[report.asset_id] = report
+                case _:
+                    continue
+
+    def wait_for(self, is_so: Callable[[Report], bool], job: JobView, what: str) -> None:
+        asset_id = job.asset.asset_id
+        wait_for(
+            lambda: asset_id in self.reports and is_so(self.reports[asset_id]),
+            what=what,
+            so_far=lambda: (self.reports.get(asset_id), self.story.read_text()[-2000:]),
+        )
+
+
+@contextmanager
+def child(
+    plant: Plant,
+    jobs: list[JobView],
+    *,
+    epochs: Mapping[int, int],
+    at: Path,
+    settings: Settings | None = None,
+) -> Iterator[Child]:
+    """Run these jobs, all of one child, under the epochs of their slots."""
+    (name,) = {child_of(job.asset) for job in jobs}
+    story = at / f"{name}-{max(epochs.values())}.log"
+    with story.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"narthex_spark_apps.{name}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, **environment_of(settings or plant.settings)},
+            start_new_session=True,
+        )
+    found = Child(process, story)
+    listener = threading.Thread(target=found.listen)
+    listener.start()
+    assignments = tuple(
+        Assignment(asset=job.asset, epoch=epochs[job.shards[0].slot], generation=job.generation)
+        for job in jobs
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(render_desired(Desired(assignments=assignments, turn=1)) + "\n")
+        process.stdin.flush()
+        yield found
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        listener.join()
+        process.communicate()
+
+
+def jobs_of(plant: Plant, kind: AssetKind) -> list[JobView]:
+    return [job for job in plant.house.ledger.jobs() if job.asset.kind is kind]
+
+
+def take_over(plant: Plant) -> dict[int, int]:
+    """Take all slots over, from whoever holds them or from an earlier call; give their epochs."""
+    ledger = plant.house.ledger
+    ledger.retire_engine(OWNER)
+    found: dict[int, int] = {}
+
+    def has_all() -> bool:
+        leases = ledger.claim_slots(OWNER, range(ledger.slot_count()))
+        found.update({lease.slot: int(lease.epoch) for lease in leases})
+        return len(leases) == ledger.slot_count()
+
+    wait_for(has_all, what="all slots are free", so_far=plant.held)
+    ledger.retire_engine(OWNER)
+    return found
