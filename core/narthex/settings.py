@@ -36,6 +36,10 @@ class Settings:
         index_dir: LMDB environments, one directory an index.
         history_dir: Delta tables; a path or an `s3://` URL.
         checkpoint_dir: Spark checkpoints.
+        snapshot_dir: Where snapshots of indexes are kept: a path or an `s3://` URL; empty for
+            nowhere.
+        snapshot_every_s: Seconds between snapshots of an index that changes.
+        snapshots_kept: How many of each index stay.
         files_root: What relative paths of file sources stand below.
         spark_master: Such as `local[64]`.
         jars_dir: The Kafka and Avro connectors of Spark.
@@ -56,6 +60,9 @@ class Settings:
     index_dir: Path = attrs.field(converter=Path)
     history_dir: str
     checkpoint_dir: Path = attrs.field(converter=Path)
+    snapshot_dir: str = ""
+    snapshot_every_s: float = attrs.field(default=300.0, converter=float)
+    snapshots_kept: int = attrs.field(default=3, converter=int)
     files_root: Path = attrs.field(converter=Path)
     spark_master: str = "local[64]"
     jars_dir: Path = attrs.field(converter=Path)

@@ -30,10 +30,15 @@ class OpenIndexes:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def open(self, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-        """Give an index, for reading only."""
+        """Give an index, for reading only.
+
+        One that was restored since it was opened is another one: it is opened again. While it
+        is lost, what was open goes on to answer as of the offsets that it contains.
+        """
+        path = self.index_dir / physical_name
         with self._lock:
-            if physical_name not in self._open:
-                path = self.index_dir / physical_name
+            known = self._open.get(physical_name)
+            if known is None or (known.is_replaced() and path.is_dir()):
                 self._open[physical_name] = LmdbIndex(path, spec, readonly=True)
             return self._open[physical_name]
 

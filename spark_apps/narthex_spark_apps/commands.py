@@ -1,4 +1,4 @@
-"""Commands of the engine: `narthex supervisor`, and those about rows."""
+"""Commands of the engine: `narthex supervisor`, `narthex snapshots`, and those about rows."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,7 @@ from narthex.settings import load_settings
 from narthex_ledger import Ledger
 from narthex_spark_apps import row_commands
 from narthex_spark_apps.former_life import AlreadySupervisedError
+from narthex_spark_apps.snapshot_commands import snapshots
 from narthex_spark_apps.supervisor import Supervisor
 
 FIRST = "supervisor"
@@ -20,6 +21,7 @@ def register(app: typer.Typer) -> None:
     """Add the engine's commands."""
     app.command("supervisor")(supervisor)
     row_commands.register(app)
+    app.add_typer(snapshots)
 
 
 def supervisor(

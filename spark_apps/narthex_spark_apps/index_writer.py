@@ -30,6 +30,7 @@ from narthex_spark_apps.children import (
     send,
 )
 from narthex_spark_apps.feeds import FeedReader
+from narthex_spark_apps.index_snapshots import ensure_index
 from narthex_stores import Fenced, LmdbIndex, LogProducer, Record, Touched
 
 log = structlog.get_logger()
@@ -60,6 +61,7 @@ class IndexFeed:
         need = asset.need("index")
         if not isinstance(need.spec, IndexSpec):
             raise TypeError(f"asset {need.asset_id} is no index")
+        ensure_index(settings, need)
         index = LmdbIndex(settings.index_dir / need.physical_name, need.spec)
         feed = cls(
             assignment=assignment,
@@ -217,6 +219,16 @@ class IndexWriter:
                 )
             )
 
+    def look(self) -> None:
+        """Open an index again that was lost or restored, and read on from what it contains."""
+        replaced = [asset_id for asset_id, f in self._feeds.items() if f.index.is_replaced()]
+        for asset_id in replaced:
+            feed = self._feeds.pop(asset_id)
+            log.warning("index_replaced", index=feed.index.path.name)
+            feed.close()
+        if replaced:
+            self.assign(self._desired)
+
     def sync(self) -> None:
         """Make what was committed survive a loss of power too."""
         for feed in self._feeds.values():
@@ -238,6 +250,7 @@ def main() -> None:
         writer.step()
         now = time.monotonic()
         if now - reported >= REPORT_EVERY_S:
+            writer.look()
             writer.report()
             reported = now
         if now - synced >= SYNC_EVERY_S:

@@ -244,8 +244,11 @@ _OPEN: dict[str, LmdbIndex] = {}
 
 
 def open_index(settings: Settings, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-    """Give an index of this process for reading; each is opened once, as its store demands."""
-    if physical_name not in _OPEN:
+    """Give an index of this process for reading; each is opened once, as its store demands.
+
+    One that was restored since then is another one, and is opened again.
+    """
+    if physical_name not in _OPEN or _OPEN[physical_name].is_replaced():
         _OPEN[physical_name] = LmdbIndex(settings.index_dir / physical_name, spec, readonly=True)
     return _OPEN[physical_name]
 

@@ -46,6 +46,7 @@ from narthex_ledger import (
 )
 from narthex_spark_apps.children import Assignment, Desired, OfflineReport, OfflineRun, Report
 from narthex_spark_apps.former_life import FormerLife
+from narthex_spark_apps.index_snapshots import SnapshotRounds
 from narthex_spark_apps.kept_child import KeptChild
 from narthex_spark_apps.report_gate import ReportGate
 
@@ -147,6 +148,7 @@ class Supervisor:
         self._offline: dict[str, OfflineRun] = {}
         self._assigned: tuple[object, ...] | None = None
         self._gate = ReportGate()
+        self._snapshots = SnapshotRounds(settings, self._run_dir / "snapshots.log")
         self._stopping = False
 
     def run(self) -> None:
@@ -163,11 +165,13 @@ class Supervisor:
                 self._let_go()
             for child in self._children.values():
                 child.tend()
+            self._snapshots.tend(self._indexes())
             (self._run_dir / "supervisor.heartbeat").touch()
             time.sleep(TURN_S)
         self._end()
 
     def _end(self) -> None:
+        self._snapshots.stop()
         for child in self._children.values():
             child.ask_to_stop()
         for child in self._children.values():
@@ -274,6 +278,15 @@ class Supervisor:
                     generation=job.generation,
                     start_offsets=_start_offsets(shard.backfill),
                 )
+
+    def _indexes(self) -> tuple[str, ...]:
+        """Name the indexes that a child of ours writes."""
+        staying = self._staying() if self._held.trusted else {}
+        return tuple(
+            job.asset.need("index").physical_name
+            for job in self._jobs
+            if job.asset.kind is AssetKind.INDEX_FEED and job.shards[0].slot in staying
+        )
 
     def _pass_on(self) -> None:
         reports: dict[int, ShardReport] = {}

@@ -1,0 +1,153 @@
+"""`narthex snapshots`: list, take and restore snapshots of indexes."""
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import typer
+
+from narthex.assets import AssetKind
+from narthex.settings import NotInstalledError, load_settings
+from narthex_spark_apps.file_store import UnknownStoreError
+from narthex_spark_apps.index_snapshots import NoSnapshotsError, snapshots_of, take_index
+from narthex_stores import (
+    EnvironmentMissingError,
+    NoSuchSnapshotError,
+    Owner,
+    SnapshotView,
+    StoreError,
+    find_owner,
+)
+
+_YOURS, _OURS = 1, 3
+
+snapshots = typer.Typer(
+    name="snapshots",
+    help="Consistent copies of the indexes of this machine, with the offsets they contain.",
+    no_args_is_help=True,
+)
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+
+
+@snapshots.command("list")
+def list_snapshots(
+    name: Annotated[str | None, typer.Argument(help="An index; all of them if left out.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List snapshots: of each index the latest first."""
+    with _told():
+        for view in snapshots_of(load_settings()).list(name):
+            _print(view, as_json=as_json)
+
+
+@snapshots.command()
+def take(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Indexes; all of this machine if left out.")
+    ] = None,
+    *,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only of those that changed since their latest one.")
+    ] = False,
+    keep: Annotated[
+        int | None, typer.Option(help="How many of each stay [as the settings say].", min=1)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a snapshot of each index now; its writer goes on meanwhile."""
+    with _told():
+        settings = load_settings()
+        store = snapshots_of(settings)
+        paths = [settings.index_dir / one for one in names or _indexes(settings.index_dir)]
+        for number, path in enumerate(paths, start=1):
+            typer.echo(f"{number} of {len(paths)}: {path.name}", err=True)
+            view = take_index(
+                store,
+                path,
+                at=dt.datetime.now(tz=dt.UTC),
+                keep=settings.snapshots_kept if keep is None else keep,
+                only_changed=changed,
+            )
+            if view is not None:
+                _print(view, as_json=as_json)
+
+
+@snapshots.command()
+def restore(
+    names: Annotated[list[str], typer.Argument(help="Indexes.")],
+    *,
+    snapshot: Annotated[
+        str | None, typer.Option(help="Which one, by its id; the latest if left out.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move away the index that stands there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring indexes of this machine back; their writer reads on from the offsets they contain.
+
+    A writer that runs sees it within a second, and so do readers.
+    """
+    with _told():
+        settings = load_settings()
+        store = snapshots_of(settings)
+        for name in names:
+            view = store.find(name, snapshot)
+            target = settings.index_dir / name
+            if target.exists() and not replace:
+                raise StandsError(f"`{target}` stands there; replace it with `--replace`")
+            _move_away(target)
+            store.restore(view, target)
+            _print(view, as_json=as_json)
+
+
+class StandsError(RuntimeError):
+    """An index stands where another one should be restored."""
+
+
+def _move_away(target: Path) -> None:
+    if target.exists():
+        now = dt.datetime.now(tz=dt.UTC).strftime("%Y%m%dT%H%M%S.%f")
+        target.rename(target.with_name(f".replaced-{target.name}-{now}"))
+
+
+def _indexes(directory: Path) -> Sequence[str]:
+    paths = (path for path in sorted(directory.glob("[a-z]*")) if path.is_dir())
+    return [
+        path.name
+        for path in paths
+        if isinstance(owner := find_owner(path), Owner) and owner.kind is AssetKind.INDEX
+    ]
+
+
+def _print(view: SnapshotView, *, as_json: bool) -> None:
+    if as_json:
+        plain = attrs.asdict(view, filter=lambda field, _: field.name != "files")
+        typer.echo(json.dumps(plain | {"taken_at": view.taken_at.isoformat()}, sort_keys=True))
+    else:
+        typer.echo(f"{view.name}  {view.snapshot_id}  {view.size / 1e6:.1f} MB")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell a failure in one sentence, and whose it is by the exit code."""
+    try:
+        yield
+    except (
+        NotInstalledError,
+        NoSnapshotsError,
+        UnknownStoreError,
+        NoSuchSnapshotError,
+        EnvironmentMissingError,
+        StandsError,
+    ) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_YOURS) from None
+    except StoreError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(_OURS) from None

@@ -1,0 +1,180 @@
+"""An index that is lost comes back equal: its latest snapshot, and the rest of its log."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+
+from narthex.assets import AssetKind
+from narthex.settings import Settings, environment_of
+from tests.supervision.plant import Plant, wait_for
+from tests.supervision.zombies import child, jobs_of, take_over
+
+pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
+
+DIGEST = """
+import hashlib, json, lmdb, pathlib, sys
+found = {}
+for directory in map(pathlib.Path, sys.argv[1:]):
+    with lmdb.open(str(directory), readonly=True, max_dbs=8) as environment:
+        for table in (b"facts", b"tiles", b"rows"):
+            opened = environment.open_db(table, create=False)
+            with environment.begin(db=opened) as transaction:
+                pairs = list(transaction.cursor())
+            digest = hashlib.sha256(repr(pairs).encode()).hexdigest()
+            found[f"{directory.name} {table.decode()}"] = [len(pairs), digest]
+print(json.dumps(found))
+"""
+
+
+def narthex(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "narthex.cli", "snapshots", *arguments],
+        env={**os.environ, **environment_of(settings)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def indexes(plant: Plant) -> list[str]:
+    feeds = jobs_of(plant, AssetKind.INDEX_FEED)
+    return sorted(job.asset.need("index").physical_name for job in feeds)
+
+
+def contents(directory: Path, names: Sequence[str]) -> dict[str, object]:
+    """Digest all that indexes hold, in a process of its own: this one may have them open."""
+    done = subprocess.run(
+        [sys.executable, "-c", DIGEST, *(str(directory / name) for name in names)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[str, object] = json.loads(done.stdout) if done.returncode == 0 else {}
+    return found
+
+
+def kept_by(plant: Plant, tmp_path: Path) -> Settings:
+    """Give the installation a place for snapshots."""
+    return attrs.evolve(plant.settings, snapshot_dir=str(tmp_path / "kept"))
+
+
+def offsets_of(lines: str) -> Mapping[str, Mapping[str, int]]:
+    return {view["name"]: view["said"]["offsets"] for view in map(json.loads, lines.splitlines())}
+
+
+def order(plant: Plant, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        plant.order(number)
+
+
+def test_an_index_that_is_lost_while_it_is_written_comes_back_equal(
+    plant: Plant, tmp_path: Path
+) -> None:
+    settings = kept_by(plant, tmp_path)
+    names = indexes(plant)
+    plant.supervise("one", settings=settings)
+    order(plant, range(30))
+    plant.wait_exact()
+    taken = narthex(settings, "take", "--json")
+    assert taken.returncode == 0, taken.stderr
+    assert sorted(offsets_of(taken.stdout)) == names
+    order(plant, range(30, 60))
+    plant.wait_exact()
+    before = contents(settings.index_dir, names)
+    assert len(before) == 3 * len(names)
+
+    for name in names:
+        shutil.rmtree(settings.index_dir / name)
+    wait_for(
+        lambda: all((settings.index_dir / name).is_dir() for name in names),
+        what="the indexes stand again",
+        so_far=plant.jobs,
+    )
+    plant.wait_exact()
+
+    def is_equal() -> bool:
+        return contents(settings.index_dir, names) == before
+
+    wait_for(is_equal, what="all of each index is as before", so_far=plant.jobs)
+    assert plant.supervisors["one"].log("index_writer").count("index_restored") == len(names)
+    order(plant, range(60, 90))
+    plant.wait_exact()
+
+
+def test_a_new_owner_on_another_machine_restores_what_it_does_not_have(
+    plant: Plant, tmp_path: Path
+) -> None:
+    settings = kept_by(plant, tmp_path)
+    there = attrs.evolve(settings, index_dir=tmp_path / "there")
+    names = indexes(plant)
+    epochs = take_over(plant)
+    feeds = jobs_of(plant, AssetKind.INDEX_FEED)
+    stages = jobs_of(plant, AssetKind.STREAM_JOB)
+    with child(plant, stages, epochs=epochs, at=tmp_path):
+        with child(plant, feeds, epochs=epochs, at=tmp_path):
+            order(plant, range(30))
+            plant.wait_exact()
+            assert narthex(settings, "take").returncode == 0
+            order(plant, range(30, 60))
+            plant.wait_exact()
+        before = contents(settings.index_dir, names)
+        assert len(before) == 3 * len(names)
+
+        with child(plant, feeds, epochs=take_over(plant), at=tmp_path, settings=there) as elsewhere:
+            for job in feeds:
+                elsewhere.wait_for(lambda r: r.phase == "caught_up", job, "it has read the rest")
+        after = contents(there.index_dir, names)
+
+    assert after == before
+    assert elsewhere.story.read_text().count("index_restored") == len(names)
+
+
+def test_snapshots_are_taken_every_few_minutes_of_what_has_changed(
+    plant: Plant, tmp_path: Path
+) -> None:
+    settings = attrs.evolve(kept_by(plant, tmp_path), snapshot_every_s=1.0, snapshots_kept=2)
+    plant.supervise("one", settings=settings)
+    order(plant, range(10))
+    plant.wait_exact()
+
+    def found() -> Mapping[str, int]:
+        listed = narthex(settings, "list", "--json").stdout.splitlines()
+        names = [json.loads(line)["name"] for line in listed]
+        return {name: names.count(name) for name in names}
+
+    wait_for(lambda: sorted(found()) == indexes(plant), what="one of each", so_far=found)
+    order(plant, range(10, 20))
+    wait_for(lambda: max(found().values()) == 2, what="a second one", so_far=found)
+    order(plant, range(20, 30))
+    plant.wait_exact()
+    assert set(found().values()) <= {1, 2}
+
+
+def test_a_person_lists_takes_and_restores_and_is_told_why_not(
+    plant: Plant, tmp_path: Path
+) -> None:
+    settings = kept_by(plant, tmp_path)
+    name = indexes(plant)[0]
+    nowhere = narthex(attrs.evolve(settings, snapshot_dir=""), "list")
+    assert (nowhere.returncode, "`snapshot_dir`" in nowhere.stderr) == (1, True)
+    assert "has no snapshot of" in narthex(settings, "restore", name).stderr
+    assert narthex(settings, "take", name).returncode == 0
+    before = contents(settings.index_dir, [name])
+    assert len(before) == 3
+
+    refused = narthex(settings, "restore", name)
+    assert (refused.returncode, "`--replace`" in refused.stderr) == (1, True)
+    restored = narthex(settings, "restore", name, "--replace", "--json")
+
+    assert restored.returncode == 0, restored.stderr
+    assert json.loads(restored.stdout)["name"] == name
+    assert contents(settings.index_dir, [name]) == before
+    assert len(list(settings.index_dir.glob(f".replaced-{name}-*"))) == 1
+    assert narthex(settings, "take", "nx_nobody").returncode == 1
