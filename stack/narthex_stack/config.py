@@ -3,6 +3,7 @@
 A variable `NARTHEX_<FIELD>` wins over the key of the same lower-case name in `config.toml`.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,9 +29,11 @@ class Config:
         index_dir: Where indexes lie.
         history_dir: Where history lies: a path or an `s3://` URL.
         checkpoint_dir: Where Spark's checkpoints lie.
+        snapshot_dir: Where snapshots of indexes are kept: a path or an `s3://` URL.
         files_root: What relative paths of file sources stand below.
         spark_master: Such as `local[64]`.
         dags_dir: The DAGs of an Airflow that is started here.
+        supervisors: How many supervisors share the jobs here; one if not said.
     """
 
     ledger_dsn: str = attrs.field(default="", repr=False)
@@ -44,15 +47,19 @@ class Config:
     index_dir: str = ""
     history_dir: str = ""
     checkpoint_dir: str = ""
+    snapshot_dir: str = ""
     files_root: str = ""
     spark_master: str = ""
     dags_dir: str = ""
+    supervisors: str = ""
 
     def __attrs_post_init__(self) -> None:
         if self.server_url and not self.token:
             raise BadConfigError("`server_url` is given without `token`: we could not log in there")
         if self.airflow_url and not self.airflow_password:
             raise BadConfigError("`airflow_url` is given without `airflow_password`")
+        if not re.fullmatch(r"[1-9]?", self.supervisors):
+            raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
 
 
 FIELDS = tuple(field.name for field in attrs.fields(Config))

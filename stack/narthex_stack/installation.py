@@ -91,6 +91,7 @@ def decide(
         index_dir=config.index_dir or layout.home / "index",
         history_dir=config.history_dir or str(layout.home / "history"),
         checkpoint_dir=config.checkpoint_dir or layout.home / "checkpoints",
+        snapshot_dir=config.snapshot_dir or str(layout.home / "snapshots"),
         files_root=files_root,
         spark_master=config.spark_master or "local[64]",
         jars_dir=jars_dir,

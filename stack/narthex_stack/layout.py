@@ -55,9 +55,11 @@ class Layout:
     def children(self) -> Path:
         return self.run_dir / "children.json"
 
-    @property
-    def heartbeat(self) -> Path:
-        return self.run_dir / "supervisor.heartbeat"
+    def heartbeat(self, supervisor: str) -> Path:
+        """Name the file that a supervisor touches; the first one's directory is our own."""
+        is_first = supervisor == "supervisor"
+        directory = self.run_dir if is_first else self.run_dir / supervisor
+        return directory / "supervisor.heartbeat"
 
     def log(self, service: str) -> Path:
         """Name the log of a service."""

@@ -89,7 +89,7 @@ def _of(installation: Installation, group: str) -> tuple[Service, ...]:
         case "server":
             return (platform_services.server(installation),)
         case _:
-            return (platform_services.supervisor(installation),)
+            return platform_services.supervisors(installation)
 
 
 def cluster(installation: Installation) -> postgres.Cluster:

@@ -1,4 +1,4 @@
-"""Narthex's own processes: the server, and one supervisor."""
+"""Narthex's own processes: the server, and the supervisors."""
 
 import datetime as dt
 import os
@@ -11,6 +11,9 @@ from narthex_stack.jars import CONNECTORS, resolve
 from narthex_stack.java import java_home
 from narthex_stack.probes import look_at_heartbeat, look_at_url
 from narthex_stack.service import Service
+
+SUPERVISOR = "supervisor"
+"""The name of the first one, and of their group."""
 
 FRESH = dt.timedelta(seconds=15)
 """A supervisor that has not touched its file for this long is not well."""
@@ -45,18 +48,31 @@ def server(installation: Installation) -> Service:
     )
 
 
-def supervisor(installation: Installation) -> Service:
-    """Describe the supervisor, which keeps the Spark driver and the writers."""
+def supervisors(installation: Installation) -> tuple[Service, ...]:
+    """Describe the supervisors, which keep drivers and writers alive and share the jobs."""
+    wanted = int(installation.config.supervisors or 1)
+    return tuple(
+        _supervisor(installation, SUPERVISOR if number == 1 else f"{SUPERVISOR}-{number}")
+        for number in range(1, wanted + 1)
+    )
+
+
+def _supervisor(installation: Installation, name: str) -> Service:
     layout = installation.layout
+    heartbeat = layout.heartbeat(name)
 
     def prepare() -> None:
         resolve(CONNECTORS, cache=installation.cache)
-        layout.heartbeat.unlink(missing_ok=True)
+        heartbeat.unlink(missing_ok=True)
 
     return Service(
-        name="supervisor",
-        group="supervisor",
-        command=(str(Path(sys.executable).with_name("narthex")), "supervisor"),
+        name=name,
+        group=SUPERVISOR,
+        command=(
+            str(Path(sys.executable).with_name("narthex")),
+            "supervisor",
+            *(() if name == SUPERVISOR else ("--name", name)),
+        ),
         environment=_environment(installation)
         | {"JAVA_HOME": str(java_home(cache=installation.cache)), "PYSPARK_PYTHON": sys.executable},
         cwd=layout.home,
@@ -66,8 +82,6 @@ def supervisor(installation: Installation) -> Service:
             *(() if installation.config.server_url else ("server",)),
         ),
         prepare=prepare,
-        probe=lambda: look_at_heartbeat(
-            layout.heartbeat, now=dt.datetime.now(tz=dt.UTC), within=FRESH
-        ),
+        probe=lambda: look_at_heartbeat(heartbeat, now=dt.datetime.now(tz=dt.UTC), within=FRESH),
         stop_wave=0,
     )

@@ -46,6 +46,7 @@ _OURS = (
     "index",
     "history",
     "checkpoints",
+    "snapshots",
     "offline",
     "spark",
     "run",

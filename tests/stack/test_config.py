@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from narthex.settings import load_settings
+from narthex_spark_apps.commands import run_dir
 from narthex_stack.config import parse_config
 from narthex_stack.credentials import ensure_credentials
 from narthex_stack.errors import BadConfigError
@@ -33,6 +34,7 @@ def test_an_empty_variable_says_nothing() -> None:
         ("kafka =", "not TOML"),
         ('server_url = "http://elsewhere"', "without `token`"),
         ('airflow_url = "http://elsewhere"', "without `airflow_password`"),
+        ('supervisors = "many"', "`supervisors` is `many`"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(text: str, said: str) -> None:
@@ -58,6 +60,25 @@ def test_what_has_an_address_is_not_started(tmp_path: Path) -> None:
         "airflow": "http://flow",
         "server": "http://there:1",
     }
+
+
+def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.make()
+    layout.config.write_text('supervisors = "2"')
+
+    installation = load_installation(layout, environment={})
+
+    first, second = services(installation, ("supervisor",))[-2:]
+    assert (first.name, second.name) == ("supervisor", "supervisor-2")
+    assert first.command[-1] == "supervisor"
+    assert second.command[-2:] == ("--name", "supervisor-2")
+    for service in (first, second):
+        directory = run_dir(tmp_path, service.name)
+        directory.mkdir(exist_ok=True)
+        assert service.probe() == "it has not yet said that it lives"
+        (directory / "supervisor.heartbeat").touch()
+        assert service.probe() is None
 
 
 def test_an_airflow_of_ours_keeps_postgres_here_though_the_ledger_is_elsewhere() -> None:
