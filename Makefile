@@ -10,10 +10,12 @@ PURE := not (postgres or kafka or spark or stack or airflow or acceptance)
 ARGS ?=
 N ?= 1000
 SEED ?= 0
+MINUTES ?= 5
+FAULTS ?= 60
 ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz fuzz-spark clean
+.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz fuzz-spark chaos clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +78,9 @@ fuzz: setup  ## Compare an engine with the reference: make fuzz N=1000 SEED=0 EN
 
 fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the reference: make fuzz-spark N=200 SEED=0
 	$(BIN)/python -m tests.differential --n $(N) --seed $(SEED) $(ARGS)
+
+chaos: setup  ## Kill processes at random under load: make chaos SEED=0 MINUTES=5 FAULTS=60
+	$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --faults $(FAULTS) $(ARGS)
 
 clean:  ## Delete what was made here: environment, caches, builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

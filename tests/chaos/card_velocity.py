@@ -1,0 +1,134 @@
+# ruff: noqa: ANN001, ANN201, N805 - an author's file
+"""Card velocity: what a card, and a kind of merchant, did in the last minute, hour, day, month."""
+
+from datetime import datetime
+
+from narthex.connectors import Kafka, Webhook, source
+from narthex.datasets import Average, Count, LastK, Max, Min, Sum, dataset, field, pipeline
+from narthex.definitions import definitions
+from narthex.dtypes import Continuous
+from narthex.entities import Definitions
+from narthex.expr import col
+from narthex.lib import inputs
+
+__owner__ = "chaos@narthex.dev"
+
+TOPIC = "chaos.payments"
+WEBHOOK = "chaos"
+
+webhook = Webhook(name=WEBHOOK)
+broker = Kafka(
+    name="chaos", bootstrap_servers="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
+)
+
+
+@source(webhook.endpoint("payments"), disorder="1h", cdc="append")
+@source(broker.topic(TOPIC), disorder="1h", cdc="append")
+@dataset
+class Payments:
+    """What a card paid; nothing was paid by a card that was refused."""
+
+    payment: int
+    card: str
+    merchant: str
+    cents: int
+    paid_at: datetime = field(timestamp=True)
+
+
+@source(webhook.endpoint("merchants"), disorder="1d", cdc="upsert")
+@dataset(index=True)
+class Merchants:
+    """Who is paid, as of when."""
+
+    merchant: str = field(key=True)
+    category: str
+    risk: int
+    since: datetime = field(timestamp=True)
+
+
+@dataset
+class Approved:
+    """A payment, with what was true of its merchant."""
+
+    payment: int
+    card: str
+    merchant: str
+    cents: int
+    category: str | None
+    risk: int | None
+    paid_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Payments, Merchants)
+    def with_merchant(cls, payments, merchants):
+        return payments.filter(col("cents") > 0).join(merchants, how="left", on=["merchant"])
+
+
+@dataset(index=True)
+class CardVelocity:
+    """What a card did."""
+
+    card: str = field(key=True)
+    count_1m: int
+    count_1h: int
+    count_1d: int
+    count_30d: int
+    cents_1m: int
+    cents_1h: int
+    cents_1d: int
+    cents_30d: int
+    least_1h: int
+    most_1m: int
+    most_1d: int
+    most_30d: int
+    mean_1d: float
+    last_1d: list[int]
+    paid_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Approved)
+    def by_card(cls, approved):
+        return approved.groupby("card").aggregate(
+            count_1m=Count(window=Continuous("1m")),
+            count_1h=Count(window=Continuous("1h")),
+            count_1d=Count(window=Continuous("1d")),
+            count_30d=Count(window=Continuous("30d")),
+            cents_1m=Sum(of="cents", window=Continuous("1m")),
+            cents_1h=Sum(of="cents", window=Continuous("1h")),
+            cents_1d=Sum(of="cents", window=Continuous("1d")),
+            cents_30d=Sum(of="cents", window=Continuous("30d")),
+            least_1h=Min(of="cents", default=0, window=Continuous("1h")),
+            most_1m=Max(of="cents", default=0, window=Continuous("1m")),
+            most_1d=Max(of="cents", default=0, window=Continuous("1d")),
+            most_30d=Max(of="cents", default=0, window=Continuous("30d")),
+            mean_1d=Average(of="cents", default=0.0, window=Continuous("1d")),
+            last_1d=LastK(of="payment", limit=3, dedup=False, window=Continuous("1d")),
+        )
+
+
+@dataset(index=True)
+class CategoryVelocity:
+    """What was paid to a kind of merchants."""
+
+    category: str = field(key=True)
+    count_1h: int
+    cents_1d: int
+    most_30d: int
+    paid_at: datetime = field(timestamp=True)
+
+    @pipeline
+    @inputs(Approved)
+    def by_category(cls, approved):
+        return (
+            approved.dropnull("category")
+            .groupby("category")
+            .aggregate(
+                count_1h=Count(window=Continuous("1h")),
+                cents_1d=Sum(of="cents", window=Continuous("1d")),
+                most_30d=Max(of="cents", default=0, window=Continuous("30d")),
+            )
+        )
+
+
+def card_velocity() -> Definitions:
+    return definitions([Payments, Merchants, Approved, CardVelocity, CategoryVelocity], [])

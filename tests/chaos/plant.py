@@ -1,0 +1,181 @@
+"""The platform that faults hit: broker, database, server, two supervisors, all of them real."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+import httpx
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from narthex.assets import ResolvedAsset
+from narthex.settings import Settings
+from narthex_ledger import Ledger
+from narthex_stack import Stack
+from narthex_stores import LogReader, Record
+from tests.chaos.card_velocity import TOPIC, WEBHOOK, card_velocity
+from tests.server.driving import create_all, step
+from tests.server.shop import payload
+
+LOOK_EVERY_S = 0.1
+GROUPS = ("postgres", "kafka", "server", "supervisor")
+COMMIT_S = 180.0
+
+_T = TypeVar("_T")
+
+
+class GaveUpError(RuntimeError):
+    """Something that should have come about did not."""
+
+
+def wait_until(happens: Callable[[], _T], *, within_s: float, what: str) -> _T:
+    """Look until it is true; give what was seen.
+
+    Raises:
+        GaveUpError: It did not happen in time.
+    """
+    ends_at = time.monotonic() + within_s
+    while not (seen := happens()):
+        if time.monotonic() > ends_at:
+            raise GaveUpError(f"not within {within_s:.0f} s: {what}")
+        time.sleep(LOOK_EVERY_S)
+    return seen
+
+
+@attrs.frozen(kw_only=True)
+class Plant:
+    """A running installation with card velocity committed to it."""
+
+    stack: Stack
+    settings: Settings
+    http: httpx.Client
+    producer: Producer
+
+    def log(self, endpoint: str, rows: Sequence[dict[str, object]], *, call: str) -> bool:
+        """Push rows under an idempotency key; say whether they were accepted."""
+        body = {"webhook": WEBHOOK, "endpoint": endpoint, "data": list(rows)}
+        try:
+            answer = self.http.post("/api/v1/log", json=body, headers={"idempotency-key": call})
+        except httpx.HTTPError:
+            return False
+        return answer.is_success
+
+    def lookup(
+        self, dataset: str, keys: Sequence[dict[str, object]], as_of: Sequence[str]
+    ) -> dict[str, Any]:
+        """Ask for rows as of instants, as readers do.
+
+        Raises:
+            httpx.HTTPError: The server did not answer.
+        """
+        answer = self.http.post(
+            f"/api/v1/dataset/{dataset}/lookup",
+            json={"keys": list(keys), "timestamps": list(as_of)},
+        )
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def jobs(self) -> list[dict[str, Any]]:
+        found = self.http.get("/api/v1/jobs")
+        found.raise_for_status()
+        return [job for job in found.json()["jobs"] if job["desired"] == "running"]
+
+    def settle(self, *, within_s: float) -> None:
+        """Wait until every job and feed has worked off what was sent, several times in a row."""
+        seen = 0
+
+        def is_quiet() -> bool:
+            nonlocal seen
+            try:
+                jobs = self.jobs()
+            except httpx.HTTPError:
+                jobs = []
+            quiet = bool(jobs) and all(j["phase"] == "caught_up" and not j["behind"] for j in jobs)
+            seen = seen + 1 if quiet else 0
+            return seen >= 30
+
+        try:
+            wait_until(is_quiet, within_s=within_s, what="all is worked off")
+        except GaveUpError as error:
+            behind = [
+                f"{j['label']} {j['kind']}: {j['phase']}, {j['behind']} behind, {j.get('error')}"
+                for j in self.jobs()
+                if j["phase"] != "caught_up" or j["behind"]
+            ]
+            raise GaveUpError(f"{error}; {'; '.join(behind)}") from None
+
+    def bound(self, path: str) -> ResolvedAsset:
+        """Give the asset that a logical path is bound to."""
+        ledger = Ledger(self.settings.ledger_dsn)
+        try:
+            tenant = ledger.ensure_tenant("default")
+            branch = ledger.branch(tenant, "main")
+            assert branch.serving_commit_id is not None
+            return ledger.manifest(branch.serving_commit_id).bindings[path]
+        finally:
+            ledger.close()
+
+    def records(self, topic: str) -> list[Record]:
+        """Read a whole topic."""
+        with LogReader(self.settings.kafka) as reader:
+            ends = reader.end_offsets([topic])
+            reader.assign(dict.fromkeys(ends, 0))
+            found: list[Record] = []
+            while len(found) < sum(ends.values()):
+                found += reader.poll(max_records=5000, timeout_s=5.0)
+        return found
+
+
+@contextmanager
+def plant(home: Path, *, supervisors: int) -> Iterator[Plant]:
+    """Start the platform, commit card velocity, and stop it all at the end."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text(f'supervisors = "{supervisors}"\n')
+    stack = Stack(home, only=GROUPS, files_root=home)
+    try:
+        stack.start()
+        settings = stack.settings
+        _make_topic(settings)
+        with httpx.Client(
+            base_url=settings.server_url,
+            headers={"authorization": f"Bearer {settings.token}"},
+            timeout=20.0,
+        ) as http:
+            producer = Producer(
+                {
+                    "bootstrap.servers": settings.kafka,
+                    "enable.idempotence": True,
+                    "message.timeout.ms": 0,
+                    "linger.ms": 5,
+                    "log_level": 0,
+                }
+            )
+            found = Plant(stack=stack, settings=settings, http=http, producer=producer)
+            _commit(found)
+            yield found
+    finally:
+        stack.stop()
+
+
+def _make_topic(settings: Settings) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    admin.create_topics([NewTopic(TOPIC, num_partitions=2, replication_factor=1)])[TOPIC].result(30)
+
+
+def _commit(found: Plant) -> None:
+    """Take the steps of a commit, as Airflow's tasks do."""
+    answer = found.http.post("/api/v1/commit", content=payload(card_velocity()))
+    assert answer.status_code == 202, answer.text
+    commit_id = str(answer.json()["commit_id"])
+    create_all(found.http, commit_id)  # type: ignore[arg-type]
+    for name in ("ready", "commit", "backfill", "backfilled"):
+        step(found.http, commit_id, name)  # type: ignore[arg-type]
+    wait_until(
+        lambda: found.http.post(f"/api/v1/commits/{commit_id}/steps/promote").is_success,
+        within_s=COMMIT_S,
+        what="readers see it",
+    )
