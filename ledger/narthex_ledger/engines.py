@@ -117,14 +117,14 @@ class Engines(Sessions):
             lambda c: registry.report_backfill(c, asset_id, epoch, progress, lease_s),
         )
 
-    def finish_backfill(self, asset_id: int, epoch: Epoch, *, offsets: Json) -> None:
-        """Record where the live run starts, and give the job back.
+    def finish_backfill(self, asset_id: int, epoch: Epoch, *, offsets: Json, rows: int = 0) -> None:
+        """Record where the live run starts and how many rows it took, and give the job back.
 
         Raises:
             Fenced: The loan is over.
         """
         self._run(
-            "finish_backfill", lambda c: registry.finish_backfill(c, asset_id, epoch, offsets)
+            "finish_backfill", lambda c: registry.finish_backfill(c, asset_id, epoch, offsets, rows)
         )
 
     def release_backfill(self, asset_id: int, epoch: Epoch, *, error: str) -> None:

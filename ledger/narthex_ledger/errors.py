@@ -11,7 +11,9 @@ LedgerError
 │   ├── AlreadyCommitted        NX1107
 │   ├── WrongState              NX1108
 │   ├── NotReady                NX1109
-│   └── NotPinned               NX1110
+│   ├── NotPinned               NX1110
+│   ├── BranchExists            NX1111
+│   └── MainStays               NX1112
 ├── NotFound                    NX1120
 ├── Contended                   NX1130  retries are used up; nothing was changed
 ├── OutcomeUnknown              NX1131  the connection broke while committing
@@ -146,6 +148,24 @@ class NotPinned(Refused):
     """
 
     code = "NX1110"
+
+
+class BranchExists(Refused):
+    """There is an active branch of that name already.
+
+    A name stands for one branch. Instead: another name, or delete that branch first.
+    """
+
+    code = "NX1111"
+
+
+class MainStays(Refused):
+    """The main branch cannot be deleted.
+
+    Clients that name no branch speak of it. Instead: commit what it should be.
+    """
+
+    code = "NX1112"
 
 
 class NotFound(LedgerError):

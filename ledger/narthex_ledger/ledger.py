@@ -1,14 +1,18 @@
 """The front door: all that other rooms may ask of the ledger."""
 
-import datetime as dt
 import hashlib
+from collections.abc import Iterable
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
+from narthex.assets import AssetRef
 from narthex.records import Json
 from narthex_ledger import offline, reads
+from narthex_ledger.branching import Branching
+from narthex_ledger.calls import Calls
 from narthex_ledger.collecting import Collecting
+from narthex_ledger.controlling import Controlling
 from narthex_ledger.driving import Driving
 from narthex_ledger.engines import Engines
 from narthex_ledger.errors import NotFound
@@ -28,13 +32,12 @@ from narthex_ledger.views import (
     OfflineView,
     ServingView,
     TenantId,
-    TokenView,
 )
 
 _KEPT_MANIFESTS = 64
 
 
-class Ledger(Driving, Collecting, Engines):
+class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
     """What exists, what should, and who may change it; one per process, shared by threads."""
 
     def install(self, install_id: str, *, slots: int = 16) -> InstallView:
@@ -120,6 +123,15 @@ class Ledger(Driving, Collecting, Engines):
             raise NotFound(f"there is no sound bundle {sha256.hex()}")
         return content
 
+    def physical_names(self, tenant: TenantId, assets: Iterable[AssetRef]) -> dict[AssetRef, str]:
+        """Name those of the assets that are in the bank, as their stores know them."""
+        wanted = sorted(set(assets), key=lambda ref: (ref.kind.value, ref.fingerprint))
+        return self._run("physical_names", lambda c: reads.physical_names(c, tenant, wanted))
+
+    def backfill_pace(self) -> float | None:
+        """Give the rows per second of the newest backfills, their median; None before any."""
+        return self._run("backfill_pace", on_reading.backfill_pace)
+
     def submit_offline(
         self, request_id: UUID, *, manifest_id: UUID, request: Json, actor: str
     ) -> OfflineView:
@@ -164,32 +176,3 @@ class Ledger(Driving, Collecting, Engines):
             )
             for row in rows
         )
-
-    def put_token(
-        self,
-        token: str,
-        *,
-        name: str,
-        scopes: tuple[str, ...],
-        lifetime: dt.timedelta | None = None,
-    ) -> None:
-        """Let a token in; only its hash is stored."""
-        digest = hashlib.sha256(token.encode()).digest()
-        self._run(
-            "put_token", lambda c: on_offline.put_token(c, digest, name, list(scopes), lifetime)
-        )
-
-    def token(self, token: str) -> TokenView | None:
-        """Find the rights of a token that has not expired."""
-        digest = hashlib.sha256(token.encode()).digest()
-        row = self._run("token", lambda c: on_offline.token_row(c, digest))
-        if row is None:
-            return None
-        return TokenView(
-            name=row["name"], scopes=tuple(row["scopes"]), expires_at=row["expires_at"]
-        )
-
-    def revoke_token(self, token: str) -> None:
-        """Let a token in no more."""
-        digest = hashlib.sha256(token.encode()).digest()
-        self._run("revoke_token", lambda c: on_offline.delete_token(c, digest))

@@ -21,6 +21,7 @@ from narthex_ledger.states import (
     PromotionState,
 )
 from narthex_ledger.views import (
+    ApprovalView,
     BranchId,
     Epoch,
     Fence,
@@ -36,9 +37,9 @@ _COMMITTED = (CommitState.COMMITTED, CommitState.FINALIZED)
 def open_promotion(connection: Connection, commit: RowMapping) -> None:
     """At the commit point: this promotion is due, older ones of the branch no longer are."""
     on_promotions.supersede(connection, commit["branch_id"])
-    on_promotions.insert_promotion(
-        connection, commit["commit_id"], commit["branch_id"], commit["promotion_policy"]
-    )
+    branch = on_commits.read_branch(connection, BranchId(commit["branch_id"]))
+    policy = PromotionPolicy.MANUAL.value if branch["is_protected"] else commit["promotion_policy"]
+    on_promotions.insert_promotion(connection, commit["commit_id"], commit["branch_id"], policy)
 
 
 def promotion_state(connection: Connection, commit_id: UUID) -> PromotionState:
@@ -68,8 +69,23 @@ def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
     """Note that a person lets the commit be promoted; the first approval stands."""
     promotion = on_promotions.lock_promotion(connection, commit_id)
     if promotion["approved_by"] is None:
-        on_promotions.change_promotion(connection, commit_id, approved_by=actor)
+        on_promotions.change_promotion(
+            connection, commit_id, approved_by=actor, approved_at=on_commits.NOW
+        )
         on_commits.insert_event(connection, "approved", actor=actor, commit_id=commit_id)
+
+
+def approval(connection: Connection, commit_id: UUID) -> ApprovalView:
+    """Read whether a person has to approve, and who did; a commit without promotion needs none."""
+    row = on_promotions.find_promotion(connection, commit_id)
+    if row is None:
+        return ApprovalView(is_needed=False, approved_by=None, approved_at=None)
+    return ApprovalView(
+        is_needed=row["policy"] == PromotionPolicy.MANUAL.value
+        and row["state"] == PromotionState.PENDING.value,
+        approved_by=row["approved_by"],
+        approved_at=row["approved_at"],
+    )
 
 
 def promote(
@@ -93,8 +109,15 @@ def promote(
             pass
     if commit["seq"] <= branch["serving_seq"]:
         raise WrongState("readers are past this commit", detail=branch["serving_seq"])
-    _derive_pin(connection, commit, branch_id, rules)
     proof = _proof(connection, commit, promotion, evidence, rules)
+    flip(connection, commit, proof, rules)
+    return int(commit["seq"])
+
+
+def flip(connection: Connection, commit: RowMapping, proof: Json, rules: Rules) -> None:
+    """Move the readers of a branch, which is locked, to a commit whose promotion is due."""
+    commit_id, branch_id = commit["commit_id"], BranchId(commit["branch_id"])
+    _derive_pin(connection, commit, branch_id, rules)
     on_commits.move_serving(connection, branch_id, commit_id, commit["seq"])
     on_promotions.change_promotion(
         connection,
@@ -108,10 +131,9 @@ def promote(
         "promoted",
         actor=commit["owner"] or commit["actor"],
         commit_id=commit_id,
-        fence=fence,
+        fence=commit["fence"],
         detail={"serving_seq": commit["seq"], "evidence": proof},
     )
-    return int(commit["seq"])
 
 
 def _derive_pin(

@@ -1,12 +1,12 @@
 """What the ledger knows, for people, readers and engines; nothing here locks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetKind, ResolvedAsset
+from narthex.assets import AssetKind, AssetRef, ResolvedAsset
 from narthex_ledger.errors import NotFound
 from narthex_ledger.resolving import plans_of, resolve
 from narthex_ledger.statements import assets as on_assets
@@ -66,6 +66,8 @@ def branch_view(row: RowMapping) -> BranchView:
         serving_commit_id=row["serving_commit_id"],
         head_seq=row["head_seq"],
         serving_seq=row["serving_seq"],
+        is_protected=row["is_protected"],
+        undelete_until=row.get("undelete_until"),
     )
 
 
@@ -104,6 +106,17 @@ def bindings_of(connection: Connection, commit_id: UUID | None) -> dict[str, Res
 def pending_backfills(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
     """Of these jobs, which owe a backfill, whether their rows exist yet or not?"""
     return on_reading.unfilled(connection, asset_ids)
+
+
+def physical_names(
+    connection: Connection, tenant: TenantId, refs: Sequence[AssetRef]
+) -> dict[AssetRef, str]:
+    """Name those of the assets that stand for their fingerprints now."""
+    rows = on_reading.banked_names(connection, tenant, refs)
+    return {
+        AssetRef(AssetKind(row["kind"]), bytes(row["fingerprint"])): row["physical_name"]
+        for row in rows
+    }
 
 
 def jobs(connection: Connection) -> tuple[JobView, ...]:

@@ -1,7 +1,7 @@
 """The job registry: what should run, bounded runs, and what shards say."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
@@ -112,7 +112,9 @@ def report_backfill(
     )
 
 
-def finish_backfill(connection: Connection, asset_id: int, epoch: Epoch, offsets: Json) -> None:
+def finish_backfill(
+    connection: Connection, asset_id: int, epoch: Epoch, offsets: Json, rows: int
+) -> None:
     """Record where a bounded run ended, and give the job back. The live run starts there."""
     job = on_jobs.lock_job(connection, asset_id)
     if job["backfilled_at"] is not None and job["backfill_epoch"] == epoch:
@@ -132,7 +134,7 @@ def finish_backfill(connection: Connection, asset_id: int, epoch: Epoch, offsets
         actor=job["backfill_owner"],
         asset_id=asset_id,
         fence=epoch,
-        detail={"offsets": offsets},
+        detail={"offsets": offsets, "rows": rows},
     )
     on_jobs.bump_registry(connection)
 
@@ -167,6 +169,21 @@ def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
     if paused:
         on_jobs.bump_registry(connection)
     return tuple(paused)
+
+
+def resume_jobs(connection: Connection, manifest_ids: Iterable[UUID]) -> tuple[int, ...]:
+    """Run what was paused while only cold pins reached it; gives those jobs."""
+    resumed = [
+        int(job["asset_id"])
+        for manifest_id in sorted(set(manifest_ids))
+        for job in on_jobs.lock_jobs(connection, manifest_id)
+        if job["desired"] == Desired.PAUSED.value
+    ]
+    for asset_id in sorted(set(resumed)):
+        on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
+    if resumed:
+        on_jobs.bump_registry(connection)
+    return tuple(sorted(set(resumed)))
 
 
 def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:

@@ -73,6 +73,7 @@ BRANCH = _table(
     head_seq=BIG,
     serving_seq=BIG,
     deleted_at=INSTANT,
+    is_protected=FLAG,
 )
 BUNDLE = _table("bundle", "sha256", sha256=BYTES, content=BYTES, created_at=INSTANT)
 MANIFEST = _table(
@@ -265,6 +266,7 @@ PROMOTION = _table(
     policy=TEXT,
     state=TEXT,
     approved_by=TEXT,
+    approved_at=INSTANT,
     evidence=JSON,
     decided_at=INSTANT,
 )
@@ -295,6 +297,44 @@ API_TOKEN = _table(
     name=TEXT,
     scopes=ARRAY(TEXT),
     expires_at=INSTANT,
+    token_id=TEXT,
+    branches=ARRAY(TEXT),
+    created_by=TEXT,
+    created_at=INSTANT,
+    last_used_at=INSTANT,
+    revoked_at=INSTANT,
+)
+CONTROL_LOG = _table(
+    "control_log",
+    "number",
+    number=BIG,
+    at=INSTANT,
+    entry=JSON,
+    previous_sha256=BYTES,
+    sha256=BYTES,
+)
+CONTROL_LOG_TIP = _table("control_log_tip", "one", one=FLAG, number=BIG, sha256=BYTES)
+WEBHOOK_CALL = _table(
+    "webhook_call",
+    "topic key",
+    topic=TEXT,
+    key=TEXT,
+    digest=BYTES,
+    from_offset=BIG,
+    appending_until=INSTANT,
+    at_partition=COUNT,
+    at_offset=BIG,
+    called_at=INSTANT,
+)
+SECRET = _table(
+    "secret",
+    "tenant_id name",
+    tenant_id=BIG,
+    name=TEXT,
+    version=BIG,
+    sealed=JSON,
+    changed_by=TEXT,
+    changed_at=INSTANT,
 )
 OFFLINE_QUERY = _table(
     "offline_query",

@@ -23,6 +23,17 @@ class CommitState(enum.StrEnum):
     REJECTED = "REJECTED"
 
 
+class CommitKind(enum.StrEnum):
+    """What a commit does to its branch; only a DEPLOY creates assets."""
+
+    DEPLOY = "deploy"
+    INIT_BRANCH = "init_branch"
+    CLONE = "clone"
+    ROLLBACK = "rollback"
+    DELETE_BRANCH = "delete_branch"
+    UNDELETE_BRANCH = "undelete_branch"
+
+
 class AssetState(enum.StrEnum):
     """Where an asset is; only DESTROYED is an end."""
 

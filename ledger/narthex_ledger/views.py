@@ -48,6 +48,7 @@ class Rules:
     grace: dt.timedelta = dt.timedelta(seconds=30)
     quiesce_margin: dt.timedelta = dt.timedelta(seconds=5)
     registry_settle: dt.timedelta = dt.timedelta(seconds=30)
+    undelete_window: dt.timedelta = dt.timedelta(hours=24)
     slot_space: str = "default"
     caught_up_reports: int = 2
 
@@ -77,6 +78,28 @@ class CommitRequest:
     expected_plan_sha256: bytes | None = None
     base_seq: int | None = None
     backfill: BackfillPolicy = BackfillPolicy.ALLOWED
+    promotion: PromotionPolicy = PromotionPolicy.WHEN_READY
+    request: Json = None
+
+
+@attrs.frozen(kw_only=True)
+class BranchRequest:
+    """A change of a branch as a whole: made, cloned, deleted, brought back or rolled back.
+
+    Attributes:
+        commit_id: The commit that records it.
+        request_sha256: Of all that was asked; the same key with another hash is refused.
+        promotion: When readers flip to what it binds, if they do not read it already.
+        request: What the server needs to go on after a crash; the ledger never reads it.
+    """
+
+    commit_id: UUID
+    tenant: TenantId
+    name: str
+    idempotency_key: str
+    request_sha256: bytes
+    actor: str
+    message: str = ""
     promotion: PromotionPolicy = PromotionPolicy.WHEN_READY
     request: Json = None
 
@@ -187,7 +210,12 @@ class CommitView:
 
 @attrs.frozen(kw_only=True)
 class BranchView:
-    """A branch and its two pointers."""
+    """A branch and its two pointers.
+
+    Attributes:
+        is_protected: A person approves each promotion.
+        undelete_until: Until when a deleted branch can be brought back; None for an active one.
+    """
 
     branch_id: BranchId
     tenant_id: TenantId
@@ -198,6 +226,8 @@ class BranchView:
     serving_commit_id: UUID | None
     head_seq: int
     serving_seq: int
+    is_protected: bool = False
+    undelete_until: dt.datetime | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -216,6 +246,30 @@ class ManifestView:
     plans: tuple[DatasetPlan, ...]
     content: Json
     bindings: dict[str, ResolvedAsset]
+
+
+@attrs.frozen(kw_only=True)
+class RolledBack:
+    """What a rollback came to.
+
+    Attributes:
+        manifest_id: What is deployed again; None for a branch that deploys nothing any more.
+        is_served: Whether readers read it already; if not, its jobs have to catch up first.
+    """
+
+    commit_id: UUID
+    seq: int
+    manifest_id: UUID | None
+    is_served: bool
+
+
+@attrs.frozen(kw_only=True)
+class ApprovalView:
+    """Whether a person has to let a commit's readers flip, and who did, and when."""
+
+    is_needed: bool
+    approved_by: str | None
+    approved_at: dt.datetime | None
 
 
 @attrs.frozen(kw_only=True)
@@ -406,15 +460,6 @@ class AuditView:
     result: Json
     success: bool
     at: dt.datetime | None = None
-
-
-@attrs.frozen(kw_only=True)
-class TokenView:
-    """An API token's rights; the token itself is nowhere, only its hash."""
-
-    name: str
-    scopes: tuple[str, ...]
-    expires_at: dt.datetime | None
 
 
 @attrs.frozen(kw_only=True)

@@ -130,7 +130,7 @@ class Backfill:
         began = time.monotonic()
         with _Loan(self._ledger, asset.asset_id, epoch) as loan:
             offsets, rows = self._work_off(asset, loan, progress)
-        self._ledger.finish_backfill(asset.asset_id, epoch, offsets=offsets)
+        self._ledger.finish_backfill(asset.asset_id, epoch, offsets=offsets, rows=rows)
         return Filled(job=_label(asset), rows=rows, seconds=round(time.monotonic() - began, 2))
 
     def _work_off(

@@ -1,4 +1,4 @@
-"""Statements on offline queries, audits, tokens and the installation."""
+"""Statements on offline queries, audits and the installation."""
 
 import datetime as dt
 from uuid import UUID
@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.records import Json
 from narthex_ledger.errors import NotFound
-from narthex_ledger.schema import API_TOKEN, AUDIT, INSTALL, OFFLINE_QUERY
+from narthex_ledger.schema import AUDIT, INSTALL, OFFLINE_QUERY
 from narthex_ledger.statements.commits import NOW
 from narthex_ledger.views import AuditView
 
@@ -119,37 +119,6 @@ def audit_rows(connection: Connection, limit: int, dataset: str | None) -> tuple
     if dataset is not None:
         found = found.where(AUDIT.c.dataset == dataset)
     return tuple(connection.execute(found).mappings())
-
-
-def put_token(
-    connection: Connection,
-    token_sha256: bytes,
-    name: str,
-    scopes: list[str],
-    lifetime: dt.timedelta | None,
-) -> None:
-    """Insert a token's hash and rights, or change the rights."""
-    values = {
-        "name": name,
-        "scopes": scopes,
-        "expires_at": None if lifetime is None else NOW + lifetime,
-    }
-    row = insert(API_TOKEN).values(token_sha256=token_sha256, **values)
-    connection.execute(row.on_conflict_do_update(index_elements=["token_sha256"], set_=values))
-
-
-def token_row(connection: Connection, token_sha256: bytes) -> RowMapping | None:
-    """Find a token that has not expired."""
-    found = sa.select(API_TOKEN).where(
-        API_TOKEN.c.token_sha256 == token_sha256,
-        sa.or_(API_TOKEN.c.expires_at.is_(None), API_TOKEN.c.expires_at > NOW),
-    )
-    return connection.execute(found).mappings().one_or_none()
-
-
-def delete_token(connection: Connection, token_sha256: bytes) -> None:
-    """Delete a token's hash."""
-    connection.execute(sa.delete(API_TOKEN).where(API_TOKEN.c.token_sha256 == token_sha256))
 
 
 def put_install(connection: Connection, install_id: str) -> None:

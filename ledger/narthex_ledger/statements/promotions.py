@@ -44,6 +44,12 @@ def lock_promotion(connection: Connection, commit_id: UUID) -> RowMapping:
     return row
 
 
+def find_promotion(connection: Connection, commit_id: UUID) -> RowMapping | None:
+    """Find a promotion; locks nothing."""
+    found = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id)
+    return connection.execute(found).mappings().one_or_none()
+
+
 def change_promotion(connection: Connection, commit_id: UUID, **values: object) -> None:
     """Change columns of a promotion that is locked."""
     connection.execute(

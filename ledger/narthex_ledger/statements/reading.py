@@ -1,10 +1,12 @@
 """Statements that only read; none of them locks."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
+from narthex.assets import AssetRef
 from narthex_ledger.schema import (
     ASSET,
     BINDING,
@@ -23,7 +25,7 @@ from narthex_ledger.schema import (
     SLOT_LEASE,
 )
 from narthex_ledger.statements.commits import NOW
-from narthex_ledger.views import BranchId
+from narthex_ledger.views import BranchId, TenantId
 
 
 def commit_row(connection: Connection, commit_id: UUID) -> RowMapping | None:
@@ -137,6 +139,47 @@ def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
         .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
     )
     return tuple(connection.execute(found).mappings())
+
+
+def banked_names(
+    connection: Connection, tenant_id: TenantId, refs: Sequence[AssetRef]
+) -> tuple[RowMapping, ...]:
+    """Read the names of those assets of these that live, or lived until just now."""
+    if not refs:
+        return ()
+    found = sa.select(ASSET.c.kind, ASSET.c.fingerprint, ASSET.c.physical_name).where(
+        ASSET.c.tenant_id == tenant_id,
+        ASSET.c.state.in_(["live", "retiring"]),
+        sa.tuple_(ASSET.c.kind, ASSET.c.fingerprint).in_(
+            [(ref.kind.value, ref.fingerprint) for ref in refs]
+        ),
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def backfill_pace(connection: Connection) -> float | None:
+    """The median of the newest backfills' rows per second, as their events say."""
+    claimed, filled = LEDGER_EVENT.alias(), LEDGER_EVENT.alias()
+    rows = filled.c.detail["rows"].as_float()
+    seconds = sa.func.extract("epoch", filled.c.at - claimed.c.at)
+    paces = (
+        sa.select((rows / sa.func.greatest(seconds, 0.001)).label("pace"))
+        .join(
+            claimed,
+            sa.and_(
+                claimed.c.asset_id == filled.c.asset_id,
+                claimed.c.fence == filled.c.fence,
+                claimed.c.transition == "backfill_claimed",
+            ),
+        )
+        .where(filled.c.transition == "backfilled", rows > 0)
+        .order_by(filled.c.event_id.desc())
+        .limit(20)
+        .subquery()
+    )
+    median = sa.func.percentile_cont(0.5).within_group(paces.c.pace)
+    found = connection.execute(sa.select(median)).scalar_one_or_none()
+    return None if found is None else float(found)
 
 
 def event_rows(connection: Connection, commit_id: UUID) -> tuple[RowMapping, ...]:

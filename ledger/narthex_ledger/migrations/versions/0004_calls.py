@@ -1,0 +1,19 @@
+"""Calls of webhooks that may come again, to whichever process of the server: `pre`.
+
+Revision ID: 0004
+"""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Let the ledger keep which call of an endpoint was appended, and where."""
+    statements = Path(__file__).with_suffix(".sql").read_text()
+    op.get_bind().exec_driver_sql(statements.replace("%", "%%"))
