@@ -9,6 +9,7 @@ from pathlib import Path
 
 from airflow.sdk import Asset, Param, dag, task
 
+from narthex_plugins.approvals import PersonApproves
 from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, create_one, take_step
 
 COMMIT = "{{ params.commit_id }}"
@@ -53,14 +54,23 @@ def commit() -> None:
 
     opened = open_commit(COMMIT)
     created = create_asset.partial(commit_id=COMMIT).expand(asset=opened)
+    # What is missing may come: tried for a day, then readers stay where they are.
     backfill = BackfillOperator(
-        task_id="backfill", commit_id=COMMIT, run_job=RUN_JOB, conn_id="spark_narthex"
+        task_id="backfill",
+        commit_id=COMMIT,
+        run_job=RUN_JOB,
+        conn_id="spark_narthex",
+        retries=288,
+        retry_delay=dt.timedelta(seconds=10),
+        retry_exponential_backoff=True,
+        max_retry_delay=dt.timedelta(minutes=5),
     )
     caught_up = CaughtUpOperator(
         task_id="wait_until_caught_up", commit_id=COMMIT, within=dt.timedelta(hours=6)
     )
+    approved = PersonApproves(task_id="approve", commit_id=COMMIT)
     done = promote(COMMIT)
-    created >> move_head(COMMIT) >> backfill >> caught_up >> done
+    created >> move_head(COMMIT) >> backfill >> caught_up >> approved >> done
     done >> roll_back(COMMIT).as_teardown(setups=opened)
 
 

@@ -10,6 +10,7 @@ only what its author marks as deleted.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
@@ -30,6 +31,9 @@ from narthex.node_schema import listed
 from narthex.operators import AssignCode, DatasetRef, Filter, Operator, Transform, Union
 from narthex.records import Value
 
+_METADATA: Final = "i "
+"""What the lines of entities begin with whose meaning is the same."""
+
 
 @attrs.frozen(kw_only=True)
 class Changes:
@@ -44,6 +48,13 @@ class Changes:
     definitions: Definitions
     errors: tuple[DefinitionError, ...]
     summary: tuple[str, ...]
+
+    @property
+    def metadata_only(self) -> tuple[str, ...]:
+        """Name the entities of which only what is said of them differs: nothing is made for it."""
+        return tuple(
+            line.removeprefix(_METADATA) for line in self.summary if line.startswith(_METADATA)
+        )
 
 
 def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> Changes:
@@ -154,7 +165,7 @@ def _extractor_changed(
         return Difference(path="outputs", old=listed(given), new=listed(outputs))
     if len(before) > 1:
         return Difference(path="extractor", old=f"{len(before)} extractors", new="one")
-    return _changed(_meaning(old, before[0]), _meaning(new, extractor), "extractor")
+    return _changed(meaning_of(old, before[0]), meaning_of(new, extractor), "extractor")
 
 
 def _changed(old: Value, new: Value, path: str) -> Difference | None:
@@ -164,7 +175,8 @@ def _changed(old: Value, new: Value, path: str) -> Difference | None:
         return None
 
 
-def _meaning(featureset: Featureset, extractor: Extractor) -> tuple[Value, ...]:
+def meaning_of(featureset: Featureset, extractor: Extractor) -> tuple[Value, ...]:
+    """Give what an extractor means, without its version and the versions of libraries."""
     outputs = frozenset(extractor_outputs(featureset, extractor))
     types = tuple(
         (feature.name, feature.type)
@@ -241,7 +253,7 @@ def _dataset_lines(old: Dataset | None, new: Dataset) -> Iterator[str]:
     elif new.version != old.version:
         yield f"~ dataset `{new.name}` v{old.version} → v{new.version}"
     elif _described(old) != _described(new):
-        yield f"i dataset `{new.name}`: what is said of it, or how it is looked up"
+        yield f"{_METADATA}dataset `{new.name}`: what is said of it, or how it is looked up"
 
 
 def _described(dataset: Dataset) -> tuple[Value, ...]:
@@ -272,7 +284,7 @@ def _featureset_lines(old: Featureset | None, new: Featureset) -> Iterator[str]:
         before.get(feature.name, feature.metadata) != feature.metadata for feature in new.features
     )
     if changed or old.metadata != new.metadata:
-        yield f"i featureset `{new.name}`: what is said of it"
+        yield f"{_METADATA}featureset `{new.name}`: what is said of it"
 
 
 def _removed(old: Definitions, new: Definitions) -> Iterator[str]:

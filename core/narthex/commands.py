@@ -1,4 +1,4 @@
-"""Commands of authors: `narthex check`, `plan`, `commit`, `commits`, `query`, `log`."""
+"""Commands of authors: `narthex check`, `plan`, `commit`, `rollback`, `commits`, `query`, `log`."""
 
 import json
 import sys
@@ -9,18 +9,15 @@ import typer
 
 from narthex import secret_commands
 from narthex.author_files import load_file, load_whole
-from narthex.client import Client
+from narthex.branch_commands import branch_app
+from narthex.commanding import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.control_commands import control_log, token_app
 from narthex.errors import ArgumentsUnfit, render_report
 from narthex.frames import columns_of, frame_of_columns, frame_of_rows
 from narthex.records import Json
-from narthex.settings import NotInstalledError, load_settings
 
 File = Annotated[Path, typer.Argument(help="The Python file that declares.", metavar="FILE")]
-Url = Annotated[str, typer.Option(envvar="NARTHEX_URL", help="The server [that of `narthex up`].")]
-Token = Annotated[str, typer.Option(envvar="NARTHEX_TOKEN", help="The token of the server.")]
-Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch.")]
 Env = Annotated[str, typer.Option(help="Take what is declared for this env.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
 _LEGAL = "legal, but the platform does not carry it out yet and refuses its commit:"
@@ -31,10 +28,15 @@ def register(app: typer.Typer) -> None:
     app.command("check")(check)
     app.command("plan")(plan)
     app.command("commit")(commit)
+    app.command("rollback")(rollback)
+    app.command("approve")(approve)
     app.command("commits")(commits)
     app.command("query")(query)
     app.command("log")(log)
     secret_commands.register(app)
+    app.command("control-log")(control_log)
+    app.add_typer(branch_app)
+    app.add_typer(token_app)
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
@@ -47,14 +49,14 @@ def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
     waiting = () if errors else found.not_carried_out(env or None)
     if as_json:
         told = {"errors": errors, "not_carried_out": waiting}
-        _print_json({part: [dict(error.plain()) for error in of] for part, of in told.items()})
+        print_json({part: [dict(error.plain()) for error in of] for part, of in told.items()})
     elif errors:
-        _tell(render_report(errors))
+        tell(render_report(errors))
     else:
-        _tell(f"{_counted(len(found.datasets), 'dataset')}, {_features(found.featuresets)}: sound")
+        tell(f"{_counted(len(found.datasets), 'dataset')}, {_features(found.featuresets)}: sound")
         if waiting:
-            _tell(f"\n{_LEGAL}\n")
-            _tell("\n\n".join(error.render() for error in waiting))
+            tell(f"\n{_LEGAL}\n")
+            tell("\n\n".join(error.render() for error in waiting))
     if errors:
         raise typer.Exit(1)
 
@@ -69,9 +71,12 @@ def plan(  # noqa: PLR0913 (one parameter an option)
     incremental: bool = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a commit of a file would create, share and release; nothing changes."""
+    """Say what a commit of a file would create, share, backfill and release, and why.
+
+    Nothing changes.
+    """
     found = load_whole(file)
-    answer = _client(url, token, branch).commit(
+    answer = connect(url, token, branch).commit(
         "plan",
         found.datasets,
         found.featuresets,
@@ -81,7 +86,7 @@ def plan(  # noqa: PLR0913 (one parameter an option)
         tell=lambda line: None if as_json else print_line(line),
     )
     if as_json:
-        _print_json(answer.body.get("plan"))
+        print_json(answer.body.get("report"))
 
 
 def commit(  # noqa: PLR0913 (one parameter an option)
@@ -94,24 +99,55 @@ def commit(  # noqa: PLR0913 (one parameter an option)
     env: Env = "",
     incremental: bool = False,
     backfill: bool = True,
+    expect_plan: Annotated[
+        str, typer.Option(help="The `plan_sha256` of `narthex plan --json`; refuse any other plan.")
+    ] = "",
     wait: bool = True,
     as_json: AsJson = False,
 ) -> None:
     """Commit a file's definitions and wait until they serve."""
     found = load_whole(file)
-    answer = _client(url, token, branch).commit(
+    answer = connect(url, token, branch).commit(
         message or f"commit of {file.name}",
         found.datasets,
         found.featuresets,
         env=env or None,
         incremental=incremental,
         backfill=backfill,
+        expect_plan=expect_plan,
         wait=wait,
     )
     if as_json:
-        _print_json(answer.body)
+        print_json(answer.body)
     else:
         print_line(str(answer.body.get("commit_id", "")))
+
+
+def rollback(
+    to: Annotated[
+        int | None, typer.Argument(help="A commit's number [what was read before].")
+    ] = None,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    wait: bool = True,
+    as_json: AsJson = False,
+) -> None:
+    """Deploy again what the branch had before; readers read it at once while its jobs run."""
+    client = connect(url, token, branch)
+    done = client.rollback(to).body
+    if wait and not done.get("served"):
+        client.wait(str(done["commit_id"]))
+    if as_json:
+        print_json(done)
+    else:
+        print_line(str(done["commit_id"]))
+
+
+def approve(commit_id: str, *, url: Url = "", token: Token = "", branch: Branch = "main") -> None:
+    """Let the readers of a protected branch flip to a commit."""
+    print_json(connect(url, token, branch).approve(commit_id).body)
 
 
 def commits(
@@ -123,7 +159,7 @@ def commits(
 ) -> None:
     """Show one commit whole, or list the newest; the answer is JSON."""
     path = f"commits/{commit_id}" if commit_id else "commits"
-    _print_json(_client(url, token, branch).read(path))
+    print_json(connect(url, token, branch).read(path))
 
 
 def query(
@@ -139,11 +175,11 @@ def query(
 ) -> None:
     """Ask for features; the answer is JSON."""
     columns = {name: [value] for name, value in map(_given, given or [])}
-    answers, read = _client(url, token, branch).query_columns(
+    answers, read = connect(url, token, branch).query_columns(
         list(columns), outputs, columns, as_of=as_of or None
     )
     frame = frame_of_columns(answers)
-    _print_json({"answers": dict(columns_of(frame).items()), "read": read})
+    print_json({"answers": dict(columns_of(frame).items()), "read": read})
 
 
 def log(
@@ -160,9 +196,9 @@ def log(
     """Push rows, one JSON object a line, to a webhook's endpoint."""
     text = rows.read_text() if rows else sys.stdin.read()
     parsed = [json.loads(line) for line in text.splitlines() if line.strip()]
-    client = _client(url, token, branch)
+    client = connect(url, token, branch)
     client.log(webhook, endpoint, frame_of_rows(parsed))
-    _tell(f"{_counted(len(parsed), 'row')} accepted")
+    tell(f"{_counted(len(parsed), 'row')} accepted")
 
 
 def _given(text: str) -> tuple[str, Json]:
@@ -176,34 +212,9 @@ def _given(text: str) -> tuple[str, Json]:
     return name, parsed
 
 
-def _client(url: str, token: str, branch: str) -> Client:
-    if url:
-        return Client(url, token, branch)
-    try:
-        settings = load_settings()
-    except NotInstalledError as error:
-        raise ArgumentsUnfit(
-            f"no server is known: {error}", hint="give `--url`, or start one with `narthex up`"
-        ) from None
-    return Client(settings.server_url, token or settings.token, branch)
-
-
 def _features(featuresets: tuple[object, ...]) -> str:
     return _counted(len(featuresets), "featureset")
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def print_line(line: str) -> None:
-    """Print one line of data."""
-    sys.stdout.write(f"{line}\n")
-
-
-def _print_json(value: Json) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
-
-
-def _tell(story: str) -> None:
-    sys.stderr.write(f"{story}\n")

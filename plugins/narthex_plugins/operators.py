@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from airflow.exceptions import AirflowFailException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator, Context, get_current_context
 from typing_extensions import override
@@ -46,6 +47,12 @@ def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) ->
     return str(made.get("state", ""))
 
 
+def roll_back(branch: str, to: Json, *, key: str) -> str:
+    """Roll a branch back; with the same key it is done once. Gives the rollback's commit."""
+    done = platform().send("rollback", {"to": to}, branch=branch, key=key)
+    return str(done["commit_id"])
+
+
 def _jars() -> Path:
     return platform().settings.jars_dir
 
@@ -62,12 +69,19 @@ class BackfillOperator(SparkSubmitOperator):
 
     @override
     def execute(self, context: Context) -> None:
-        due = take_step(self.commit_id, "backfill", within_s=60.0)
+        due = self._take("backfill")
         if due.get("jobs"):
             self.jars = ",".join(str(jar) for jar in sorted(_jars().glob("*.jar")))
             self.conf = dict(SPARK)
             super().execute(context)
-        take_step(self.commit_id, "backfilled", within_s=60.0)
+        self._take("backfilled")
+
+    def _take(self, step: str) -> dict[str, Json]:
+        try:
+            return take_step(self.commit_id, step, within_s=60.0)
+        except StepRefused as refused:
+            # Refused for good: trying again would not help.
+            raise AirflowFailException(str(refused)) from refused
 
 
 class CaughtUpOperator(BaseOperator):

@@ -57,6 +57,28 @@ class Platform:
             raise StepNotYet(f"the server does not answer: {error}") from error
         return _parse(answer)
 
+    def send(
+        self, path: str, body: Mapping[str, Json], *, branch: str = "main", key: str = ""
+    ) -> dict[str, Json]:
+        """Post to a path of the API; what has a key is done once.
+
+        Raises:
+            StepNotYet: The server does not answer.
+            StepRefused: It refuses.
+        """
+        try:
+            answer = httpx.post(
+                self.url(path),
+                json=dict(body),
+                headers=self.headers
+                | {"X-Narthex-Branch": branch}
+                | ({"Idempotency-Key": key[:200]} if key else {}),
+                timeout=TIMEOUT_S,
+            )
+        except httpx.TransportError as error:
+            raise StepNotYet(f"the server does not answer: {error}") from error
+        return _parse(answer)
+
     def read(self, path: str, *, query: Mapping[str, str] | None = None) -> Json:
         """Read a path of the API.
 

@@ -19,6 +19,7 @@ from narthex_server.deploy.executor import TENANT, Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
+from narthex_server.sealing import load_sealer
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshots
 from narthex_stores import (
@@ -67,7 +68,7 @@ def make_services(
         ledger=ledger,
         tenant=tenant,
         producer=LogProducer(settings.kafka),
-        once=Once(lambda: LogReader(settings.kafka)),
+        once=Once(ledger, lambda: LogReader(settings.kafka)),
         reader=LogReader(settings.kafka),
         snapshots=Snapshots(ledger, settings, tenant=tenant),
         executor=executor,
@@ -81,6 +82,7 @@ def make_services(
         airflow=airflow,
         workers=WorkerPool(size=WORKERS),
         meters=Meters(),
+        sealer=load_sealer(settings.home / "secrets.key"),
     )
 
 

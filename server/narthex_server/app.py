@@ -5,11 +5,27 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from fastapi import Depends, FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from narthex_server import catalog, commits, failures, not_yet, offline, questions, rows
-from narthex_server.auth import require_token
+from narthex_server import (
+    branches,
+    catalog,
+    commits,
+    control_log,
+    failures,
+    kept_secrets,
+    lineage,
+    not_yet,
+    offline,
+    questions,
+    rollbacks,
+    rows,
+    tokens,
+)
+from narthex_server.auth import Askers, require_rights, require_token
 from narthex_server.console import page
+from narthex_server.limits import Limits
 from narthex_server.metrics import render_metrics
 from narthex_server.services import Services
 
@@ -35,8 +51,23 @@ def make_app(services: Services) -> FastAPI:
         openapi_url=None,
     )
     app.state.services = services
+    app.state.askers = Askers()
+    app.state.api = API
     failures.install(app)
-    for room in (commits, rows, questions, offline, catalog, not_yet):
+    for room in (
+        branches,
+        commits,
+        rollbacks,
+        rows,
+        questions,
+        offline,
+        catalog,
+        tokens,
+        kept_secrets,
+        lineage,
+        control_log,
+        not_yet,
+    ):
         app.include_router(room.router, prefix=API)
 
     @app.middleware("http")
@@ -48,6 +79,11 @@ def make_app(services: Services) -> FastAPI:
         route = getattr(request.scope.get("route"), "path", "unknown")
         services.meters.took.observe(time.perf_counter() - began, route=route)
         services.meters.requests.add(route=route, status=str(response.status_code))
+        path = route.removeprefix(API)
+        if control_log.is_recorded(request.method, path, response.status_code):
+            await run_in_threadpool(
+                control_log.record, request, path=path, status=response.status_code
+            )
         return response
 
     @app.get("/healthz")
@@ -69,4 +105,6 @@ def make_app(services: Services) -> FastAPI:
             media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
         )
 
+    app.add_middleware(Limits)
+    require_rights(app, api=API)
     return app

@@ -1,25 +1,226 @@
-"""Who asks: a bearer token on every route but the two that say nothing of anybody's data."""
+"""Who asks, and whether they may: every route names the right that it takes, or nothing starts.
 
+A token that lacks the right, or is for other branches, is refused before anything is looked up, so
+an answer does not tell whether the thing exists.
+"""
+
+import enum
+import fnmatch
 import hmac
+import threading
+import time
+from typing import Final
+from uuid import UUID
 
-from fastapi import HTTPException, Request
+import attrs
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.routing import APIRoute
+
+from narthex_ledger import NotFound, TokenView
+from narthex_server.services import Services
 
 OPEN_PATHS = frozenset({"/healthz", "/console"})
 """Routes that need no token: liveness, and a page without data (it asks for the token itself)."""
 
+KNOWN_S = 2.0
+"""How long a token's rights are believed; a revoked one is out after at most so long."""
 
-def require_token(request: Request) -> None:
-    """Refuse a request whose token is not the installation's, in constant time.
+
+class Right(enum.StrEnum):
+    """What a token may do; its scopes are rights, or roles that have several."""
+
+    READ_DEFINITIONS = "read:definitions"
+    WRITE_DEFINITIONS = "write:definitions"
+    READ_DATA = "read:data"
+    WRITE_DATA = "write:data"
+    STEP = "step"
+    APPROVE = "approve"
+    SECRETS = "secrets"
+    ADMINISTER = "administer"
+
+
+_READER: Final = frozenset({Right.READ_DEFINITIONS, Right.READ_DATA})
+ROLES: Final[dict[str, frozenset[Right]]] = {
+    "reader": _READER,
+    "ingest": frozenset({Right.WRITE_DATA}),
+    "author": _READER | {Right.WRITE_DEFINITIONS, Right.WRITE_DATA},
+    "approver": _READER | {Right.APPROVE},
+    "steps": frozenset({Right.READ_DEFINITIONS, Right.STEP}),
+    "admin": frozenset(Right),
+}
+"""Named sets of rights."""
+
+RIGHTS: Final[dict[tuple[str, str], Right]] = {
+    ("POST", "/init"): Right.WRITE_DEFINITIONS,
+    ("POST", "/delete"): Right.WRITE_DEFINITIONS,
+    ("POST", "/undelete"): Right.WRITE_DEFINITIONS,
+    ("GET", "/branch/list"): Right.READ_DEFINITIONS,
+    ("POST", "/branch/protect"): Right.ADMINISTER,
+    ("POST", "/commit"): Right.WRITE_DEFINITIONS,
+    ("GET", "/commits"): Right.READ_DEFINITIONS,
+    ("GET", "/commits/{commit_id}"): Right.READ_DEFINITIONS,
+    ("GET", "/commits/{commit_id}/readiness"): Right.READ_DEFINITIONS,
+    ("POST", "/commits/{commit_id}/cancel"): Right.WRITE_DEFINITIONS,
+    ("POST", "/commits/{commit_id}/approve"): Right.APPROVE,
+    ("POST", "/commits/{commit_id}/steps/plan"): Right.STEP,
+    ("POST", "/commits/{commit_id}/steps/create/{asset_id}"): Right.STEP,
+    ("POST", "/commits/{commit_id}/steps/{step}"): Right.STEP,
+    ("POST", "/rollback"): Right.WRITE_DEFINITIONS,
+    ("POST", "/log"): Right.WRITE_DATA,
+    ("POST", "/query"): Right.READ_DATA,
+    ("POST", "/dataset/{name}/lookup"): Right.READ_DATA,
+    ("GET", "/dataset/{name}/inspect"): Right.READ_DATA,
+    ("POST", "/dataset/{name}/erase"): Right.WRITE_DATA,
+    ("POST", "/query_offline"): Right.READ_DATA,
+    ("GET", "/query_offline/status"): Right.READ_DATA,
+    ("GET", "/query_offline/answers"): Right.READ_DATA,
+    ("POST", "/query_offline/cancel"): Right.READ_DATA,
+    ("GET", "/datasets"): Right.READ_DEFINITIONS,
+    ("GET", "/datasets/{name}"): Right.READ_DEFINITIONS,
+    ("GET", "/featuresets"): Right.READ_DEFINITIONS,
+    ("GET", "/jobs"): Right.READ_DEFINITIONS,
+    ("GET", "/lineage"): Right.READ_DEFINITIONS,
+    ("GET", "/xray"): Right.READ_DEFINITIONS,
+    ("GET", "/metrics"): Right.READ_DEFINITIONS,
+    ("GET", "/audits"): Right.READ_DEFINITIONS,
+    ("POST", "/audits"): Right.STEP,
+    ("GET", "/secret/{name}"): Right.SECRETS,
+    ("POST", "/secret/{name}"): Right.SECRETS,
+    ("PATCH", "/secret/{name}"): Right.SECRETS,
+    ("DELETE", "/secret/{name}"): Right.SECRETS,
+    ("GET", "/tokens"): Right.ADMINISTER,
+    ("POST", "/tokens"): Right.ADMINISTER,
+    ("DELETE", "/tokens/{token_id}"): Right.ADMINISTER,
+    ("GET", "/control-log"): Right.ADMINISTER,
+    ("GET", "/control-log/verify"): Right.ADMINISTER,
+}
+"""The right that each route takes, by verb and by path below the API's."""
+
+
+@attrs.frozen(kw_only=True)
+class Asker:
+    """Who asks.
+
+    Attributes:
+        name: What the ledger keeps of them.
+        token_id: Empty for the platform's own processes.
+        branches: Patterns of the branches that they may name.
+    """
+
+    name: str
+    token_id: str
+    rights: frozenset[Right]
+    branches: tuple[str, ...]
+
+    def may_name(self, branch: str) -> bool:
+        """Whether a branch is one of theirs."""
+        return any(fnmatch.fnmatchcase(branch, pattern) for pattern in self.branches)
+
+
+PLATFORM = Asker(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
+"""The installation's own processes, and whoever holds their token."""
+
+
+def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
+    """Give the rights of scopes; one that is not known gives none."""
+    found: set[Right] = set()
+    for scope in scopes:
+        found |= ROLES.get(scope, frozenset())
+        found |= {right for right in Right if right.value == scope}
+    return frozenset(found)
+
+
+@attrs.define
+class Askers:
+    """The tokens that were seen lately, so that not each call reads the ledger."""
+
+    _known: dict[str, tuple[float, TokenView | None]] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def find(self, services: Services, token: str) -> Asker | None:
+        """Find who holds a token; in constant time for the platform's own."""
+        if hmac.compare_digest(token.encode(), services.settings.token.encode()):
+            return PLATFORM
+        view = self._view(services, token)
+        if view is None:
+            return None
+        return Asker(
+            name=view.name,
+            token_id=view.token_id,
+            rights=rights_of(view.scopes),
+            branches=view.branches,
+        )
+
+    def _view(self, services: Services, token: str) -> TokenView | None:
+        if not token.startswith("nx_"):
+            return None
+        now = time.monotonic()
+        with self._lock:
+            self._known = {t: e for t, e in self._known.items() if now - e[0] < KNOWN_S}
+            kept = self._known.get(token)
+        if kept is not None:
+            return kept[1]
+        view = services.ledger.token(token)
+        with self._lock:
+            self._known[token] = (now, view)
+        return view
+
+
+def require_rights(app: FastAPI, *, api: str) -> None:
+    """Check that every route is open on purpose or takes a right.
 
     Raises:
-        HTTPException: 401, without saying why.
+        RuntimeError: One does neither; the server must not start.
     """
-    if request.url.path in OPEN_PATHS:
+    for route in app.routes:
+        if not isinstance(route, APIRoute):
+            raise TypeError(f"{route} is no route whose door can be closed")
+        for verb in route.methods:
+            if route.path not in OPEN_PATHS and _right(route.path, verb, api=api) is None:
+                raise RuntimeError(f"{verb} {route.path} takes no right; name one in `RIGHTS`")
+
+
+def require_token(request: Request) -> None:
+    """Refuse whoever is nobody, lacks the route's right, or names a branch that is not theirs.
+
+    Raises:
+        HTTPException: 401 or 403, without saying why.
+    """
+    path = getattr(request.scope.get("route"), "path", request.url.path)
+    if path in OPEN_PATHS:
         return
-    given = request.headers.get("authorization", "")
-    wanted = f"Bearer {request.app.state.services.settings.token}"
-    if not hmac.compare_digest(given.encode(), wanted.encode()):
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    services: Services = request.app.state.services
+    asker = request.app.state.askers.find(services, token) if kind == "Bearer" and token else None
+    if asker is None:
         raise HTTPException(status_code=401, detail="a valid token is required")
+    request.state.asker = asker
+    right = _right(path, request.method, api=request.app.state.api)
+    if right is None or right not in asker.rights or not _is_theirs(request, asker):
+        raise HTTPException(status_code=403, detail="the token does not allow this")
+
+
+def _right(path: str, verb: str, *, api: str) -> Right | None:
+    return RIGHTS.get((verb, path.removeprefix(api)))
+
+
+def _is_theirs(request: Request, asker: Asker) -> bool:
+    if asker.branches == ("*",):
+        return True
+    return asker.may_name(branch_of(request)) and _commit_is_theirs(request, asker)
+
+
+def _commit_is_theirs(request: Request, asker: Asker) -> bool:
+    """Whether a commit that the path names is of one of their branches."""
+    commit_id = request.path_params.get("commit_id")
+    if commit_id is None:
+        return True
+    ledger = request.app.state.services.ledger
+    try:
+        branch_id = ledger.commit(UUID(str(commit_id))).branch_id
+        return asker.may_name(ledger.branch_of(branch_id).name)
+    except (NotFound, ValueError):
+        return False
 
 
 def branch_of(request: Request) -> str:

@@ -1,15 +1,18 @@
 """Commits: accepted here, carried out step by step by whoever asks, and shown."""
 
 import hashlib
-import uuid
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
+import attrs
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
+from narthex.assets import AssetKind
 from narthex.records import Json
 from narthex_ledger import (
     Accepted,
@@ -18,22 +21,36 @@ from narthex_ledger import (
     CommitRequest,
     CommitState,
     CommitView,
+    PromotionState,
 )
+from narthex_server.asking import actor_of, idempotency_key, new_commit_id
 from narthex_server.auth import branch_of
 from narthex_server.definitions import Proposal, propose
 from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
-from narthex_server.deploy.summary import render_summary
+from narthex_server.deploy.report import PlanReport
+from narthex_server.estimates import Held, Places, estimate, held_in
+from narthex_server.rollbacks import plain_approval
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_stores import LogReader
 
 router = APIRouter(route_class=PlainRoute)
 
 _T = TypeVar("_T")
 
-KEY_BYTES = range(8, 201)
-"""What the ledger keeps as an idempotency key."""
+_PLAN_HASH = re.compile(r"[0-9a-f]{64}")
 
 ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
+
+
+@attrs.frozen(kw_only=True)
+class Terms:
+    """On which terms a payload is committed."""
+
+    preview: bool
+    incremental: bool
+    backfill: bool
+    expect_plan: str
 
 
 @router.post("/commit")
@@ -43,39 +60,49 @@ async def commit(
     preview: bool = False,
     incremental: bool = False,
     backfill: bool = True,
+    expect_plan: str = "",
 ) -> JSONResponse:
-    """Validate a commit's payload; then plan it (preview), or accept it and let it be driven."""
+    """Validate a commit's payload; then plan it (preview), or accept it and let it be driven.
+
+    With `expect_plan`, the hash of a plan that was shown, another plan is refused; without
+    `backfill`, one that needs a backfill is. Both are judged now, and again when it is planned.
+    """
     body = await request.body()
-    return await run_in_threadpool(
-        _commit, request, body, preview=preview, incremental=incremental, backfill=backfill
+    terms = Terms(
+        preview=preview, incremental=incremental, backfill=backfill, expect_plan=expect_plan
     )
+    return await run_in_threadpool(_commit, request, body, terms)
 
 
-def _commit(
-    request: Request, body: bytes, *, preview: bool, incremental: bool, backfill: bool
-) -> JSONResponse:
+def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     services: Services = request.app.state.services
     branch = services.ledger.branch(services.tenant, branch_of(request))
     deployed = definitions_of(services.ledger, branch.head_commit_id)
-    proposal = propose(body, deployed=deployed, incremental=incremental)
-    commit_id = _commit_id(_entropy(request, proposal))
+    proposal = propose(body, deployed=deployed, incremental=terms.incremental)
+    key = idempotency_key(request)
+    commit_id = new_commit_id(key, proposal.bundle)
     wish = CommitRequest(
         commit_id=commit_id,
         tenant=branch.tenant_id,
         branch=branch.branch_id,
-        idempotency_key=_key(request) or str(commit_id),
+        idempotency_key=key or str(commit_id),
         request_sha256=hashlib.sha256(body).digest(),
-        actor=request.headers.get("x-narthex-actor", "token"),
+        actor=actor_of(request),
         message=proposal.payload.message,
         bundle=proposal.bundle,
-        backfill=BackfillPolicy.ALLOWED if backfill else BackfillPolicy.REFUSED,
+        backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
+        expected_plan_sha256=_plan_hash(terms.expect_plan),
     )
-    if preview:
-        plan = services.ledger.preview(
+    if terms.preview:
+        report = _report(services, branch.name, proposal, wish)
+        return JSONResponse(
+            {"plan": report.plan.plain(), "report": report.plain(), "summary": report.lines()}
+        )
+    if terms.expect_plan or not terms.backfill:
+        # What would be refused when it is planned is refused now, while its author is there.
+        services.ledger.preview(
             wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
         )
-        summary = render_summary(plan, proposal.changes, proposal.blueprint)
-        return JSONResponse({"plan": plan.plain(), "summary": summary})
     outcome = services.ledger.accept(wish)
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)
@@ -83,42 +110,58 @@ def _commit(
         {
             "commit_id": str(outcome.commit_id),
             "state": services.ledger.commit(outcome.commit_id).state.value,
-            "summary": render_summary(None, proposal.changes),
+            "summary": list(proposal.changes.summary),
             "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
         },
         status_code=202,
     )
 
 
-def _key(request: Request) -> str:
-    key = request.headers.get("idempotency-key", "")
-    if key and len(key.encode()) not in KEY_BYTES:
-        wanted = f"{KEY_BYTES.start} to {KEY_BYTES.stop - 1} bytes"
+def _report(services: Services, branch: str, proposal: Proposal, wish: CommitRequest) -> PlanReport:
+    plan = services.ledger.preview(
+        wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
+    )
+    return PlanReport(
+        branch=branch,
+        plan=plan,
+        blueprint=proposal.blueprint,
+        changes=proposal.changes,
+        reasons=proposal.reasons,
+        estimates=estimate(proposal.blueprint, plan, _places(services, proposal)),
+    )
+
+
+def _places(services: Services, proposal: Proposal) -> Places:
+    topics = [a.ref for a in proposal.blueprint.assets if a.kind is AssetKind.KAFKA_TOPIC]
+    return Places(
+        names=services.ledger.physical_names(services.tenant, topics),
+        held=partial(_held, services),
+        files_root=services.settings.files_root,
+        rows_per_s=services.ledger.backfill_pace(),
+    )
+
+
+def _held(services: Services, address: str, topic: str) -> Held:
+    with LogReader(address or services.settings.kafka) as reader:
+        return held_in(reader, topic)
+
+
+def _plan_hash(text: str) -> bytes | None:
+    if not text:
+        return None
+    if not _PLAN_HASH.fullmatch(text):
         raise HTTPException(
-            status_code=400, detail={"err_msg": f"the idempotency key must have {wanted}"}
+            status_code=400, detail={"err_msg": "`expect_plan` is 64 hexadecimal digits"}
         )
-    return key
-
-
-def _commit_id(entropy: bytes) -> UUID:
-    """Derive an id of version 8, which older Pythons cannot name but can hold."""
-    digest = bytearray(hashlib.sha256(entropy).digest()[:16])
-    digest[6] = 0x80 | digest[6] & 0x0F
-    digest[8] = 0x80 | digest[8] & 0x3F
-    return UUID(bytes=bytes(digest))
-
-
-def _entropy(request: Request, proposal: Proposal) -> bytes:
-    key = _key(request)
-    seed = key.encode() if key else uuid.uuid4().bytes  # noqa: TID251 - the edge gives the id
-    return hashlib.sha256(proposal.bundle).digest() + seed
+    return bytes.fromhex(text)
 
 
 @router.get("/commits")
 def commits(request: Request, limit: int = 50) -> dict[str, Json]:
     """List the newest commits of the branch."""
     services: Services = request.app.state.services
-    found = services.ledger.commits(limit=limit)
+    branch = services.ledger.branch(services.tenant, branch_of(request))
+    found = services.ledger.commits(limit=limit, branch=branch.branch_id)
     return {"commits": [_plain(services, view) for view in found]}
 
 
@@ -129,6 +172,7 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     view = services.ledger.commit(commit_id)
     shown = _plain(services, view)
     shown["plan"] = view.plan
+    shown["approval"] = plain_approval(services.ledger.approval(commit_id))
     shown["assets"] = [_asset(asset) for asset in view.assets]
     shown["events"] = [
         {
@@ -178,7 +222,7 @@ def _asset(asset: AssetView) -> dict[str, Json]:
 def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Ask that a commit not happen; either this or its commit point wins."""
     services: Services = request.app.state.services
-    state = services.ledger.cancel(commit_id, actor="token")
+    state = services.ledger.cancel(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)
     return {"state": state.value}
 
@@ -190,6 +234,9 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     view = services.ledger.commit(commit_id)
     if view.state in ENDED:
         return {"ready": False, "ended": view.state.value, "waiting_for": []}
+    if view.promotion is PromotionState.SUPERSEDED:
+        # Nothing to wait for: the next step finds that another commit took over, and ends this one.
+        return {"ready": True, "waiting_for": []}
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
     found = services.executor.readiness(commit_id)
@@ -244,6 +291,9 @@ def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
     if step != "rollback":
         view = services.ledger.commit(commit_id)
         _refuse_ended(view)
+        if view.promotion is PromotionState.SUPERSEDED:
+            _taken(lambda: executor.promote(commit_id))
+            return {"jobs": []}
         if view.state is CommitState.FINALIZED:
             return {"jobs": []}
     if step == "backfill":

@@ -10,6 +10,7 @@ from narthex.closure import verify_all
 from narthex.entities import Definitions
 from narthex.errors import RecordNotUnderstood, raise_all
 from narthex.graph import check
+from narthex.reasons import Reason, reasons
 from narthex.wire import CommitPayload, decode_commit, encode_commit
 
 
@@ -21,6 +22,7 @@ class Proposal:
         definitions: All entities of the branch after it.
         bundle: The same as it is stored.
         changes: What differs from what is deployed.
+        reasons: Why assets differ: the first causes.
     """
 
     payload: CommitPayload
@@ -28,6 +30,7 @@ class Proposal:
     blueprint: Blueprint
     bundle: bytes
     changes: Changes
+    reasons: tuple[Reason, ...]
 
 
 def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> Proposal:
@@ -52,6 +55,7 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
         blueprint=compile_definitions(changes.definitions),
         bundle=encode_commit(whole),
         changes=changes,
+        reasons=reasons(deployed, changes.definitions),
     )
 
 

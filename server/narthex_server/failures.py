@@ -41,7 +41,11 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     del request
-    return JSONResponse({"err_msg": str(error)}, status_code=400)
+    if not isinstance(error, RequestValidationError):
+        raise error
+    # Where and why, never what was sent: it may be a secret.
+    told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    return JSONResponse({"err_msg": "\n".join(told)}, status_code=400)
 
 
 async def _mistakes(request: Request, error: Exception) -> JSONResponse:

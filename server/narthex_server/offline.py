@@ -57,7 +57,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
     services.ledger.submit_offline(
         request_id,
         actor="token",
-        manifest_id=snapshot.commit_id,
+        manifest_id=snapshot.manifest_id,
         request={
             "definitions": to_plain(snapshot.definitions),
             "inputs": list(call.inputs),

@@ -1,98 +1,148 @@
 """Calls that come again: one with the same idempotency key is appended once and answered alike.
 
-What was appended is remembered per topic, the newest keys of it; after a restart, and after an
-append of which nobody knows whether it stands, the topic itself says it: each record has its key.
+The ledger knows which calls were begun and where they stand, so it does not matter which process of
+the server a call reaches, or whether one has died since. Of an append in doubt, the log itself says
+whether it stands: each record has its key.
 """
 
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
 import attrs
 
-from narthex_stores import Delivered, LogReader, TransientError
+from narthex_ledger import (
+    AppendNow,
+    BeingAppended,
+    IdempotencyKeyReused,
+    Ledger,
+    LookForIt,
+    Standing,
+)
+from narthex_stores import Delivered, LogReader, StoreError, TransientError
 
 KEPT = 10_000
-"""How many calls of a topic are remembered."""
-
-READ_BACK = 1_000
-"""How many records of a topic are read to learn which calls it has."""
+"""How many calls a process remembers, so that it need not ask the ledger."""
 
 KEY_HEADER = "idempotency_key"
 READ_S = 5.0
+DELIVERY_S = 10.0
+IN_DOUBT_S = 60.0
+"""Longer than any append can still take effect after it was begun."""
 
+WAIT_S, LOOK_EVERY_S = 5.0, 0.05
 
-class KeyReusedError(ValueError):
-    """The idempotency key came with another call before; give each call a key of its own."""
+Append = Callable[[], "Future[Delivered]"]
 
 
 @attrs.frozen
 class _Call:
     digest: bytes
-    delivered: "Future[Delivered]"
+    delivered: Delivered
 
 
 class Once:
-    """What the newest calls of each topic were."""
+    """What became of the calls of endpoints."""
 
-    def __init__(self, open_reader: Callable[[], LogReader]) -> None:
+    def __init__(self, ledger: Ledger, open_reader: Callable[[], LogReader]) -> None:
         """Remember nothing yet; `open_reader` gives a reader of the broker."""
-        self._open = open_reader
+        self._ledger = ledger
+        self.open_reader = open_reader
         self._lock = threading.Lock()
-        self._calls: dict[str, OrderedDict[str, _Call]] = {}
+        self._known: OrderedDict[tuple[str, str], _Call] = OrderedDict()
+        self._tips: dict[str, int] = {}
 
-    def append(
-        self, topic: str, key: str, value: bytes, append: Callable[[], "Future[Delivered]"]
-    ) -> "Future[Delivered]":
-        """Append a call unless it was; give where it stands, or will.
+    def append(self, topic: str, key: str, value: bytes, append: Append) -> Delivered:
+        """Append a call unless it was; give where it stands.
 
         Raises:
-            KeyReusedError: The key came with another value.
-            TransientError: The broker does not say what it has.
+            IdempotencyKeyReused: The key came with another value.
+            TransientError: Another process is at it, or the broker does not say what it has.
         """
         digest = hashlib.sha256(value).digest()
         with self._lock:
-            calls = self._calls.get(topic)
-            if calls is None:
-                calls = self._calls[topic] = self._read(topic)
-            found = calls.get(key)
-            if found is None:
-                found = calls[key] = _Call(digest, append())
-                found.delivered.add_done_callback(lambda done: self._done(topic, done))
-                if len(calls) > KEPT:
-                    calls.popitem(last=False)
-        if found.digest != digest:
-            raise KeyReusedError(f"the idempotency key `{key}` came with another call")
-        return found.delivered
+            known = self._known.get((topic, key))
+        if known is None:
+            known = _Call(digest, self._appended(topic, key, digest, append))
+            with self._lock:
+                self._known[topic, key] = known
+                self._tips[topic] = max(self._tips.get(topic, 0), known.delivered.offset)
+                if len(self._known) > KEPT:
+                    self._known.popitem(last=False)
+        if known.digest != digest:
+            raise IdempotencyKeyReused(f"the idempotency key `{key}` came with another call")
+        return known.delivered
 
-    def _done(self, topic: str, delivered: "Future[Delivered]") -> None:
-        if delivered.exception() is not None:
-            # It may stand or not: the topic is asked when the next call comes.
-            threading.Thread(target=self.forget, args=(topic,), daemon=True).start()
+    def _appended(self, topic: str, key: str, digest: bytes, append: Append) -> Delivered:
+        ends_at = time.monotonic() + WAIT_S
+        while True:
+            outcome = self._ledger.begin_call(
+                topic, key, digest=digest, from_offset=self._tip(topic), within_s=IN_DOUBT_S
+            )
+            match outcome:
+                case Standing(partition=partition, offset=offset):
+                    return Delivered(partition, offset)
+                case AppendNow():
+                    return self._append(topic, key, append)
+                case LookForIt(from_offset=start):
+                    found = self._look(topic, key, start)
+                    return (
+                        self._keep(topic, key, found) if found else self._append(topic, key, append)
+                    )
+                case BeingAppended():
+                    if time.monotonic() > ends_at:
+                        raise TransientError(f"call `{key}` is being appended; ask again")
+                    time.sleep(LOOK_EVERY_S)
+
+    def _append(self, topic: str, key: str, append: Append) -> Delivered:
+        try:
+            delivered = append().result(timeout=DELIVERY_S)
+        except StoreError:
+            # The producer has given up: it stands or not, and the log says which.
+            self._ledger.call_failed(topic, key)
+            raise
+        except TimeoutError as error:
+            raise TransientError(f"`{topic}` did not take call `{key}` in time") from error
+        return self._keep(topic, key, delivered)
+
+    def _keep(self, topic: str, key: str, delivered: Delivered) -> Delivered:
+        self._ledger.called(topic, key, partition=delivered.partition, offset=delivered.offset)
+        return delivered
 
     def forget(self, topic: str) -> None:
-        """Ask the topic again when its next call comes."""
+        """Ask the ledger again when the topic's next call comes, as after a restart."""
         with self._lock:
-            self._calls.pop(topic, None)
+            self._known = OrderedDict(
+                (place, call) for place, call in self._known.items() if place[0] != topic
+            )
+            self._tips.pop(topic, None)
 
-    def _read(self, topic: str) -> OrderedDict[str, _Call]:
-        """Read the newest calls of a topic back."""
-        calls: OrderedDict[str, _Call] = OrderedDict()
-        with self._open() as reader:
+    def _tip(self, topic: str) -> int:
+        """Give an offset at or before the end of a topic, which has one partition."""
+        with self._lock:
+            tip = self._tips.get(topic)
+        if tip is None:
+            with self.open_reader() as reader:
+                tip = min(reader.end_offsets([topic]).values(), default=0)
+            with self._lock:
+                self._tips.setdefault(topic, tip)
+        return tip
+
+    def _look(self, topic: str, key: str, start: int) -> Delivered | None:
+        """Find a call in its log, from an offset to the end."""
+        with self.open_reader() as reader:
             firsts, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
-            starts = {place: max(firsts[place], end - READ_BACK) for place, end in ends.items()}
-            reader.assign({place: at for place, at in starts.items() if at < ends[place]})
+            reader.assign(
+                {p: max(start, firsts[p]) for p, end in ends.items() if max(start, firsts[p]) < end}
+            )
             while any(at < ends[place] for place, at in reader.positions.items()):
-                records = reader.poll(max_records=READ_BACK, timeout_s=READ_S)
+                records = reader.poll(max_records=1_000, timeout_s=READ_S)
                 if not records:
                     raise TransientError(f"`{topic}` was not read to its end within {READ_S:g} s")
                 for record in records:
-                    key = dict(record.headers).get(KEY_HEADER, b"").decode()
-                    delivered: Future[Delivered] = Future()
-                    delivered.set_result(Delivered(record.partition, record.offset))
-                    digest = hashlib.sha256(record.value or b"").digest()
-                    if key:
-                        calls.setdefault(key, _Call(digest, delivered))
-        return calls
+                    if dict(record.headers).get(KEY_HEADER, b"").decode() == key:
+                        return Delivered(record.partition, record.offset)
+        return None

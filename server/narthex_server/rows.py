@@ -7,7 +7,7 @@ that the endpoint feeds. What is checked here is what every engine checks again.
 import datetime as dt
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 from fastapi import APIRouter, HTTPException, Request
@@ -20,7 +20,7 @@ from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
 from narthex_server.auth import branch_of
-from narthex_server.once import KEY_HEADER, KeyReusedError
+from narthex_server.once import DELIVERY_S, KEY_HEADER
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
@@ -28,8 +28,8 @@ from narthex_stores import GREATEST_RECORD_BYTES
 
 router = APIRouter(route_class=PlainRoute)
 
-DELIVERY_S = 10.0
 GREATEST_PROBLEMS = 50
+GREATEST_KEY_BYTES = 200
 
 
 class LogCall(BaseModel):
@@ -54,8 +54,8 @@ class Fed:
 def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     """Accept rows, or refuse the whole call naming every bad one."""
     services: Services = request.app.state.services
-    snapshot = services.snapshots.head(branch_of(request))
-    fed = _fed(snapshot, call.webhook, call.endpoint)
+    wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
+    snapshot, fed = _feeding(services, branch_of(request), wanted)
     rows = _rows(call.data)
     now_us = to_micros(dt.datetime.now(dt.UTC))
     problems, left_out = _check(fed, rows, now_us=now_us, runner=services.workers)
@@ -78,6 +78,11 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
         )
     topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
     key = request.headers.get("idempotency-key", "")
+    if len(key.encode()) > GREATEST_KEY_BYTES:
+        raise HTTPException(
+            status_code=400,
+            detail={"err_msg": f"the idempotency key has more than {GREATEST_KEY_BYTES} bytes"},
+        )
     append = functools.partial(
         services.producer.append,
         topic,
@@ -85,11 +90,11 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
         value=value,
         headers={"received_at": str(now_us), KEY_HEADER: key},
     )
-    try:
-        appended = services.once.append(topic, key, value, append) if key else append()
-    except KeyReusedError as error:
-        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from error
-    delivered = appended.result(timeout=DELIVERY_S)
+    delivered = (
+        services.once.append(topic, key, value, append)
+        if key
+        else append().result(timeout=DELIVERY_S)
+    )
     services.meters.accepted.add(len(rows), webhook=call.webhook, endpoint=call.endpoint)
     return {
         "accepted": len(rows),
@@ -99,22 +104,41 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     }
 
 
-def _fed(snapshot: Snapshot, webhook: str, endpoint: str) -> tuple[Fed, ...]:
-    wanted = WebhookEndpoint(webhook=webhook, endpoint=endpoint)
-    fed = tuple(
+def _feeding(
+    services: Services, branch: str, wanted: WebhookEndpoint
+) -> tuple[Snapshot, tuple[Fed, ...]]:
+    """Find what an endpoint feeds: on the branch, else on the first other one that has it.
+
+    An endpoint has one ingest topic, so its rows reach every branch that has it in any case.
+    """
+    for name in _branches(services, branch):
+        snapshot = services.snapshots.deployed(name)
+        fed = _fed(snapshot, wanted) if snapshot else ()
+        if snapshot and fed:
+            return snapshot, fed
+    raise HTTPException(
+        status_code=404,
+        detail={
+            "err_msg": f"no dataset of any branch has the endpoint "
+            f"`{wanted.webhook}/{wanted.endpoint}`"
+        },
+    )
+
+
+def _branches(services: Services, first: str) -> Iterator[str]:
+    yield first
+    for branch in services.ledger.branches(services.tenant):
+        if branch.state == "active" and branch.name != first:
+            yield branch.name
+
+
+def _fed(snapshot: Snapshot, wanted: WebhookEndpoint) -> tuple[Fed, ...]:
+    return tuple(
         Fed(dataset=dataset, source=source)
         for dataset in snapshot.definitions.datasets
         for source in dataset.sources
         if source.connector == wanted
     )
-    if not fed:
-        raise HTTPException(
-            status_code=404,
-            detail={
-                "err_msg": f"no dataset of this branch has the endpoint `{webhook}/{endpoint}`"
-            },
-        )
-    return fed
 
 
 def _rows(

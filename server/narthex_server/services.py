@@ -10,6 +10,7 @@ from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
+from narthex_server.sealing import Sealer
 from narthex_server.snapshot import Snapshots
 from narthex_stores import LogProducer, LogReader
 
@@ -30,3 +31,4 @@ class Services:
     airflow: Airflow
     workers: WorkerPool
     meters: Meters
+    sealer: Sealer

@@ -45,9 +45,14 @@ class OpenIndexes:
 
 @attrs.define
 class Snapshot:
-    """One manifest with all that answering needs: definitions, plans, open indexes, read plans."""
+    """One manifest with all that answering needs: definitions, plans, open indexes, read plans.
+
+    Attributes:
+        commit_id: The commit that the branch is at; a clone's binds the manifest of another one.
+    """
 
     commit_id: UUID
+    manifest_id: UUID
     seq: int
     definitions: Definitions
     plans: dict[str, DatasetPlan]
@@ -131,6 +136,11 @@ class Snapshots:
         view = self._branch(branch)
         return self._of(branch, view.head_commit_id, view.head_seq)
 
+    def deployed(self, branch: str) -> Snapshot | None:
+        """Give the newest definitions that are deployed on the branch, if there are any."""
+        view = self._branch(branch)
+        return self.head(branch) if view.head_commit_id is not None else None
+
     def _branch(self, branch: str) -> BranchView:
         now = time.monotonic()
         found = self._branches.get(branch)
@@ -152,10 +162,14 @@ class Snapshots:
             return self._kept[commit_id]
 
     def _load(self, commit_id: UUID, seq: int) -> Snapshot:
-        manifest: ManifestView = self._ledger.manifest(commit_id)
+        manifest_id = self._ledger.commit(commit_id).manifest_id
+        if manifest_id is None:
+            raise HTTPException(status_code=404, detail={"err_msg": "nothing is deployed"})
+        manifest: ManifestView = self._ledger.manifest(manifest_id)
         bundle = read_bundle(self._ledger.bundle(manifest.bundle_sha256))
         return Snapshot(
             commit_id=commit_id,
+            manifest_id=manifest_id,
             seq=seq,
             definitions=bundle.definitions,
             plans={plan.name: plan for plan in manifest.plans},

@@ -124,6 +124,13 @@ def test_after_its_deletion_a_branch_is_not_checked_out(client: Client, calls: C
     assert [branch for _, _, branch, _ in calls.made] == ["other", "dev"]
 
 
+def test_a_branch_is_brought_back_without_being_checked_out(client: Client, calls: Calls) -> None:
+    client.undelete_branch("dev")
+
+    assert client.branch() == "main"
+    assert [(path, branch) for _, path, branch, _ in calls.made] == [("undelete", "dev")]
+
+
 def test_branches_are_listed(client: Client, calls: Calls) -> None:
     calls.answers["branch/list"] = {"branches": [{"name": "main"}, {"name": "dev"}]}
     assert client.list_branches() == ["main", "dev"]

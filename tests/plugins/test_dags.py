@@ -45,7 +45,7 @@ def drawn(ask: Ask) -> Any:
 
 def test_all_dags_can_be_imported(drawn: Any) -> None:
     assert drawn["errors"] == {}
-    assert set(drawn["dags"]) == {"commit", "prove", "quality_audit"}
+    assert set(drawn["dags"]) == {"commit", "prove", "quality_audit", "rollback"}
 
 
 def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
@@ -59,6 +59,7 @@ def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
         "move_head",
         "backfill",
         "wait_until_caught_up",
+        "approve",
         "promote",
         "roll_back",
     }
@@ -66,7 +67,8 @@ def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
     assert tasks["move_head"]["upstream"] == ["create_asset"]
     assert tasks["backfill"]["upstream"] == ["move_head"]
     assert tasks["wait_until_caught_up"]["upstream"] == ["backfill"]
-    assert tasks["promote"]["upstream"] == ["wait_until_caught_up"]
+    assert tasks["approve"]["upstream"] == ["wait_until_caught_up"]
+    assert tasks["promote"]["upstream"] == ["approve"]
 
 
 def test_each_asset_is_a_task_of_its_own(drawn: Any) -> None:
@@ -101,6 +103,15 @@ def test_commits_are_serialised_by_the_ledger_and_not_by_airflow(
     assert commit["paused"] is False
     assert commit["params"]["commit_id"]["format"] == "uuid"
     assert commit["params"]["commit_id"]["type"] == ["null", "string"]
+
+
+def test_a_rollback_is_asked_for_with_a_form_and_waits_for_the_old_jobs(drawn: Any) -> None:
+    rollback = drawn["dags"]["rollback"]
+
+    assert rollback["tasks"]["wait_until_caught_up"]["upstream"] == ["roll_back_branch"]
+    assert rollback["params"]["branch"]["type"] == "string"
+    assert rollback["params"]["to"]["type"] == ["null", "integer"]
+    assert (rollback["catchup"], rollback["paused"]) == (False, False)
 
 
 def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(

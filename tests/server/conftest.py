@@ -1,5 +1,7 @@
 """A server in this process: its real application around a real ledger."""
 
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +17,26 @@ from narthex_server.app import make_app
 from narthex_server.services import Services
 from narthex_stores import Adapter, InMemoryAdapter
 from tests.server.calling import TestClient
+
+_serving = threading.Event()
+"""Set while a test of the server runs; other rooms' engines pickle in the same process."""
+
+
+def _refuse_pickle(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "pickle.find_class" and _serving.is_set():
+        raise AssertionError(f"something is unpickled: {arguments}")
+
+
+sys.addaudithook(_refuse_pickle)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_unpickled() -> Iterator[None]:
+    """Fail whatever unpickles anything while a test of the server runs."""
+    _serving.set()
+    yield
+    _serving.clear()
+
 
 TOKEN = "a-token-of-tests"
 NOBODY = "127.0.0.1:1"

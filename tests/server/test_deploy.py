@@ -136,15 +136,20 @@ def test_an_aborted_commit_leaves_no_stray(real_house: House) -> None:
     assert is_empty(standing(real_house))
 
 
-def test_a_commit_past_its_commit_point_is_not_rolled_back_by_a_failing_run(
+def test_a_commit_past_its_commit_point_is_taken_back_by_a_failing_run(
     real_house: House,
 ) -> None:
     commit_id = deploy(real_house.client, shop_definitions())
     before = standing(real_house)
 
-    assert step(real_house.client, commit_id, "rollback") == {"state": "COMMITTED"}
+    assert step(real_house.client, commit_id, "rollback") == {"state": "FINALIZED"}
 
+    found = shown(real_house.client, commit_id)
+    assert (found["state"], found["promotion"]) == ("FINALIZED", "SUPERSEDED")
+    assert {asset["refs"] for asset in found["assets"]} == {0}
     assert standing(real_house) == before
+    tenant = real_house.services.tenant
+    assert real_house.ledger.branch(tenant, "main").head_commit_id is None
 
 
 def test_the_recovery_loop_alone_carries_a_commit_past_its_commit_point(real_house: House) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from narthex_server.auth import OPEN_PATHS
+from narthex_server.auth import OPEN_PATHS, RIGHTS, Right, require_rights
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 
@@ -15,6 +16,7 @@ PLACES = {
     "{asset_id}": "1",
     "{step}": "rollback",
     "{name}": "Orders",
+    "{token_id}": "0123456789abcdef",
 }
 
 
@@ -28,13 +30,19 @@ def _calls(house: House) -> Iterator[tuple[str, str]]:
             yield method, path
 
 
+def _templates(house: House) -> Iterator[tuple[str, str]]:
+    for route in house.client.app.routes:  # type: ignore[attr-defined]
+        for method in route.methods:
+            yield method, route.path
+
+
 @pytest.mark.postgres
 def test_every_route_but_two_refuses_a_call_without_the_token(house: House) -> None:
     calls = list(_calls(house))
 
     stranger = TestClient(house.client.app)
     open_to_all = set()
-    for authorization in ("", "Bearer ", "Bearer wrong", "Basic a-token-of-tests"):
+    for authorization in ("", "Bearer nx_wrong", "Basic a-token-of-tests"):
         for method, path in calls:
             answer = stranger.request(method, path, headers={"authorization": authorization})
             if answer.status_code != 401:
@@ -42,8 +50,50 @@ def test_every_route_but_two_refuses_a_call_without_the_token(house: House) -> N
             else:
                 assert answer.json() == {"err_msg": "a valid token is required"}
 
-    assert len(calls) >= 25
+    assert len(calls) >= 40
     assert open_to_all == OPEN == OPEN_PATHS
+
+
+@pytest.mark.postgres
+def test_every_route_takes_a_right_and_every_right_a_route_takes_has_one(house: House) -> None:
+    taken = {
+        (method, path.removeprefix("/api/v1"))
+        for method, path in _templates(house)
+        if path not in OPEN
+    }
+
+    assert taken == set(RIGHTS)
+
+
+@pytest.mark.postgres
+def test_every_route_refuses_a_token_that_lacks_its_right(house: House) -> None:
+    """One token for each right; a route lets in the one that has its own, and no other."""
+    tokens = {right: f"nx_tests_{right.value}" for right in Right}
+    for right, token in tokens.items():
+        house.ledger.put_token(token, name=right.value, scopes=(right.value,))
+    stranger = TestClient(house.client.app)
+    let_in: dict[tuple[str, str], set[Right]] = {}
+    for (method, template), (_, path) in zip(_templates(house), _calls(house), strict=True):
+        key = (method, template.removeprefix("/api/v1"))
+        for right, token in tokens.items():
+            answer = stranger.request(
+                method, path, headers={"authorization": f"Bearer {token}"}, content=b"{"
+            )
+            if template not in OPEN and answer.status_code != 403:
+                let_in.setdefault(key, set()).add(right)
+
+    assert let_in == {key: {right} for key, right in RIGHTS.items()}
+
+
+def test_a_route_without_a_right_keeps_the_server_from_starting() -> None:
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/api/v1/new")
+    def new() -> None:
+        """Whatever; nobody has said who may."""
+
+    with pytest.raises(RuntimeError, match="GET /api/v1/new takes no right"):
+        require_rights(app, api="/api/v1")
 
 
 @pytest.mark.postgres

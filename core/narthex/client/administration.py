@@ -2,6 +2,7 @@
 """What a client can do beside commits and questions: branches, secrets, erasure, overviews."""
 
 import re
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -55,10 +56,50 @@ class Administration:
             Refused: It is `main`, or there is none.
         """
         with self._about(_branch_name(name)):
-            answer = self._transport.send("delete")
+            answer = self._transport.send("delete", key=secrets.token_hex(16))
         if self._transport.branch == name:
             self._transport.branch = MAIN
         return answer
+
+    def undelete_branch(self, name: str) -> Response:
+        """Bring back a branch that was deleted not long ago, with its definitions and rows.
+
+        Raises:
+            Refused: None of that name was deleted, or what it held is not kept any more.
+        """
+        with self._about(_branch_name(name)):
+            return self._transport.send("undelete", key=secrets.token_hex(16))
+
+    def protect_branch(self, name: str, *, protected: bool = True) -> Response:
+        """Let a person approve each commit before the branch's readers read it, or not any more.
+
+        Raises:
+            Refused: There is none of that name.
+        """
+        with self._about(_branch_name(name)):
+            return self._transport.send("branch/protect", {"protected": protected})
+
+    def rollback(self, to: int | None = None) -> Response:
+        """Deploy again what the branch had before, and let its readers read it.
+
+        They do at once while the jobs of it still run, which is for an hour; later when its jobs
+        have caught up again. The answer has `served`, and the `commit_id` of the rollback.
+
+        Args:
+            to: The number of a commit on the branch; not given, what readers read before.
+
+        Raises:
+            Refused: There is nothing to roll back to, or another commit is under way.
+        """
+        return self._transport.send("rollback", {"to": to}, key=secrets.token_hex(16))
+
+    def approve(self, commit_id: str) -> Response:
+        """Let the readers of a protected branch flip to a commit.
+
+        Raises:
+            Refused: It does not wait for anybody.
+        """
+        return self._transport.send(f"commits/{commit_id}/approve", {})
 
     def list_branches(self) -> list[str]:
         """Give the names of all branches."""
@@ -69,7 +110,7 @@ class Administration:
 
     def _new_branch(self, name: str, body: dict[str, Json]) -> Response:
         with self._about(_branch_name(name)):
-            answer = self._transport.send("init", body)
+            answer = self._transport.send("init", body, key=secrets.token_hex(16))
         self._transport.branch = name
         return answer
 
@@ -132,6 +173,36 @@ class Administration:
             Refused: There is none of that name.
         """
         return self._transport.send(self._secret_path(secret_name), verb="DELETE")
+
+    def create_token(
+        self, name: str, scopes: Sequence[str], branches: Sequence[str] = ("*",), *, days: int = 90
+    ) -> Response:
+        """Make a token; the answer has it as `token`, which is shown nowhere again.
+
+        Args:
+            name: Whom it names in logs.
+            scopes: Roles (`reader`, `author`, `ingest`, `approver`, `steps`, `admin`) or rights.
+            branches: Patterns of the branches that it is for.
+            days: How long it lets somebody in, at most 365.
+
+        Raises:
+            Refused: There is no such scope.
+        """
+        asked: dict[str, Json] = {
+            "name": name,
+            "scopes": [*scopes],
+            "branches": [*branches],
+            "days": days,
+        }
+        return self._transport.send("tokens", asked)
+
+    def revoke_token(self, token_id: str) -> Response:
+        """Let a token in no more; it is out within seconds.
+
+        Raises:
+            Refused: There is none of that id.
+        """
+        return self._transport.send(f"tokens/{token_id}", verb="DELETE")
 
     def _secret_path(self, name: str) -> str:
         if not _NAME.fullmatch(name):

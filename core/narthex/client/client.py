@@ -4,6 +4,7 @@
 import json
 import secrets
 import sys
+import weakref
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -77,6 +78,8 @@ class Client(Administration):
             caller: Makes the calls; not given, they go over HTTP.
         """
         self._transport: Caller = caller or Transport(url, token, branch or "main")
+        # Whoever forgets to close it, such as a command, leaves no connection open.
+        weakref.finalize(self, self._transport.close)
         self._url = url
         self._added: dict[str, Dataset | Featureset] = {}
         self._pause_s = pause_s
@@ -108,9 +111,9 @@ class Client(Administration):
         """Close the connections."""
         self._transport.close()
 
-    def read(self, path: str) -> dict[str, Json]:
+    def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> dict[str, Json]:
         """Give what the server says at a path below `/api/v1`, such as `jobs`."""
-        return self._transport.read(path).body
+        return self._transport.read(path, parameters).body
 
     def commit(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         self,
@@ -122,6 +125,7 @@ class Client(Administration):
         incremental: bool = False,
         backfill: bool = True,
         *,
+        expect_plan: str = "",
         wait: bool = True,
         timeout_s: float = COMMIT_TIMEOUT_S,
         tell: Tell = _tell,
@@ -138,6 +142,8 @@ class Client(Administration):
             env: Take what is declared for this env, and for none.
             incremental: Keep what the branch has besides.
             backfill: Fill new assets with history; if not, a commit that needs it is refused.
+            expect_plan: The `plan_sha256` of a preview; a commit that would do anything else is
+                refused.
             wait: Wait until readers read it; if not, until it is accepted.
             timeout_s: How long to wait at most; the commit goes on by itself.
             tell: Takes each line of progress.
@@ -171,6 +177,7 @@ class Client(Administration):
                 "preview": str(preview).lower(),
                 "incremental": str(incremental).lower(),
                 "backfill": str(backfill).lower(),
+                **({"expect_plan": expect_plan} if expect_plan else {}),
             },
             key=secrets.token_hex(16),
         )
@@ -181,6 +188,16 @@ class Client(Administration):
         if preview or not wait:
             return answer
         commit_id = text_of(answer.body, "commit_id")
+        return self.wait(commit_id, timeout_s=timeout_s, tell=tell)
+
+    def wait(
+        self, commit_id: str, *, timeout_s: float = COMMIT_TIMEOUT_S, tell: Tell = _tell
+    ) -> Response:
+        """Wait until readers read what a commit made.
+
+        Raises:
+            CommitFailed: It ended otherwise, or not in time.
+        """
         return wait_for_commit(
             self._transport, commit_id, tell=tell, timeout_s=timeout_s, pause_s=self._pause_s
         )

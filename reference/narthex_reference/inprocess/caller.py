@@ -42,6 +42,7 @@ class InProcessCaller:
         calls = InProcessCalls(secrets=self._secret)
         self.services = Services(calls=calls, now_us=clock.now_us)
         self.branches: dict[str, Branch] = {MAIN: Branch(self.services)}
+        self._deleted: dict[str, Branch] = {}
         self._offline: list[dict[str, Json]] = []
         self._posts: dict[str, Callable[[Body, Parameters], dict[str, Json]]] = {
             "commit": self._commit,
@@ -51,6 +52,7 @@ class InProcessCaller:
             "query_offline/cancel": self._offline_status,
             "init": self._init,
             "delete": self._delete,
+            "undelete": self._undelete,
         }
 
     def _secret(self, name: str) -> str | None:
@@ -141,8 +143,18 @@ class InProcessCaller:
     def _delete(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
         if self.branch == MAIN:
             raise Refused(f"the branch `{MAIN}` cannot be deleted", status_code=BAD_REQUEST)
-        if self.branches.pop(self.branch, None) is None:
+        gone = self.branches.pop(self.branch, None)
+        if gone is None:
             raise Refused(f"branch `{self.branch}` does not exist", status_code=NOT_FOUND)
+        self._deleted[self.branch] = gone
+        return {"name": self.branch}
+
+    def _undelete(self, body: Body, asked: Parameters) -> dict[str, Json]:  # noqa: ARG002
+        if self.branch in self.branches:
+            raise Refused(f"branch `{self.branch}` already exists", status_code=BAD_REQUEST)
+        if self.branch not in self._deleted:
+            raise Refused(f"no branch `{self.branch}` was deleted", status_code=NOT_FOUND)
+        self.branches[self.branch] = self._deleted.pop(self.branch)
         return {"name": self.branch}
 
     def _known_secret(self, name: str) -> str:

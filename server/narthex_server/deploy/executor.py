@@ -24,6 +24,7 @@ from narthex_ledger import (
     Go,
     Ledger,
     NotReady,
+    PromotionState,
     Readiness,
     Waiting,
     WrongState,
@@ -175,7 +176,11 @@ class Executor:
         Raises:
             NotYet: A job has not caught up.
         """
-        if self.ledger.commit(commit_id).state is CommitState.FINALIZED:
+        view = self.ledger.commit(commit_id)
+        if view.state is CommitState.FINALIZED:
+            return
+        if view.promotion is PromotionState.SUPERSEDED:
+            self.ledger.finalize(commit_id, self._claim(commit_id))
             return
         readiness = self.ledger.readiness(commit_id)
         if not readiness.ready:

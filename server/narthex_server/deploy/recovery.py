@@ -5,6 +5,8 @@ loop takes the same steps; they are idempotent, so both may. It also ends aborte
 destroying what they made, and lets nothing else go.
 """
 
+import datetime as dt
+import hashlib
 import os
 import subprocess
 import sys
@@ -18,12 +20,15 @@ import structlog
 
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
+    BranchRequest,
+    CommitKind,
     CommitState,
     CommitView,
     Contended,
     Ledger,
     LedgerError,
     NotReady,
+    PromotionState,
     Refused,
 )
 from narthex_server.deploy.airflow import Airflow
@@ -37,6 +42,10 @@ ASK_EVERY_S = 10.0
 FIRST_PAUSE_S, GREATEST_PAUSE_S = 10.0, 300.0
 SILENT_S = 60.0
 OFFER_EVERY_S = 5.0
+STOPS_S = 10.0
+FORGET_EVERY_S = 3600.0
+CALLS_KEPT = dt.timedelta(days=7)
+"""For how long a call of a webhook with the same key is known to be the same."""
 
 
 @attrs.frozen
@@ -72,15 +81,22 @@ class Recovery:
         self._backfills: dict[UUID, _BackfillRun] = {}
         self._wake = threading.Event()
         self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._forgot = time.monotonic()
 
     def start(self) -> None:
         """Run in a thread of its own until `stop`."""
-        threading.Thread(target=self._run, name="recovery", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="recovery", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         """Stop after the step that is being taken."""
         self._stopping = True
         self._wake.set()
+        if self._thread is not None:
+            self._thread.join(STOPS_S)
+        for run in self._backfills.values():
+            run.process.poll()
 
     def notice(self, commit_id: UUID) -> None:
         """There is something to do for a commit: do not wait for the next look."""
@@ -102,9 +118,7 @@ class Recovery:
         if view.state in {CommitState.FINALIZED, CommitState.REJECTED, CommitState.ABORTED}:
             return view.state.value
         if view.state is CommitState.COMMITTED:
-            # Readers have not flipped and keep what they see; the assets stay pinned by the head
-            # until another commit replaces it.
-            return view.state.value
+            return self._withdraw(view)
         state = self._executor.abort(commit_id, view.error or "the run failed")
         if state is CommitState.ABORTING:
             self._collector.collect(commit_id)
@@ -112,6 +126,29 @@ class Recovery:
         if state is CommitState.ABORTING:
             raise NotYet(f"commit {commit_id} is being undone")
         return state.value
+
+    def _withdraw(self, view: CommitView) -> str:
+        """Deploy again what readers read, if they have not flipped; release what was made."""
+        commit_id = view.commit_id
+        digest = hashlib.sha256(f"withdraw {commit_id}".encode())
+        branch = self._ledger.branch_of(view.branch_id)
+        done = self._ledger.withdraw(
+            BranchRequest(
+                commit_id=UUID(bytes=digest.digest()[:16], version=4),
+                tenant=view.tenant_id,
+                name=branch.name,
+                idempotency_key=f"withdraw-{commit_id}",
+                request_sha256=digest.digest(),
+                actor="platform",
+                message=f"withdraw {commit_id}: it did not reach its readers",
+            ),
+            commit_id,
+        )
+        if done is not None and not done.is_served:
+            self.notice(done.commit_id)
+        if self._ledger.commit(commit_id).promotion is PromotionState.SUPERSEDED:
+            self._executor.promote(commit_id)
+        return self._ledger.commit(commit_id).state.value
 
     def _run(self) -> None:
         while not self._stopping:
@@ -122,19 +159,32 @@ class Recovery:
                 unended = [self._ledger.commit(commit_id) for commit_id in waiting]
                 self._noticed -= {v.commit_id for v in unended if v.finished_at is not None}
                 self._collector.collect(None)
+                self._forget_old_calls()
             except LedgerError as error:
                 log.warning("ledger_did_not_answer", error=str(error))
                 continue
             for view in unended:
                 self._look_after(view)
 
+    def _forget_old_calls(self) -> None:
+        if time.monotonic() - self._forgot > FORGET_EVERY_S:
+            self._ledger.forget_calls(older_than=CALLS_KEPT)
+            self._forgot = time.monotonic()
+
+    def look_after(self, commit_id: UUID) -> None:
+        """Take the next steps of one commit now, if they are this loop's to take."""
+        self._look_after(self._ledger.commit(commit_id))
+
     def _look_after(self, view: CommitView) -> None:
         if view.finished_at is not None:
             return
         try:
-            if view.state is CommitState.ABORTING or view.cancel_requested_at or view.past_deadline:
-                if view.state is not CommitState.COMMITTED:
-                    self.roll_back(view.commit_id)
+            # Past the commit point there is only forward, whatever the deadline was.
+            is_undone = view.cancel_requested_at is not None or view.past_deadline
+            if view.state is not CommitState.COMMITTED and (
+                is_undone or view.state is CommitState.ABORTING
+            ):
+                self.roll_back(view.commit_id)
             elif self._is_airflows(view):
                 return
             else:
@@ -146,7 +196,7 @@ class Recovery:
 
     def _is_airflows(self, view: CommitView) -> bool:
         """Tell whether Airflow drives the commit; offer it when it does not have it yet."""
-        if not self._airflow.there:
+        if not self._airflow.there or view.kind != CommitKind.DEPLOY:
             return False
         now = time.monotonic()
         seen = self._driven.setdefault(view.commit_id, now)
@@ -177,6 +227,9 @@ class Recovery:
         view = self._ledger.commit(commit_id)
         if view.state is CommitState.READY:
             executor.commit(commit_id)
+        if view.promotion is PromotionState.SUPERSEDED:
+            executor.promote(commit_id)
+            return
         if executor.due_backfills(commit_id):
             self._backfill(commit_id)
         executor.backfilled(commit_id)

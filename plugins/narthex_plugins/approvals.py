@@ -1,0 +1,65 @@
+"""A person lets readers flip: Airflow asks and knows who answers, the ledger keeps who and when."""
+
+from collections.abc import Mapping
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
+from typing_extensions import override
+
+from narthex_plugins.platform import Json, StepRefused, platform
+
+
+class PersonApproves(ApprovalOperator):
+    """Wait for a person where the branch is protected; go on at once where it is not.
+
+    Whoever answers in Airflow is named in the ledger. A rejection fails the run, and its teardown
+    takes the commit back.
+    """
+
+    template_fields = (*ApprovalOperator.template_fields, "commit_id")
+
+    def __init__(self, *, commit_id: str, **rest: object) -> None:
+        """Ask about one commit."""
+        super().__init__(
+            subject="Let readers read commit {{ params.commit_id }}?",
+            body="Its jobs have caught up. Its plan and its ledger are in the tab `Ledger`.",
+            fail_on_reject=True,
+            **rest,
+        )
+        self.commit_id = commit_id
+
+    @override
+    def execute(self, context: Context) -> object:
+        if not is_needed(platform().read(f"commits/{self.commit_id}")):
+            return None
+        return super().execute(context)
+
+    @override
+    def execute_complete(self, context: Context, event: dict[str, Json]) -> object:
+        answer = super().execute_complete(context, event)
+        platform().send(f"commits/{self.commit_id}/approve", {"by": who_answered(event)})
+        return answer
+
+
+def is_needed(commit: Json) -> bool:
+    """Whether a commit waits for a person, as the platform shows it."""
+    match commit:
+        case {"approval": {"needed": bool(needed)}}:
+            return needed
+        case _:
+            raise StepRefused("the platform does not say whether a person has to approve")
+
+
+def who_answered(event: Mapping[str, Json]) -> str:
+    """Name the person whom Airflow let in.
+
+    Raises:
+        StepRefused: It names nobody, so nobody has approved.
+    """
+    match event.get("responded_by_user"):
+        case {"name": str(name)} if name:
+            return name
+        case {"id": str(name)} if name:
+            return name
+        case _:
+            raise StepRefused("Airflow does not say who has answered")

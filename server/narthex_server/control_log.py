@@ -1,0 +1,74 @@
+"""What was asked of the control plane, and how it was answered: a chain that can be checked."""
+
+import secrets
+
+import structlog
+from fastapi import APIRouter, Request
+
+from narthex.records import Json
+from narthex_ledger import LedgerError
+from narthex_server.auth import RIGHTS, Right, branch_of
+from narthex_server.routes import PlainRoute
+from narthex_server.services import Services
+
+router = APIRouter(route_class=PlainRoute)
+log = structlog.get_logger()
+
+DATA_PLANE = frozenset({Right.READ_DATA, Right.WRITE_DATA, Right.STEP})
+"""Rights whose calls are rows, questions and steps, which are recorded where they belong."""
+
+REFUSED = frozenset({401, 403})
+
+
+def is_recorded(method: str, path: str, status: int) -> bool:
+    """Whether a call belongs into the log: it changes the control plane, or was not let in."""
+    right = RIGHTS.get((method, path))
+    if status in REFUSED:
+        return True
+    return method != "GET" and right is not None and right not in DATA_PLANE
+
+
+def record(request: Request, *, path: str, status: int) -> None:
+    """Append what was asked and how it was answered; values of bodies are in no entry."""
+    services: Services = request.app.state.services
+    asker = getattr(request.state, "asker", None)
+    entry: Json = {
+        "who": asker.name if asker else "nobody",
+        "token_id": asker.token_id if asker else "",
+        "verb": request.method,
+        "path": path,
+        "of": {name: str(value) for name, value in request.path_params.items()},
+        "branch": branch_of(request)[:200],
+        "status": status,
+        "request_id": request.headers.get("idempotency-key", "") or secrets.token_hex(8),
+    }
+    try:
+        services.ledger.log_control(entry)
+    except LedgerError:
+        log.exception("control_log_failed", path=path)
+
+
+@router.get("/control-log")
+def entries(request: Request, after: int = 0, limit: int = 100) -> dict[str, Json]:
+    """Give entries of the log in order, from the one after a number."""
+    services: Services = request.app.state.services
+    found = services.ledger.control_log(after=after, limit=min(limit, 1_000))
+    return {
+        "entries": [
+            {
+                "number": one.number,
+                "at": one.at.isoformat(),
+                "entry": one.entry,
+                "sha256": one.sha256.hex(),
+            }
+            for one in found
+        ]
+    }
+
+
+@router.get("/control-log/verify")
+def verify(request: Request) -> dict[str, Json]:
+    """Check that no entry was changed or taken out."""
+    services: Services = request.app.state.services
+    broken_at = services.ledger.verify_control_log()
+    return {"whole": broken_at is None, "broken_at": broken_at}

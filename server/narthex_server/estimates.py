@@ -1,0 +1,239 @@
+"""What a backfill has before it: rows and bytes as they lie there, and the time at a known pace.
+
+Nothing is guessed without a basis: offsets are the broker's, sizes are the files', the pace is that
+of backfills which this installation has carried out. What nobody can know is left out.
+"""
+
+import glob
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from narthex.assets import (
+    AssetBlueprint,
+    AssetRef,
+    Blueprint,
+    PipelineJobSpec,
+    SourceJobSpec,
+)
+from narthex.entities import Files, KafkaTopic, Parquet, WebhookEndpoint
+from narthex.records import Json
+from narthex_ledger import CommitPlan
+from narthex_stores import LogReader, Record, StoreError
+
+ASK_S = 3.0
+"""How long a plan waits for a broker to say how much it holds."""
+
+SAMPLE_RECORDS = 50
+"""How many records of a topic are read to learn how large they are."""
+
+SAMPLE_BYTES = 65_536
+"""How much of a file of lines is read to learn how long its lines are."""
+
+
+@attrs.frozen(kw_only=True)
+class Held:
+    """What a topic holds now; both are counts of records times what a sample of them has."""
+
+    rows: int
+    size_bytes: int
+
+
+@attrs.frozen(kw_only=True)
+class Estimate:
+    """What one job has to work off.
+
+    Attributes:
+        rows: At most so many; None when nobody can know before it runs.
+        size_bytes: Of the files, or of the records, uncompressed.
+        seconds: At the pace of former backfills here; None without rows or without a former one.
+        basis: Where the numbers come from.
+    """
+
+    label: str
+    rows: int | None
+    size_bytes: int | None
+    seconds: float | None
+    basis: str
+
+    def plain(self) -> dict[str, Json]:
+        """Render as JSON."""
+        return {
+            "label": self.label,
+            "rows": self.rows,
+            "bytes": self.size_bytes,
+            "seconds": self.seconds,
+            "basis": self.basis,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class Places:
+    """Where rows lie.
+
+    Attributes:
+        names: The physical names of topics that are there already.
+        held: Asks a broker, by its address (empty: the platform's own), what a topic holds.
+        rows_per_s: The pace of former backfills; None when there was none.
+    """
+
+    names: Mapping[AssetRef, str]
+    held: Callable[[str, str], Held]
+    files_root: Path
+    rows_per_s: float | None
+
+
+@attrs.frozen(kw_only=True)
+class _Amount:
+    rows: int | None
+    basis: str
+    size_bytes: int | None = None
+
+
+def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Estimate, ...]:
+    """Say what each job of a plan's backfill has to work off, writers before readers."""
+    due = {(asset.kind, asset.fingerprint) for asset in plan.backfill}
+    written: dict[AssetRef, int | None] = {}
+    found: list[Estimate] = []
+    for asset in _writers_first(blueprint, due):
+        amount = _amount(asset, written, places)
+        for output in _needed(asset, "output"):
+            rows = written.get(output, 0)
+            written[output] = None if None in {rows, amount.rows} else rows + amount.rows  # type: ignore[operator]
+        found.append(
+            Estimate(
+                label=asset.label,
+                rows=amount.rows,
+                size_bytes=amount.size_bytes,
+                seconds=_seconds(amount.rows, places.rows_per_s),
+                basis=amount.basis,
+            )
+        )
+    return tuple(found)
+
+
+def held_in(reader: LogReader, topic: str) -> Held:
+    """Say what a topic holds: its offsets, times what the newest of its records have.
+
+    Raises:
+        StoreError: The broker does not answer.
+    """
+    ends = reader.end_offsets([topic], timeout_s=ASK_S)
+    firsts = reader.first_offsets([topic], timeout_s=ASK_S)
+    count = sum(ends.values()) - sum(firsts.values())
+    if not count:
+        return Held(rows=0, size_bytes=0)
+    reader.assign(
+        {p: max(firsts[p], end - SAMPLE_RECORDS) for p, end in ends.items() if end > firsts[p]}
+    )
+    sample = reader.poll(max_records=SAMPLE_RECORDS, timeout_s=ASK_S)
+    if not sample:
+        return Held(rows=count, size_bytes=0)
+    rows = sum(map(_rows_of, sample)) / len(sample)
+    size = sum(len(record.value or b"") for record in sample) / len(sample)
+    return Held(rows=round(count * rows), size_bytes=round(count * size))
+
+
+def _rows_of(record: Record) -> int:
+    """Count the rows of a record: an accepted call of a webhook has several."""
+    value = record.value or b""
+    if not value.startswith(b'{"rows":'):
+        return 1
+    return len(json.loads(value)["rows"])
+
+
+def _writers_first(
+    blueprint: Blueprint, due: Iterable[tuple[object, bytes]]
+) -> list[AssetBlueprint]:
+    """Order the jobs as the blueprint does, in which a dataset stands after what it reads."""
+    wanted = set(due)
+    return [asset for asset in blueprint.assets if (asset.kind, asset.fingerprint) in wanted]
+
+
+def _amount(
+    asset: AssetBlueprint, written: Mapping[AssetRef, int | None], places: Places
+) -> _Amount:
+    match asset.spec:
+        case SourceJobSpec(source=source):
+            match source.connector:
+                case Files() as files:
+                    return _in_files(files, places.files_root)
+                case KafkaTopic() as topic if topic.username is None:
+                    address = topic.bootstrap_servers or ""
+                    return _asked(lambda: places.held(address, topic.topic), f"`{topic.topic}`")
+                case WebhookEndpoint():
+                    return _in_topics(_needed(asset, "input"), written, places)
+                case _:
+                    return _Amount(rows=None, basis="its store tells only while it is read")
+        case PipelineJobSpec():
+            inputs = [need.asset for need in asset.needs if need.role.startswith("input:")]
+            return _in_topics(inputs, written, places)
+        case _:
+            return _Amount(rows=None, basis="not known")
+
+
+def _in_topics(
+    topics: Iterable[AssetRef], written: Mapping[AssetRef, int | None], places: Places
+) -> _Amount:
+    rows, size = 0, 0
+    for topic in topics:
+        if topic in written:
+            made = written[topic]
+            if made is None:
+                return _Amount(rows=None, basis="what it reads is written by this backfill")
+            rows += made
+        name = places.names.get(topic)
+        if name is not None:
+            amount = _asked(partial(places.held, "", name), "the log")
+            if amount.rows is None:
+                return amount
+            rows, size = rows + amount.rows, size + (amount.size_bytes or 0)
+    return _Amount(rows=rows, size_bytes=size or None, basis="offsets of the logs that it reads")
+
+
+def _asked(ask: Callable[[], Held], what: str) -> _Amount:
+    try:
+        held = ask()
+    except StoreError as error:
+        return _Amount(rows=None, basis=f"the broker did not say: {error}")
+    return _Amount(rows=held.rows, size_bytes=held.size_bytes, basis=f"offsets of {what}")
+
+
+def _in_files(files: Files, root: Path) -> _Amount:
+    if "://" in files.path or "%" in files.path:
+        return _Amount(rows=None, basis="its store tells only while it is read")
+    paths = [Path(one) for one in sorted(glob.glob(str(root / files.path), recursive=True))]  # noqa: PTH207 - a path may begin at the root
+    paths = [path for path in paths if path.is_file()]
+    if not paths:
+        return _Amount(rows=None, basis=f"`{files.path}` is no file yet")
+    size = sum(path.stat().st_size for path in paths)
+    try:
+        rows = sum(_rows_in(path, is_parquet=isinstance(files.format, Parquet)) for path in paths)
+    except (OSError, pa.ArrowInvalid) as error:
+        return _Amount(rows=None, size_bytes=size, basis=f"size of {len(paths)} files; {error}")
+    return _Amount(rows=rows, size_bytes=size, basis=f"size of {len(paths)} files")
+
+
+def _rows_in(path: Path, *, is_parquet: bool) -> int:
+    if is_parquet:
+        return int(pq.read_metadata(path).num_rows)
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES)
+    lines = sample.count(b"\n")
+    size = path.stat().st_size
+    return round(size * lines / len(sample)) if lines and len(sample) < size else lines
+
+
+def _needed(asset: AssetBlueprint, role: str) -> list[AssetRef]:
+    return [need.asset for need in asset.needs if need.role == role]
+
+
+def _seconds(rows: int | None, rows_per_s: float | None) -> float | None:
+    if rows is None or not rows_per_s:
+        return None
+    return round(rows / rows_per_s, 1)

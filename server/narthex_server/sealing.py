@@ -1,0 +1,93 @@
+"""Sealing secrets: each value has a key of its own, which is sealed by a key outside the database.
+
+AES-256-GCM twice. What a value belongs to (tenant, name, version) is sealed in with it, so that no
+row can be put in another's place.
+"""
+
+import os
+import secrets
+from base64 import b64decode, b64encode
+from pathlib import Path
+
+import attrs
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from narthex.records import Json
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+class NotOpenedError(RuntimeError):
+    """What is sealed cannot be opened: another key, or it was tampered with."""
+
+
+@attrs.frozen
+class Sealer:
+    """Seals and opens with one key.
+
+    Attributes:
+        key: Of 32 bytes; whoever has it and the database can read all secrets.
+    """
+
+    key: bytes = attrs.field(repr=False)
+
+    @property
+    def key_id(self) -> str:
+        """Name the key without telling it."""
+        return AESGCM(self.key).encrypt(bytes(NONCE_BYTES), b"", b"key id").hex()[:16]
+
+    def seal(self, value: str, *, about: str) -> Json:
+        """Seal a value, with what it is about."""
+        own = AESGCM.generate_key(bit_length=8 * KEY_BYTES)
+        return {
+            "key_id": self.key_id,
+            "own_key": _sealed(self.key, own, about),
+            "value": _sealed(own, value.encode(), about),
+        }
+
+    def open(self, sealed: Json, *, about: str) -> str:
+        """Open what was sealed about the same.
+
+        Raises:
+            NotOpenedError: It was not, or not by this key.
+        """
+        match sealed:
+            case {"own_key": str(own), "value": str(value)}:
+                return _opened(_opened(self.key, own, about), value, about).decode()
+            case _:
+                raise NotOpenedError("this is nothing that was sealed")
+
+
+def load_sealer(path: Path) -> Sealer:
+    """Read the key of an installation, or make it; only its owner can read the file.
+
+    Two processes may ask at once: one makes the key, both read it.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    if not path.exists():
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return Sealer(path.read_bytes())
+
+
+def _sealed(key: bytes, value: bytes, about: str) -> str:
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return b64encode(nonce + AESGCM(key).encrypt(nonce, value, about.encode())).decode()
+
+
+def _opened(key: bytes, sealed: str, about: str) -> bytes:
+    whole = b64decode(sealed)
+    try:
+        return AESGCM(key).decrypt(whole[:NONCE_BYTES], whole[NONCE_BYTES:], about.encode())
+    except InvalidTag:
+        raise NotOpenedError("it was sealed by another key, or is not what was sealed") from None
