@@ -2,7 +2,7 @@
 
 A block marked `python` is a whole file that an author could commit. Blocks marked `py` are run in
 their order, as one file a page, and their tests are called. What needs a running platform is marked
-`py platform`, and counted here.
+`py platform`, and counted here. Commands marked `sh run` are carried out by the server's tests.
 """
 
 import ast
@@ -100,7 +100,7 @@ def test_examples_that_need_the_platform_are_python_and_few() -> None:
 
 
 def test_every_block_of_python_is_marked_as_one_that_runs_or_cannot() -> None:
-    known = {"python", "py", "py platform", "sh", "text", "", "toml", "json", "sql"}
+    known = {"python", "py", "py platform", "sh", "sh run", "text", "", "toml", "json", "sql"}
     marks = {
         f"{place(page)}: {block[1]}"
         for page in PAGES

@@ -1,0 +1,172 @@
+"""How long it takes to clone a branch; prints one line of JSON.
+
+    python -m bench.branches [--datasets 25] [--clones 20]
+
+Wall time of the ledger's `clone_branch`, on a PostgreSQL that is started for it: the median and the
+slowest. Stores are in memory and count their calls. The target is one second for a branch of 200
+assets, and no call.
+"""
+
+import argparse
+import hashlib
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+
+from bench.figures import load_average
+from narthex.assets import AssetKind
+from narthex.blueprint import compile_blueprint
+from narthex.entities import Cdc, Dataset, Definitions, Index, Source, WebhookEndpoint
+from narthex.schema import Field, Metadata, Role, Schema
+from narthex.types import Datetime, Int
+from narthex_ledger import BranchRequest, CommitRequest, Ledger, PromotionPolicy, TenantId, migrate
+from narthex_server.deploy.executor import Executor
+from narthex_stack import postgres_server
+from narthex_stores import InMemoryAdapter
+
+STORES = (AssetKind.KAFKA_TOPIC, AssetKind.INDEX, AssetKind.HISTORY, AssetKind.CHECKPOINT)
+SCHEMA = Schema(
+    (
+        Field(name="id", type=Int(), role=Role.KEY),
+        Field(name="n", type=Int()),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+    )
+)
+
+
+@attrs.frozen(kw_only=True)
+class Bench:
+    """A ledger and stores that count."""
+
+    ledger: Ledger
+    tenant: TenantId
+    adapters: dict[AssetKind, InMemoryAdapter]
+    executor: Executor
+
+    @property
+    def calls(self) -> int:
+        """How many calls the stores have had."""
+        return sum(len(adapter.calls) for adapter in self.adapters.values())
+
+
+def webhooks(count: int) -> Definitions:
+    """Give so many keyed datasets, each with an endpoint of its own and a lookup index."""
+    one = Dataset(
+        name="D",
+        version=1,
+        schema=SCHEMA,
+        index=Index(online=True, offline=True),
+        metadata=Metadata(owner="a@b.co"),
+    )
+    return Definitions(
+        datasets=tuple(
+            attrs.evolve(
+                one,
+                name=f"D{number}",
+                sources=(
+                    Source(
+                        connector=WebhookEndpoint(webhook="w", endpoint=f"e{number}"),
+                        disorder_us=0,
+                        cdc=Cdc.UPSERT,
+                    ),
+                ),
+            )
+            for number in range(count)
+        ),
+        featuresets=(),
+    )
+
+
+def open_bench(dsn: str) -> Bench:
+    """Make an installation with one branch."""
+    migrate(dsn)
+    ledger = Ledger(dsn)
+    ledger.install("bench000")
+    adapters = {kind: InMemoryAdapter(kind) for kind in STORES}
+    tenant = ledger.ensure_tenant("bench")
+    executor = Executor(ledger=ledger, adapters=adapters, install_id="bench000", owner="bench")
+    return Bench(ledger=ledger, tenant=tenant, adapters=adapters, executor=executor)
+
+
+def deploy(bench: Bench, definitions: Definitions) -> int:
+    """Deploy to `main` and let it serve; gives how many assets it has."""
+    ledger, commit_id = bench.ledger, UUID(int=1)
+    ledger.accept(
+        CommitRequest(
+            commit_id=commit_id,
+            tenant=bench.tenant,
+            branch=ledger.ensure_branch(bench.tenant, "main"),
+            idempotency_key="the-first-commit",
+            request_sha256=hashlib.sha256(b"first").digest(),
+            actor="bench",
+            bundle=b"",
+            promotion=PromotionPolicy.NOW,
+        )
+    )
+    fence = ledger.claim(commit_id, "bench")
+    ledger.plan(
+        commit_id,
+        fence,
+        blueprint=compile_blueprint(definitions),
+        name_of=bench.executor.name_of,
+    )
+    assets = ledger.commit(commit_id).assets
+    for asset in assets:
+        bench.executor.create(commit_id, asset.asset_id)
+    bench.executor.ready(commit_id)
+    bench.executor.commit(commit_id)
+    ledger.promote(commit_id, ledger.claim(commit_id, "bench"), evidence=())
+    return len(assets)
+
+
+def clone(bench: Bench, number: int) -> float:
+    """Clone `main`; gives the seconds that it took."""
+    began = time.perf_counter()
+    bench.ledger.clone_branch(
+        BranchRequest(
+            commit_id=UUID(int=100 + number),
+            tenant=bench.tenant,
+            name=f"clone-{number}",
+            idempotency_key=f"clone-number-{number}",
+            request_sha256=hashlib.sha256(str(number).encode()).digest(),
+            actor="bench",
+        ),
+        source="main",
+    )
+    return time.perf_counter() - began
+
+
+def main() -> int:
+    """Measure and print; 1 if a store was called."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", type=int, default=25)
+    parser.add_argument("--clones", type=int, default=20)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home, postgres_server(Path(home)) as server:
+        bench = open_bench(server.create_database("bench"))
+        assets = deploy(bench, webhooks(asked.datasets))
+        before = bench.calls
+        took = [clone(bench, number) for number in range(asked.clones)]
+        calls = bench.calls - before
+        bench.ledger.close()
+    figures = {
+        "bench": "branches",
+        "result": "wrong" if calls else "ok",
+        "assets": assets,
+        "calls": calls,
+        "median_s": round(statistics.median(took), 4),
+        "slowest_s": round(max(took), 4),
+        "target_s": 1.0,
+        "load_average": load_average(),
+    }
+    print(json.dumps(figures))
+    return 1 if calls else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,126 @@
+"""Every command of the guide on deploying that can run here does: against a served installation."""
+
+import re
+import shlex
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import pytest
+import uvicorn
+from typer.testing import CliRunner
+
+from narthex.assets import AssetKind
+from narthex.cli import make_app as make_cli
+from narthex_ledger import LedgerError
+from narthex_server.app import make_app
+from narthex_stack.ports import free_ports
+from narthex_stores import Adapter
+from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
+from tests.server.driving import report_caught_up
+
+pytestmark = [
+    pytest.mark.postgres,
+    # A command's connections end with its process, which here is the test's.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "deploying.md"
+STARTS_S = 30.0
+
+
+def blocks(mark: str) -> list[str]:
+    found = re.findall(rf"^``` *{mark}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return [str(block) for block in found]
+
+
+def commands() -> list[str]:
+    return [line for block in blocks("sh run") for line in block.splitlines() if line]
+
+
+@pytest.fixture
+def served(
+    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]
+) -> Iterator[House]:
+    """Serve over HTTP, recovery loop and all; a supervisor reports that its jobs have caught up."""
+    (port,) = free_ports(1)
+    settings = attrs.evolve(
+        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY),
+        server_url=f"http://127.0.0.1:{port}",
+        run_job=str(tmp_path / "run_job.py"),
+    )
+    # Its supervisor fills what has to be filled, as a run of Spark would.
+    (tmp_path / "run_job.py").write_text("")
+    with house_at(settings, adapters=adapters) as house:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(house.services),
+                port=port,
+                log_level="error",
+                timeout_graceful_shutdown=1,
+            )
+        )
+        serving = threading.Thread(target=server.run)
+        stop = threading.Event()
+        supervising = threading.Thread(target=_supervise, args=(house, stop))
+        serving.start()
+        ends_at = time.monotonic() + STARTS_S
+        while not server.started and time.monotonic() < ends_at:
+            time.sleep(0.02)
+        supervising.start()
+        yield house
+        stop.set()
+        supervising.join()
+        server.should_exit = True
+        serving.join()
+
+
+def _supervise(house: House, stop: threading.Event) -> None:
+    """Fill and report, as supervisors do; what is refused, or came too late, comes again."""
+    while not stop.wait(0.5):
+        with suppress(LedgerError):
+            _fill(house)
+            report_caught_up(house)
+
+
+def _fill(house: House) -> None:
+    head = house.ledger.branch(house.services.tenant, "main").head_commit_id
+    for job in house.ledger.jobs():
+        if head is not None and job.needs_backfill and job.backfilled_at is None:
+            epoch = house.ledger.claim_job_for_backfill(head, job.asset.asset_id)
+            if epoch is not None:
+                house.ledger.finish_backfill(job.asset.asset_id, epoch, offsets={})
+
+
+def test_the_commands_of_the_guide_do_what_it_says(
+    served: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (features,) = blocks("python")
+    (tmp_path / "features.py").write_text(features)
+    changed = features.replace('"7d"', '"1d"').replace(
+        "@dataset(index=True)\nclass OrderCount",
+        "@dataset(index=True, version=2)\nclass OrderCount",
+    )
+    (tmp_path / "features_v2.py").write_text(changed)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
+    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
+    said: dict[str, str] = {}
+
+    for command in commands():
+        result = CliRunner().invoke(make_cli(), shlex.split(command)[1:])
+        assert result.exit_code == 0, f"{command}: {result.output} {result.exception!r}"
+        said[command] = result.output
+
+    assert len(said) >= 12
+    assert "+ create" in said["narthex plan features.py"]
+    assert '"plan_sha256"' in said["narthex plan features.py --json"]
+    assert "with main" in said["narthex plan features.py --branch dev"]
+    main = served.ledger.branch(served.services.tenant, "main")
+    assert (main.head_seq, main.serving_seq) == (3, 3)
+    kinds = [view.kind for view in served.ledger.commits(branch=main.branch_id)]
+    assert kinds == ["rollback", "deploy", "deploy"]
