@@ -118,12 +118,20 @@ def parse_annotation(annotation: Annotation) -> DataType:
         return _parse_written(annotation)
     if isinstance(annotation, types.DataType):
         return annotation
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _parse_annotated(*typing.get_args(annotation))
     struct = getattr(annotation, STRUCT_ATTRIBUTE, None)
     if isinstance(struct, types.Struct):
         return struct
     if isinstance(annotation, type) and annotation in _PLAIN:
         return _PLAIN[annotation]
     return _parse_generic(annotation)
+
+
+def _parse_annotated(shown: Annotation, *said: object) -> DataType:
+    """Give the type that is ours; what stands before it is for type checkers."""
+    ours = [one for one in said if isinstance(one, Written | types.DataType)]
+    return parse_annotation(ours[0] if ours else shown)
 
 
 def _parse_generic(annotation: Annotation) -> DataType:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from narthex.client import Client, Response
+from narthex.client.references import dataset_name
 from narthex.connectors import Webhook, source
 from narthex.datasets import Dataset, dataset, field
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, Refused
@@ -274,3 +275,11 @@ def test_an_entity_waits_once_and_other_things_do_not(client: Client) -> None:
         client.add(Users)
     with pytest.raises(ArgumentsUnfit, match="neither a dataset nor a featureset"):
         client.add("Users")  # type: ignore[arg-type]
+
+
+def test_a_class_that_is_no_dataset_has_no_name() -> None:
+    class Orders:
+        pass
+
+    with pytest.raises(ArgumentsUnfit, match="`Orders` is no dataset"):
+        dataset_name(Orders)

@@ -2,7 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal as PythonDecimal
-from typing import Dict, List, Optional, Union  # noqa: UP035 (authors write these)
+from typing import Annotated, Dict, List, Optional, Union  # noqa: UP035 (authors write these)
 
 import pytest
 
@@ -56,6 +56,11 @@ class Place:
         (oneof(str, ["a", "b"]), types.OneOf(types.Str(), ("a", "b"))),
         (regex("a+"), types.Regex("a+")),
         (Optional[between(int, 0, 9)], types.Optional(types.Between(types.Int(), 0, 9))),  # noqa: UP045
+        (Annotated[int, between(int, 0, 9)], types.Between(types.Int(), 0, 9)),
+        (Annotated[PythonDecimal, "of money", Decimal[2]], types.Decimal(2)),
+        (Annotated[str, "as people write it"], types.Str()),
+        (Annotated[str, regex("a")] | None, types.Optional(types.Regex("a"))),
+        (list[Annotated[list[float], Embedding[2]]], types.List(types.Embedding(2))),
         (oneof(int, [1]) | None, types.Optional(types.OneOf(types.Int(), (1,)))),
     ],
 )

@@ -124,7 +124,7 @@ class Administration:
         finally:
             self._transport.branch = before
 
-    def erase(self, dataset_name: Dataset | str, erase_keys: pd.DataFrame) -> Response:
+    def erase(self, dataset_name: Dataset | type | str, erase_keys: pd.DataFrame) -> Response:
         """Erase the rows of keys from a dataset, and with them from all that is made of them.
 
         Args:
@@ -221,7 +221,7 @@ class Administration:
 
     def xray(
         self,
-        datasets: Sequence[Dataset | str] | None = None,
+        datasets: Sequence[Dataset | type | str] | None = None,
         featuresets: Sequence[Featureset | str] | None = None,
         fields: Sequence[str] | None = None,
     ) -> dict[str, Json]:
@@ -241,7 +241,7 @@ class Administration:
         return self._transport.read("xray", parameters).body
 
 
-def _name_of(dataset: Dataset | str) -> str:
+def _name_of(dataset: Dataset | type | str) -> str:
     return dataset_name(dataset)
 
 
@@ -254,7 +254,7 @@ def _branch_name(name: str) -> str:
     return name
 
 
-def _check_erase_keys(dataset: Dataset | str, given: list[str]) -> None:
+def _check_erase_keys(dataset: Dataset | type | str, given: list[str]) -> None:
     if not isinstance(dataset, Dataset):
         return
     wanted = dataset.erase_key_fields

@@ -393,7 +393,7 @@ class Client(Administration):
 
     def lookup(
         self,
-        dataset: Dataset | str,
+        dataset: Dataset | type | str,
         keys: pd.DataFrame,
         fields: Sequence[str] | None = None,
         timestamps: pd.Series | Sequence[datetime | str] | None = None,
@@ -418,7 +418,7 @@ class Client(Administration):
             return frame[fields[0]], was_found
         return frame, was_found
 
-    def inspect(self, dataset: Dataset | str, n: int = 10) -> pd.DataFrame:
+    def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:
         """Give some of a dataset's newest rows."""
         body = self._transport.read(f"dataset/{dataset_name(dataset)}/inspect", {"n": n}).body
         rows = body.get("items", body.get("rows"))
@@ -430,7 +430,7 @@ class Client(Administration):
         """Give the types of features that are known here, by full name."""
         return known_types(outputs)
 
-    def _types_in(self, dataset: Dataset | str) -> dict[str, DataType]:
+    def _types_in(self, dataset: Dataset | type | str) -> dict[str, DataType]:
         """Give the types of a dataset's fields, if they are known here."""
         return dataset_types(dataset)
 

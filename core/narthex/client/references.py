@@ -73,9 +73,21 @@ def known_types(outputs: Sequence[object]) -> dict[str, DataType]:
     return {feature.fqn(): feature.dtype for feature in features}
 
 
-def dataset_name(dataset: Dataset | str) -> str:
-    """Give a dataset's name."""
-    return dataset.fqn() if isinstance(dataset, Dataset) else dataset
+def dataset_name(dataset: Dataset | type | str) -> str:
+    """Give a dataset's name.
+
+    To a type checker a class below `@dataset` stays a class, so that one is taken here.
+
+    Raises:
+        ArgumentsUnfit: It is a class that is no dataset.
+    """
+    if isinstance(dataset, Dataset):
+        return dataset.fqn()
+    if isinstance(dataset, type):
+        raise ArgumentsUnfit(
+            f"`{dataset.__name__}` is no dataset", hint="put `@dataset` above its class"
+        )
+    return dataset
 
 
 def featureset_name(featureset: Featureset | str) -> str:
@@ -83,7 +95,7 @@ def featureset_name(featureset: Featureset | str) -> str:
     return featureset.fqn() if isinstance(featureset, Featureset) else featureset
 
 
-def dataset_types(dataset: Dataset | str) -> dict[str, DataType]:
+def dataset_types(dataset: Dataset | type | str) -> dict[str, DataType]:
     """Give a dataset's types by field; none if only its name is known."""
     if isinstance(dataset, Dataset):
         return {field.name: field.dtype for field in dataset.fields}

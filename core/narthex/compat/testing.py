@@ -16,6 +16,7 @@ from typing_extensions import override
 from narthex import testing
 from narthex.aggregate_specs import ExpDecaySum
 from narthex.client import Response
+from narthex.client.references import dataset_name
 from narthex.compat.given import cast, refusal, with_missing, without_traces
 from narthex.compat.told import FennelError, told
 from narthex.declare.datasets import Dataset
@@ -75,13 +76,13 @@ class MockClient(_BEHIND):
     @override
     def lookup(
         self,
-        dataset: Dataset | str,
+        dataset: Dataset | type | str,
         keys: pd.DataFrame,
         fields: Sequence[str] | None = None,
         timestamps: object = None,
     ) -> tuple[pd.DataFrame | pd.Series, pd.Series]:
         keys = cast(keys, self._types_in(dataset))
-        with self._standing(_name(dataset)):
+        with self._standing(dataset_name(dataset)):
             rows, found = super().lookup(dataset, keys, fields, timestamps)
         frame = rows.to_frame() if isinstance(rows, pd.Series) else rows
         made = with_missing(without_traces(frame, self._decaying(dataset)))
@@ -115,7 +116,7 @@ class MockClient(_BEHIND):
         return with_missing(answer)
 
     @override
-    def inspect(self, dataset: Dataset | str, n: int = 10) -> pd.DataFrame:
+    def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:
         return with_missing(super().inspect(dataset, n))
 
     @override
@@ -198,10 +199,10 @@ class MockClient(_BEHIND):
     def _committed(self) -> Sequence[DatasetEntity]:
         return self.branches_map[self._branch].definitions.datasets
 
-    def _decaying(self, dataset: Dataset | str) -> Iterator[str]:
+    def _decaying(self, dataset: Dataset | type | str) -> Iterator[str]:
         for one in self._committed():
             last = one.pipelines[-1].terminal if one.pipelines else None
-            if one.name == _name(dataset) and isinstance(last, Aggregate):
+            if one.name == dataset_name(dataset) and isinstance(last, Aggregate):
                 yield from (spec.into for spec in last.specs if isinstance(spec, ExpDecaySum))
 
 
@@ -259,10 +260,6 @@ class InternalTestClient:
             features=_flat(one.features for one in found.featuresets),
             extractors=_flat(one.extractors for one in found.featuresets),
         )
-
-
-def _name(dataset: Dataset | str) -> str:
-    return dataset.fqn() if isinstance(dataset, Dataset) else dataset
 
 
 def _flat(lists: Iterable[Sequence[object]]) -> list[object]:

@@ -14,6 +14,7 @@ from typing_extensions import override
 from narthex import lookups
 from narthex.client import Response
 from narthex.client.client import COMMIT_TIMEOUT_S
+from narthex.client.references import dataset_name
 from narthex.client.waiting import Tell
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
@@ -182,9 +183,8 @@ class MockClient(TestClient):
         }
 
     @override
-    def _types_in(self, dataset: Dataset | str) -> dict[str, DataType]:
-        name = dataset.fqn() if isinstance(dataset, Dataset) else dataset
-        return self._caller.current().plan(name).schema.columns
+    def _types_in(self, dataset: Dataset | type | str) -> dict[str, DataType]:
+        return self._caller.current().plan(dataset_name(dataset)).schema.columns
 
     def find(
         self, dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]

@@ -1,7 +1,8 @@
 """A project with every kind of entity, as authors write it who check their types."""
 
 from datetime import UTC, datetime
-from typing import Optional, assert_type
+from decimal import Decimal as PythonDecimal
+from typing import Annotated, Optional, assert_type
 
 import pandas as pd
 
@@ -19,7 +20,17 @@ from narthex.datasets import (
     index,
     pipeline,
 )
-from narthex.dtypes import Continuous, Tumbling, Window, struct
+from narthex.dtypes import (
+    Continuous,
+    Decimal,
+    Embedding,
+    Tumbling,
+    Window,
+    between,
+    oneof,
+    regex,
+    struct,
+)
 from narthex.expr import Expr, TypedExpr, col, lit, when
 from narthex.featuresets import extractor, feature, featureset
 from narthex.integrations import aws
@@ -79,6 +90,11 @@ class Orders:
 class Users:
     user_id: int = field(key=True, erase_key=True)
     country: str
+    code: Annotated[str, regex("[a-z]{2}")]
+    age: Annotated[int, between(int, 0, 150)] | None
+    plan: Annotated[str, oneof(str, ["free", "paid"])]
+    balance: Annotated[PythonDecimal, Decimal[2]]
+    taste: Annotated[list[float], Embedding[4]]
     changed_at: datetime
 
 
@@ -145,6 +161,7 @@ def test_means_are_means(client: TestClient) -> None:
 
 def commit(client: Client) -> bool:
     answer = client.commit("shop", datasets=[Orders, Users, Spend], featuresets=[Buyer])
-    rows, found = client.lookup("Users", keys=pd.DataFrame({"user_id": [7]}), fields=["country"])
+    assert_type(client.inspect(Orders), pd.DataFrame)
+    rows, found = client.lookup(Users, keys=pd.DataFrame({"user_id": [7]}), fields=["country"])
     assert_type(found, pd.Series)
     return answer.status_code == 200 and not rows.empty
