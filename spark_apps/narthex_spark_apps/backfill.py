@@ -143,7 +143,7 @@ class Backfill:
         if table is not None:
             with contextlib.closing(table), LogProducer(self._settings.kafka) as producer:
                 return {}, table.read(producer)["rows"]
-        files = file_source(self._session(), asset, self._settings)
+        files = file_source(self._session, asset, self._settings)
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())
             return {}, rows

@@ -1,5 +1,6 @@
 """Starting any job of the registry, live or bounded, by the one code that each has."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
 
@@ -79,14 +80,16 @@ def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
 
 
 def file_source(
-    session: SparkSession, asset: ResolvedAsset, settings: Settings
+    session: Callable[[], SparkSession], asset: ResolvedAsset, settings: Settings
 ) -> FileSource | None:
-    """Give the reader of a job of files; None for any other job."""
+    """Give the reader of a job of files; None for any other job, which needs no session."""
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Files):
         return None
     memory = checkpoint_of(asset, settings) / "files.json"
-    return FileSource(session, SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
+    return FileSource(
+        session(), SourceJob(asset=asset, spec=spec), settings=settings, memory=memory
+    )
 
 
 def table_source(asset: ResolvedAsset, settings: Settings) -> TableSource | None:

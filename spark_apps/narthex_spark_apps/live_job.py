@@ -82,7 +82,7 @@ class LiveJob:
     def _start(self) -> None:
         asset = self.assignment.asset
         try:
-            self.files = file_source(self.session, asset, self.settings)
+            self.files = file_source(lambda: self.session, asset, self.settings)
             if self.files is None:
                 fresh = not (checkpoint_of(asset, self.settings) / "live" / "offsets").exists()
                 self.query = start_query(

@@ -1,10 +1,12 @@
 """Sources of tables: asked again and again for what stands at or after their cursor.
 
 One reading is one statement in one snapshot, in the order of the cursor. What is read again gives
-the same facts. Rows whose cursor is null have no place and are not read.
+the same facts; most of it is known to be there, and not appended again. Rows whose cursor is null
+have no place and are not read.
 """
 
 import datetime as dt
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,8 +33,13 @@ from narthex_stores import LogProducer
 
 BATCH = 5_000
 CONNECT_S = 10
+REMEMBERED: Final = 200_000
+"""How many of the newest rows are known, so that reading them again does not append them again."""
+
 EVERY_US: Final = 60 * SECOND_US
 """How often a table is asked where its source does not say."""
+
+_DIGEST_BYTES: Final = 16
 
 _KEY = """
     SELECT a.attname FROM pg_index i
@@ -75,6 +82,7 @@ class TableSource:
         self._settings = settings
         self._memory = memory
         self._disorder_us = job.spec.source.disorder_us
+        self._known: dict[tuple[int, bytes], bytes] = {}
         self._renderer = RowRenderer.of(
             json.dumps(to_plain(job.spec)),
             source_id="",
@@ -111,15 +119,20 @@ class TableSource:
         start = reach.start(now_us=now_us, disorder_us=self._disorder_us)
         counts = {"rows": 0, "quarantined": 0, "left_out": 0}
         high: Cursor | None = None
+        # A reading that fails knows nothing of what it has appended.
+        known, self._known = self._known, {}
         try:
             with self._connect() as connection:
                 for batch in self._batches(connection, start):
                     if stopped():
                         return counts
-                    high = self._take(batch, producer, counts)
+                    high = batch[-1][0]
+                    fresh = [row for _, row in batch if self._is_news(known, row)]
+                    self._take(fresh, producer, counts)
         except psycopg.Error as error:
             where = f"`{self._job.spec.source_id}`"
             raise TableError(f"{where}: {str(error).strip()}") from None
+        self._known = known
         self._remember(reach.after(high, now_us=now_us, disorder_us=self._disorder_us))
         return counts
 
@@ -127,20 +140,26 @@ class TableSource:
         """Give the greatest event time of the rows that this process admitted."""
         return self._renderer.newest_us
 
-    def _take(
-        self,
-        batch: Sequence[tuple[Cursor, Arrived]],
-        producer: LogProducer,
-        counts: dict[str, int],
-    ) -> Cursor:
-        for made in self._renderer.render([arrived for _, arrived in batch]):
+    @staticmethod
+    def _is_news(known: dict[tuple[int, bytes], bytes], arrived: Arrived) -> bool:
+        """Whether a row is not known to have been appended as it is; it is known from now on."""
+        place = (arrived.place.offset, arrived.place.rest)
+        told = json.dumps(arrived.row, sort_keys=True).encode()
+        digest = hashlib.blake2b(told, digest_size=_DIGEST_BYTES).digest()
+        is_news = known.pop(place, None) != digest
+        known[place] = digest
+        if len(known) > REMEMBERED:
+            del known[next(iter(known))]
+        return is_news
+
+    def _take(self, rows: Sequence[Arrived], producer: LogProducer, counts: dict[str, int]) -> None:
+        for made in self._renderer.render(rows):
             counts["rows"] += 1
             counts["left_out"] += not made
             for topic, key, value in made:
                 counts["quarantined"] += topic == self._job.quarantine
                 producer.post(topic, key=key, value=value)
         producer.flush()
-        return batch[-1][0]
 
     def _connect(self) -> "psycopg.Connection[dict[str, object]]":
         reveal = SecretFiles(self._settings.secrets_dir).reveal

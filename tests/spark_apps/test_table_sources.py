@@ -170,6 +170,29 @@ def test_a_live_job_finds_new_rows_and_goes_on_where_a_backfill_ended(
     assert report.phase == "caught_up"
 
 
+@pytest.mark.postgres
+@pytest.mark.kafka
+def test_what_is_known_to_be_there_is_not_appended_again_and_what_changed_is(
+    database: Connection, postgres_dsn: str, platform: Settings, log: Log
+) -> None:
+    orders(database, cursor="changed timestamptz, PRIMARY KEY (id)")
+    job = table_job(log, postgres_dsn, platform)
+    source = table_source(job.asset, platform)
+    assert source is not None
+    put(database, 1, T0)
+    put(database, 2, T0)
+
+    with LogProducer(platform.kafka) as producer:
+        first = source.read(producer)["rows"]
+        again = source.read(producer)["rows"]
+        database.execute("UPDATE shop.orders SET who = 'bob' WHERE id = 2")
+        changed = source.read(producer)["rows"]
+
+    assert (first, again, changed) == (2, 0, 1)
+    found = facts(job, log.records(job.output, count=3))
+    assert [fact.values[0] for fact in found] == ["ann", "ann", "bob"]
+
+
 KEYLESS = Schema(
     (
         Field(name="who", type=Optional(Str())),
