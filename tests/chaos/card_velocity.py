@@ -3,7 +3,7 @@
 
 from datetime import datetime
 
-from narthex.connectors import Kafka, Webhook, source
+from narthex.connectors import Webhook, source
 from narthex.datasets import Average, Count, LastK, Max, Min, Sum, dataset, field, pipeline
 from narthex.definitions import definitions
 from narthex.dtypes import Continuous
@@ -13,17 +13,12 @@ from narthex.lib import inputs
 
 __owner__ = "chaos@narthex.dev"
 
-TOPIC = "chaos.payments"
 WEBHOOK = "chaos"
 
 webhook = Webhook(name=WEBHOOK)
-broker = Kafka(
-    name="chaos", bootstrap_servers="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
-)
 
 
 @source(webhook.endpoint("payments"), disorder="1h", cdc="append")
-@source(broker.topic(TOPIC), disorder="1h", cdc="append")
 @dataset
 class Payments:
     """What a card paid; nothing was paid by a card that was refused."""
