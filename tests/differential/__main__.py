@@ -24,11 +24,7 @@ from narthex_reference.engines import REFERENCE
 from narthex_reference.generate import Project, render_program
 from tests.differential.drawing import Jobs, from_seeds, kinds
 from tests.differential.platform import platform
-from tests.differential.round import BACKFILL, HALF, LIVE
-from tests.differential.searching import Difference, Searcher
-
-ONE_IN = 3
-"""So few projects run half and half, beside live and as backfill."""
+from tests.differential.searching import Difference, Searcher, ways_of
 
 Drawn = tuple[int, int, Project]
 """Seed, place among the projects of the seed, project."""
@@ -99,9 +95,8 @@ def _batches(found: Iterator[Drawn], at_once: int, searcher: Searcher) -> Iterat
 
 
 def _examine(batch: Sequence[Drawn], searcher: Searcher, told: Told) -> None:
-    ways = [(LIVE, BACKFILL) + ((HALF,) if at % ONE_IN == 0 else ()) for at in range(len(batch))]
     projects = [project for _, _, project in batch]
-    failed = searcher.judged(list(zip(projects, ways, strict=True)))
+    failed = searcher.judged([(one, ways_of(at)) for at, one in enumerate(projects)])
     told.projects += len(batch)
     told.last = batch[-1][0]
     for project in projects:
@@ -144,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         "--jobs",
         choices=[one.value for one in Jobs],
         default=Jobs.ANY.value,
-        help="run all projects, or those whose jobs all run beside Spark",
+        help="run all projects, those with a job in Spark, or the others",
     )
     return parser
 

@@ -1,11 +1,44 @@
-"""Cases of conformance as projects: what was sent by hand, arriving in an order drawn by chance."""
+"""What tests run: cases of conformance, arriving in an order drawn by chance, and projects."""
+
+import itertools
+from collections.abc import Sequence
 
 from numpy.random import default_rng
 
-from narthex_reference.conformance import Case, shuffled
+from narthex_reference.conformance import CASES, Case, shuffled
 from narthex_reference.conformance.checking import differs
 from narthex_reference.generate import Project
+from tests.differential.drawing import Jobs, from_seeds, passes
 from tests.differential.judging import Outcome
+from tests.differential.searching import Searcher, ways_of
+
+CASES_AT_ONCE = 30
+
+
+def case_rounds(jobs: Jobs) -> list[list[Case]]:
+    """Give the cases with such jobs, as many together as are run at once."""
+    found = [one for one in CASES if passes(one.definitions, jobs)]
+    return [found[at : at + CASES_AT_ONCE] for at in range(0, len(found), CASES_AT_ONCE)]
+
+
+def failed_cases(searcher: Searcher, cases: Sequence[Case]) -> list[str]:
+    """Run cases; say which of them are not what the reference says, or not as was written."""
+
+    def answered(place: int, outcome: Outcome) -> str | None:
+        return wrong_answer(cases[place], outcome)
+
+    asked = [(project_of(case, seed=at), ways_of(at)) for at, case in enumerate(cases)]
+    failed = searcher.judged(asked, also=answered)
+    return [f"{cases[one.at].name}, {one.way}: {one.wrong}" for one in failed]
+
+
+def failed_projects(searcher: Searcher, *, seed: int, jobs: Jobs, count: int) -> list[str]:
+    """Run generated projects; say which of them are not what the reference says."""
+    drawn = list(itertools.islice(from_seeds(seed, jobs=jobs), count))
+    asked = [(project, ways_of(at)) for at, (_, _, project) in enumerate(drawn)]
+    failed = searcher.judged(asked)
+    names = [f"seed {found}, project {place}" for found, place, _ in drawn]
+    return [f"{names[one.at]}, {one.way}: {one.wrong}" for one in failed]
 
 
 def project_of(case: Case, *, seed: int) -> Project:

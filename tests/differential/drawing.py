@@ -41,9 +41,16 @@ def drawn(seed: int, *, count: int = A_SEED) -> list[Project]:
 
 
 class Jobs(enum.Enum):
-    """Projects with which jobs are run."""
+    """Which projects are run.
+
+    Attributes:
+        ANY: All.
+        ON_SPARK: Those with a job that runs in Spark, live or as backfill.
+        BESIDE_SPARK: The others: all their jobs have a state of their own.
+    """
 
     ANY = "any"
+    ON_SPARK = "on-spark"
     BESIDE_SPARK = "beside-spark"
 
 
@@ -51,7 +58,8 @@ def passes(definitions: Definitions, jobs: Jobs) -> bool:
     """Whether a commit would accept definitions, and they have such jobs."""
     if not_carried_out(definitions):
         return False
-    return jobs is Jobs.ANY or all(one.trigger is Trigger.STATEFUL for one in _jobs(definitions))
+    on_spark = any(one.trigger is not Trigger.STATEFUL for one in _jobs(definitions))
+    return jobs in {Jobs.ANY, Jobs.ON_SPARK if on_spark else Jobs.BESIDE_SPARK}
 
 
 def _jobs(definitions: Definitions) -> list[PipelineJobSpec]:

@@ -27,7 +27,7 @@ from narthex_reference.generate.project import Project
 from narthex_spark_apps.backfill import AT_ONCE
 from narthex_spark_apps.jobs import input_topics
 from narthex_spark_apps.stateful import work_off_stateful
-from narthex_stores import LogProducer, Place
+from narthex_stores import LogProducer, Place, StoreError
 from tests.differential.beside_spark import CrashError, Feed, LiveStage, has_state, is_beside_spark
 from tests.differential.deploying import (
     Deployment,
@@ -69,6 +69,9 @@ FATES = (
 )
 """How often each is."""
 
+TRIES = 20
+"""A bounded run that a broker did not answer is tried so often, as the task of a commit would."""
+
 DIES = 0.1
 """How often a stage crashes before all is appended that it has to say."""
 
@@ -92,6 +95,7 @@ class Run:
     queries: list[LiveQuery] = attrs.field(factory=list)
     starts: dict[int, Starts] = attrs.field(factory=dict)
     wrong: str | None = None
+    refused: str = "no broker refused anything"
 
     def fail(self, wrong: str) -> None:
         """Note why nothing can be expected of it any more."""
@@ -290,6 +294,11 @@ class Round:
         except CrashError:
             stage.crash()
             self.counts["crashes while appending"] += 1
+        except StoreError as error:
+            # The stage runner pauses and begins again; here the others' turns are the pause.
+            stage.crash()
+            run.refused = str(error)
+            self.counts["stages that a broker refused"] += 1
         except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
             run.fail(f"a stage failed: {type(error).__name__}: {error}")
             return
@@ -325,7 +334,7 @@ class Round:
                 return
             if time.monotonic() > ends_at:
                 for run in late:
-                    run.fail("it does not work its topics off")
+                    run.fail(f"it does not work its topics off; {run.refused}")
             if late:
                 wait_a_little()
 
@@ -397,13 +406,19 @@ class Round:
         for (topic, partition), end in ends.items():
             if topic in reached:
                 reached[topic][partition] = end
-        try:
-            work_off_stateful(
-                job, reached, settings=self._settings, epoch=1, note=lambda _progress: None
-            )
-        except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
-            return f"a bounded run failed: {type(error).__name__}: {error}"
-        return None
+        for _ in range(TRIES):
+            try:
+                work_off_stateful(
+                    job, reached, settings=self._settings, epoch=1, note=lambda _progress: None
+                )
+            except StoreError as error:
+                wrong = f"a bounded run failed {TRIES} times: {error}"
+                wait_a_little()
+            except Exception as error:  # noqa: BLE001 (a job that fails is one that differs)
+                return f"a bounded run failed: {type(error).__name__}: {error}"
+            else:
+                return None
+        return wrong
 
     def close(self) -> None:
         """End what was started, and ask that the topics go."""

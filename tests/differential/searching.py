@@ -15,13 +15,22 @@ from narthex_reference.conformance.arrivals import cut
 from narthex_reference.generate.project import Project
 from tests.differential.judging import Judge, Outcome, wrong_of
 from tests.differential.platform import Session
-from tests.differential.round import Clock, Round
+from tests.differential.round import BACKFILL, LIVE, WAYS, Clock, Round
 
 SMALLER_AT_ONCE = 24
 SMALLER_ROUNDS = 6
 
 Asked = tuple[Project, tuple[str, ...]]
 """A project and the ways in which it is run."""
+
+
+ONE_IN = 3
+"""So few projects run half and half, beside live and as backfill."""
+
+
+def ways_of(place: int) -> tuple[str, ...]:
+    """Give the ways in which the project at a place is run."""
+    return WAYS if place % ONE_IN == 0 else (LIVE, BACKFILL)
 
 
 Also = Callable[[int, Outcome], str | None]

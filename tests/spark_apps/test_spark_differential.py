@@ -1,23 +1,21 @@
-"""On Kafka and Spark, live and as backfill, definitions mean what the reference says."""
+"""On Kafka and Spark, live and as backfill, definitions mean what the reference says.
 
-import itertools
+Those of which all jobs run beside Spark are in `tests/differential`.
+"""
+
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex_reference.conformance import CASES, Case
-from tests.differential.cases import project_of, wrong_answer
-from tests.differential.drawing import Jobs, from_seeds
-from tests.differential.judging import Outcome
+from narthex_reference.conformance import Case
+from tests.differential.cases import case_rounds, failed_cases, failed_projects
+from tests.differential.drawing import Jobs
 from tests.differential.platform import settings_of, shared_by_many
-from tests.differential.round import WAYS
 from tests.differential.searching import Searcher
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
-
-AT_ONCE = 30
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +31,11 @@ def searcher(
         yield Searcher(session=lambda: spark, settings=settings, seed=0)
 
 
-ROUNDS = [CASES[at : at + AT_ONCE] for at in range(0, len(CASES), AT_ONCE)]
-
-
-@pytest.mark.parametrize("cases", ROUNDS, ids=lambda cases: cases[0].name)
-def test_cases_are_answered_as_was_written(searcher: Searcher, cases: tuple[Case, ...]) -> None:
-    def answered(place: int, outcome: Outcome) -> str | None:
-        return wrong_answer(cases[place], outcome)
-
-    asked = [(project_of(case, seed=at), WAYS) for at, case in enumerate(cases)]
-
-    failed = searcher.judged(asked, also=answered)
-
-    assert [f"{cases[one.at].name}, {one.way}: {one.wrong}" for one in failed] == []
+@pytest.mark.parametrize("cases", case_rounds(Jobs.ON_SPARK), ids=lambda cases: cases[0].name)
+def test_cases_are_answered_as_was_written(searcher: Searcher, cases: list[Case]) -> None:
+    assert failed_cases(searcher, cases) == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_nobody_wrote_means_the_same_everywhere(searcher: Searcher, seed: int) -> None:
-    found = itertools.islice(from_seeds(seed, jobs=Jobs.ANY), AT_ONCE)
-    drawn = [(f"seed {at}, project {place}", project) for at, place, project in found]
-
-    failed = searcher.judged([(project, WAYS) for _, project in drawn])
-
-    assert [f"{drawn[one.at][0]}, {one.way}: {one.wrong}" for one in failed] == []
+def test_what_nobody_wrote_means_the_same_on_spark(searcher: Searcher, seed: int) -> None:
+    assert failed_projects(searcher, seed=seed, jobs=Jobs.ON_SPARK, count=20) == []
