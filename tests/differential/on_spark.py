@@ -21,7 +21,6 @@ INTERVAL_S = 6
 """A live query says so often how far it is; a platform's own says it less often."""
 
 SESSION: Mapping[str, str] = {
-    "spark.sql.streaming.numRecentProgressUpdates": "1",
     # Queries live for seconds: compiling them better costs more than it gives.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
 }

@@ -286,6 +286,7 @@ class Round:
             return
         if stage.reads_corrections(self.records):
             # It waits for its indexes to contain what it was told of; here nobody else would.
+            self.records.pull()
             for feed in run.feeds:
                 feed.take(self.records, self._producer, None)
         dies = int(rng.integers(0, 4)) if rng is not None and rng.random() < DIES else None
