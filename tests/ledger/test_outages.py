@@ -23,7 +23,6 @@ def test_a_ledger_that_nobody_serves_is_unreachable() -> None:
     ledger.close()
 
 
-@pytest.mark.xfail(reason="notimpl: PostgreSQL may still hold shared memory when started again")
 @pytest.mark.postgres
 def test_a_ledger_goes_on_when_its_killed_database_is_back(tmp_path: Path) -> None:
     (port,) = free_ports(1)

@@ -87,7 +87,6 @@ def no_spark() -> NoReturn:
     raise AssertionError("nothing here is Spark's")
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
 def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
     tmp_path: Path, new_postgres_dsn: Callable[[], str], kafka_bootstrap: str
 ) -> None:

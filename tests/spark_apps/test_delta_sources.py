@@ -60,14 +60,14 @@ def delta_job(*, needs: tuple[ResolvedNeed, ...] = (), where: Where | None = Non
     )
 
 
-def told(path: str, job: SourceJob) -> list[list[Fact]]:
-    """Give the facts of each version."""
+def told(path: str, job: SourceJob, *, versions: int | None = None) -> list[list[Fact]]:
+    """Give the facts of each version, or of the first few; none of them may hold a refused row."""
     renderer = RowRenderer.of(
         json.dumps(to_plain(job.spec)), source_id="", output="log", quarantine="refused"
     )
     codec = encode(job.spec.log)
     found = []
-    for version in versions_of(path, {}):
+    for version in versions_of(path, {})[:versions]:
         made = render_version(renderer, arrived_rows(version, {}))
         records = [record for one in made for record in one]
         assert {topic for topic, _, _ in records} <= {"log"}
@@ -123,7 +123,6 @@ def test_a_table_that_keeps_no_changes_says_what_to_do(tmp_path: Path) -> None:
         arrived_rows(versions_of(path, {})[0], {})
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_a_job_reads_each_version_once_and_finds_the_next_ones(
@@ -149,7 +148,7 @@ def test_a_job_reads_each_version_once_and_finds_the_next_ones(
     assert source.unread() == ()
     found = encode(job.spec.log).decode_many([v for _, v in log.records(job.output, count=7)])
     assert sorted(shown(found)) == sorted(
-        shown([fact for version in told(path, delta_job())[:4] for fact in version])
+        shown([fact for version in told(path, delta_job(), versions=4) for fact in version])
     )
 
 
