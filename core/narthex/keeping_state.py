@@ -13,7 +13,7 @@ import attrs
 from narthex.code import UserCode
 from narthex.expr.typing import is_total
 from narthex.join_sides import joins_of
-from narthex.node_schema import DatasetSchemaInfo, NodeSchema, listed
+from narthex.node_schema import DatasetSchemaInfo, NodeSchema
 from narthex.operators import (
     Aggregate,
     Assign,
@@ -72,15 +72,11 @@ class KeptFor:
     Attributes:
         step: Where it stands in the author's file.
         title: What it is, for people.
-        detail: What makes it so, where the title does not say it.
-        name: The dataset or the column that it is about; empty where it is about none.
     """
 
     keeping: Keeping
     step: Operator
     title: str
-    detail: str = ""
-    name: str = ""
 
 
 def kept_for(
@@ -127,7 +123,6 @@ def _of_read(ref: DatasetRef, step: Operator, contributed: Collection[str]) -> I
             keeping=Keeping.READ_AGGREGATE,
             step=step,
             title=f"to read `{ref.dataset}`, which ends in an aggregate,",
-            name=ref.dataset,
         )
 
 
@@ -151,7 +146,6 @@ def _of_step(
                     keeping=Keeping.KEYED_JOIN,
                     step=step,
                     title="a join whose left side is keyed",
-                    detail=f"the left side has the key {_keys(before)}",
                 )
 
 
@@ -161,10 +155,9 @@ def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[KeptFor]:
             keeping=Keeping.KEYED_AGGREGATE,
             step=step,
             title="an aggregate over keyed rows",
-            detail=f"the rows have the key {_keys(before)}",
         )
     if step.along is not None:
-        yield KeptFor(keeping=Keeping.ALONG, step=step, title="`along`", name=step.along)
+        yield KeptFor(keeping=Keeping.ALONG, step=step, title="`along`")
     if step.window is not None:
         yield KeptFor(keeping=Keeping.GROUP_WINDOW, step=step, title="`groupby` with a window")
 
@@ -221,9 +214,4 @@ def _computed_joins(
                     keeping=Keeping.COMPUTED_JOIN,
                     step=join,
                     title=f"a join on `{left}`, which is not a value of `{ref.dataset}` itself,",
-                    name=left,
                 )
-
-
-def _keys(before: NodeSchema) -> str:
-    return listed([key.name for key in before.keys])

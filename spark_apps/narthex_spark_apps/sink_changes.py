@@ -77,10 +77,10 @@ class Standing:
     def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[Change]:
         """Take facts in; give how each of them changes what stands."""
         for fact in facts:
-            known = state.version(_SOURCE, fact.row_id)
-            if (known is not None and known >= fact.version) or not self._is_within(fact):
+            if not self._is_within(fact):
                 continue
-            state.set_version(_SOURCE, fact.row_id, fact.version)
+            if not state.supersede(_SOURCE, fact.row_id, fact.version):
+                continue
             identity = self._identity(fact)
             told = state.told(identity)
             before = None if told is None else self._codec.decode(told)
@@ -109,22 +109,18 @@ class Standing:
         """Give the newest row of the identity; one that ended the row is one too."""
         if not self._is_keyed:
             return fact
-        if self.spec.voidable:
-            self._keep(state, identity, fact)
         if fact.event_time == NEVER:
-            if before is None or before.row_id != fact.row_id:
+            group = state.place(_STEP, _SIDE, fact.row_id)
+            if group is not None:
+                state.leave(_STEP, _SIDE, group, fact.row_id)
+            if group is None or before is None or before.row_id != fact.row_id:
                 return before
-            group = state.keep(_STEP, _SIDE, identity, fact.row_id, b"")
-            state.leave(_STEP, _SIDE, group, fact.row_id)
             rows = (self._codec.decode(row) for row in state.members(_STEP, _SIDE, group))
             return max(rows, key=_order, default=None)
+        if self.spec.voidable:
+            # A row of the key may be told to have never been: the ones before it must be known.
+            state.keep(_STEP, _SIDE, identity, fact.row_id, self._codec.encode(fact))
         return fact if before is None or _order(fact) > _order(before) else before
-
-    def _keep(self, state: StateBatch, identity: bytes, fact: Fact) -> None:
-        """Remember each row of a key, if one of them may be told to have never been."""
-        group = state.keep(_STEP, _SIDE, identity, fact.row_id, self._codec.encode(fact))
-        if fact.event_time == NEVER:
-            state.leave(_STEP, _SIDE, group, fact.row_id)
 
 
 def _order(fact: Fact) -> tuple[int, bytes]:

@@ -54,6 +54,6 @@ def _target(spec: SinkJobSpec, name: str, settings: Settings) -> Target:
         case Table(database=SqlDatabase(kind="postgres") as database, table=table):
             return PostgresSink(database, table=table, name=name, spec=spec, settings=settings)
         case Table():
-            raise TypeError("the sink's database is refused by `narthex.source_capability`")
+            raise TypeError("the sink's database is refused by `narthex.capability`")
         case _:
             assert_never(spec.sink.target)

@@ -64,14 +64,14 @@ class StateBatch:
     _tables: Mapping[bytes, Table]
     _transaction: Transaction
 
-    def version(self, source: int, row_id: bytes) -> bytes | None:
-        """Give the version of a source's row that stands."""
-        found: bytes | None = self._get(b"versions", b"%c%b" % (source, row_of(row_id)))
-        return found
-
-    def set_version(self, source: int, row_id: bytes, version: bytes) -> None:
-        """Note the version of a source's row."""
-        self._put(b"versions", b"%c%b" % (source, row_of(row_id)), version)
+    def supersede(self, source: int, row_id: bytes, version: bytes) -> bool:
+        """Note the version of a source's row if it is newer than what stands; say whether it is."""
+        key = b"%c%b" % (source, row_of(row_id))
+        standing = self._get(b"versions", key)
+        if standing is not None and standing >= version:
+            return False
+        self._put(b"versions", key, version)
+        return True
 
     def place(self, step: int, side: int, row_id: bytes) -> bytes | None:
         """Give the group in which a step keeps a row; None if it keeps none of that identity."""

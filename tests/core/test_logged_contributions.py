@@ -15,11 +15,12 @@ from narthex.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
 from narthex.operators import Aggregate, DatasetRef
 from narthex.schema import Column, Field, Role, Schema
 from narthex.schemas import output_schema
-from narthex.steps import Rows, contributed, facts_of, logged, rows_of, versions_of
+from narthex.steps import Rows, facts_of, rows_of, versions_of
 from narthex.steps.logged import NoAggregateError
 from narthex.steps.plain_groups import PlainGroups
 from narthex.types import Datetime, Int, Str
 from narthex.windows import Continuous, Hopping, Tumbling, Window
+from tests.core.contribution_logs import contributed, logged
 
 ROWS = DatasetRef("Rows")
 INSTANTS = range(-1, 14, 2)

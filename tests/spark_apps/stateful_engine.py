@@ -16,13 +16,14 @@ from narthex.logs import final_aggregate
 from narthex.node_schema import of_dataset
 from narthex.operators import Aggregate
 from narthex.steps import ABSENT, Context, Rows, Timelines, facts_of, rows_of, rows_of_dataset
-from narthex.steps.logged import contributed, faded
+from narthex.steps.logged import faded
 from narthex.steps.plain_groups import PlainGroups
 from narthex.workers.in_process import InProcessCalls
 from narthex_reference.engine import Answer
 from narthex_spark_apps.stateful.told import Told
 from narthex_spark_apps.stateful.tree import tree_of
 from narthex_stores import JobState, StateBatch
+from tests.core.contribution_logs import contributed
 
 
 class Log:

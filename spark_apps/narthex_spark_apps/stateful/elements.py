@@ -1,6 +1,6 @@
 """Rows one by one, as the steps of a stateful job keep them and hand them on."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -11,10 +11,7 @@ from narthex.codec import key_encoder, keyed_row_id
 from narthex.facts import Cell, RowId
 from narthex.node_schema import NodeSchema
 from narthex.schema import Column
-from narthex.steps import Absence, Rows
-
-Life: TypeAlias = tuple[int, int | None]
-"""From when until when a row is there; the end is exclusive, None of a row that stands."""
+from narthex.steps import Absence, Life, Rows
 
 
 @attrs.frozen
@@ -49,12 +46,17 @@ class ElementCodec:
 
     schema: NodeSchema
     names: tuple[str, ...] = attrs.field(init=False)
+    _encode_key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
     _lower: Conversions = attrs.field(init=False)
     _lift: Conversions = attrs.field(init=False)
 
     @names.default
     def _find_names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self._columns())
+
+    @_encode_key.default
+    def _make_encoder(self) -> Callable[[Sequence[Cell]], bytes]:
+        return key_encoder(self.schema.keys)
 
     @_lower.default
     def _find_lower(self) -> Conversions:
@@ -66,6 +68,10 @@ class ElementCodec:
 
     def _columns(self) -> tuple[Column, ...]:
         return (*self.schema.keys, *self.schema.values)
+
+    def key(self, element: Element) -> bytes:
+        """Give the canonical bytes of a keyed row's key."""
+        return self._encode_key(element.cells[: len(self.schema.keys)])
 
     def pack(self, element: Element) -> bytes:
         """Render an element."""
@@ -81,7 +87,6 @@ class ElementCodec:
     def rows(self, elements: Sequence[Element]) -> Rows:
         """Give elements as rows; of keyed ones, each life that ends ends with an absence."""
         living = [element for element in elements if element.alive]
-        width = len(self.schema.keys)
         gone = [
             Absence(id=element.row_id, time=element.time, cells=element.cells)
             for element in elements
@@ -89,7 +94,7 @@ class ElementCodec:
         ]
         lives: list[Life] | None = None
         if self.schema.keys:
-            gone += [self._end(element, width) for element in living if _ends(element)]
+            gone += [self._end(element) for element in living if _ends(element)]
         elif any(element.life is not None for element in living):
             lives = [element.life or (element.time, None) for element in living]
         columns = zip(*(element.cells for element in living), strict=True) if living else ()
@@ -104,13 +109,12 @@ class ElementCodec:
             lives=lives,
         )
 
-    def _end(self, element: Element, width: int) -> Absence:
+    def _end(self, element: Element) -> Absence:
         until = None if element.life is None else element.life[1]
         if until is None:
             raise ValueError("a row that stands has no end")
-        key = element.cells[:width]
-        row_id = keyed_row_id(key_encoder(self.schema.keys)(key), until)
-        return Absence(id=row_id, time=until, cells=key)
+        row_id = keyed_row_id(self.key(element), until)
+        return Absence(id=row_id, time=until, cells=element.cells[: len(self.schema.keys)])
 
     def elements(self, rows: Rows, *, ends: int = 0) -> list[Element]:
         """Give rows as elements.

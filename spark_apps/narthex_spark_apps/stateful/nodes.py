@@ -16,30 +16,21 @@ from narthex.facts import NEVER, Cell, Fact, RowId
 from narthex.node_schema import NodeSchema
 from narthex.operators import (
     Aggregate,
-    Assign,
-    AssignCode,
     Changelog,
     Dedup,
-    Drop,
-    DropNull,
     Explode,
-    Filter,
     First,
     Join,
     Latest,
-    Rename,
-    Select,
-    Transform,
 )
 from narthex.schema import Column
-from narthex.steps import ABSENT, Context, Timelines, apply_step, life_of, versions_of
+from narthex.steps import ABSENT, Context, RowStep, Timelines, apply_step, life_of, versions_of
 from narthex_spark_apps.stateful.elements import Changes, Element, ElementCodec
 from narthex_stores import StateBatch
 
 Arrived: TypeAlias = Mapping[str, Sequence[Fact]]
 """Facts that came, by the dataset whose log they are from."""
 
-RowStep: TypeAlias = Filter | Assign | AssignCode | Select | Drop | Rename | DropNull | Transform
 GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
 
 _ALONE = b"\xff\xff\xff\xff"
@@ -69,11 +60,8 @@ class Leaf:
         """Give the rows whose state is newer than what stood."""
         found: Changes = {}
         for fact in arrived.get(self.given.dataset, ()):
-            standing = batch.version(self.number, fact.row_id)
-            if standing is not None and standing >= fact.version:
-                continue
-            batch.set_version(self.number, fact.row_id, fact.version)
-            found[fact.row_id] = self._element(fact)
+            if batch.supersede(self.number, fact.row_id, fact.version):
+                found[fact.row_id] = self._element(fact)
         return found
 
     def _element(self, fact: Fact) -> Element | None:
@@ -242,8 +230,8 @@ class ByColumns:
     """
 
     step: GroupStep
-    before: NodeSchema
-    after: NodeSchema
+    before: ElementCodec
+    after: ElementCodec
     by: tuple[str, ...]
     context: Context
     alone: bool = False
@@ -251,7 +239,7 @@ class ByColumns:
 
     @_key.default
     def _make_key(self) -> "CellsKey":
-        return CellsKey(self.before, self.by)
+        return CellsKey(self.before.schema, self.by)
 
     def key(self, _side: int, element: Element) -> bytes:
         """Give the bytes of the columns."""
@@ -259,9 +247,9 @@ class ByColumns:
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Give what the step makes of the rows."""
-        rows = ElementCodec(self.before).rows(sides[0])
-        made = apply_step(self.step, rows, schema=self.after, context=self.context)
-        return ElementCodec(self.after).elements(made)
+        rows = self.before.rows(sides[0])
+        made = apply_step(self.step, rows, schema=self.after.schema, context=self.context)
+        return self.after.elements(made)
 
 
 @attrs.frozen(kw_only=True)
@@ -274,13 +262,14 @@ class VersionsOf:
     """
 
     given: PipelineInput
-    before: NodeSchema
-    after: NodeSchema
+    before: ElementCodec
+    after: ElementCodec
     _key: "CellsKey" = attrs.field(init=False)
 
     @_key.default
     def _make_key(self) -> "CellsKey":
-        return CellsKey(self.before, tuple(column.name for column in self.after.keys))
+        names = tuple(column.name for column in self.after.schema.keys)
+        return CellsKey(self.before.schema, names)
 
     def key(self, _side: int, element: Element) -> bytes:
         """Give the bytes of the group's key."""
@@ -288,8 +277,8 @@ class VersionsOf:
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Give a row at each instant at which the group's values change."""
-        rows = ElementCodec(self.before).rows(sides[0])
-        return ElementCodec(self.after).elements(versions_of(self.given, rows))
+        rows = self.before.rows(sides[0])
+        return self.after.elements(versions_of(self.given, rows))
 
 
 @attrs.frozen(kw_only=True)
@@ -300,18 +289,17 @@ class ByKey:
         absences: Whether the absences are given too, or lives only.
     """
 
-    schema: NodeSchema
+    codec: ElementCodec
     absences: bool
 
     def key(self, _side: int, element: Element) -> bytes:
         """Give the bytes of the key."""
-        return key_encoder(self.schema.keys)(element.cells[: len(self.schema.keys)])
+        return self.codec.key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
         """Give each row with its life."""
-        codec = ElementCodec(self.schema)
-        rows = codec.rows(sides[0])
-        living = codec.elements(rows, ends=len(rows.gone))
+        rows = self.codec.rows(sides[0])
+        living = self.codec.elements(rows, ends=len(rows.gone))
         found: list[Element] = []
         for key, timeline in Timelines(rows).by_key.items():
             for begin, place, end in timeline.lives():
@@ -336,23 +324,22 @@ class ByJoin:
     """
 
     step: Join
-    left: NodeSchema
-    right: NodeSchema
-    after: NodeSchema
+    left: ElementCodec
+    right: ElementCodec
+    after: ElementCodec
     context: Context
     _left_key: "CellsKey" = attrs.field(init=False)
 
     @_left_key.default
     def _make_key(self) -> "CellsKey":
         left_of = {right_name: left_name for left_name, right_name in self.step.on}
-        names = tuple(left_of[column.name] for column in self.right.keys)
-        types = {column.name: column.type for column in self.right.keys}
-        return CellsKey(self.left, names, tuple(Column(name, types[name]) for name in types))
+        keys = self.right.schema.keys
+        return CellsKey(self.left.schema, tuple(left_of[column.name] for column in keys), keys)
 
     def key(self, side: int, element: Element) -> bytes:
         """Give the bytes of the right key; a left row that names none is alone."""
         if side:
-            return key_encoder(self.right.keys)(element.cells[: len(self.right.keys)])
+            return self.right.key(element)
         if not element.alive or self._left_key.has_null(element):
             return alone(element)
         return self._left_key(element)
@@ -365,10 +352,11 @@ class ByJoin:
         absences = [element for element in left if not element.alive]
         if absences:
             return absences
-        rows = ElementCodec(self.left).rows(left)
-        timelines = Timelines(ElementCodec(self.right).rows(right))
-        made = apply_step(self.step, rows, right=timelines, schema=self.after, context=self.context)
-        return ElementCodec(self.after).elements(made, ends=len(rows.gone))
+        rows = self.left.rows(left)
+        timelines = Timelines(self.right.rows(right))
+        schema = self.after.schema
+        made = apply_step(self.step, rows, right=timelines, schema=schema, context=self.context)
+        return self.after.elements(made, ends=len(rows.gone))
 
 
 @attrs.frozen

@@ -130,10 +130,8 @@ class Told:
     def remember(self, batch: StateBatch, facts: Iterable[Fact]) -> None:
         """Take over what the log says and the state does not know of, until it is known better."""
         for fact in facts:
-            standing = batch.version(_OF_LOG, fact.row_id)
-            if standing is not None and standing >= fact.version:
+            if not batch.supersede(_OF_LOG, fact.row_id, fact.version):
                 continue
-            batch.set_version(_OF_LOG, fact.row_id, fact.version)
             is_there = fact.alive or (self.log.shape is LogShape.KEYED and fact.event_time != NEVER)
             bare = attrs.evolve(fact, version=_NO_VERSION)
             known = self._codec.encode(bare) if is_there else None

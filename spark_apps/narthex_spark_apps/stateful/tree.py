@@ -20,6 +20,7 @@ from narthex.operators import (
 )
 from narthex.schemas import output_schema
 from narthex.steps import Context
+from narthex_spark_apps.stateful.elements import ElementCodec
 from narthex_spark_apps.stateful.nodes import (
     Both,
     ByColumns,
@@ -108,7 +109,8 @@ class _Tree:
             correctable=True,
         )
         leaf = Leaf(number=next(self._numbers), given=given, schema=logged)
-        grouping = VersionsOf(given=given, before=logged, after=schema)
+        before, after = ElementCodec(logged), ElementCodec(schema)
+        grouping = VersionsOf(given=given, before=before, after=after)
         return self._grouped((leaf,), grouping, schema)
 
     def _by(
@@ -117,8 +119,8 @@ class _Tree:
         schema = self._schema(step)
         grouping = ByColumns(
             step=step,
-            before=before.schema,
-            after=schema,
+            before=ElementCodec(before.schema),
+            after=ElementCodec(schema),
             by=by,
             context=self._context,
             alone=alone,
@@ -127,7 +129,7 @@ class _Tree:
 
     def lives(self, before: Node, *, absences: bool) -> Node:
         """Give keyed rows with from when until when each stands."""
-        grouping = ByKey(schema=before.schema, absences=absences)
+        grouping = ByKey(codec=ElementCodec(before.schema), absences=absences)
         return self._grouped((before,), grouping, before.schema)
 
     def _join(self, join: Join) -> Node:
@@ -138,9 +140,9 @@ class _Tree:
         schema = self._schema(join)
         grouping = ByJoin(
             step=join,
-            left=left.schema,
-            right=right.schema,
-            after=schema,
+            left=ElementCodec(left.schema),
+            right=ElementCodec(right.schema),
+            after=ElementCodec(schema),
             context=self._context,
         )
         return self._grouped((left, right), grouping, schema)
