@@ -31,7 +31,15 @@ from narthex_spark_apps.children import (
 )
 from narthex_spark_apps.feeds import FeedReader
 from narthex_spark_apps.index_snapshots import ensure_index
-from narthex_stores import Fenced, LmdbIndex, LogProducer, Record, Touched
+from narthex_stores import (
+    ColumnReader,
+    Fenced,
+    LmdbIndex,
+    LogProducer,
+    Record,
+    Touched,
+    column_reader,
+)
 
 log = structlog.get_logger()
 
@@ -50,6 +58,7 @@ class IndexFeed:
     index: LmdbIndex
     codec: FactCodec
     touched_topic: str | None
+    columns: ColumnReader | None = None
     applied: int = 0
     duplicates: int = 0
     fenced: bool = False
@@ -69,6 +78,7 @@ class IndexFeed:
             index=index,
             codec=fact_codec(need.spec.log),
             touched_topic=_touched_topic(asset),
+            columns=column_reader(need.spec.log) if index.takes_columns else None,
         )
         try:
             index.raise_epoch(assignment.epoch)
@@ -85,6 +95,9 @@ class IndexFeed:
         """Apply records of this feed's topic in one transaction, with their offsets."""
         if self.fenced:
             return
+        if self.columns is not None and self.touched_topic is None:
+            self._apply_columns(self.columns, records)
+            return
         spec = self.index.spec
         facts = self.codec.decode_many([record.value or b"" for record in records])
         offsets: dict[tuple[str, int], int] = {}
@@ -95,6 +108,17 @@ class IndexFeed:
             self._announce(spans, self.index.offsets() | offsets, producer)
         try:
             applied = self.index.apply(facts, offsets=offsets, epoch=self.assignment.epoch)
+        except Fenced as error:
+            self.refused(error)
+            return
+        self.applied += applied.fresh
+        self.duplicates += applied.duplicates
+
+    def _apply_columns(self, reader: ColumnReader, records: Sequence[Record]) -> None:
+        facts = reader.read([record.value or b"" for record in records])
+        offsets = {(r.topic, r.partition): r.offset + 1 for r in records}
+        try:
+            applied = self.index.apply_columns(facts, offsets=offsets, epoch=self.assignment.epoch)
         except Fenced as error:
             self.refused(error)
             return

@@ -19,6 +19,7 @@ from narthex_stores.errors import (
     StoreError,
     TransientError,
 )
+from narthex_stores.fact_columns import ColumnReader, FactColumns, column_reader
 from narthex_stores.fact_states import alive, below, newest, public
 from narthex_stores.fact_tables import LogRow, fact_schema, to_rows, to_table
 from narthex_stores.history import Appended, HistoryTable
@@ -76,9 +77,11 @@ __all__ = [
     "Appended",
     "AppliedBatch",
     "Broker",
+    "ColumnReader",
     "Crash",
     "Delivered",
     "DirectoryAdapter",
+    "FactColumns",
     "Fault",
     "Fenced",
     "ForeignAssetError",
@@ -120,6 +123,7 @@ __all__ = [
     "alive",
     "below",
     "checkpoint_adapter",
+    "column_reader",
     "fact_schema",
     "find_owner",
     "history_path",

@@ -24,7 +24,15 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
-from narthex.aggregates import MissingInputError, algebra, fold, folding, partials, seen_until
+from narthex.aggregates import (
+    MissingInputError,
+    Sharing,
+    algebra,
+    fold,
+    folding,
+    partials,
+    seen_until,
+)
 from narthex.facts import Cell
 from narthex.types import (
     DataType,
@@ -144,7 +152,7 @@ def test_where_and_in_which_order_rows_are_cut_does_not_change_the_value(
     assert _same(found.finish(found.merge_all(stored), LATER), whole)
     assert _same(found.finish(found.merge_all(each), LATER), whole)
     assert _same(found.finish(one_by_one, LATER), whole)
-    for state in found.scatter(each, [0] * len(each)):
+    for state in found.scatter(each, Sharing.of([0] * len(each))):
         assert _same(found.finish(state, LATER), whole)
     pairs = found.merge_pairs(stored, stored[::-1])
     assert all(

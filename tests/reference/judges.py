@@ -25,7 +25,7 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
-from narthex.aggregates import Algebra, Order, State, algebra, span
+from narthex.aggregates import Algebra, Order, Sharing, State, algebra, span
 from narthex.facts import Cell
 from narthex.types import DataType, Decimal, Float, Int, Optional, Str
 from narthex.window_spans import counted_during, newest_closed, sessions, shown_from, spans_of
@@ -156,7 +156,7 @@ def _states(found: Algebra, rows: list[tuple[Order, Cell]]) -> Iterator[State]:
             left = found.merge(left, piece)
         yield left
         each = found.each([cell for _, cell in mixed], [order for order, _ in mixed])
-        yield from found.scatter(each, [0] * len(each))
+        yield from found.scatter(each, Sharing.of([0] * len(each)))
         if len(pieces) == 2:
             yield from found.merge_pairs(pieces[:1], pieces[1:])
 

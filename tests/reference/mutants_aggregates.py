@@ -103,7 +103,7 @@ ALGEBRAS = [
     ),
     Mutant(
         "a place keeps what came last",
-        edited(Algebra.scatter, "[first[place], state]", "[state]"),
+        edited(Algebra.scatter, "for at in members", "for at in members[1:]"),
     ),
 ]
 SPANS = [

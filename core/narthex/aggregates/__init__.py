@@ -1,6 +1,6 @@
 """Aggregates as algebras: exact, mergeable, blind to order and cuts."""
 
-from narthex.aggregates.algebra import Algebra, Order, State
+from narthex.aggregates.algebra import Algebra, Order, Sharing, State
 from narthex.aggregates.catalog import MissingInputError, algebra
 from narthex.aggregates.folds import (
     Folding,
@@ -23,6 +23,7 @@ __all__ = [
     "Order",
     "Partial",
     "Row",
+    "Sharing",
     "Slot",
     "Span",
     "State",

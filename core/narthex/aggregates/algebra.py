@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
+import attrs
+
 from narthex.facts import Cell
 
 Order: TypeAlias = tuple[int, bytes]
@@ -13,6 +15,35 @@ Order: TypeAlias = tuple[int, bytes]
 
 State: TypeAlias = Any
 """What an aggregate knows of some rows, as MessagePack can say it; opaque but to its algebra."""
+
+
+@attrs.frozen
+class Sharing:
+    """Which states have the same place; places count up in order of first use.
+
+    Attributes:
+        firsts: For each place, where its first state is.
+        shared: For each place that has more than one state, where all of them are.
+    """
+
+    firsts: list[int]
+    shared: dict[int, list[int]]
+
+    @classmethod
+    def of(cls, places: Sequence[int]) -> "Sharing":
+        """Find it, once for all the aggregates of the same rows."""
+        if places and places[-1] == len(places) - 1:
+            return cls(list(range(len(places))), {})
+        firsts: list[int] = []
+        shared: dict[int, list[int]] = {}
+        for at, place in enumerate(places):
+            if place == len(firsts):
+                firsts.append(at)
+            elif place in shared:
+                shared[place].append(at)
+            else:
+                shared[place] = [firsts[place], at]
+        return cls(firsts, shared)
 
 
 class Algebra(abc.ABC):
@@ -67,17 +98,9 @@ class Algebra(abc.ABC):
         """Merge states side by side."""
         return list(map(self.merge, left, right))
 
-    def scatter(self, states: Sequence[State], places: Sequence[int]) -> list[State]:
-        """Merge the states that have the same place; places count up in order of first use."""
-        first: list[State] = []
-        shared: dict[int, list[State]] = {}
-        for state, place in zip(states, places, strict=True):
-            if place == len(first):
-                first.append(state)
-            elif place in shared:
-                shared[place].append(state)
-            else:
-                shared[place] = [first[place], state]
-        for place, parts in shared.items():
-            first[place] = self.merge_all(parts)
-        return first
+    def scatter(self, states: Sequence[State], sharing: Sharing) -> list[State]:
+        """Merge the states that have the same place."""
+        merged = [states[at] for at in sharing.firsts]
+        for place, members in sharing.shared.items():
+            merged[place] = self.merge_all([states[at] for at in members])
+        return merged

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import attrs
 
 from narthex.aggregate_specs import TypedAggregate
-from narthex.aggregates.algebra import Algebra, State
+from narthex.aggregates.algebra import Algebra, Sharing, State
 from narthex.aggregates.catalog import algebra, parameters
 from narthex.aggregates.spans import Span, span
 from narthex.facts import Cell
@@ -99,9 +99,10 @@ class Folding:
     def coarsen(
         self, columns: Sequence[Sequence[State]], places: Sequence[int]
     ) -> list[list[State]]:
-        """Merge the states of each column that have the same place."""
+        """Merge the states of each column that have the same place; places count up from 0."""
+        sharing = Sharing.of(places)
         return [
-            partial.algebra.scatter(states, places)
+            partial.algebra.scatter(states, sharing)
             for partial, states in zip(self.partials, columns, strict=True)
         ]
 

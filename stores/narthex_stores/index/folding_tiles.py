@@ -7,12 +7,14 @@ from typing import TypeAlias
 import attrs
 
 from narthex.aggregates import Folding, State
+from narthex_stores.fact_columns import FactColumns
 from narthex_stores.index.environment import Environment, Transaction
 from narthex_stores.index.layout import (
     Layout,
     RawRow,
     pack,
     tile_key,
+    tile_keys,
     unpack,
 )
 from narthex_stores.index.raw_rows import rows_between
@@ -43,6 +45,19 @@ class TileChanges:
         tiles = self.tiles
         self.places.append(tiles.setdefault((group, row[0] // self.length_us), len(tiles)))
         self.rows.append(row)
+
+    def add_columns(
+        self, groups: Sequence[bytes], facts: FactColumns, fresh: Sequence[int]
+    ) -> None:
+        """Note many rows that are new, at these places and in this order; dead ones count not."""
+        alive = facts.alive
+        chosen = fresh if all(alive) else [place for place in fresh if alive[place]]
+        length, tiles, event_times = self.length_us, self.tiles, facts.event_times
+        found = [(groups[place], event_times[place] // length) for place in chosen]
+        self.places += [tiles.setdefault(tile, len(tiles)) for tile in found]
+        cells = list(zip(*facts.values, strict=True)) if facts.values else [()] * len(facts)
+        row_ids = facts.row_ids
+        self.rows += [(event_times[place], row_ids[place], cells[place]) for place in chosen]
 
     def remove(self, group: bytes, event_time: int) -> None:
         """Note that a row went away or changed."""
@@ -102,7 +117,7 @@ class TileWriter:
         return list(numbered), columns
 
     def _write(self, level: int, tiles: list[Tile], columns: list[list[State]]) -> None:
-        keys = [tile_key(group, level, number) for group, number in tiles]
+        keys = tile_keys(tiles, level)
         packed = list(map(pack, zip(*columns, strict=True)))
         with self.transaction.cursor(db=self.environment.tiles) as cursor:
             known = dict(cursor.getmulti(keys))

@@ -20,16 +20,19 @@ big-endian, plus 2^63, so that bytes sort as numbers do. A key has at most 450 b
 import hashlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import attrs
 import msgspec
+import numpy as np
 
 from narthex.assets import IndexSpec, LogShape
-from narthex.cells import Conversion, lifting, lowering
+from narthex.cells import Conversion, cell_bytes, lifting, lowering
 from narthex.codec import key_encoder, keyed_row_id
 from narthex.facts import NEVER, Cell, Fact
 from narthex.schema import Column
+from narthex_stores.fact_columns import FactColumns
 
 Plain: TypeAlias = Any
 """What MessagePack said."""
@@ -71,6 +74,35 @@ def event_time_of(key: bytes, group: bytes) -> int:
     """Read the instant of a key in `facts`."""
     instant: int = _instant.unpack_from(key, len(group))[0]
     return instant - _BIAS
+
+
+def instants_of(instants: Sequence[int]) -> list[bytes]:
+    """Give `instant_of` of many that 64 bits can say."""
+    # The sign bit turned over adds 2^63 without leaving 64 bits.
+    biased = np.array(instants, dtype=np.int64).view(np.uint64) ^ np.uint64(_BIAS)
+    end_to_end = biased.astype(">u8").tobytes()
+    return [end_to_end[at : at + 8] for at in range(0, len(end_to_end), INSTANT_BYTES)]
+
+
+def places_of(
+    groups: Sequence[bytes], instants: Sequence[int], row_ids: Sequence[bytes]
+) -> list[bytes]:
+    """Give the keys in `facts` of many rows that have a row_id of their own."""
+    at = instants_of(instants)
+    if max(map(len, row_ids), default=0) > _LONGEST_ROW:
+        rows = map(row_of, row_ids)
+        return [group + instant + row for group, instant, row in zip(groups, at, rows, strict=True)]
+    return [
+        group + instant + b"\x00" + row_id
+        for group, instant, row_id in zip(groups, at, row_ids, strict=True)
+    ]
+
+
+def tile_keys(tiles: Sequence[tuple[bytes, int]], level: int) -> list[bytes]:
+    """Give the keys of tiles of one level: of (group, number) each."""
+    prefix = bytes([level])
+    numbers = instants_of([number for _, number in tiles])
+    return [group + prefix + number for (group, _), number in zip(tiles, numbers, strict=True)]
 
 
 def tile_key(group: bytes, level: int, number: int) -> bytes:
@@ -174,6 +206,23 @@ class Layout:
         if self.keyed and fact.row_id == keyed_row_id(canonical, fact.event_time):
             return at, group
         return at + row_of(fact.row_id), group
+
+    def groups(self, keys: Sequence[Sequence[Cell]]) -> list[bytes]:
+        """Give the groups of many keys, which come by columns; each distinct one is made once."""
+        if len(keys) == 1:
+            (column,) = keys
+            encode = cell_bytes(self.grouped_by[0].type)
+            alone = {cell: group_of(encode(cell)) for cell in set(column)}
+            return [alone[cell] for cell in column]
+        rows = list(zip(*keys, strict=True))
+        made: dict[tuple[Cell, ...], bytes] = {key: self.group(key) for key in set(rows)}
+        return [made[key] for key in rows]
+
+    def values(self, facts: FactColumns) -> list[bytes]:
+        """Render what `facts` keeps of many contributions, whose cells are plain."""
+        cells = zip(*facts.values, strict=True) if facts.values else repeat((), len(facts))
+        kept = [row if len(row) > _LONGEST_ROW else None for row in facts.row_ids]
+        return list(map(pack, zip(facts.versions, facts.alive, cells, kept, strict=True)))
 
     def fact_value(self, fact: Fact) -> bytes:
         """Render what `facts` keeps of a fact."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from narthex.aggregates import Folding
 from narthex.assets import IndexSpec
 from narthex.facts import Cell, Fact
 from narthex.records import to_plain
+from narthex_stores.fact_columns import FactColumns
 from narthex_stores.index.environment import MAP_SIZE, Environment, Transaction
 from narthex_stores.index.folding import folding_of
 from narthex_stores.index.group_folds import NEWEST_ROWS
@@ -21,6 +22,7 @@ from narthex_stores.index.protocol import (
     IndexMismatchError,
     Offsets,
     Touched,
+    WrongShapeError,
 )
 from narthex_stores.index.reading import Snapshot
 from narthex_stores.index.writing import BatchWriter, Place, changed_places, next_version
@@ -86,11 +88,37 @@ class LmdbIndex:
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
         """Take facts in, all of them and the offsets, or none."""
+        return self._apply(lambda writer: writer.apply(facts), offsets, epoch)
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether facts can be taken in by columns: contributions that are not corrected."""
+        return isinstance(self._folding, Folding) and not self.spec.correctable
+
+    def apply_columns(
+        self, facts: FactColumns, *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Take facts in by columns: what `apply` does, in less time.
+
+        Raises:
+            WrongShapeError: `takes_columns` is false.
+            Fenced: The index has seen a later epoch.
+        """
+        if not self.takes_columns:
+            raise WrongShapeError("only contributions that are not corrected come by columns")
+        return self._apply(lambda writer: writer.apply_columns(facts), offsets, epoch)
+
+    def _apply(
+        self,
+        take: Callable[[BatchWriter], AppliedBatch],
+        offsets: Mapping[tuple[str, int], int],
+        epoch: int,
+    ) -> AppliedBatch:
         while True:
             try:
                 with self._environment.transaction(write=True) as transaction:
                     fence(transaction, self._environment.meta, epoch)
-                    applied = self._writer(transaction).apply(facts)
+                    applied = take(self._writer(transaction))
                     advance(transaction, self._environment.meta, offsets)
             except lmdb.MapFullError:
                 self._environment.grow()

@@ -8,6 +8,7 @@ import attrs
 
 from narthex.aggregates import Folding
 from narthex.facts import NEVER, Cell, Fact, Version
+from narthex_stores.fact_columns import FactColumns
 from narthex_stores.index.environment import Environment, Transaction
 from narthex_stores.index.folding_tiles import TileChanges, TileWriter
 from narthex_stores.index.layout import (
@@ -15,6 +16,7 @@ from narthex_stores.index.layout import (
     event_time_of,
     instant_of,
     pack,
+    places_of,
     row_of,
     unpack,
 )
@@ -39,17 +41,37 @@ class BatchWriter:
 
     def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
         """Take the facts in and make the tiles true."""
-        spec = self.layout.spec
-        kept = None if self.folding is None else self.folding.of_small_states()
-        if kept is not None and kept.partials and spec.ladder_us:
-            self._tiles = TileChanges(length_us=spec.ladder_us[0])
+        kept = self._begin_tiles()
         # Ordered writes touch each page once.
         located = self._located(facts)
-        if spec.correctable:
+        if self.layout.spec.correctable:
             for key, group, fact in located:
                 self._take_correctable(key, group, fact)
         else:
             self._take_all(located)
+        self._write_tiles(kept)
+        touched = self._touched() if self._spans else ()
+        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=touched)
+
+    def apply_columns(self, facts: FactColumns) -> AppliedBatch:
+        """Take facts of contributions in by columns, and make the tiles true.
+
+        The index is neither correctable nor by columns of its own, and its log has no lives.
+        """
+        kept = self._begin_tiles()
+        self._take_columns(facts)
+        self._write_tiles(kept)
+        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=())
+
+    def _begin_tiles(self) -> Folding | None:
+        """Give what tiles keep; None if there are none."""
+        kept = None if self.folding is None else self.folding.of_small_states()
+        if kept is None or not kept.partials or not self.layout.spec.ladder_us:
+            return None
+        self._tiles = TileChanges(length_us=self.layout.spec.ladder_us[0])
+        return kept
+
+    def _write_tiles(self, kept: Folding | None) -> None:
         if self._tiles is not None and kept is not None:
             TileWriter(
                 layout=self.layout,
@@ -57,8 +79,30 @@ class BatchWriter:
                 environment=self.environment,
                 transaction=self.transaction,
             ).apply(self._tiles)
-        touched = self._touched() if self._spans else ()
-        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=touched)
+
+    def _take_columns(self, facts: FactColumns) -> None:
+        groups = self.layout.groups(facts.keys)
+        keys = places_of(groups, facts.event_times, facts.row_ids)
+        values = self.layout.values(facts)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        fresh: list[int] = []
+        repeated: list[int] = []
+        last = b""
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            known = {key for key, _ in cursor.getmulti([keys[place] for place in order])}
+            for place in order:
+                key = keys[place]
+                if key == last or key in known:
+                    repeated.append(place)
+                else:
+                    last = key
+                    fresh.append(place)
+            cursor.putmulti([(keys[place], values[place]) for place in fresh])
+        self._fresh += len(fresh)
+        if self._tiles is not None:
+            self._tiles.add_columns(groups, facts, fresh)
+        for place in repeated:
+            self._take_repeated(keys[place], groups[place], facts.fact(place))
 
     def _located(self, facts: Sequence[Fact]) -> list[tuple[bytes, bytes, Fact]]:
         layout = self.layout

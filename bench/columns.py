@@ -1,0 +1,85 @@
+"""How fast the bytes of a log come into an index, by fact and by column; then one line of JSON.
+
+    python -m bench.columns [--facts 100000]
+
+Facts per CPU-second of the process, decoding included, the best of two; 4 aggregates over 4
+windows. Each index is compared entry by entry with one that is filled anew: a wrong one is void.
+"""
+
+import argparse
+import gc
+import json
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.figures import load_average
+from bench.tallies import LOG, columns_of, fact, index_spec
+from narthex.codec import encode
+from narthex.facts import Fact
+from narthex_stores import LmdbIndex, StoredDifference, column_reader, stored_differences
+
+BATCH = 20_000
+
+
+def log_rate(facts: Sequence[Fact], *, by_columns: bool) -> float:
+    """Take all in; gives facts per CPU-second."""
+    spec = index_spec()
+    codec, reader = encode(LOG), column_reader(LOG)
+    if reader is None:
+        raise SystemExit("the log cannot be read by columns")
+    datums = [codec.encode(one) for one in facts]
+    gc.freeze()
+    with tempfile.TemporaryDirectory() as directory:
+        index = LmdbIndex(Path(directory), spec)
+        began = time.process_time()
+        for start in range(0, len(datums), BATCH):
+            some, offsets = datums[start : start + BATCH], {("payments", 0): start + BATCH}
+            if by_columns:
+                index.apply_columns(reader.read(some), offsets=offsets, epoch=1)
+            else:
+                index.apply(codec.decode_many(some), offsets=offsets, epoch=1)
+        spent = time.process_time() - began
+        with index.read() as snapshot:
+            if _differs(stored_differences(snapshot, facts)):
+                raise SystemExit("the index is wrong")
+        index.close()
+    return len(facts) / spent
+
+
+def _differs(found: Sequence[StoredDifference]) -> bool:
+    """Whether an entry is wrong by more than the rounding of floats."""
+    return any(
+        one.found is None
+        or one.meant is None
+        or not all(_close(one.found[name], one.meant[name]) for name in one.meant)
+        for one in found
+    )
+
+
+def _close(left: object, right: object) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-9)
+    return left == right
+
+
+def main() -> None:
+    """Measure wide and dense keys, both ways."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--facts", type=int, default=100_000)
+    count = parser.parse_args().facts
+    figures: dict[str, float] = {"load_average": load_average()}
+    for users in (100_000, 1_000):
+        rows = columns_of(count, users)
+        facts = [fact(place, *row) for place, row in enumerate(rows.iter_rows())]
+        for name, by_columns in (("by fact", False), ("by column", True)):
+            label = f"{users} users, {name}"
+            figures[label] = round(max(log_rate(facts, by_columns=by_columns) for _ in range(2)))
+            print(f"{label:30} {figures[label]:10,.0f} facts per CPU-second")
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

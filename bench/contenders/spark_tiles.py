@@ -1,0 +1,218 @@
+"""What an engineer would write by hand on Spark: from the topic into tiles in LMDB.
+
+python -m bench.contenders.spark_tiles stream|batch BOOTSTRAP TOPIC DIRECTORY
+
+`stream` is a Structured Streaming job: each row to its four windows, groupBy, update mode, state
+in RocksDB, foreachBatch upserts what changed. `batch` writes the tiles of our ladder: one groupBy a
+level, each from the finer one. Neither keeps the rows, so neither could be exact at the edges of a
+sliding window, take a row back, or be repeated without counting twice.
+"""
+
+import struct
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import lmdb
+import msgspec
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.avro.functions import from_avro
+
+from bench.tallies import (
+    LOG,
+    WINDOWS,
+    Spent,
+    cpu_of_tree,
+    index_spec,
+    peak_mb_of_tree,
+    rows_path,
+    same_tiles,
+    tell,
+    tumbled,
+)
+from narthex.codec import avro_schema
+from narthex.settings import Settings
+from narthex_spark_apps.session import open_session
+from narthex_stack import CONNECTORS, resolve
+
+ROWS_A_BATCH = 40_000
+_KEY = struct.Struct(">qq")
+_pack = msgspec.msgpack.Encoder().encode
+
+
+def session(directory: Path) -> SparkSession:
+    """Start Spark as the platform does, with state in RocksDB and a shuffle for two cores."""
+    settings = Settings(
+        home=directory,
+        install_id="benchpee",
+        ledger_dsn="",
+        kafka="",
+        server_url="",
+        token="",
+        index_dir=directory,
+        history_dir=str(directory),
+        checkpoint_dir=directory,
+        files_root=directory,
+        jars_dir=resolve(CONNECTORS),
+        spark_master="local[2]",
+    )
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    return open_session(
+        settings,
+        name="by hand",
+        extra={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.streaming.stateStore.providerClass": provider,
+            "spark.driver.memory": "2g",
+        },
+    )
+
+
+class Tiles:
+    """Tiles in LMDB, by user, length and number."""
+
+    def __init__(self, path: Path) -> None:
+        """Open an empty store."""
+        path.mkdir()
+        self._store = lmdb.open(str(path), map_size=64 << 30, metasync=False, readahead=False)
+
+    def upsert(self, table: pa.Table) -> None:
+        """Put the tiles of a table (user, length, number, count, sum, price, most)."""
+        names = ("user", "length", "number", "count", "sum", "price", "most")
+        users, lengths, numbers, *values = (table.column(name).to_pylist() for name in names)
+        items = [
+            (user.encode() + b"\x00" + _KEY.pack(length, number), _pack(value))
+            for user, length, number, value in zip(
+                users, lengths, numbers, zip(*values, strict=True), strict=True
+            )
+        ]
+        items.sort()
+        with self._store.begin(write=True) as transaction, transaction.cursor() as cursor:
+            cursor.putmulti(items)
+
+    def all(self) -> pl.DataFrame:
+        """Give every tile that is there."""
+        names = ("user", "length", "number", "count", "sum", "price", "most")
+        with self._store.begin() as transaction, transaction.cursor() as cursor:
+            rows = [
+                (key[:-17].decode(), *_KEY.unpack(key[-16:]), *msgspec.msgpack.decode(value))
+                for key, value in cursor
+            ]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+
+def parsed(raw: DataFrame) -> DataFrame:
+    """Read the facts: user, at, amount, price."""
+    facts = raw.select(from_avro(F.col("value"), avro_schema(LOG)).alias("f"))
+    return facts.select(
+        F.col("f.k_user").alias("user"),
+        F.col("f.event_time").alias("at"),
+        F.col("f.v_amount").alias("amount"),
+        F.col("f.v_price").alias("price"),
+    )
+
+
+def stream(spark: SparkSession, bootstrap: str, topic: str, directory: Path, tiles: Tiles) -> None:
+    """Run the streaming job over all that stands in the topic."""
+    lengths = F.array(*[F.lit(length) for length in WINDOWS.values()])
+    raw = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", ROWS_A_BATCH)
+        .load()
+    )
+    counted = (
+        parsed(raw)
+        .withColumn("length", F.explode(lengths))
+        .withColumn("number", F.expr("at div length"))
+        .groupBy("user", "length", "number")
+        .agg(*_values())
+    )
+    (
+        counted.writeStream.outputMode("update")
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .foreachBatch(lambda frame, _number: tiles.upsert(frame.toArrow()))
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
+
+
+def batch(spark: SparkSession, bootstrap: str, topic: str, tiles: Tiles) -> None:
+    """Run the batch job: one groupBy a level, a finer level feeds the next."""
+    raw = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    finest, *coarser = index_spec().ladder_us
+    level = (
+        parsed(raw)
+        .withColumn("length", F.lit(finest))
+        .withColumn("number", F.expr("at div length"))
+        .groupBy("user", "length", "number")
+        .agg(*_values())
+    )
+    for length in (finest, *coarser):
+        if length != finest:
+            level = (
+                level.withColumn("number", F.expr(f"number div ({length} div length)"))
+                .withColumn("length", F.lit(length))
+                .groupBy("user", "length", "number")
+                .agg(
+                    F.sum("count").alias("count"),
+                    F.sum("sum").alias("sum"),
+                    F.sum("price").alias("price"),
+                    F.max("most").alias("most"),
+                )
+            )
+        level = level.persist()
+        for part in _parts(level):
+            tiles.upsert(part)
+
+
+def _parts(frame: DataFrame) -> Iterable[pa.Table]:
+    yield frame.toArrow()
+
+
+def _values() -> tuple[object, ...]:
+    return (
+        F.count("*").alias("count"),
+        F.sum("amount").alias("sum"),
+        F.sum("price").alias("price"),
+        F.max("amount").alias("most"),
+    )
+
+
+def main() -> None:
+    """Run one of the jobs; then check every tile."""
+    how, bootstrap, topic, directory = (*sys.argv[1:4], Path(sys.argv[4]))
+    home = directory / how
+    home.mkdir()
+    spark = session(home)
+    spark.range(1000).selectExpr("sum(id)").collect()  # the JVM is warm, as ours is
+    tiles = Tiles(home / "tiles")
+    began, cpu_began = time.monotonic(), cpu_of_tree()
+    if how == "stream":
+        stream(spark, bootstrap, topic, home, tiles)
+    else:
+        batch(spark, bootstrap, topic, tiles)
+    cpu_s, wall_s = cpu_of_tree() - cpu_began, time.monotonic() - began
+    peak_mb = peak_mb_of_tree()
+    rows = pl.read_parquet(rows_path(directory))
+    lengths = tuple(WINDOWS.values()) if how == "stream" else index_spec().ladder_us
+    correct = same_tiles(tiles.all(), tumbled(rows, lengths))
+    spark.stop()
+    tell(Spent(rows=rows.height, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Four aggregates over four windows of 100k users, from Kafka into a store; a table, then JSON.
+
+    python -m bench.throughput [--rows 300000] [--users 100000] [--quick] [--only NAME …]
+
+Our index writer, beside a Structured Streaming job written by hand that upserts the same windows
+into the same kind of store; as a backfill, beside a Spark batch that writes the same tiles. Polars
+and DuckDB, which store nothing, are the floor. Rows per CPU-second of each process tree, without
+its start. All in one run on one machine, one after the other; a wrong fast one is void.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from bench.figures import keep_raw, load_average, show
+from bench.running import say
+from bench.tallies import WINDOWS, Spent, columns_of, contend, index_spec, produce, rows_path
+from narthex_stack import kafka_broker
+
+TOPIC = "bench.tallies"
+QUICK_ROWS = 20_000
+AT_LEAST_OF_STREAM = 1.0
+AT_MOST_OF_BATCH = 1.3
+PEERS = Path(__file__).resolve().parents[1] / "build" / "bench" / "peers"
+
+
+OURS, STREAMING, BATCH, POLARS, DUCKDB = CONTENDERS = (
+    "Narthex index writer",
+    "Structured Streaming by hand",
+    "Spark batch by hand",
+    "Polars, nothing stored",
+    "DuckDB, nothing stored",
+)
+
+
+def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent]:
+    """Run contenders over the same rows."""
+    with tempfile.TemporaryDirectory() as name, kafka_broker(Path(name)) as bootstrap:
+        directory = Path(name)
+        drawn = columns_of(rows, users)
+        drawn.write_parquet(rows_path(directory))
+        say(f"producing {rows} rows")
+        produce(bootstrap, TOPIC, drawn)
+        del drawn
+        spark = "bench.contenders.spark_tiles"
+        runs: Mapping[str, Callable[[], Spent]] = {
+            OURS: lambda: contend("bench.contenders.narthex_index", bootstrap, TOPIC, name),
+            STREAMING: lambda: contend(spark, "stream", bootstrap, TOPIC, name),
+            BATCH: lambda: contend(spark, "batch", bootstrap, TOPIC, name),
+            POLARS: lambda: contend("bench.contenders.polars_tiles", "stream", name),
+            DUCKDB: lambda: _duckdb(directory, rows),
+        }
+        found: dict[str, Spent] = {}
+        for contender in contenders:
+            say(contender)
+            found[contender] = runs[contender]()
+        return found
+
+
+def _duckdb(directory: Path, rows: int) -> Spent:
+    python = PEERS / "bin" / "python"
+    if not python.exists():
+        PEERS.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "duckdb"]
+        subprocess.run(command, check=True)
+    lengths = ",".join(str(length) for length in WINDOWS.values())
+    script = str(Path(__file__).parent / "contenders" / "duckdb_tiles.py")
+    done = subprocess.run(
+        [str(python), script, str(directory), lengths, str(rows)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return Spent(**json.loads(done.stdout))
+
+
+def _ratios(found: Mapping[str, Spent]) -> dict[str, float]:
+    """Give ours beside those written by hand, as far as they ran and were right."""
+    ratios: dict[str, float] = {}
+    ours = found.get(OURS)
+    if ours is not None and ours.correct:
+        if STREAMING in found and found[STREAMING].correct:
+            ratios["of_streaming"] = round(ours.per_cpu_s / found[STREAMING].per_cpu_s, 2)
+            ratios["of_streaming_target"] = AT_LEAST_OF_STREAM
+        if BATCH in found and found[BATCH].correct:
+            ratios["cpu_times_batch"] = round(ours.cpu_s / found[BATCH].cpu_s, 2)
+            ratios["cpu_times_batch_target"] = AT_MOST_OF_BATCH
+    return ratios
+
+
+def main() -> int:
+    """Run; exits with 1 if a contender came to something wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--users", type=int, default=100_000)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, for correctness")
+    parser.add_argument(
+        "--only", nargs="+", choices=CONTENDERS, default=CONTENDERS, help="some of the contenders"
+    )
+    asked = parser.parse_args()
+    rows = QUICK_ROWS if asked.quick else asked.rows
+    busy = load_average()
+    found = measure(rows, asked.users, asked.only)
+    show(
+        f"{rows} rows of {asked.users} users, {len(index_spec().aggregates)} aggregates",
+        ("", "rows/CPU-s", "CPU s", "wall s", "MB", "right"),
+        [
+            (
+                name,
+                f"{one.per_cpu_s:,.0f}",
+                f"{one.cpu_s:.1f}",
+                f"{one.wall_s:.1f}",
+                f"{one.peak_mb:.0f}",
+                "yes" if one.correct else "NO",
+            )
+            for name, one in found.items()
+        ],
+    )
+    keep_raw(
+        "throughput",
+        ("contender", "rows", "cpu_s", "wall_s", "peak_mb", "correct"),
+        [(name, *attrs.astuple(one)) for name, one in found.items()],
+    )
+    ok = all(one.correct for one in found.values())
+    result = {
+        "bench": "throughput",
+        "result": "ok" if ok else "failed",
+        "rows": rows,
+        "users": asked.users,
+        "load_average": busy,
+        **_ratios(found),
+        "contenders": {name: attrs.asdict(one) for name, one in found.items()},
+    }
+    print(json.dumps(result))
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

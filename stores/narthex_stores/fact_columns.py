@@ -1,0 +1,161 @@
+"""Facts by columns, read many at once.
+
+A fact costs what its object costs; who takes in many looks at columns instead. Polars reads the
+datums of a log as one block of an Avro file, some fifteen times as fast as one by one.
+"""
+
+import functools
+import io
+import json
+from collections.abc import Sequence
+
+import attrs
+import fastavro
+import polars as pl
+
+from narthex.assets import LogSpec
+from narthex.codec import avro_schema, encode
+from narthex.facts import Cell, Fact, RowId, Version
+from narthex.types import (
+    Bool,
+    Bytes,
+    DataType,
+    Date,
+    Datetime,
+    Float,
+    Int,
+    Optional,
+    Str,
+    unrestricted,
+)
+
+_FLAT = (Int, Float, Str, Bool, Bytes, Datetime, Date)
+_SYNC = b"narthex columns."
+_GUARD = b"the end of the block"
+
+
+@attrs.frozen(kw_only=True)
+class FactColumns:
+    """Facts of one log; all columns are equally long.
+
+    Attributes:
+        keys: A list of cells a key column; `values` likewise.
+    """
+
+    row_ids: list[bytes]
+    versions: list[bytes]
+    event_times: list[int]
+    alive: list[bool]
+    keys: list[list[Cell]]
+    values: list[list[Cell]]
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+    def fact(self, place: int) -> Fact:
+        """Give one of the facts."""
+        return Fact(
+            row_id=RowId(self.row_ids[place]),
+            version=Version(self.versions[place]),
+            event_time=self.event_times[place],
+            key=tuple([column[place] for column in self.keys]),
+            values=tuple([column[place] for column in self.values]),
+            alive=self.alive[place],
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ColumnReader:
+    """Reads datums of one log whose columns are flat."""
+
+    log: LogSpec
+    _head: bytes
+    _guard: bytes
+
+    def read(self, datums: Sequence[bytes]) -> FactColumns:
+        """Read facts, in order.
+
+        Raises:
+            CorruptFactError: Some of the bytes are no fact of the log.
+        """
+        block = b"".join((*datums, self._guard))
+        file = b"".join((self._head, _zigzag(len(datums) + 1), _zigzag(len(block)), block, _SYNC))
+        frame = _parsed(file)
+        # What ends where the guard begins, and not before or after it, was read as it was written.
+        if frame is None or frame.height != len(datums) + 1 or frame["row_id"][-1] != _GUARD:
+            encode(self.log).decode_many(datums)
+            raise ValueError("columns that could not be read, of facts that can")
+        columns = [column.to_list() for column in frame.head(len(datums)).get_columns()]
+        row_ids, versions, event_times, alive, *cells = columns
+        keys = len(self.log.keys)
+        return FactColumns(
+            row_ids=row_ids,
+            versions=versions,
+            event_times=event_times,
+            alive=alive,
+            keys=cells[:keys],
+            values=cells[keys:],
+        )
+
+
+def _parsed(file: bytes) -> pl.DataFrame | None:
+    try:
+        return pl.read_avro(io.BytesIO(file))
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
+
+
+@functools.lru_cache(maxsize=1024)
+def column_reader(log: LogSpec) -> ColumnReader | None:
+    """Give what reads a log by columns; None where a column is a list, a decimal or the like."""
+    if not all(_is_flat(column.type) for column in (*log.keys, *log.values)):
+        return None
+    schema = avro_schema(log)
+    metadata = {"avro.schema": schema.encode(), "avro.codec": b"null"}
+    entries = b"".join(
+        _zigzag(len(name)) + name.encode() + _zigzag(len(value)) + value
+        for name, value in metadata.items()
+    )
+    head = b"Obj\x01" + _zigzag(len(metadata)) + entries + _zigzag(0) + _SYNC
+    return ColumnReader(log=log, head=head, guard=_guard_of(log, schema))
+
+
+def _is_flat(of: DataType) -> bool:
+    plain = unrestricted(of)
+    if isinstance(plain, Optional):
+        plain = unrestricted(plain.of)
+    return isinstance(plain, _FLAT)
+
+
+def _guard_of(log: LogSpec, schema: str) -> bytes:
+    """Render a record that stands after the last one."""
+    cells: dict[str, object] = {
+        f"k_{column.name}": _EMPTY[type(unrestricted(column.type))] for column in log.keys
+    }
+    cells |= {f"v_{column.name}": None for column in log.values}
+    fixed = {"row_id": _GUARD, "version": b"", "event_time": 0, "alive": True}
+    target = io.BytesIO()
+    fastavro.schemaless_writer(target, fastavro.parse_schema(json.loads(schema)), fixed | cells)
+    return target.getvalue()
+
+
+_EMPTY: dict[type[DataType], object] = {
+    Int: 0,
+    Float: 0.0,
+    Str: "",
+    Bool: False,
+    Bytes: b"",
+    Datetime: 0,
+    Date: 0,
+}
+
+
+def _zigzag(number: int) -> bytes:
+    """Render a length as Avro does: a variable-length integer of twice the number."""
+    left = 2 * number
+    encoded = bytearray()
+    while left > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        encoded.append(left & 0x7F | 0x80)
+        left >>= 7
+    encoded.append(left)
+    return bytes(encoded)

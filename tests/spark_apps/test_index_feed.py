@@ -1,0 +1,160 @@
+"""What an index feed takes in, by columns where it can, and how it stops when it was taken over."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from narthex.aggregate_specs import Count, Sum, TypedAggregate
+from narthex.assets import (
+    AssetKind,
+    FeedSpec,
+    IndexSpec,
+    LogShape,
+    LogSpec,
+    ResolvedAsset,
+    ResolvedNeed,
+    TopicRole,
+    TopicSpec,
+)
+from narthex.codec import CorruptFactError, encode
+from narthex.facts import Fact, RowId, Version, position
+from narthex.schema import Column
+from narthex.settings import Settings
+from narthex.types import DataType, Decimal, Int, Str
+from narthex.windows import Continuous
+from narthex_spark_apps.children import Assignment
+from narthex_spark_apps.index_writer import IndexFeed
+from narthex_stores import LogProducer, Record, index_adapter
+
+TOPIC = "nx_spend"
+W = Continuous("forever")
+
+
+def log_of(of: DataType) -> LogSpec:
+    return LogSpec(
+        shape=LogShape.CONTRIBUTIONS,
+        keys=(Column("user", Str()),),
+        values=(Column("amount", of),),
+        time_field="at",
+    )
+
+
+def record(log: LogSpec, offset: int, amount: int, *, version: bytes = b"\x00") -> Record:
+    fact = Fact(
+        row_id=RowId(position("webhook:shop/orders", 0, offset)),
+        version=Version(version),
+        event_time=offset,
+        key=("u",),
+        values=(amount,),
+    )
+    return Record(TOPIC, 0, offset, 0, b"u", encode(log).encode(fact), ())
+
+
+def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
+    log = log_of(of)
+    spec = IndexSpec(
+        log=log,
+        aggregates=(
+            TypedAggregate(Count(into="n", window=W), None, Int()),
+            TypedAggregate(Sum(into="s", window=W, of="amount"), of, of),
+        ),
+        ladder_us=(5,),
+    )
+    index_adapter(settings.index_dir).create("nx_index", spec, asset_id=2, timeout_s=10.0)
+    topic = TopicSpec(role=TopicRole.DATASET, partitions=1, log=log)
+    asset = ResolvedAsset(
+        asset_id=3,
+        kind=AssetKind.INDEX_FEED,
+        physical_name="nx_feed",
+        fingerprint=b"",
+        spec=FeedSpec(dataset="Spend", log=log),
+        needs=(
+            ResolvedNeed(
+                role="log",
+                kind=AssetKind.KAFKA_TOPIC,
+                asset_id=1,
+                physical_name=TOPIC,
+                spec=topic,
+            ),
+            ResolvedNeed(
+                role="index",
+                kind=AssetKind.INDEX,
+                asset_id=2,
+                physical_name="nx_index",
+                spec=spec,
+            ),
+        ),
+    )
+    return IndexFeed.open(Assignment(asset=asset, epoch=epoch, generation=1), settings)
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Settings:
+    """Give settings of directories of this test's own; there is no broker."""
+    return Settings(
+        home=tmp_path,
+        install_id="testtest",
+        ledger_dsn="",
+        kafka="",
+        server_url="",
+        token="",
+        index_dir=tmp_path / "index",
+        history_dir=str(tmp_path / "history"),
+        checkpoint_dir=tmp_path / "checkpoints",
+        files_root=tmp_path / "files",
+        jars_dir=tmp_path / "jars",
+    )
+
+
+@pytest.fixture
+def producer() -> LogProducer:
+    """Give one that nothing listens to: a feed without joins announces nothing."""
+    return LogProducer("127.0.0.1:1")
+
+
+@pytest.mark.parametrize(("of", "by_columns"), [(Int(), True), (Decimal(2), False)])
+def test_a_feed_takes_in_each_row_once_with_its_offset(
+    platform: Settings, producer: LogProducer, of: DataType, *, by_columns: bool
+) -> None:
+    feed = open_feed(platform, of)
+    log = feed.index.spec.log
+
+    assert (feed.columns is not None) == by_columns
+    feed.apply([record(log, at, 10 + at) for at in range(3)], producer)
+    feed.apply([record(log, 2, 12), record(log, 3, 13)], producer)
+    feed.apply([attrs.evolve(record(log, 0, 99, version=b"\x01"), offset=4)], producer)
+
+    assert (feed.applied, feed.duplicates) == (5, 1)
+    assert feed.index.offsets() == {(TOPIC, 0): 5}
+    with feed.index.read() as snapshot:
+        (found,) = snapshot.lookup([("u",)], [100])
+        (by_tiles,) = snapshot.reading(0).lookup([("u",)], [100])
+    assert found is not None
+    assert found.values == (4, 99 + 11 + 12 + 13)
+    assert by_tiles == found
+    feed.index.close()
+
+
+def test_a_feed_of_an_older_epoch_stops(platform: Settings, producer: LogProducer) -> None:
+    feed = open_feed(platform, Int())
+    feed.index.raise_epoch(2)
+
+    feed.apply([record(feed.index.spec.log, 0, 1)], producer)
+
+    assert feed.fenced
+    assert feed.index.offsets() == {}
+    feed.index.close()
+
+
+def test_a_record_that_is_no_fact_is_named_and_nothing_is_taken_in(
+    platform: Settings, producer: LogProducer
+) -> None:
+    feed = open_feed(platform, Int())
+    broken = Record(TOPIC, 0, 1, 0, b"u", b"\x00garbage", ())
+
+    with pytest.raises(CorruptFactError):
+        feed.apply([record(feed.index.spec.log, 0, 1), broken], producer)
+
+    assert feed.index.offsets() == {}
+    feed.index.close()
