@@ -23,11 +23,11 @@ from narthex.datasets import (
 from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous
 from narthex.lib import inputs
+from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
     Case,
     case,
-    correct,
     delete,
     found,
     missing,
@@ -326,13 +326,13 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "a correction of a row that is the least, the greatest, the first and the last is made",
-        [Orders, Numbers, Lists],
+        [corrected.Receipts, corrected.Orders, Numbers, Lists],
         [
-            row(Orders, 1, "a", 9.0, 10 * S),
-            row(Orders, 1, "b", 5.0, 11 * S),
-            row(Orders, 1, "c", 1.0, 12 * S),
-            correct(Orders, 0, 1, "z", 6.0, 12 * S),
-            correct(Orders, 2, 1, "y", 6.0, 10 * S),
+            row(corrected.Receipts, 1, 1, "a", 9.0, 10 * S),
+            row(corrected.Receipts, 2, 1, "b", 5.0, 11 * S),
+            row(corrected.Receipts, 3, 1, "c", 1.0, 12 * S),
+            row(corrected.Receipts, 1, 1, "y", 6.0, 10 * S),
+            row(corrected.Receipts, 3, 1, "z", 6.0, 12 * S),
         ],
         found(
             Numbers,

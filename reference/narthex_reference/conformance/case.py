@@ -22,15 +22,12 @@ class Row:
 
     Attributes:
         cells: Of all fields; of a delete, those of the values are None.
-        alive: False deletes (keyed) or retracts (keyless).
-        replaces: The place of the row, among those of its dataset, that this one is a later
-            state of; only rows without a key need to say it.
+        alive: False deletes; a row without a key is sent once and for all.
     """
 
     dataset: Dataset
     cells: tuple[Cell, ...]
     alive: bool = True
-    replaces: int | None = None
 
 
 @attrs.frozen
@@ -116,16 +113,6 @@ def delete(dataset: object, *key_and_instant: Cell) -> Row:
     return Row(_declared(dataset), key_and_instant, alive=False)
 
 
-def retract(dataset: object, place: int, *cells: Cell) -> Row:
-    """Give the retraction of the keyless row that was sent as number `place` of its dataset."""
-    return Row(_declared(dataset), cells, alive=False, replaces=place)
-
-
-def correct(dataset: object, place: int, *cells: Cell) -> Row:
-    """Give a later state of the keyless row that was sent as number `place` of its dataset."""
-    return Row(_declared(dataset), cells, replaces=place)
-
-
 def found(dataset: object, *key: Cell, at: int, gives: Sequence[Cell]) -> Found:
     """Expect a look-up to find values."""
     return Found(_declared(dataset), key, at, tuple(gives))
@@ -144,7 +131,7 @@ def holds(dataset: object, *rows: tuple[Cell, ...]) -> Rows:
 def _fact(sent: Row, name: str, offset: int) -> Fact:
     schema = dataset_entity(sent.dataset).schema
     named = [field.name for field in schema.fields]
-    if not sent.alive and schema.keys:
+    if not sent.alive:
         named = [*(column.name for column in schema.keys), schema.timestamp]
     cells = dict(zip(named, sent.cells, strict=True))
     event_time = cells[schema.timestamp]
@@ -152,14 +139,8 @@ def _fact(sent: Row, name: str, offset: int) -> Fact:
         raise TypeError(f"{event_time!r} is no instant")
     place = position(f"source/{name}", 0, offset)
     key = tuple(cells[column.name] for column in schema.keys)
-    if schema.keys:
-        row_id = keyed_row_id(key_bytes(schema.keys, key), event_time)
-    elif sent.replaces is not None:
-        row_id = RowId(position(f"source/{name}", 0, sent.replaces))
-    else:
-        row_id = RowId(place)
     return Fact(
-        row_id=row_id,
+        row_id=keyed_row_id(key_bytes(schema.keys, key), event_time) if key else RowId(place),
         version=Version(place),
         event_time=event_time,
         key=key,

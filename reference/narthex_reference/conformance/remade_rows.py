@@ -9,16 +9,15 @@ from narthex.declare.steps import Rows
 from narthex.dtypes import Session, Tumbling
 from narthex.expr import col
 from narthex.lib import inputs
+from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
     Case,
     case,
-    correct,
     delete,
     found,
     holds,
     missing,
-    retract,
     row,
 )
 from narthex_reference.conformance.shop import Baskets, Orders, Returns, Users
@@ -228,12 +227,12 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "of a list that became shorter the elements that are left out are gone",
-        [Baskets, Items],
+        [corrected.Carts, corrected.Baskets, Items],
         [
-            row(Baskets, 1, ("a", "b", "c"), (), 10 * S),
-            row(Baskets, 2, ("d",), (), 10 * S),
-            correct(Baskets, 0, 1, ("x",), (), 10 * S),
-            retract(Baskets, 1, 2, ("d",), (), 10 * S),
+            row(corrected.Carts, 1, ("a", "b", "c"), (), 10 * S),
+            row(corrected.Carts, 2, ("d",), (), 10 * S),
+            row(corrected.Carts, 1, ("x",), (), 10 * S),
+            delete(corrected.Carts, 2, 10 * S),
         ],
         holds(Items, (1, "x", (), 10 * S)),
     ),
@@ -353,13 +352,14 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "a correction of the first row makes another one the first",
-        [Orders, FirstOrder],
+        [corrected.Receipts, corrected.Orders, FirstOrder],
         [
-            row(Orders, 1, "a", 1.0, 10 * S),
-            row(Orders, 1, "b", 2.0, 20 * S),
-            correct(Orders, 0, 1, "a", 1.0, 30 * S),
-            row(Orders, 2, "c", 1.0, 10 * S),
-            retract(Orders, 3, 2, "c", 1.0, 10 * S),
+            row(corrected.Receipts, 1, 1, "a", 1.0, 10 * S),
+            row(corrected.Receipts, 2, 1, "b", 2.0, 20 * S),
+            delete(corrected.Receipts, 1, 10 * S),
+            row(corrected.Receipts, 1, 1, "a", 1.0, 30 * S),
+            row(corrected.Receipts, 3, 2, "c", 1.0, 10 * S),
+            delete(corrected.Receipts, 3, 10 * S),
         ],
         holds(FirstOrder, (1, "b", 2.0, 20 * S)),
         missing(FirstOrder, 2, at=99 * S),
@@ -379,11 +379,11 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "a correction that moves the latest row to another group leaves the old group as it was",
-        [Orders, LatestOrder],
+        [corrected.Receipts, corrected.Orders, LatestOrder],
         [
-            row(Orders, 1, "a", 1.0, 10 * S),
-            row(Orders, 1, "b", 2.0, 20 * S),
-            correct(Orders, 1, 2, "b", 2.0, 20 * S),
+            row(corrected.Receipts, 1, 1, "a", 1.0, 10 * S),
+            row(corrected.Receipts, 2, 1, "b", 2.0, 20 * S),
+            row(corrected.Receipts, 2, 2, "b", 2.0, 20 * S),
         ],
         found(LatestOrder, 1, at=99 * S, gives=["a", 1.0]),
         found(LatestOrder, 2, at=99 * S, gives=["b", 2.0]),

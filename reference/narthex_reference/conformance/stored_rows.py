@@ -1,15 +1,14 @@
 """Cases of datasets that sources fill: which rows there are, and what a key is when."""
 
+from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
     Case,
     case,
-    correct,
     delete,
     found,
     holds,
     missing,
-    retract,
     row,
 )
 from narthex_reference.conformance.shop import Orders, Users
@@ -35,14 +34,14 @@ CASES: tuple[Case, ...] = (
     case("a dataset without rows is empty", [Orders, Users], [], holds(Orders), holds(Users)),
     case(
         "of a row's states the one with the highest version stands",
-        [Orders],
+        [corrected.Receipts, corrected.Orders],
         [
-            row(Orders, 1, "a", 1.0, 10 * S),
-            row(Orders, 2, "b", 2.0, 11 * S),
-            correct(Orders, 0, 1, "a", 5.0, 12 * S),
-            retract(Orders, 1, 2, "b", 2.0, 11 * S),
+            row(corrected.Receipts, 1, 1, "a", 1.0, 10 * S),
+            row(corrected.Receipts, 2, 2, "b", 2.0, 11 * S),
+            row(corrected.Receipts, 1, 1, "a", 5.0, 10 * S),
+            delete(corrected.Receipts, 2, 11 * S),
         ],
-        holds(Orders, (1, "a", 5.0, 12 * S)),
+        holds(corrected.Orders, (1, "a", 5.0, 10 * S)),
     ),
     case(
         "a key is its newest row at or before the question, and nothing before its first",

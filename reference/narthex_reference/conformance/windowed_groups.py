@@ -8,11 +8,11 @@ from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous, Hopping, Session, Tumbling, Window
 from narthex.facts import Cell
 from narthex.lib import inputs
+from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
     Case,
     case,
-    correct,
     found,
     holds,
     missing,
@@ -278,12 +278,12 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "a correction that takes a session's middle away makes it two",
-        [Orders, Sessions],
+        [corrected.Receipts, corrected.Orders, Sessions],
         [
-            row(Orders, 1, "a", 1.0, 10 * S),
-            row(Orders, 1, "b", 1.0, 15 * S),
-            row(Orders, 1, "c", 1.0, 20 * S),
-            correct(Orders, 1, 2, "b", 1.0, 15 * S),
+            row(corrected.Receipts, 1, 1, "a", 1.0, 10 * S),
+            row(corrected.Receipts, 2, 1, "b", 1.0, 15 * S),
+            row(corrected.Receipts, 3, 1, "c", 1.0, 20 * S),
+            row(corrected.Receipts, 2, 2, "b", 1.0, 15 * S),
         ],
         missing(Sessions, 1, _span(10 * S, 20 * S + 1), at=900 * S),
         found(Sessions, 1, _span(10 * S, 10 * S + 1), at=900 * S, gives=[1, ("a",)]),
