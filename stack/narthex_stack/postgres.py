@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 
 from narthex_stack.errors import PreparationError
+from narthex_stack.orphans import end_orphans
 from narthex_stack.ports import HOST
 from narthex_stack.service import Probe, Service
 
@@ -131,7 +132,7 @@ def service(of: Cluster, *, databases: Iterable[Database], home: Path) -> Servic
         environment={"LC_ALL": "C", "HOME": str(of.data)},
         cwd=home if of.account is None else Path("/"),
         account=of.account,
-        prepare=lambda: initialize(of),
+        prepare=lambda: prepare(of),
         settle=lambda: ensure_databases(of, wanted),
         probe=_probe(of),
         # SIGTERM would wait for clients to leave; SIGINT sends them away.
@@ -155,6 +156,16 @@ def options(of: Cluster) -> tuple[str, ...]:
     if not of.is_durable:
         settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
     return tuple(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))
+
+
+def prepare(of: Cluster) -> None:
+    """Make the data directory unless it is there, and end what a killed server left of itself.
+
+    Raises:
+        PreparationError: `initdb` failed, or something of that server does not end.
+    """
+    initialize(of)
+    end_orphans(of.data)
 
 
 def initialize(of: Cluster) -> None:

@@ -1,14 +1,22 @@
 import os
-from collections.abc import Callable
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import attrs
 import pytest
 import sqlalchemy as sa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex_stack import postgres
+from narthex_stack.errors import NotStartedError
 from narthex_stack.java import packaged_java, version_of
+from narthex_stack.local import running
+from narthex_stack.ports import free_ports
+from narthex_stack.processes import is_alive, process_of
 
 
 @pytest.mark.postgres
@@ -26,6 +34,63 @@ def test_each_database_is_empty_and_belongs_to_its_own_role(
         engine.dispose()
 
     assert len(set(owners)) == 2
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[postgres.Cluster]:
+    """A cluster of nobody else."""
+    (port,) = free_ports(1)
+    found = postgres.cluster(
+        tmp_path,
+        install_id=secrets.token_hex(4),
+        port=port,
+        password=secrets.token_hex(8),
+        is_durable=False,
+    )
+    yield found
+    postgres.wipe(found)
+
+
+@pytest.mark.postgres
+def test_a_server_starts_again_beside_a_backend_that_has_not_seen_that_it_was_killed(
+    cluster: postgres.Cluster, tmp_path: Path
+) -> None:
+    service = postgres.service(cluster, databases=(), home=tmp_path)
+    with (
+        running(service, home=tmp_path) as first,
+        closing(postgres.connect(cluster)) as connection,
+    ):
+        # It waits for nothing, so it never looks whether its server lives.
+        connection.pgconn.send_query(b"DO 'BEGIN LOOP PERFORM 1; END LOOP; END'")
+        number = connection.info.backend_pid
+        backend = process_of(number)
+        assert backend is not None
+        os.killpg(first.process.pid, signal.SIGKILL)
+        first.popen.wait()
+        assert is_alive(backend)
+
+        with running(service, home=tmp_path), postgres.connect(cluster) as again:
+            assert again.execute("SELECT 1").fetchone() == (1,)
+        assert not is_alive(backend)
+
+
+@pytest.mark.postgres
+def test_a_server_that_lives_is_not_disturbed_by_a_second_one(
+    cluster: postgres.Cluster, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    second = postgres.service(attrs.evolve(cluster, port=port), databases=(), home=tmp_path)
+    with (
+        running(postgres.service(cluster, databases=(), home=tmp_path), home=tmp_path),
+        postgres.connect(cluster) as connection,
+    ):
+        with (
+            pytest.raises(NotStartedError, match="Is another postmaster"),
+            running(second, home=tmp_path / "second"),
+        ):
+            raise AssertionError("two servers of one directory")
+
+        assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 @pytest.mark.kafka
