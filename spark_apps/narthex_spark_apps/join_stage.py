@@ -12,6 +12,7 @@ left index contains all that the stage has read, else it would miss a row that i
 """
 
 import json
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -241,16 +242,19 @@ class _Lookup:
 
 
 _OPEN: dict[str, LmdbIndex] = {}
+_OPENING = threading.Lock()
 
 
 def open_index(settings: Settings, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-    """Give an index of this process for reading; each is opened once, as its store demands.
+    """Give an index of this process to any thread; each is opened once, as its store demands.
 
     One that was restored since then is another one, and is opened again.
     """
-    if physical_name not in _OPEN or _OPEN[physical_name].is_replaced():
-        _OPEN[physical_name] = LmdbIndex(settings.index_dir / physical_name, spec, readonly=True)
-    return _OPEN[physical_name]
+    with _OPENING:
+        if physical_name not in _OPEN or _OPEN[physical_name].is_replaced():
+            path = settings.index_dir / physical_name
+            _OPEN[physical_name] = LmdbIndex(path, spec, readonly=True)
+        return _OPEN[physical_name]
 
 
 def joins_of(operator: Operator) -> list[Join]:
