@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -244,11 +245,9 @@ def end_group(pid: int) -> None:
 
 def end_leftover(pid_path: Path, module: str) -> None:
     """End the group of a child that an earlier supervisor left; only if it is that child."""
-    try:
+    with suppress(FileNotFoundError, ProcessLookupError, ValueError):
         pid = int(pid_path.read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError, ValueError):
-        return
-    if module.encode() in command:
-        end_group(pid)
+        if module.encode() in command:
+            end_group(pid)
     pid_path.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,14 +57,6 @@ class Supervised:
             os.killpg(pid, number)
         os.kill(self.process.pid, number)
 
-    def wait_children(self) -> None:
-        """Wait until each child has come to life."""
-        wait_for(
-            lambda: all(self.child_pid(child) for child in CHILDREN),
-            what="children",
-            so_far=lambda: self.log("supervisor"),
-        )
-
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text()
 
@@ -78,10 +71,8 @@ class Supervised:
         self.process.wait()
         for child in CHILDREN:
             if pid := self.child_pid(child):
-                try:
+                with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
 
 
 @attrs.define
@@ -113,6 +104,9 @@ class Plant:
         """Start a supervisor."""
         directory = run_dir(self.settings.home, name)
         directory.mkdir(parents=True, exist_ok=True)
+        for story in directory.glob("*.log"):
+            # That of an earlier test.
+            story.unlink()
         with (directory / "supervisor.log").open("ab") as story:
             process = subprocess.Popen(
                 [Path(sys.executable).with_name("narthex"), "supervisor", "--lazy", "--name", name],
@@ -157,6 +151,18 @@ class Plant:
             )
 
         wait_for(is_even, what=f"{names} share {slots} slots", so_far=self.held)
+
+    def wait_reported(self) -> None:
+        """Wait until each job is run by a child that knows under which epoch."""
+        wait_for(
+            lambda: all(
+                shard.seen_epoch == shard.slot_epoch
+                for job in self.house.ledger.jobs()
+                for shard in job.shards
+            ),
+            what="each job runs under the epoch of its slot",
+            so_far=self.jobs,
+        )
 
     def expected(self) -> dict[str, dict[str, tuple[object, ...]]]:
         """Compute what all orders that were sent sum up to."""

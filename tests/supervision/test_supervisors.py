@@ -77,7 +77,6 @@ def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(plant: 
     assert "former_life_buried" in plant.supervisors["one"].log("supervisor")
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
 def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
     plant.supervise("one")
     plant.wait_held("one")
@@ -90,14 +89,13 @@ def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
     assert "give this one another `--name`" in again.log("supervisor")
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
 def test_a_supervisor_that_stopped_with_its_children_is_fenced_when_it_goes_on(
     plant: Plant,
 ) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
+    plant.wait_reported()
     with load(plant):
-        one.wait_children()
         one.signal(signal.SIGSTOP, children=CHILDREN)
         plant.supervise("two")
         plant.wait_held("two")
@@ -113,11 +111,10 @@ def test_a_supervisor_that_stopped_with_its_children_is_fenced_when_it_goes_on(
     plant.wait_exact()
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
 def test_the_children_of_a_supervisor_that_stopped_let_go_by_themselves(plant: Plant) -> None:
     one = plant.supervise("one")
     plant.wait_held("one")
-    one.wait_children()
+    plant.wait_reported()
     with load(plant):
         one.signal(signal.SIGSTOP)
         plant.supervise("two")
