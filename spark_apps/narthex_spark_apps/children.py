@@ -234,8 +234,7 @@ class Inbox:
 
     def __init__(self, source: TextIO, *, gone: Callable[[], None]) -> None:
         """Start reading `source`; `gone` is called when it ends, or nothing is let go in time."""
-        # Stdout is for reports alone; the story goes where people look for it.
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+        _tell_on_stderr()
         self._lines: queue.SimpleQueue[Desired] = queue.SimpleQueue()
         self._source = source
         self._gone = gone
@@ -308,6 +307,20 @@ class Inbox:
             if desired is not None:
                 self._has_work = bool(desired.assignments or desired.offline)
             return desired
+
+
+def _tell_on_stderr() -> None:
+    """Log where people look for it: stdout is for reports alone.
+
+    A trace names lines only: the values of all variables are megabytes, and secrets.
+    """
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    *before, _ = structlog.get_config()["processors"]
+    structlog.configure(
+        processors=[*before, renderer], logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+    )
 
 
 def end_process_group() -> None:
