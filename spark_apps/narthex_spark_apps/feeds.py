@@ -92,6 +92,7 @@ class FeedReader:
         self._starts: dict[str, dict[int, int]] = {}
         self._read: set[str] = set()
         self._waiting_since: dict[str, float] = {}
+        self._wrong: dict[str, str] = {}
 
     def assign(self, starts: Mapping[str, Mapping[int, int]]) -> None:
         """Read these topics; a partition without a start is read from its beginning.
@@ -104,18 +105,30 @@ class FeedReader:
             kept = {place: at for place, at in self._log.positions.items() if place[0] not in gone}
             self._log.assign(kept)
             self._read -= gone
+            self._wrong = {topic: said for topic, said in self._wrong.items() if topic in starts}
         self._ends.watch(starts)
 
     def restart(self, topic: str) -> None:
         """Read a topic again from the start that `assign` gave it last."""
         self._read.discard(topic)
+        self._wrong.pop(topic, None)
         self._log.assign({p: at for p, at in self._log.positions.items() if p[0] != topic})
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
         """Give what has come; waits at most `timeout_s` for the first record."""
         if len(self._read) < len(self._starts):
             self._add_seen()
-        return self._log.poll(max_records=max_records, timeout_s=timeout_s)
+        records = self._log.poll(max_records=max_records, timeout_s=timeout_s)
+        for event in self._log.events():
+            if event.topic is not None and not event.transient:
+                said = f"`{event.topic}` {event.partition}: {event.message}"
+                log.warning("topic_cannot_be_read", error=said)
+                self._wrong[event.topic] = said
+        return records
+
+    def wrong(self, topic: str) -> str | None:
+        """Say why a topic cannot be read on from where it was, if so: its records are gone."""
+        return self._wrong.get(topic)
 
     def _add_seen(self) -> None:
         """Begin to read the topics whose partitions are known by now."""

@@ -143,18 +143,20 @@ class HistoryWriter:
         for feed in self._feeds.values():
             behind = _behind(feed, ends.get(feed.topic, {}).items())
             caught_up = feed.topic in ends and behind == 0
+            wrong = self._reader.wrong(feed.topic)
             send(
                 Report(
                     asset_id=feed.assignment.asset.asset_id,
                     epoch=feed.assignment.epoch,
                     generation=feed.assignment.generation,
-                    phase="caught_up" if caught_up else "running",
+                    phase="failed" if wrong else "caught_up" if caught_up else "running",
                     lag_ms=self._reader.waiting_ms(feed.topic, behind),
                     progress={
                         "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
                         "behind": behind,
                         "written": feed.written,
                         "watermark": feed.newest_us,
+                        "error": wrong,
                         **lateness_told(feed),
                     },
                 )

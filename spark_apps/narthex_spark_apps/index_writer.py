@@ -226,7 +226,9 @@ class IndexWriter:
             )
             known = feed.topic in ends
             caught_up = known and behind == 0
-            phase = "failed" if feed.fenced else "caught_up" if caught_up else "running"
+            wrong = self._reader.wrong(feed.topic)
+            has_failed = feed.fenced or wrong is not None
+            phase = "failed" if has_failed else "caught_up" if caught_up else "running"
             send(
                 Report(
                     asset_id=feed.assignment.asset.asset_id,
@@ -239,6 +241,7 @@ class IndexWriter:
                         "behind": behind if known else None,
                         "applied": feed.applied,
                         "duplicates": feed.duplicates,
+                        "error": wrong,
                     },
                 )
             )
