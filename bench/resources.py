@@ -1,0 +1,115 @@
+"""What the processes of a platform hold: memory, open files, threads and CPU, by what they are."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import psutil
+
+from narthex_stack.processes import MARK
+
+MIB = 1 << 20
+_JAVA_MAIN = re.compile(r"^[a-z]+(\.[A-Za-z]\w*)+$")
+
+
+@attrs.define
+class Held:
+    """What processes of one role hold together.
+
+    Attributes:
+        memory_mib: Proportional set size: a page that several share counts once in all.
+        cpu_s: Of the processes that live; less than before where one ended.
+    """
+
+    processes: int = 0
+    memory_mib: float = 0.0
+    files: int = 0
+    threads: int = 0
+    cpu_s: float = 0.0
+
+
+def held(home: Path) -> dict[str, Held]:
+    """Look at all that an installation started, and what that started."""
+    found: dict[str, Held] = {}
+    for process in _family(home):
+        try:
+            with process.oneshot():
+                role = role_of(process.cmdline())
+                memory = process.memory_full_info().pss / MIB
+                files, threads = process.num_fds(), process.num_threads()
+                cpu = process.cpu_times()
+        except psutil.Error:
+            # It ended while it was looked at.
+            continue
+        sum_of = found.setdefault(role, Held())
+        sum_of.processes += 1
+        sum_of.memory_mib += memory
+        sum_of.files += files
+        sum_of.threads += threads
+        sum_of.cpu_s += cpu.user + cpu.system
+    return found
+
+
+def _family(home: Path) -> Iterator[psutil.Process]:
+    processes = {process.pid: process for process in psutil.process_iter(["ppid"])}
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.info["ppid"], []).append(pid)
+    waiting = [pid for pid, process in processes.items() if _is_marked(process, home)]
+    known: set[int] = set()
+    while waiting:
+        pid = waiting.pop()
+        if pid not in known:
+            known.add(pid)
+            waiting += children.get(pid, ())
+            yield processes[pid]
+
+
+def _is_marked(process: psutil.Process, home: Path) -> bool:
+    try:
+        environment: Mapping[str, str] = process.environ()
+    except psutil.Error:
+        return False
+    return environment.get(MARK) == str(home)
+
+
+def role_of(command: Sequence[str]) -> str:
+    """Say what a process is: a Python module, a Java class, else its program.
+
+    A name that a process gave itself is one text, of which the first two words tell it.
+    """
+    if not command:
+        return "unnamed"
+    if "-m" in command[:-1]:
+        return command[command.index("-m") + 1]
+    program = Path(command[0].split()[0]).name
+    if program == "java":
+        return next((one for one in command[1:] if _JAVA_MAIN.match(one)), program)
+    scripts = [Path(one).name for one in command[1:2] if program.startswith("python")]
+    return scripts[0] if scripts else " ".join([program, *command[0].split()[1:2]])
+
+
+def slope(points: Iterable[tuple[float, float]]) -> float:
+    """Give the slope of the line of least squares; 0 of fewer than two instants."""
+    known = list(points)
+    if not known:
+        return 0.0
+    mean_x = sum(x for x, _ in known) / len(known)
+    mean_y = sum(y for _, y in known) / len(known)
+    spread = sum((x - mean_x) ** 2 for x, _ in known)
+    if not spread:
+        return 0.0
+    return sum((x - mean_x) * (y - mean_y) for x, y in known) / spread
+
+
+def disk_mib(home: Path) -> float:
+    """Give what the files of a directory take."""
+    total = 0
+    for path in home.rglob("*"):
+        try:
+            total += path.lstat().st_blocks * 512
+        except OSError:
+            # It was deleted while it was looked at.
+            continue
+    return total / MIB
