@@ -28,6 +28,11 @@ settings.load_profile("house")
 _numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what needs the whole platform last: it costs all others a core while it runs."""
+    items.sort(key=lambda item: item.get_closest_marker("acceptance") is not None)
+
+
 @pytest.fixture(scope="session")
 def postgres_of_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
     """Run one PostgreSQL for the session; nothing is forced to disk."""
