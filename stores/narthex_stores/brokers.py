@@ -88,9 +88,14 @@ def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:
     }
 
 
+def is_fatal(error: KafkaError) -> bool:
+    """Tell whether the client that met it can do nothing any more; another one may."""
+    return bool(error.fatal()) or error.name() == "_FATAL"
+
+
 def is_transient(error: KafkaError) -> bool:
     """Tell whether the same call may succeed later with nobody changing anything."""
-    return bool(error.retriable()) or error.name() in _TRANSIENT
+    return bool(error.retriable()) or is_fatal(error) or error.name() in _TRANSIENT
 
 
 def store_error(what: str, error: KafkaError) -> StoreError:

@@ -1,5 +1,6 @@
 """Appending to topics and reading them, as the server and the writers do."""
 
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,7 @@ from narthex_stores.brokers import (
     GREATEST_MESSAGE_BYTES,
     Broker,
     client_config,
+    is_fatal,
     is_transient,
     store_error,
 )
@@ -101,7 +103,8 @@ class LogProducer:
     """Appends records to topics; one for a process, for any threads.
 
     Records of one partition stand in the order of the calls, each once however often the client
-    sent it.
+    sent it. A client that can't keep this up, say because the broker has lost what it knew of it,
+    is replaced: of what it had not delivered nobody knows whether it stands.
     """
 
     def __init__(self, broker: Broker | str, *, linger_ms: float = 1.0) -> None:
@@ -112,20 +115,19 @@ class LogProducer:
             linger_ms: How long a record may wait for others to share a batch with.
         """
         self._events = _Events()
-        self._producer = KafkaProducer(
-            client_config(broker)
-            | {
-                "acks": "all",
-                "enable.idempotence": True,
-                # The partitioner of the JVM's client, so that a key has one partition for all.
-                "partitioner": "murmur2_random",
-                "linger.ms": linger_ms,
-                "compression.type": "lz4",
-                "message.max.bytes": GREATEST_MESSAGE_BYTES,
-                "delivery.timeout.ms": 30_000,
-                "error_cb": self._events.add,
-            }
-        )
+        self._config = client_config(broker) | {
+            "acks": "all",
+            "enable.idempotence": True,
+            # The partitioner of the JVM's client, so that a key has one partition for all.
+            "partitioner": "murmur2_random",
+            "linger.ms": linger_ms,
+            "compression.type": "lz4",
+            "message.max.bytes": GREATEST_MESSAGE_BYTES,
+            "delivery.timeout.ms": 30_000,
+            "error_cb": self._events.add,
+        }
+        self._client = KafkaProducer(self._config)
+        self._replacing = threading.Lock()
         self._refused: deque[StoreError] = deque(maxlen=1)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="log-producer", daemon=True)
@@ -159,14 +161,16 @@ class LogProducer:
         to = -1 if partition is None else partition
         done = self._delivery(topic, delivered)
         while not self._closing.is_set():
+            client = self._client
             try:
-                self._producer.produce(
-                    topic, value, key, to, on_delivery=done, headers=dict(headers or {})
-                )
+                client.produce(topic, value, key, to, on_delivery=done, headers=dict(headers or {}))
             except BufferError:
                 # The client's queue is full: wait until the broker has taken some of it.
-                self._producer.poll(_POLL_S)
+                self._poll()
             except KafkaException as error:
+                if is_fatal(error.args[0]):
+                    self._replace(client, error.args[0])
+                    continue
                 delivered.set_exception(store_error(f"append to `{topic}`", error.args[0]))
                 return delivered
             else:
@@ -181,11 +185,15 @@ class LogProducer:
             StoreError: The client refuses it: it is too large, or the producer is closed.
         """
         while not self._closing.is_set():
+            client = self._client
             try:
-                self._producer.produce(topic, value, key, on_delivery=self._posted)
+                client.produce(topic, value, key, on_delivery=self._posted)
             except BufferError:
-                self._producer.poll(_POLL_S)
+                self._poll()
             except KafkaException as error:
+                if is_fatal(error.args[0]):
+                    self._replace(client, error.args[0])
+                    continue
                 raise store_error(f"append to `{topic}`", error.args[0]) from error
             else:
                 return
@@ -202,7 +210,7 @@ class LogProducer:
             StoreError: A record since the last flush does not stand: the newest one's failure.
             TransientError: Something is still on its way.
         """
-        left = self._producer.flush(timeout_s)
+        left = self._flush(timeout_s)
         refused = list(self._refused)
         self._refused.clear()
         if refused:
@@ -216,11 +224,11 @@ class LogProducer:
 
     def close(self, *, timeout_s: float = 5.0) -> None:
         """Wait for what is on its way, at most so long, and end."""
-        self._producer.flush(timeout_s)
+        self._flush(timeout_s)
         self._closing.set()
         self._thread.join()
-        self._producer.purge()
-        self._producer.flush(_POLL_S)
+        self._client.purge()
+        self._flush(_POLL_S)
 
     def __enter__(self) -> Self:
         return self
@@ -248,7 +256,36 @@ class LogProducer:
 
     def _serve(self) -> None:
         while not self._closing.is_set():
-            self._producer.poll(_POLL_S)
+            self._poll()
+
+    def _poll(self) -> None:
+        client = self._client
+        try:
+            client.poll(_POLL_S)
+        except KafkaException as error:
+            self._replace(client, error.args[0])
+
+    def _flush(self, timeout_s: float) -> int:
+        """Wait until nothing is on its way; give how much still is after the timeout."""
+        client = self._client
+        try:
+            return int(client.flush(timeout_s))
+        except KafkaException as error:
+            self._replace(client, error.args[0])
+            return 0
+
+    def _replace(self, client: KafkaProducer, why: KafkaError) -> None:
+        """Take another client instead of one that will deliver nothing any more."""
+        with self._replacing:
+            if self._client is not client:
+                return
+            self._events.add(why)
+            self._client = KafkaProducer(self._config)
+        client.purge()
+        # Each record that it still had is told of as not delivered.
+        while len(client):
+            with contextlib.suppress(KafkaException):
+                client.poll(_POLL_S)
 
 
 class LogReader:

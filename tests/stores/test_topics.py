@@ -1,6 +1,10 @@
+import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
+import confluent_kafka
 import pytest
+from confluent_kafka import KafkaError
 from typing_extensions import override
 
 from narthex.assets import AssetSpec, TopicRole, TopicSpec
@@ -107,6 +111,40 @@ def test_a_record_comes_back_as_it_was_appended(
     assert (record.topic, record.partition, record.offset) == (topic, 2, 0)
     assert (record.key, record.value) == (b"k", b"v")
     assert record.headers == (("received_at", b"12"),)
+
+
+def break_for_good(producer: LogProducer) -> None:
+    """Let the client meet an error after which it delivers nothing: its library's own call."""
+    (library,) = (Path(confluent_kafka.__file__).parents[1] / "confluent_kafka.libs").glob(
+        "librdkafka*"
+    )
+    fail = ctypes.CDLL(str(library)).rd_kafka_test_fatal_error
+    fail.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    # The handle of the library stands first in the object, after what every object has.
+    address = id(producer._client) + object.__basicsize__  # noqa: SLF001
+    handle = ctypes.c_void_p.from_address(address).value
+    assert fail(handle, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, b"by a test") == 0
+
+
+@pytest.mark.kafka
+def test_a_client_that_can_deliver_nothing_any_more_is_replaced(
+    kafka_bootstrap: str, topic: str
+) -> None:
+    # Nothing leaves the client before it breaks.
+    with LogProducer(kafka_bootstrap, linger_ms=20_000) as producer:
+        waiting = producer.append(topic, value=b"lost", partition=0)
+        producer.post(topic, value=b"lost too", key=b"k")
+        break_for_good(producer)
+
+        with pytest.raises(TransientError, match="_PURGE_QUEUE"):
+            waiting.result(TIMEOUT_S)
+        with pytest.raises(TransientError, match="_PURGE_QUEUE"):
+            producer.flush()
+        again = producer.append(topic, value=b"again", partition=0)
+        producer.flush()
+
+        assert again.result(TIMEOUT_S).offset == 0
+        assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in {event.code for event in producer.events()}
 
 
 @pytest.mark.kafka
