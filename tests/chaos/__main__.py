@@ -22,6 +22,9 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=60, help="about how many [60]")
     parser.add_argument("--rate", type=float, default=40.0, help="payments a second [40]")
     parser.add_argument("--supervisors", type=int, default=2, help="how many share the jobs [2]")
+    parser.add_argument(
+        "--within", type=float, default=300.0, help="seconds to come up, and to settle [300]"
+    )
     parser.add_argument("--home", type=Path, help="an empty directory that stays [one that goes]")
     parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
     given = parser.parse_args()
@@ -31,6 +34,7 @@ def main() -> int:
         faults=given.faults,
         rate=given.rate,
         supervisors=given.supervisors,
+        within_s=given.within,
     )
     if given.home is not None:
         outcome = run(wanted, given.home, _tell)

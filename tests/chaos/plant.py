@@ -1,7 +1,8 @@
 """The platform that faults hit: broker, database, server, two supervisors, all of them real."""
 
+import datetime as dt
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,14 +14,13 @@ from narthex.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_stack import Stack
-from narthex_stores import LogReader, Record
+from narthex_stores import LogReader, Place, Record, StoreError
 from tests.chaos.card_velocity import WEBHOOK, card_velocity
 from tests.server.driving import create_all, step
 from tests.server.shop import payload
 
 LOOK_EVERY_S = 0.1
 GROUPS = ("postgres", "kafka", "server", "supervisor")
-COMMIT_S = 180.0
 
 _T = TypeVar("_T")
 
@@ -82,28 +82,43 @@ class Plant:
         return [job for job in found.json()["jobs"] if job["desired"] == "running"]
 
     def settle(self, *, within_s: float) -> None:
-        """Wait until every job and feed has worked off what was sent, several times in a row."""
-        seen = 0
+        """Wait until every job and feed has worked off all that stands in its topics.
+
+        What a job said before it was killed says nothing: two times in a row all of them must
+        have spoken again, and the topics must reach as far as the time before.
+        """
+        since = dt.datetime.now(dt.UTC)
+        before: dict[Place, int] = {}
 
         def is_quiet() -> bool:
-            nonlocal seen
+            nonlocal since, before
+            now = dt.datetime.now(dt.UTC)
             try:
                 jobs = self.jobs()
-            except httpx.HTTPError:
-                jobs = []
-            quiet = bool(jobs) and all(j["phase"] == "caught_up" and not j["behind"] for j in jobs)
-            seen = seen + 1 if quiet else 0
-            return seen >= 30
+                ends = reader.end_offsets(sorted({topic for job in jobs for topic in _read(job)}))
+            except (httpx.HTTPError, StoreError):
+                return False
+            if not jobs or not all(_spoke_after(job, since) for job in jobs):
+                return False
+            is_same, before, since = ends == before, ends, now
+            return is_same and all(_has_worked_off(job, ends) for job in jobs)
 
+        with LogReader(self.settings.kafka) as reader:
+            try:
+                wait_until(is_quiet, within_s=within_s, what="all is worked off")
+            except GaveUpError as error:
+                raise GaveUpError(f"{error}; {'; '.join(self._behind())}") from None
+
+    def _behind(self) -> list[str]:
         try:
-            wait_until(is_quiet, within_s=within_s, what="all is worked off")
-        except GaveUpError as error:
-            behind = [
-                f"{j['label']} {j['kind']}: {j['phase']}, {j['behind']} behind, {j.get('error')}"
-                for j in self.jobs()
-                if j["phase"] != "caught_up" or j["behind"]
-            ]
-            raise GaveUpError(f"{error}; {'; '.join(behind)}") from None
+            jobs = self.jobs()
+        except httpx.HTTPError as error:
+            return [f"the server does not answer: {error}"]
+        return [
+            f"{j['label']} {j['kind']}: {j['phase']}, {j['behind']} behind, {j.get('error')}"
+            for j in jobs
+            if j["phase"] != "caught_up" or j["behind"]
+        ]
 
     def bound(self, path: str) -> ResolvedAsset:
         """Give the asset that a logical path is bound to."""
@@ -127,14 +142,39 @@ class Plant:
         return found
 
 
+def _read(job: Mapping[str, Any]) -> Mapping[str, Mapping[str, int]]:
+    """Give how far a job or feed has read, by topic and partition."""
+    found: Mapping[str, Mapping[str, int]] = job["progress"].get("offsets", {})
+    return found
+
+
+def _spoke_after(job: Mapping[str, Any], since: dt.datetime) -> bool:
+    at = job["reported_at"]
+    return at is not None and dt.datetime.fromisoformat(at) > since
+
+
+def _has_worked_off(job: Mapping[str, Any], ends: Mapping[Place, int]) -> bool:
+    read = _read(job)
+    return job["phase"] == "caught_up" and all(
+        read[topic].get(str(partition), 0) >= end
+        for (topic, partition), end in ends.items()
+        if topic in read
+    )
+
+
 @contextmanager
-def plant(home: Path, *, supervisors: int) -> Iterator[Plant]:
-    """Start the platform, commit card velocity, and stop it all at the end."""
+def plant(home: Path, *, supervisors: int, within_s: float) -> Iterator[Plant]:
+    """Start the platform, commit card velocity, and stop it all at the end.
+
+    Raises:
+        NotStartedError: It did not come up in time.
+        GaveUpError: Readers did not see the commit in time.
+    """
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(f'supervisors = "{supervisors}"\n')
     stack = Stack(home, only=GROUPS, files_root=home)
     try:
-        stack.start()
+        stack.start(within_s=within_s)
         settings = stack.settings
         with httpx.Client(
             base_url=settings.server_url,
@@ -142,13 +182,13 @@ def plant(home: Path, *, supervisors: int) -> Iterator[Plant]:
             timeout=20.0,
         ) as http:
             found = Plant(stack=stack, settings=settings, http=http)
-            _commit(found)
+            _commit(found, within_s=within_s)
             yield found
     finally:
         stack.stop()
 
 
-def _commit(found: Plant) -> None:
+def _commit(found: Plant, *, within_s: float) -> None:
     """Take the steps of a commit, as Airflow's tasks do; new endpoints have no past to fill."""
     answer = found.http.post("/api/v1/commit", content=payload(card_velocity()))
     assert answer.status_code == 202, answer.text
@@ -158,6 +198,6 @@ def _commit(found: Plant) -> None:
         step(found.http, commit_id, name)  # type: ignore[arg-type]
     wait_until(
         lambda: found.http.post(f"/api/v1/commits/{commit_id}/steps/promote").is_success,
-        within_s=COMMIT_S,
+        within_s=within_s,
         what="readers see it",
     )

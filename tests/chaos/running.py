@@ -12,7 +12,6 @@ from tests.chaos.plant import GaveUpError, Plant, plant
 from tests.chaos.verdict import Difference, judge, quantiles, recoveries
 
 WARM_S = 5.0
-SETTLE_S = 300.0
 
 Tell = Callable[[str], None]
 
@@ -25,6 +24,7 @@ class Wanted:
         minutes: For how long faults hit.
         faults: About how many.
         rate: Payments a second.
+        within_s: How long the platform may take to come up, and to work off what is left.
     """
 
     seed: int
@@ -32,6 +32,7 @@ class Wanted:
     faults: int
     rate: float = 40.0
     supervisors: int = 2
+    within_s: float = 300.0
 
 
 @attrs.frozen(kw_only=True)
@@ -102,7 +103,7 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
         GaveUpError: The platform did not come up.
     """
     tell("starting the platform")
-    with plant(home, supervisors=wanted.supervisors) as found:
+    with plant(home, supervisors=wanted.supervisors, within_s=wanted.within_s) as found:
         load = Load(found, seed=wanted.seed, rate=wanted.rate)
         load.start()
         time.sleep(WARM_S)
@@ -112,7 +113,7 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
         sent = load.stop()
         unsettled = ""
         try:
-            found.settle(within_s=SETTLE_S)
+            found.settle(within_s=wanted.within_s)
         except GaveUpError as error:
             unsettled = str(error)
         settled_s = time.monotonic() - quiet_since
