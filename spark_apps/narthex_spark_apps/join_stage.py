@@ -103,25 +103,25 @@ class JoinStage:
             for need in job.asset.needs
             if need.role.startswith("touched:")
         }
-        self._workers = WorkerPool(size=1)
-        inputs = {one.dataset: one for one in job.spec.inputs}
-        self._plan = RowPlan(
-            operators=job.spec.operators,
-            stream=job.stream,
-            rights=inputs,
-            log=job.spec.log,
-            workers=self._workers,
-        )
         self._rights = {
             join.right.dataset: self._open(join, settings) for join in joins_of(job.spec.operators)
         }
         self._codec = fact_codec(job.stream.log)
         self._output = fact_codec(job.spec.log)
         self._key = key_encoder(job.spec.log.keys)
-        self._producer = LogProducer(settings.kafka)
         # What an earlier life of this job may have joined: all that the log holds now.
         with LogReader(settings.kafka) as reader:
             self._read = reader.end_offsets([job.input_topic])
+        # Last, so that what fails before it leaves no process and no client behind.
+        self._workers = WorkerPool(size=1)
+        self._plan = RowPlan(
+            operators=job.spec.operators,
+            stream=job.stream,
+            rights={one.dataset: one for one in job.spec.inputs},
+            log=job.spec.log,
+            workers=self._workers,
+        )
+        self._producer = LogProducer(settings.kafka)
 
     def _open(self, join: Join, settings: Settings) -> Right:
         asset = self._job.asset
