@@ -34,6 +34,9 @@ from narthex_stores import (
 )
 
 WORKERS = 2
+IDLE_S = 60
+"""How long a connection may wait for its next call: longer than clients keep one, else a call can
+meet the end of its connection."""
 
 
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
@@ -99,6 +102,7 @@ def serve() -> None:
         port=address.port or 80,
         log_level="warning",
         access_log=False,
+        timeout_keep_alive=IDLE_S,
     )
 
 
