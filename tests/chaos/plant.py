@@ -196,8 +196,12 @@ def _commit(found: Plant, *, within_s: float) -> None:
     create_all(found.http, commit_id)  # type: ignore[arg-type]
     for name in ("ready", "commit", "backfill", "backfilled"):
         step(found.http, commit_id, name)  # type: ignore[arg-type]
-    wait_until(
-        lambda: found.http.post(f"/api/v1/commits/{commit_id}/steps/promote").is_success,
-        within_s=within_s,
-        what="readers see it",
-    )
+
+    def is_promoted() -> bool:
+        try:
+            answer = found.http.post(f"/api/v1/commits/{commit_id}/steps/promote")
+        except httpx.HTTPError:
+            return False
+        return answer.is_success
+
+    wait_until(is_promoted, within_s=within_s, what="readers see it")
