@@ -34,8 +34,8 @@ def rollback() -> None:
     @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
     def roll_back_branch() -> str:
         context = get_current_context()
-        params, run = context["params"], context["dag_run"]
-        return roll_back(str(params["branch"]), params["to"], key=f"airflow {run.run_id}")
+        params = context["params"]
+        return roll_back(str(params["branch"]), params["to"], run=context["dag_run"])
 
     caught_up = CaughtUpOperator(
         task_id="wait_until_caught_up", commit_id=COMMIT, within=dt.timedelta(hours=6)

@@ -30,6 +30,7 @@ class Settings:
         kafka: Bootstrap servers.
         server_url: Where the server listens, without a path.
         token: The service token of the platform's own processes; never logged.
+        dags_token: What Airflow's processes have in its place, with fewer rights; never logged.
         airflow_url: The Airflow API server; empty when none is there.
         airflow_user: For `POST /auth/token`.
         airflow_password: For `POST /auth/token`; never logged.
@@ -54,6 +55,7 @@ class Settings:
     kafka: str
     server_url: str
     token: str = attrs.field(repr=False)
+    dags_token: str = attrs.field(default="", repr=False)
     airflow_url: str = ""
     airflow_user: str = "admin"
     airflow_password: str = attrs.field(default="", repr=False)

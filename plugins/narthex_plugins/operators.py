@@ -4,6 +4,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from airflow.exceptions import AirflowFailException
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -47,10 +48,38 @@ def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) ->
     return str(made.get("state", ""))
 
 
-def roll_back(branch: str, to: Json, *, key: str) -> str:
-    """Roll a branch back; with the same key it is done once. Gives the rollback's commit."""
-    done = platform().send("rollback", {"to": to}, branch=branch, key=key)
-    return str(done["commit_id"])
+class Run(Protocol):
+    """What a run of a DAG says of itself."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def triggering_user_name(self) -> str | None: ...
+
+
+def roll_back(branch: str, to: Json, *, run: Run) -> str:
+    """Roll a branch back, once in a run, for who triggered it. Gives the rollback's commit."""
+    return str(_done_once("rollback", {"to": to}, branch=branch, run=run)["commit_id"])
+
+
+def delete_branch(branch: Json, *, run: Run) -> str:
+    """Delete a branch, once in a run, for who triggered it. Gives its name.
+
+    Raises:
+        AirflowFailException: The form names no branch.
+    """
+    if not isinstance(branch, str):
+        raise AirflowFailException("no branch was named; trigger the DAG with `branch`")
+    return str(_done_once("delete", {}, branch=branch, run=run)["name"])
+
+
+def _done_once(path: str, body: dict[str, Json], *, branch: str, run: Run) -> dict[str, Json]:
+    headers = {
+        "X-Narthex-Branch": branch,
+        "X-Narthex-Actor": run.triggering_user_name or "",
+        "Idempotency-Key": f"airflow {run.run_id}"[:200],
+    }
+    return platform().send(path, body, headers=headers)
 
 
 def _jars() -> Path:

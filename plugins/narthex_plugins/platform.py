@@ -27,7 +27,7 @@ class StepNotYet(RuntimeError):
 
 @attrs.frozen(kw_only=True)
 class Platform:
-    """The server's API, with the token of the platform's own processes."""
+    """The server's API, with the token that this process's environment names."""
 
     settings: Settings
 
@@ -58,9 +58,9 @@ class Platform:
         return _parse(answer)
 
     def send(
-        self, path: str, body: Mapping[str, Json], *, branch: str = "main", key: str = ""
+        self, path: str, body: Mapping[str, Json], *, headers: Mapping[str, str] | None = None
     ) -> dict[str, Json]:
-        """Post to a path of the API; what has a key is done once.
+        """Post to a path of the API.
 
         Raises:
             StepNotYet: The server does not answer.
@@ -70,9 +70,7 @@ class Platform:
             answer = httpx.post(
                 self.url(path),
                 json=dict(body),
-                headers=self.headers
-                | {"X-Narthex-Branch": branch}
-                | ({"Idempotency-Key": key[:200]} if key else {}),
+                headers=self.headers | dict(headers or {}),
                 timeout=TIMEOUT_S,
             )
         except httpx.TransportError as error:

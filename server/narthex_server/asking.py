@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import HTTPException, Request
 
-from narthex_server.auth import PLATFORM, Asker
+from narthex_server.auth import Asker, Right
 
 KEY_BYTES = range(8, 201)
 """What the ledger keeps as an idempotency key."""
@@ -28,9 +28,11 @@ def idempotency_key(request: Request) -> str:
 
 
 def actor_of(request: Request) -> str:
-    """Name who asks, as the ledger keeps it; the platform's processes may speak for somebody."""
+    """Name who asks, as the ledger keeps it; some may speak for somebody."""
     asker: Asker = request.state.asker
-    spoken_for = request.headers.get("x-narthex-actor", "") if asker is PLATFORM else ""
+    spoken_for = (
+        request.headers.get("x-narthex-actor", "") if Right.SPEAK_FOR in asker.rights else ""
+    )
     return spoken_for[:200] or asker.name
 
 

@@ -33,26 +33,40 @@ class Right(enum.StrEnum):
     WRITE_DEFINITIONS = "write:definitions"
     READ_DATA = "read:data"
     WRITE_DATA = "write:data"
+    DELETE_BRANCHES = "delete:branches"
+    ROLL_BACK = "rollback"
     STEP = "step"
     APPROVE = "approve"
+    SPEAK_FOR = "speak-for"
     SECRETS = "secrets"
     ADMINISTER = "administer"
 
 
 _READER: Final = frozenset({Right.READ_DEFINITIONS, Right.READ_DATA})
+_WRITER: Final = frozenset({Right.WRITE_DEFINITIONS, Right.DELETE_BRANCHES, Right.ROLL_BACK})
 ROLES: Final[dict[str, frozenset[Right]]] = {
     "reader": _READER,
     "ingest": frozenset({Right.WRITE_DATA}),
-    "author": _READER | {Right.WRITE_DEFINITIONS, Right.WRITE_DATA},
+    "author": _READER | _WRITER | {Right.WRITE_DATA},
     "approver": _READER | {Right.APPROVE},
     "steps": frozenset({Right.READ_DEFINITIONS, Right.STEP}),
-    "admin": frozenset(Right),
+    "dags": frozenset(
+        {
+            Right.READ_DEFINITIONS,
+            Right.STEP,
+            Right.ROLL_BACK,
+            Right.DELETE_BRANCHES,
+            Right.APPROVE,
+            Right.SPEAK_FOR,
+        }
+    ),
+    "admin": frozenset(Right) - {Right.SPEAK_FOR},
 }
-"""Named sets of rights."""
+"""Named sets of rights; only Airflow's processes speak for the people whom it has let in."""
 
 RIGHTS: Final[dict[tuple[str, str], Right]] = {
     ("POST", "/init"): Right.WRITE_DEFINITIONS,
-    ("POST", "/delete"): Right.WRITE_DEFINITIONS,
+    ("POST", "/delete"): Right.DELETE_BRANCHES,
     ("POST", "/undelete"): Right.WRITE_DEFINITIONS,
     ("GET", "/branch/list"): Right.READ_DEFINITIONS,
     ("POST", "/branch/protect"): Right.ADMINISTER,
@@ -65,7 +79,7 @@ RIGHTS: Final[dict[tuple[str, str], Right]] = {
     ("POST", "/commits/{commit_id}/steps/plan"): Right.STEP,
     ("POST", "/commits/{commit_id}/steps/create/{asset_id}"): Right.STEP,
     ("POST", "/commits/{commit_id}/steps/{step}"): Right.STEP,
-    ("POST", "/rollback"): Right.WRITE_DEFINITIONS,
+    ("POST", "/rollback"): Right.ROLL_BACK,
     ("POST", "/log"): Right.WRITE_DATA,
     ("POST", "/query"): Right.READ_DATA,
     ("POST", "/dataset/{name}/lookup"): Right.READ_DATA,
@@ -120,6 +134,9 @@ class Asker:
 PLATFORM = Asker(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
 """The installation's own processes, and whoever holds their token."""
 
+DAGS = Asker(name="airflow", token_id="", rights=ROLES["dags"], branches=("*",))
+"""Airflow's processes: they advance commits, and say who has asked or answered there."""
+
 
 def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
     """Give the rights of scopes; one that is not known gives none."""
@@ -139,8 +156,10 @@ class Askers:
 
     def find(self, services: Services, token: str) -> Asker | None:
         """Find who holds a token; in constant time for the platform's own."""
-        if hmac.compare_digest(token.encode(), services.settings.token.encode()):
-            return PLATFORM
+        settings = services.settings
+        for own, asker in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
+            if own and hmac.compare_digest(token.encode(), own.encode()):
+                return asker
         view = self._view(services, token)
         if view is None:
             return None

@@ -18,7 +18,7 @@ from narthex_ledger import (
     RolledBack,
 )
 from narthex_server.asking import actor_of, idempotency_key, new_commit_id
-from narthex_server.auth import PLATFORM, Asker, Right, branch_of
+from narthex_server.auth import Asker, Right, branch_of
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -131,7 +131,8 @@ def approve(commit_id: UUID, call: ApproveCall, request: Request) -> dict[str, J
             status_code=409,
             detail={"err_msg": f"commit {commit_id} waits for no approval; it is {state}"},
         )
-    spoken_for = call.by if request.state.asker is PLATFORM else ""
+    asker: Asker = request.state.asker
+    spoken_for = call.by if Right.SPEAK_FOR in asker.rights else ""
     services.ledger.approve(commit_id, actor=spoken_for or actor_of(request))
     services.recovery.notice(commit_id)
     return plain_approval(services.ledger.approval(commit_id))

@@ -61,8 +61,9 @@ def environment(installation: Installation) -> dict[str, str]:
     address = f"http://{HOST}:{ports['airflow']}"
     database = dsn(installation)
     own = environment_of(installation.settings)
-    # Airflow posts steps to the server and holds no key to the ledger.
+    # Airflow posts steps with the rights of its DAGs, and holds no key to the ledger.
     del own["NARTHEX_LEDGER_DSN"]
+    own["NARTHEX_TOKEN"] = own.pop("NARTHEX_DAGS_TOKEN")
     return own | {
         "AIRFLOW_HOME": str(home),
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),

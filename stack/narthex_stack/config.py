@@ -23,6 +23,7 @@ class Config:
         kafka: Bootstrap servers of your Kafka.
         server_url: A Narthex server that runs elsewhere.
         token: Its service token; needed with `server_url`.
+        dags_token: A token there with the role `dags`, for an Airflow that is started here.
         airflow_url: Your Airflow's API server.
         airflow_user: Who we are there.
         airflow_password: How we prove it.
@@ -41,6 +42,7 @@ class Config:
     kafka: str = ""
     server_url: str = ""
     token: str = attrs.field(default="", repr=False)
+    dags_token: str = attrs.field(default="", repr=False)
     airflow_url: str = ""
     airflow_user: str = ""
     airflow_password: str = attrs.field(default="", repr=False)

@@ -31,6 +31,7 @@ class Credentials:
     Attributes:
         install_id: Eight characters [a-z0-9], in each physical name; no secret, drawn here too.
         token: Of the platform's own processes.
+        dags_token: Of Airflow's processes, which may do less.
         postgres_password: Of the superuser.
         ledger_password: Of the role and database `narthex`.
         airflow_db_password: Of the role and database `airflow`.
@@ -44,6 +45,7 @@ class Credentials:
 
     install_id: str = attrs.field(factory=_install_id)
     token: str = attrs.field(factory=lambda: secrets.token_urlsafe(32))
+    dags_token: str = attrs.field(factory=lambda: secrets.token_urlsafe(32))
     postgres_password: str = attrs.field(factory=_password)
     ledger_password: str = attrs.field(factory=_password)
     airflow_db_password: str = attrs.field(factory=_password)

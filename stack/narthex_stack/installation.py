@@ -85,6 +85,7 @@ def decide(
         kafka=config.kafka or f"{HOST}:{ports['kafka']}",
         server_url=config.server_url or f"http://{HOST}:{ports['server']}",
         token=config.token or credentials.token,
+        dags_token=config.dags_token or config.token or credentials.dags_token,
         airflow_url=config.airflow_url or f"http://{HOST}:{ports['airflow']}",
         airflow_user=config.airflow_user or "admin",
         airflow_password=config.airflow_password or credentials.airflow_password,

@@ -45,7 +45,7 @@ def drawn(ask: Ask) -> Any:
 
 def test_all_dags_can_be_imported(drawn: Any) -> None:
     assert drawn["errors"] == {}
-    assert set(drawn["dags"]) == {"commit", "prove", "quality_audit", "rollback"}
+    assert set(drawn["dags"]) == {"branch_delete", "commit", "prove", "quality_audit", "rollback"}
 
 
 def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
@@ -112,6 +112,14 @@ def test_a_rollback_is_asked_for_with_a_form_and_waits_for_the_old_jobs(drawn: A
     assert rollback["params"]["branch"]["type"] == "string"
     assert rollback["params"]["to"]["type"] == ["null", "integer"]
     assert (rollback["catchup"], rollback["paused"]) == (False, False)
+
+
+def test_a_branch_is_deleted_with_a_form_that_says_which(drawn: Any) -> None:
+    delete = drawn["dags"]["branch_delete"]
+
+    assert list(delete["tasks"]) == ["delete"]
+    assert delete["params"]["branch"]["type"] == ["null", "string"]
+    assert (delete["catchup"], delete["paused"]) == (False, False)
 
 
 def test_each_dataset_is_audited_by_a_task_of_its_own_every_hour(

@@ -39,6 +39,7 @@ def nothing_is_unpickled() -> Iterator[None]:
 
 
 TOKEN = "a-token-of-tests"
+DAGS_TOKEN = "a-token-of-airflow"
 NOBODY = "127.0.0.1:1"
 
 Adapters = Mapping[AssetKind, Adapter]
@@ -67,6 +68,7 @@ def settings_at(home: Path, *, dsn: str, kafka: str) -> Settings:
         kafka=kafka,
         server_url="http://127.0.0.1:1",
         token=TOKEN,
+        dags_token=DAGS_TOKEN,
         index_dir=home / "index",
         history_dir=str(home / "history"),
         checkpoint_dir=home / "checkpoints",

@@ -8,7 +8,7 @@ from fastapi.routing import APIRoute
 
 from narthex_server.auth import OPEN_PATHS, RIGHTS, Right, require_rights
 from tests.server.calling import TestClient
-from tests.server.conftest import House
+from tests.server.conftest import DAGS_TOKEN, House
 
 OPEN = {"/healthz", "/console"}
 PLACES = {
@@ -122,3 +122,45 @@ def test_a_branch_on_which_nothing_serves_says_so(house: House) -> None:
     assert [answer.status_code for answer in answers] == [404, 404, 404]
     assert answers[0].json()["err_msg"] == "nothing serves on branch `main` yet"
     assert "dev" in answers[2].json()["err_msg"]
+
+
+@pytest.mark.postgres
+def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: House) -> None:
+    airflow = TestClient(house.client.app, headers={"authorization": f"Bearer {DAGS_TOKEN}"})
+    let_in = {
+        (method, template.removeprefix("/api/v1"))
+        for (method, template), (_, path) in zip(_templates(house), _calls(house), strict=True)
+        if template not in OPEN and airflow.request(method, path, content=b"{").status_code != 403
+    }
+
+    changing = {(method, path) for method, path in let_in if method != "GET"}
+    assert changing == {
+        ("POST", "/commits/{commit_id}/approve"),
+        ("POST", "/commits/{commit_id}/steps/plan"),
+        ("POST", "/commits/{commit_id}/steps/create/{asset_id}"),
+        ("POST", "/commits/{commit_id}/steps/{step}"),
+        ("POST", "/audits"),
+        ("POST", "/rollback"),
+        ("POST", "/delete"),
+    }
+    assert not {path for _, path in let_in if "secret" in path or "token" in path}
+    assert not {path for _, path in let_in if "query" in path or "inspect" in path}
+    assert ("GET", "/control-log") not in let_in
+
+
+@pytest.mark.postgres
+def test_airflow_says_who_asked_there_and_an_approver_is_who_they_are(house: House) -> None:
+    airflow = TestClient(house.client.app, headers={"authorization": f"Bearer {DAGS_TOKEN}"})
+    house.ledger.put_token("nx_tests_ada", name="ada", scopes=("admin",))
+    ada = TestClient(house.client.app, headers={"authorization": "Bearer nx_tests_ada"})
+    for branch in ("one", "two"):
+        assert ada.post("/api/v1/init", json={}, headers={"x-narthex-branch": branch}).is_success
+
+    branches = [house.ledger.branch(house.services.tenant, name) for name in ("one", "two")]
+
+    headers = {"x-narthex-actor": "grace"}
+    assert airflow.post("/api/v1/delete", headers=headers | {"x-narthex-branch": "one"}).is_success
+    assert ada.post("/api/v1/delete", headers=headers | {"x-narthex-branch": "two"}).is_success
+
+    found = {view.name: house.ledger.commits(branch=view.branch_id)[0].actor for view in branches}
+    assert found == {"one": "grace", "two": "ada"}

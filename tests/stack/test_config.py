@@ -112,3 +112,22 @@ def test_secrets_are_drawn_once(tmp_path: Path) -> None:
     assert first == second
     assert re.fullmatch("[a-z0-9]{8}", first.install_id)
     assert first.token not in repr(first)
+
+
+def test_airflow_gets_its_own_token_and_neither_the_platforms_nor_the_ledger(
+    tmp_path: Path,
+) -> None:
+    installation = load_installation(Layout(tmp_path), environment={})
+    settings, keys = installation.settings, installation.credentials
+
+    given = {
+        value
+        for service in services(installation, ("airflow",))
+        if service.group == "airflow"
+        for value in service.environment.values()
+    }
+
+    assert settings.dags_token in given
+    assert settings.dags_token not in {"", settings.token}
+    assert not given & {settings.token, settings.ledger_dsn, keys.ledger_password}
+    assert not [value for value in given if keys.ledger_password in value]

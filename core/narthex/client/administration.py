@@ -181,7 +181,8 @@ class Administration:
 
         Args:
             name: Whom it names in logs.
-            scopes: Roles (`reader`, `author`, `ingest`, `approver`, `steps`, `admin`) or rights.
+            scopes: Roles (`reader`, `author`, `ingest`, `approver`, `steps`, `dags`, `admin`), or
+                rights.
             branches: Patterns of the branches that it is for.
             days: How long it lets somebody in, at most 365.
 

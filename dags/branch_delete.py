@@ -1,0 +1,30 @@
+"""Airflow DAG `branch_delete`: take a branch away; it can be brought back for a day.
+
+Triggered by a person, with a form. The run is idempotent: its id is the request's key, so that a
+task that runs twice deletes once. What nobody else pins is destroyed later, by the collector.
+"""
+
+from airflow.sdk import Asset, Param, dag, get_current_context, task
+
+from narthex_plugins.operators import delete_branch
+
+
+@dag(
+    dag_id="branch_delete",
+    schedule=None,
+    is_paused_upon_creation=False,
+    tags=["narthex"],
+    params={"branch": Param(None, type=["null", "string"], title="Branch", minLength=1)},
+)
+def branch_delete() -> None:
+    """Delete the branch."""
+
+    @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
+    def delete() -> str:
+        context = get_current_context()
+        return delete_branch(context["params"]["branch"], run=context["dag_run"])
+
+    delete()
+
+
+branch_delete()
