@@ -1,23 +1,20 @@
 """Commands for the secrets that definitions name: `narthex secret set|list|delete`."""
 
-import json
 import sys
 from typing import Annotated
 
 import typer
 
-from narthex.secret_files import SecretFiles
-from narthex.settings import load_settings
+from narthex.commanding import AsJson, Token, Url, connect, print_json, print_line, tell
 
 Name = Annotated[str, typer.Argument(help='What definitions call it, `Secret("name")`.')]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     secret = typer.Typer(
         name="secret",
-        help="Keep the secrets that definitions name, on this machine's platform.",
+        help="Keep the secrets that definitions name, sealed in the platform's ledger.",
         no_args_is_help=True,
     )
     secret.command("set")(keep)
@@ -26,30 +23,34 @@ def register(app: typer.Typer) -> None:
     app.add_typer(secret)
 
 
-def keep(name: Name) -> None:
+def keep(name: Name, url: Url = "", token: Token = "") -> None:
     """Keep a secret; its value is read from stdin, and asked for on a terminal.
 
-    A line's end after the value is not part of it.
+    A line's end after the value is not part of it. Jobs read it at their next start.
     """
     if sys.stdin.isatty():
         value = str(typer.prompt(f"value of {name}", hide_input=True, err=True))
     else:
         value = sys.stdin.read().removesuffix("\n")
-    _files().keep(name, value)
-    sys.stderr.write(f"secret `{name}` is kept\n")
+    client = connect(url, token)
+    if name in client.list_secrets():
+        client.update_secret(name, value)
+    else:
+        client.add_secret(name, value)
+    tell(f"secret `{name}` is kept")
 
 
-def names(*, as_json: AsJson = False) -> None:
+def names(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
     """List the names of secrets; never their values."""
-    found = _files().names()
-    sys.stdout.write(json.dumps(found) + "\n" if as_json else "".join(f"{n}\n" for n in found))
+    found = connect(url, token).list_secrets()
+    if as_json:
+        print_json([*found])
+        return
+    for name in found:
+        print_line(name)
 
 
-def forget(name: Name) -> None:
+def forget(name: Name, url: Url = "", token: Token = "") -> None:
     """Remove a secret; what needs it fails at its next start."""
-    _files().forget(name)
-    sys.stderr.write(f"secret `{name}` is gone\n")
-
-
-def _files() -> SecretFiles:
-    return SecretFiles(load_settings().secrets_dir)
+    connect(url, token).delete_secret(name)
+    tell(f"secret `{name}` is gone")

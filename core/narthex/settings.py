@@ -45,6 +45,8 @@ class Settings:
         spark_master: Such as `local[64]`.
         jars_dir: The Kafka and Avro connectors of Spark.
         run_job: The door that a backfill runs through.
+        secrets_dir: Where a manager mounts the secrets that definitions name, as files; empty: they
+            are sealed in the ledger.
         ca_file: Certificates of who vouches for services of authors; empty is whom the machine
             trusts.
     """
@@ -68,13 +70,14 @@ class Settings:
     files_root: Path = attrs.field(converter=Path)
     spark_master: str = "local[64]"
     jars_dir: Path = attrs.field(converter=Path)
+    secrets_dir: str = ""
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
 
     @property
-    def secrets_dir(self) -> Path:
-        """Where the secrets are that definitions name."""
-        return self.home / "author_secrets"
+    def secrets_key(self) -> Path:
+        """The key that seals and opens the secrets of the ledger."""
+        return self.home / "secrets.key"
 
 
 def home_of(environment: Mapping[str, str]) -> Path:

@@ -28,6 +28,7 @@ from narthex_ledger.migrating import migrate
 from narthex_ledger.planning import NameOf, stored_plan
 from narthex_ledger.plans import CommitPlan, PlannedAsset
 from narthex_ledger.rendezvous import preferred_engines
+from narthex_ledger.sealing import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
 from narthex_ledger.states import (
     ABORTABLE,
     ASSET_NEXT,
@@ -88,6 +89,7 @@ from narthex_ledger.views import (
 )
 
 __all__ = [
+    "TENANT",
     "ABORTABLE",
     "ASSET_NEXT",
     "COMMIT_NEXT",
@@ -148,6 +150,7 @@ __all__ = [
     "NotFound",
     "NotNow",
     "NotPinned",
+    "NotOpenedError",
     "NotReady",
     "OfflineState",
     "OfflineView",
@@ -162,6 +165,8 @@ __all__ = [
     "RolledBack",
     "Rules",
     "Seam",
+    "SealedSecrets",
+    "Sealer",
     "SecretView",
     "ServingView",
     "ShardReport",
@@ -175,6 +180,7 @@ __all__ = [
     "Waiting",
     "WaitingJob",
     "WrongState",
+    "load_sealer",
     "migrate",
     "preferred_engines",
     "stored_plan",

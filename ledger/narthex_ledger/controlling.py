@@ -80,6 +80,10 @@ class Controlling(Sessions):
         """
         return self._run("secret", lambda c: control.secret(c, tenant, name))
 
+    def secret_names(self, tenant: TenantId) -> tuple[str, ...]:
+        """Name all secrets, in order."""
+        return self._run("secret_names", lambda c: on_control.secret_names(c, tenant))
+
     def add_secret(self, tenant: TenantId, name: str, *, sealed: Json, actor: str) -> None:
         """Keep a new secret, sealed as version 1.
 

@@ -11,15 +11,14 @@ import uvicorn
 from narthex.assets import AssetKind
 from narthex.settings import Settings, load_settings
 from narthex.workers import WorkerPool
-from narthex_ledger import Ledger, migrate
+from narthex_ledger import TENANT, Ledger, load_sealer, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.collector import Collector
-from narthex_server.deploy.executor import TENANT, Executor
+from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
-from narthex_server.sealing import load_sealer
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshots
 from narthex_stores import (
@@ -85,7 +84,7 @@ def make_services(
         airflow=airflow,
         workers=WorkerPool(size=WORKERS),
         meters=Meters(),
-        sealer=load_sealer(settings.home / "secrets.key"),
+        sealer=load_sealer(settings.secrets_key),
     )
 
 

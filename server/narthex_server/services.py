@@ -4,13 +4,12 @@ import attrs
 
 from narthex.settings import Settings
 from narthex.workers import WorkerPool
-from narthex_ledger import Ledger, TenantId
+from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
 from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
-from narthex_server.sealing import Sealer
 from narthex_server.snapshot import Snapshots
 from narthex_stores import LogProducer, LogReader
 
@@ -32,3 +31,8 @@ class Services:
     workers: WorkerPool
     meters: Meters
     sealer: Sealer
+
+    @property
+    def secrets(self) -> SealedSecrets:
+        """The secrets that definitions name."""
+        return SealedSecrets(self.ledger, self.tenant, self.sealer)

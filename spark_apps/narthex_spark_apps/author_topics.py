@@ -1,8 +1,8 @@
 """Topics of authors: where their brokers are, and who we are to them."""
 
 from narthex.connections import KafkaTopic
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_stores import Broker
 
 
@@ -14,7 +14,7 @@ def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
     """
     if not topic.bootstrap_servers:
         return Broker(bootstrap=settings.kafka)
-    reveal = SecretFiles(settings.secrets_dir).reveal
+    reveal = AuthorSecrets.of(settings).reveal
     return Broker(
         bootstrap=topic.bootstrap_servers,
         protocol=topic.security_protocol,

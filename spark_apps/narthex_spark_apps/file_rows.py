@@ -8,7 +8,6 @@ import io
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import attrs
 import pyarrow as pa
@@ -18,8 +17,8 @@ from pyspark.accumulators import Accumulator
 
 from narthex.entities import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex.records import Json
-from narthex.secret_files import SecretFiles
 from narthex_spark_apps.admitted_rows import Arrived, Place, RecordCells, RowRenderer, render_batch
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.delta_rows import arrived_rows, render_version
 from narthex_spark_apps.file_store import environment_of, open_file, open_stream
 from narthex_stores import storage_options
@@ -39,14 +38,14 @@ class FileRun:
     Attributes:
         spec: The source job's spec, as plain JSON text.
         counted: Spark's accumulators of rows, and of those set aside or left out.
-        secrets_dir: Where the secrets are that open the store.
+        secrets: Finds those that open the store.
     """
 
     spec: str
     output: str
     quarantine: str
     counted: Mapping[str, Accumulator]
-    secrets_dir: Path
+    secrets: AuthorSecrets
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the records of the files that are named in columns `path` and `source_id`."""
@@ -73,7 +72,7 @@ class FileRun:
         connector = renderer.spec.source.connector
         if not isinstance(connector, Files):
             raise TypeError("only a source of files has files")
-        environment = environment_of(connector, SecretFiles(self.secrets_dir))
+        environment = environment_of(connector, self.secrets)
         if isinstance(connector.format, TableFormat):
             yield render_version(renderer, arrived_rows(path, storage_options(environment)))
             return

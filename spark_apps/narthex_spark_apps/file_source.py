@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from narthex.entities import Files, TableFormat
 from narthex.records import to_plain
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.delta_rows import table_of, versions_of
 from narthex_spark_apps.file_rows import FileRun
 from narthex_spark_apps.file_store import environment_of, find_files, is_glob, is_url
@@ -85,7 +85,7 @@ class FileSource:
     def unread(self) -> tuple[str, ...]:
         """Give the files that were not read yet, in order."""
         known = self._known()
-        secrets = SecretFiles(self._settings.secrets_dir)
+        secrets = AuthorSecrets.of(self._settings)
         environment = environment_of(self._connector, secrets)
         files = list_files(self._connector, self._settings.files_root, environment)
         return tuple(file for file in files if self._name(file) not in known)
@@ -102,7 +102,7 @@ class FileSource:
             output=self._job.output,
             quarantine=self._job.quarantine,
             counted=counted,
-            secrets_dir=self._settings.secrets_dir,
+            secrets=AuthorSecrets.of(self._settings),
         )
         named = self._session.createDataFrame([(file, source_id)], "path string, id string")
         records = named.mapInArrow(run, OUTPUT)

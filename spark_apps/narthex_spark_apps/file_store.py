@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from narthex.connections import Files
-from narthex.secret_files import SecretFiles
+from narthex.credentials import reveal
+from narthex.secrets import Provider
 
 _GLOB = frozenset("*?[%")
 _S3 = "s3://"
@@ -89,7 +90,7 @@ def _s3(environment: Mapping[str, str]) -> fs.FileSystem:
     )
 
 
-def environment_of(files: Files, secrets: SecretFiles) -> Mapping[str, str]:
+def environment_of(files: Files, secrets: Provider) -> Mapping[str, str]:
     """Give the variables that say where a source's store is, and who we are to it.
 
     Raises:
@@ -99,8 +100,8 @@ def environment_of(files: Files, secrets: SecretFiles) -> Mapping[str, str]:
         return os.environ
     platforms = {name: value for name, value in os.environ.items() if name != _SESSION}
     return platforms | {
-        "AWS_ACCESS_KEY_ID": secrets.reveal(files.access_key),
-        "AWS_SECRET_ACCESS_KEY": secrets.reveal(files.secret_key),
+        "AWS_ACCESS_KEY_ID": reveal(files.access_key, secrets),
+        "AWS_SECRET_ACCESS_KEY": reveal(files.secret_key, secrets),
     }
 
 

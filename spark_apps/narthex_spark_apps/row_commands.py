@@ -15,13 +15,12 @@ from narthex.lateness import render_late_row
 from narthex.records import Json
 from narthex.settings import Settings, load_settings
 from narthex.times import render_instant
-from narthex_ledger import Ledger
+from narthex_ledger import TENANT, Ledger
 from narthex_spark_apps.late_rows import LateEntry, late_rows
 from narthex_spark_apps.quarantine import RefusedRow, Replay, Replayed, refused_rows
 from narthex_spark_apps.topic_scan import scan
 from narthex_stores import LogProducer
 
-TENANT = "default"
 _SHOWN = 100
 
 Dataset = Annotated[str, typer.Argument(help="The dataset's name.")]

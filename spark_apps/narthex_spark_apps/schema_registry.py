@@ -15,8 +15,9 @@ from collections.abc import Mapping
 import attrs
 
 from narthex.connections import Encoding, RegistryFormat
+from narthex.credentials import reveal
 from narthex.records import Json
-from narthex.secret_files import SecretFiles
+from narthex.secrets import Provider
 
 TIMEOUT_S = 10.0
 _NOT_FOUND = 404
@@ -60,7 +61,7 @@ class SchemaRegistry:
     ca_file: str = ""
 
     @classmethod
-    def of(cls, format: RegistryFormat, secrets: SecretFiles, *, ca_file: str) -> "SchemaRegistry":
+    def of(cls, format: RegistryFormat, secrets: Provider, *, ca_file: str) -> "SchemaRegistry":
         """Give the registry of a format.
 
         Raises:
@@ -68,9 +69,9 @@ class SchemaRegistry:
         """
         authorization = ""
         if format.token is not None:
-            authorization = f"Bearer {secrets.reveal(format.token)}"
+            authorization = f"Bearer {reveal(format.token, secrets)}"
         elif format.username is not None and format.password is not None:
-            pair = f"{secrets.reveal(format.username)}:{secrets.reveal(format.password)}"
+            pair = f"{reveal(format.username, secrets)}:{reveal(format.password, secrets)}"
             authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         return cls(
             url=format.url.rstrip("/"),

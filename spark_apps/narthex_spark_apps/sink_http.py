@@ -19,8 +19,8 @@ from typing_extensions import override
 from narthex.assets import SinkJobSpec
 from narthex.connections import HttpPath
 from narthex.records import Json
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.sink_changes import Change
 from narthex_spark_apps.sink_rows import as_json, envelope
 from narthex_spark_apps.sink_stage import SinkFailedError, Target
@@ -57,7 +57,7 @@ class Address:
         Raises:
             SecretMissing: A secret is not there.
         """
-        reveal = SecretFiles(settings.secrets_dir).reveal
+        reveal = AuthorSecrets.of(settings).reveal
         certificate = path.ca_cert or ""
         return cls(
             host=path.host if isinstance(path.host, str) else reveal(path.host),

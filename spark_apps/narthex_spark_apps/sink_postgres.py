@@ -20,9 +20,9 @@ from narthex import types
 from narthex.assets import SinkJobSpec
 from narthex.connections import SqlDatabase
 from narthex.records import Json
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex.types import DataType
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.sink_changes import Change
 from narthex_spark_apps.sink_rows import row_of_fact
 from narthex_spark_apps.sink_stage import SinkFailedError, Target
@@ -137,7 +137,7 @@ class PostgresSink(Target):
 
     def _open(self) -> "psycopg.Connection[tuple[object, ...]]":
         if self._connection is None or self._connection.closed:
-            reveal = SecretFiles(self._settings.secrets_dir).reveal
+            reveal = AuthorSecrets.of(self._settings).reveal
             more = dict(parse_qsl(self._database.jdbc_params or ""))
             if self._settings.ca_file:
                 more.setdefault("sslrootcert", self._settings.ca_file)

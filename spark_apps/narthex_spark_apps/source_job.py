@@ -17,6 +17,7 @@ from narthex.entities import Cdc, Files, KafkaTopic, RegistryFormat
 from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.kafka_io import Run, read_topics, write_records
 from narthex_spark_apps.topic_rows import TopicFormat, TopicRun
 from narthex_stores import Broker
@@ -50,7 +51,7 @@ class SourceJob:
             calls=not isinstance(connector, KafkaTopic),
             envelopes=source.cdc is Cdc.DEBEZIUM,
             registry=registry,
-            secrets_dir=settings.secrets_dir,
+            secrets=AuthorSecrets.of(settings),
             ca_file=settings.ca_file,
         )
 

@@ -22,10 +22,10 @@ from psycopg.rows import dict_row
 
 from narthex.connections import SqlDatabase, Table
 from narthex.records import to_plain
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex.times import SECOND_US, to_micros
 from narthex_spark_apps.admitted_rows import Arrived, Place, RowRenderer
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.plain_values import plain
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.table_cursors import Cursor, Reach, cursor_of, place_of
@@ -162,7 +162,7 @@ class TableSource:
         producer.flush()
 
     def _connect(self) -> "psycopg.Connection[dict[str, object]]":
-        reveal = SecretFiles(self._settings.secrets_dir).reveal
+        reveal = AuthorSecrets.of(self._settings).reveal
         more = dict(parse_qsl(self._database.jdbc_params or ""))
         if self._settings.ca_file:
             more.setdefault("sslrootcert", self._settings.ca_file)

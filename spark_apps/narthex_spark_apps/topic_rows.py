@@ -6,15 +6,14 @@ Runs in Spark's Python workers; the live run, `source_stage`, takes the same row
 import base64
 import json
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import attrs
 import pyarrow as pa
 
 from narthex.connections import RegistryFormat
 from narthex.records import Json
-from narthex.secret_files import SecretFiles
 from narthex_spark_apps.admitted_rows import Arrived, PayloadKind, Place, RowRenderer, render_batch
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.schema_registry import SchemaRegistry
 from narthex_spark_apps.typed_records import RecordDecoder, UnreadableRecordError
 
@@ -63,15 +62,15 @@ class TopicFormat:
         calls: Whether a record is a call with many rows, as the server writes them.
         envelopes: Whether rows are envelopes of Debezium: a record without a value follows the
             one that says that the row is gone, and says nothing more.
+        secrets: Finds those that let us into the registry.
         registry: What a registry keeps the schema of; None is JSON.
-        secrets_dir: Where the secrets are that let us into the registry.
         ca_file: Who vouches for the registry; empty is whom the machine trusts.
     """
 
     calls: bool
     envelopes: bool
+    secrets: AuthorSecrets
     registry: RegistryFormat | None = None
-    secrets_dir: Path = Path()
     ca_file: str = ""
 
     def open(self) -> "TopicReader":
@@ -82,8 +81,7 @@ class TopicFormat:
         """
         if self.registry is None:
             return TopicReader(format=self, decoder=None)
-        secrets = SecretFiles(self.secrets_dir)
-        registry = SchemaRegistry.of(self.registry, secrets, ca_file=self.ca_file)
+        registry = SchemaRegistry.of(self.registry, self.secrets, ca_file=self.ca_file)
         return TopicReader(format=self, decoder=RecordDecoder(registry))
 
 

@@ -33,6 +33,8 @@ class Config:
         snapshot_dir: Where snapshots of indexes are kept: a path or an `s3://` URL.
         files_root: What relative paths of file sources stand below.
         spark_master: Such as `local[64]`.
+        secrets_dir: Where a manager mounts the secrets of authors, as files.
+        ca_file: Certificates of who vouches for services of authors.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one if not said.
     """
@@ -52,6 +54,8 @@ class Config:
     snapshot_dir: str = ""
     files_root: str = ""
     spark_master: str = ""
+    secrets_dir: str = ""
+    ca_file: str = ""
     dags_dir: str = ""
     supervisors: str = ""
 

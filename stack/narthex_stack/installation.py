@@ -95,6 +95,8 @@ def decide(
         snapshot_dir=config.snapshot_dir or str(layout.home / "snapshots"),
         files_root=files_root,
         spark_master=config.spark_master or "local[64]",
+        secrets_dir=config.secrets_dir,
+        ca_file=config.ca_file,
         jars_dir=jars_dir,
     )
 

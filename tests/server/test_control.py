@@ -6,15 +6,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import sqlalchemy as sa
 
-from narthex.secret_files import SecretFiles
+from narthex.settings import environment_of
+from narthex_ledger import NotOpenedError, load_sealer
 from narthex_server.limits import GREATEST_BODY_BYTES, GREATEST_DEPTH, is_deeper
-from narthex_server.sealing import NotOpenedError, load_sealer
 from narthex_server.tokens import make_token
+from narthex_spark_apps.author_secrets import AuthorSecrets
+from tests.mounted_secrets import mount
 from tests.server.calling import TestClient
-from tests.server.conftest import House
+from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import accept
 from tests.server.shop import shop_definitions
 
@@ -190,7 +193,13 @@ def test_a_log_whose_end_was_cut_off_is_not_whole(house: House) -> None:
     assert house.client.get("/api/v1/control-log/verify").json()["broken_at"] == 2
 
 
-def test_a_secret_is_kept_changed_read_by_who_may_and_forgotten(house: House) -> None:
+def everything_below(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in directory.rglob("*") if path.is_file())
+
+
+def test_a_secret_is_kept_changed_read_by_who_may_and_jobs_and_forgotten(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     author = with_token(house)
     path = "/api/v1/secret/chat"
 
@@ -200,8 +209,11 @@ def test_a_secret_is_kept_changed_read_by_who_may_and_forgotten(house: House) ->
     changed = house.client.patch(path, json={"value": CANARY}).json()
     refused = author.get(path)
     stored = everything_stored(house)
-    delivered = SecretFiles(house.services.settings.secrets_dir)
-    to_jobs = delivered("chat")
+    for variable, value in environment_of(house.services.settings).items():
+        monkeypatch.setenv(variable, value)
+    jobs = AuthorSecrets.of(house.services.settings)
+    to_jobs = jobs("chat")
+    at_rest = everything_below(house.services.settings.home)
     answer = house.client.get(path).json()
     gone = house.client.delete(path)
 
@@ -210,10 +222,44 @@ def test_a_secret_is_kept_changed_read_by_who_may_and_forgotten(house: House) ->
     assert changed == {"name": "chat", "version": 2}
     assert refused.status_code == 403
     assert CANARY not in stored
+    assert CANARY.encode() not in at_rest
     assert gone.status_code == 200
     assert house.client.get(path).status_code == 404
-    assert (to_jobs, delivered("chat")) == (CANARY, None)
+    assert (to_jobs, jobs("chat")) == (CANARY, None)
     assert house.client.post("/api/v1/secret/-x", json={"value": "x"}).status_code == 400
+
+
+def test_a_job_without_the_key_of_the_installation_opens_nothing(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.client.post("/api/v1/secret/bus/word", json={"value": CANARY})
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for variable, value in environment_of(house.services.settings).items():
+        monkeypatch.setenv(variable, value)
+
+    jobs = AuthorSecrets(home=elsewhere, mounted="")
+    with pytest.raises(NotOpenedError, match="copy it from where the server runs"):
+        jobs("bus/word")
+    load_sealer(elsewhere / "secrets.key")
+    with pytest.raises(NotOpenedError, match="sealed by another key"):
+        jobs("bus/word")
+
+
+def test_where_a_manager_mounts_secrets_no_second_copy_is_kept(
+    tmp_path: Path, postgres_dsn: str
+) -> None:
+    mounted = tmp_path / "mounted"
+    mount(mounted, {"bus/word": CANARY})
+    settings = attrs.evolve(
+        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY), secrets_dir=str(mounted)
+    )
+    with house_at(settings, adapters=in_memory()) as house:
+        kept = house.client.post("/api/v1/secret/bus/word", json={"value": "another"})
+        names = house.client.get("/api/v1/secrets").json()
+
+    assert (kept.status_code, names) == (409, {"secrets": []})
+    assert AuthorSecrets.of(settings)("bus/word") == CANARY
 
 
 def test_a_secret_is_in_no_refusal(house: House) -> None:

@@ -13,9 +13,8 @@ import pytest
 
 from narthex.assets import AssetKind
 from narthex.entities import Definitions
-from narthex_ledger import CommitRequest, CommitState, Desired
+from narthex_ledger import TENANT, CommitRequest, CommitState, Desired
 from narthex_server.__main__ import make_adapters
-from narthex_server.deploy.executor import TENANT
 from narthex_stack import kafka
 from narthex_stack.local import running
 from narthex_stack.ports import free_ports

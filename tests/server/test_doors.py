@@ -16,6 +16,7 @@ PLACES = {
     "{asset_id}": "1",
     "{step}": "rollback",
     "{name}": "Orders",
+    "{name:path}": "Orders",
     "{token_id}": "0123456789abcdef",
 }
 

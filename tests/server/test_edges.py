@@ -18,7 +18,7 @@ from narthex.connectors import Kafka, Postgres, Secret, sink, source
 from narthex.datasets import dataset, field, pipeline
 from narthex.definitions import definitions
 from narthex.lib import inputs
-from narthex.secret_files import SecretFiles
+from narthex.settings import environment_of
 from narthex_spark_apps.backfill import Backfill
 from tests.server.conftest import house_at, settings_at
 from tests.server.driving import accept, create_all, step
@@ -88,13 +88,15 @@ def no_spark() -> NoReturn:
 
 
 def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
-    tmp_path: Path, new_postgres_dsn: Callable[[], str], kafka_bootstrap: str
+    tmp_path: Path,
+    new_postgres_dsn: Callable[[], str],
+    kafka_bootstrap: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = new_postgres_dsn()
     settings = settings_at(tmp_path, dsn=new_postgres_dsn(), kafka=kafka_bootstrap)
-    secrets = SecretFiles(settings.secrets_dir)
-    secrets.keep("crm/user", str(urlsplit(theirs).username))
-    secrets.keep("crm/word", str(urlsplit(theirs).password))
+    for variable, value in environment_of(settings).items():
+        monkeypatch.setenv(variable, value)
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.create_topics([NewTopic("first_visits", 1, 1)])["first_visits"].result(30)
     with (
@@ -103,6 +105,9 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
         ) as crm,
         house_at(settings) as house,
     ):
+        login = urlsplit(theirs)
+        for name, value in (("crm/user", login.username), ("crm/word", login.password)):
+            assert house.client.post(f"/api/v1/secret/{name}", json={"value": value}).is_success
         crm.execute("CREATE TABLE visits (page text, who text, seen_at timestamptz)")
         put = "INSERT INTO visits VALUES (%s, %s, %s)"
         crm.execute(put, ("a", "ann", T0.replace(hour=2)))

@@ -1,5 +1,6 @@
 """Every command of the guide on deploying that can run here does: against a served installation."""
 
+import json
 import re
 import shlex
 import threading
@@ -124,3 +125,22 @@ def test_the_commands_of_the_guide_do_what_it_says(
     assert (main.head_seq, main.serving_seq) == (3, 3)
     kinds = [view.kind for view in served.ledger.commits(branch=main.branch_id)]
     assert kinds == ["rollback", "deploy", "deploy"]
+
+
+def test_a_person_keeps_secrets_by_commands_and_never_sees_one(
+    served: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARTHEX_URL", served.services.settings.server_url)
+    monkeypatch.setenv("NARTHEX_TOKEN", TOKEN)
+    run, cli = CliRunner().invoke, make_cli()
+
+    kept = run(cli, ["secret", "set", "bus/word"], input="first\n")
+    changed = run(cli, ["secret", "set", "bus/word"], input="hunter2\n")
+    listed = run(cli, ["secret", "list", "--json"])
+    value = served.services.secrets.read("bus/word")
+    gone = run(cli, ["secret", "delete", "bus/word"])
+
+    assert [one.exit_code for one in (kept, changed, listed, gone)] == [0, 0, 0, 0]
+    assert (json.loads(listed.stdout), value) == (["bus/word"], "hunter2")
+    assert "hunter2" not in kept.output + changed.output + listed.output + gone.output
+    assert served.ledger.secret_names(served.services.tenant) == ()

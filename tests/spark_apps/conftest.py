@@ -36,6 +36,7 @@ def settings_of(tmp_path_factory: pytest.TempPathFactory, connector_jars: Path) 
         checkpoint_dir=home / "checkpoints",
         files_root=home / "files",
         jars_dir=connector_jars,
+        secrets_dir=str(home / "mounted_secrets"),
         # A live query holds a slot for each partition that it reads, and some tests run many.
         spark_master="local[256]",
     )
@@ -107,7 +108,15 @@ def platform(settings_of: Settings, kafka_bootstrap: str, tmp_path: Path) -> Set
         **{
             **{
                 name: getattr(settings_of, name)
-                for name in ("home", "install_id", "ledger_dsn", "server_url", "token", "jars_dir")
+                for name in (
+                    "home",
+                    "install_id",
+                    "ledger_dsn",
+                    "server_url",
+                    "token",
+                    "jars_dir",
+                    "secrets_dir",
+                )
             },
             "kafka": kafka_bootstrap,
             "index_dir": tmp_path / "index",

@@ -30,12 +30,12 @@ from narthex.connections import (
 from narthex.entities import Sink
 from narthex.facts import NEVER, Cell, Fact, RowId, Version
 from narthex.schema import Column, Field, Role, Schema
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex.types import Datetime, Decimal, Int, List, Optional, Str
 from narthex_spark_apps.sink_job import open_sink
 from narthex_spark_apps.sink_stage import SinkStage
 from narthex_stores import Record
+from tests.mounted_secrets import mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
@@ -196,9 +196,8 @@ def door() -> Iterator[Door]:
 
 def postgres_of(dsn: str, platform: Settings) -> Table:
     address = urlsplit(dsn)
-    secrets = SecretFiles(platform.secrets_dir)
-    secrets.keep("dw/user", str(address.username))
-    secrets.keep("dw/word", str(address.password))
+    login = {"dw/user": str(address.username), "dw/word": str(address.password)}
+    mount(platform.secrets_dir, login)
     query(dsn, "CREATE SCHEMA shop")
     server = SqlDatabase(
         kind="postgres",

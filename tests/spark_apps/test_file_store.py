@@ -14,9 +14,9 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from narthex.connections import SecretRef
+from narthex.credentials import SecretFiles
 from narthex.entities import Csv, Files, JsonLines, Parquet
 from narthex.errors import SecretMissing
-from narthex.secret_files import SecretFiles
 from narthex_spark_apps.file_rows import read_rows
 from narthex_spark_apps.file_source import NoFilesError, identity_of, list_files, name_of
 from narthex_spark_apps.file_store import (
@@ -27,6 +27,7 @@ from narthex_spark_apps.file_store import (
     open_store,
     pattern_of,
 )
+from tests.mounted_secrets import mount
 
 _ROWS: list[dict[str, str | int | None]] = [
     {"carrier": "UA", "delay": 3},
@@ -196,9 +197,7 @@ def test_a_source_with_keys_of_its_own_opens_the_store_with_them(
         stream.write(b'{"carrier": "UA"}\n')
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of the platform")
-    secrets = SecretFiles(tmp_path)
-    secrets.keep("key", "reader")
-    secrets.keep("word", "of files")
+    mount(tmp_path, {"key": "reader", "word": "of files"})
     files = Files(
         name="own",
         path="s3://air/own/*",
@@ -207,7 +206,7 @@ def test_a_source_with_keys_of_its_own_opens_the_store_with_them(
         secret_key=SecretRef("word"),
     )
 
-    environment = environment_of(files, secrets)
+    environment = environment_of(files, SecretFiles(tmp_path))
     (found,) = find_files(files.path, tmp_path, environment)
 
     assert list(read_rows(files, found, environment)) == [{"carrier": "UA"}]

@@ -19,9 +19,9 @@ from narthex.connections import (
     TableFormat,
 )
 from narthex.entities import Cdc
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex_spark_apps.sink_stage import SinkFailedError
+from tests.mounted_secrets import mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.sink_world import (
@@ -127,7 +127,7 @@ def test_a_run_that_was_taken_over_can_write_to_the_topic_no_more(
 def test_a_server_is_told_call_by_call_and_again_with_the_same_key_when_it_failed(
     platform: Settings, log: Log
 ) -> None:
-    SecretFiles(platform.secrets_dir).keep("door", "open sesame")
+    mount(platform.secrets_dir, {"door": "open sesame"})
     topic = log.topic("users")
     with door() as opened:
         opened.refuses = 1

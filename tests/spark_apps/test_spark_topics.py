@@ -22,11 +22,11 @@ from narthex.connections import Encoding, KafkaTopic, RegistryFormat, SecretRef
 from narthex.entities import ColumnRef
 from narthex.errors import SecretMissing
 from narthex.facts import Fact
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex_spark_apps.jobs import input_broker
 from narthex_spark_apps.schema_registry import RegistryError
 from narthex_spark_apps.source_job import SourceJob
+from tests.mounted_secrets import mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.guarded_broker import USER, WORD, Guarded, guarded_broker
@@ -52,9 +52,7 @@ def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
 @pytest.fixture
 def registry(platform: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     """Run a registry, and keep the secrets that let the platform in."""
-    secrets = SecretFiles(platform.secrets_dir)
-    secrets.keep("registry-user", "reader")
-    secrets.keep("registry-word", "hunter2")
+    mount(platform.secrets_dir, {"registry-user": "reader", "registry-word": "hunter2"})
     # A machine's proxy is not asked the way to itself.
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with running_registry("reader", "hunter2") as running:
@@ -202,7 +200,7 @@ def test_records_of_protobuf_are_read_with_what_their_schema_imports(
 def test_a_registry_that_lets_nobody_in_refuses_no_row(
     platform: Settings, log: Log, registry: Registry
 ) -> None:
-    SecretFiles(platform.secrets_dir).keep("registry-word", "wrong")
+    mount(platform.secrets_dir, {"registry-word": "wrong"})
     job = spark_jobs.source_job(of_registry(registry, Encoding.AVRO, log), needs=needs(log))
     reader = job.format(platform).open()
 
@@ -237,9 +235,7 @@ def test_a_broker_behind_tls_is_told_who_we_are_by_secrets(
         password=SecretRef("bus/word"),
     )
     settings = attrs.evolve(platform, ca_file=str(guarded.ca_file))
-    secrets = SecretFiles(settings.secrets_dir)
-    secrets.keep("bus/user", USER)
-    secrets.keep("bus/word", WORD)
+    mount(settings.secrets_dir, {"bus/user": USER, "bus/word": WORD})
     job = spark_jobs.source_job(connector, needs=needs(log))
     theirs.send(connector.topic, {"id": 1, "at": T0, "who": "ann", "amount": 2.5})
 

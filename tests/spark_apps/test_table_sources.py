@@ -14,7 +14,6 @@ from narthex.codec import encode
 from narthex.connections import SecretRef, SqlDatabase, Table
 from narthex.facts import Fact, parse_position
 from narthex.schema import Field, Role, Schema
-from narthex.secret_files import SecretFiles
 from narthex.settings import Settings
 from narthex.types import Datetime, Optional, Str
 from narthex_spark_apps.jobs import table_source
@@ -22,6 +21,7 @@ from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.table_cursors import NoCursorError, Reach, cursor_of, place_of
 from narthex_spark_apps.table_source import TableError
 from narthex_stores import LogProducer
+from tests.mounted_secrets import mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
@@ -50,9 +50,8 @@ def table_job(
     word: str | None = None,
 ) -> SourceJob:
     address = urlsplit(dsn)
-    secrets = SecretFiles(platform.secrets_dir)
-    secrets.keep("crm/user", str(address.username))
-    secrets.keep("crm/word", word if word is not None else str(address.password))
+    known = word if word is not None else str(address.password)
+    mount(platform.secrets_dir, {"crm/user": str(address.username), "crm/word": known})
     server = SqlDatabase(
         kind="postgres",
         name="crm",

@@ -13,6 +13,7 @@ import pandas as pd
 from narthex.client.references import dataset_name, featureset_name
 from narthex.client.responses import Response
 from narthex.client.transport import Caller
+from narthex.credentials import SECRET_NAME
 from narthex.declare.datasets import Dataset
 from narthex.declare.featuresets import Featureset
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit
@@ -21,7 +22,6 @@ from narthex.records import Json
 
 MAIN: Final = "main"
 _BRANCH: Final = re.compile(r"[a-zA-Z0-9_.\-/]+")
-_NAME: Final = re.compile(r"[^/?#\s]+")
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -138,6 +138,13 @@ class Administration:
         rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
         return self._transport.send(f"dataset/{_name_of(dataset_name)}/erase", {"erase_keys": rows})
 
+    def list_secrets(self) -> list[str]:
+        """Give the names of all secrets."""
+        found = self._transport.read("secrets").body.get("secrets")
+        if not isinstance(found, list):
+            raise AnswerNotUnderstood("the answer has no secrets")
+        return [str(name) for name in found]
+
     def get_secret(self, secret_name: str) -> str | None:
         """Give a secret's value.
 
@@ -206,7 +213,7 @@ class Administration:
         return self._transport.send(f"tokens/{token_id}", verb="DELETE")
 
     def _secret_path(self, name: str) -> str:
-        if not _NAME.fullmatch(name):
+        if not SECRET_NAME.fullmatch(name):
             raise ArgumentsUnfit(f"`{name}` cannot be the name of a secret")
         parts = urlsplit(self._url)
         if parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:

@@ -98,6 +98,12 @@ def find_secret(connection: Connection, tenant_id: TenantId, name: str) -> RowMa
     return connection.execute(found).mappings().one_or_none()
 
 
+def secret_names(connection: Connection, tenant_id: TenantId) -> tuple[str, ...]:
+    """Name all secrets of a tenant in order; locks nothing."""
+    found = sa.select(SECRET.c.name).where(SECRET.c.tenant_id == tenant_id).order_by(SECRET.c.name)
+    return tuple(connection.execute(found).scalars())
+
+
 def change_secret(
     connection: Connection, tenant_id: TenantId, name: str, *, version: int, values: dict[str, Json]
 ) -> bool:

@@ -17,6 +17,7 @@ from narthex.names import physical_name
 from narthex.records import Json
 from narthex_ledger import (
     ROW_KINDS,
+    TENANT,
     AlreadyLive,
     CommitState,
     CommitView,
@@ -37,8 +38,6 @@ log = structlog.get_logger()
 
 CALL_TIMEOUT_S = 10.0
 """What one call to a store may take; less than a commit's lease."""
-
-TENANT = "default"
 
 
 class NotYet(Exception):

@@ -1,4 +1,4 @@
-"""Sealing secrets: each value has a key of its own, which is sealed by a key outside the database.
+"""Secrets of the ledger: each value has a key of its own, sealed by a key outside the database.
 
 AES-256-GCM twice. What a value belongs to (tenant, name, version) is sealed in with it, so that no
 row can be put in another's place.
@@ -8,12 +8,18 @@ import os
 import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
+from typing import Final, Self
 
 import attrs
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from narthex.records import Json
+from narthex_ledger.ledger import Ledger
+from narthex_ledger.views import TenantId
+
+TENANT: Final = "default"
+"""The one tenant of an installation."""
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -78,6 +84,65 @@ def load_sealer(path: Path) -> Sealer:
         finally:
             fresh.unlink()
     return Sealer(path.read_bytes())
+
+
+@attrs.frozen
+class SealedSecrets:
+    """The secrets that definitions name, by name; sealed in the ledger, opened where they are used.
+
+    Attributes:
+        sealer: Has the key of the installation.
+    """
+
+    ledger: Ledger
+    tenant: TenantId
+    sealer: Sealer
+
+    @classmethod
+    def of(cls, ledger: Ledger, key: Path) -> Self:
+        """Open those of an installation, by its key that is on this machine.
+
+        Raises:
+            NotOpenedError: The key is not here.
+        """
+        if not key.is_file():
+            raise NotOpenedError(f"`{key}` is not here; copy it from where the server runs")
+        return cls(ledger, ledger.ensure_tenant(TENANT), Sealer(key.read_bytes()))
+
+    def read(self, name: str) -> str:
+        """Give a value.
+
+        Raises:
+            NotFound: There is none of that name.
+            NotOpenedError: It was sealed by another key, or is another one's.
+        """
+        found = self.ledger.secret(self.tenant, name)
+        return self.sealer.open(found.sealed, about=self._about(name, found.version))
+
+    def add(self, name: str, value: str, *, actor: str) -> int:
+        """Keep a new value; gives its version, 1.
+
+        Raises:
+            Refused: There is one of that name.
+        """
+        sealed = self.sealer.seal(value, about=self._about(name, 1))
+        self.ledger.add_secret(self.tenant, name, sealed=sealed, actor=actor)
+        return 1
+
+    def change(self, name: str, value: str, *, actor: str) -> int:
+        """Keep another value; gives its version.
+
+        Raises:
+            NotFound: There is none of that name.
+            Refused: Somebody else changed it meanwhile.
+        """
+        version = self.ledger.secret(self.tenant, name).version
+        sealed = self.sealer.seal(value, about=self._about(name, version + 1))
+        self.ledger.change_secret(self.tenant, name, version=version, sealed=sealed, actor=actor)
+        return version + 1
+
+    def _about(self, name: str, version: int) -> str:
+        return f"{self.tenant}\n{name}\n{version}"
 
 
 def _sealed(key: bytes, value: bytes, about: str) -> str:
