@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Protocol
 
 from airflow.exceptions import AirflowFailException
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator, Context, get_current_context
 from typing_extensions import override
 
@@ -86,24 +85,52 @@ def _jars() -> Path:
     return platform().settings.jars_dir
 
 
-class BackfillOperator(SparkSubmitOperator):
+class SparkRun(Protocol):
+    """A bounded run that `spark-submit` has been asked for."""
+
+    def on_kill(self) -> None: ...
+
+
+class BackfillOperator(BaseOperator):
     """Fill a commit's new assets with history: one bounded Spark run, or none when none is due."""
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "commit_id")
+    template_fields: Sequence[str] = ("commit_id",)
 
-    def __init__(self, *, commit_id: str, run_job: str, **rest: object) -> None:
-        """Run the door `run_job` for a commit."""
-        super().__init__(application=run_job, application_args=["--commit", commit_id], **rest)
+    def __init__(self, *, commit_id: str, run_job: str, conn_id: str, **rest: object) -> None:
+        """Run the door `run_job` for a commit, on the Spark that the connection names."""
+        super().__init__(**rest)
         self.commit_id = commit_id
+        self.run_job = run_job
+        self.conn_id = conn_id
+        self._run: SparkRun | None = None
 
     @override
     def execute(self, context: Context) -> None:
         due = self._take("backfill")
         if due.get("jobs"):
-            self.jars = ",".join(str(jar) for jar in sorted(_jars().glob("*.jar")))
-            self.conf = dict(SPARK)
-            super().execute(context)
+            self._submit()
         self._take("backfilled")
+
+    @override
+    def on_kill(self) -> None:
+        if self._run is not None:
+            self._run.on_kill()
+
+    def _submit(self) -> None:
+        # Each task of the DAG reads this file, and the import takes most of that.
+        from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415
+            SparkSubmitHook,
+        )
+
+        hook = SparkSubmitHook(
+            conf=dict(SPARK),
+            conn_id=self.conn_id,
+            jars=",".join(str(jar) for jar in sorted(_jars().glob("*.jar"))),
+            name=f"narthex backfill {self.commit_id}",
+            application_args=["--commit", self.commit_id],
+        )
+        self._run = hook
+        hook.submit(self.run_job)
 
     def _take(self, step: str) -> dict[str, Json]:
         try:

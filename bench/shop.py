@@ -1,0 +1,63 @@
+# ruff: noqa: ANN001, ANN202, N805 - Fennel's way to write a pipeline
+"""What the benchmark of rollouts commits: orders in, features of a buyer out, in two editions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import attrs
+
+from narthex.connectors import Webhook, source
+from narthex.datasets import Count, dataset, field, pipeline
+from narthex.dtypes import Continuous
+from narthex.featuresets import feature, featureset
+from narthex.lib import inputs
+
+__owner__ = "bench@narthex.dev"
+
+WEBHOOK = "rollout"
+webhook = Webhook(name=WEBHOOK)
+
+
+@attrs.frozen(kw_only=True)
+class Edition:
+    """One state of the definitions.
+
+    Attributes:
+        datasets: All of them.
+        featuresets: All of them.
+    """
+
+    datasets: Sequence[type]
+    featuresets: Sequence[type]
+
+
+def edition(endpoint: str, *, number: int, window: str) -> Edition:
+    """Write the definitions: of what nobody ordered the features are the edition's number."""
+
+    @source(webhook.endpoint(endpoint), disorder="14d", cdc="append")
+    @dataset
+    class Orders:
+        user: str
+        at: datetime
+
+    @dataset(index=True, version=number)
+    class OrderCount:
+        user: str = field(key=True)
+        orders: int
+        again: int
+        at: datetime
+
+        @pipeline
+        @inputs(Orders)
+        def count(cls, orders):
+            return orders.groupby("user").aggregate(
+                orders=Count(window=Continuous(window)), again=Count(window=Continuous(window))
+            )
+
+    @featureset
+    class Buyer:
+        user: str
+        orders: int = feature(OrderCount.orders, default=-number, version=number)
+        again: int = feature(OrderCount.again, default=-number, version=number)
+
+    return Edition(datasets=(Orders, OrderCount), featuresets=(Buyer,))
