@@ -79,6 +79,11 @@ class Settings:
         """The key that seals and opens the secrets of the ledger."""
         return self.home / "secrets.key"
 
+    @property
+    def signing_key(self) -> Path:
+        """The key that signs the bundles of the ledger."""
+        return self.home / "signing.key"
+
 
 def home_of(environment: Mapping[str, str]) -> Path:
     """Give the state directory: `NARTHEX_HOME`, else `~/.narthex`."""

@@ -18,6 +18,7 @@ from narthex_ledger.errors import (
     NotFound,
     NotPinned,
     NotReady,
+    NotSigned,
     OutcomeUnknown,
     Refused,
     UnsafeSession,
@@ -29,6 +30,7 @@ from narthex_ledger.planning import NameOf, stored_plan
 from narthex_ledger.plans import CommitPlan, PlannedAsset
 from narthex_ledger.rendezvous import preferred_engines
 from narthex_ledger.sealing import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
+from narthex_ledger.signing import Signer
 from narthex_ledger.states import (
     ABORTABLE,
     ASSET_NEXT,
@@ -152,6 +154,7 @@ __all__ = [
     "NotPinned",
     "NotOpenedError",
     "NotReady",
+    "NotSigned",
     "OfflineState",
     "OfflineView",
     "OutcomeUnknown",
@@ -171,6 +174,7 @@ __all__ = [
     "ServingView",
     "ShardReport",
     "ShardView",
+    "Signer",
     "SlotLease",
     "SlotView",
     "Standing",

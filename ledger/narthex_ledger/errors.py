@@ -18,6 +18,7 @@ LedgerError
 ├── Contended                   NX1130  retries are used up; nothing was changed
 ├── OutcomeUnknown              NX1131  the connection broke while committing
 ├── LedgerUnreachable           NX1133  the database does not answer; nothing was changed
+├── NotSigned                   NX1134  a bundle is there that the installation has not signed
 └── UnsafeSession               NX1132  the server or its settings break the protocol's rules
 """
 
@@ -213,3 +214,13 @@ class LedgerUnreachable(LedgerError):
     """
 
     code = "NX1133"
+
+
+class NotSigned(LedgerError):
+    """A bundle of the ledger was not signed by this installation, or was changed since.
+
+    Whoever can write the database must not bring in code. Instead: commit the definitions again;
+    if the machine is a new one, copy `signing.key` from where the server ran before.
+    """
+
+    code = "NX1134"

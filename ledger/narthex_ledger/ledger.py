@@ -113,15 +113,20 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         )
 
     def bundle(self, sha256: bytes) -> bytes:
-        """Read a bundle, and check that it is what its hash says.
+        """Read a bundle, and check that it is what its hash says, and signed by us.
 
         Raises:
             NotFound: There is none, or it is damaged.
+            NotSigned: Somebody else has put it there.
         """
         content = self._run("bundle", lambda c: on_reading.bundle_content(c, sha256))
         if content is None or hashlib.sha256(content).digest() != sha256:
             raise NotFound(f"there is no sound bundle {sha256.hex()}")
-        return content
+        return content if self._signer is None else self._signer.open(content)
+
+    def signed(self, bundle: bytes) -> bytes:
+        """Give a bundle as it is committed."""
+        return bundle if self._signer is None else self._signer.sign(bundle)
 
     def physical_names(self, tenant: TenantId, assets: Iterable[AssetRef]) -> dict[AssetRef, str]:
         """Name those of the assets that are in the bank, as their stores know them."""

@@ -4,7 +4,6 @@ AES-256-GCM twice. What a value belongs to (tenant, name, version) is sealed in 
 row can be put in another's place.
 """
 
-import os
 import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -15,13 +14,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from narthex.records import Json
+from narthex_ledger.key_files import KEY_BYTES, load_key
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.views import TenantId
 
 TENANT: Final = "default"
 """The one tenant of an installation."""
 
-KEY_BYTES = 32
 NONCE_BYTES = 12
 
 
@@ -67,23 +66,8 @@ class Sealer:
 
 
 def load_sealer(path: Path) -> Sealer:
-    """Read the key of an installation, or make it; only its owner can read the file.
-
-    Two processes may ask at once: one makes the key, both read it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    if not path.exists():
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return Sealer(path.read_bytes())
+    """Read the key of an installation, or make it."""
+    return Sealer(load_key(path))
 
 
 @attrs.frozen

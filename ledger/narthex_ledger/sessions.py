@@ -7,6 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
+from narthex_ledger.signing import Signer
 from narthex_ledger.transactions import Seam, Transactions, open_sea
 from narthex_ledger.views import ManifestView, Rules
 
@@ -23,13 +24,16 @@ class Sessions:
         rules: Rules | None = None,
         clock_shift: dt.timedelta = dt.timedelta(0),
         seam: Seam = open_sea,
+        signer: Signer | None = None,
     ) -> None:
         """Open the ledger at an SQLAlchemy URL; nothing is connected until it is used.
 
-        `clock_shift` and `seam` are for tests: sessions that live later, and crash points.
+        With a signer, bundles that it has not signed are refused. `clock_shift` and `seam` are for
+        tests: sessions that live later, and crash points.
         """
         self._rules = Rules() if rules is None else rules
         self._transactions = Transactions(dsn, clock_shift=clock_shift, seam=seam)
+        self._signer = signer
         self._manifests: dict[UUID, ManifestView] = {}
 
     def close(self) -> None:

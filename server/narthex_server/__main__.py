@@ -11,7 +11,7 @@ import uvicorn
 from narthex.assets import AssetKind
 from narthex.settings import Settings, load_settings
 from narthex.workers import WorkerPool
-from narthex_ledger import TENANT, Ledger, load_sealer, migrate
+from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.collector import Collector
@@ -55,7 +55,7 @@ def make_services(
 ) -> Services:
     """Connect a server process; migrates the ledger and makes the branch `main` when new."""
     migrate(settings.ledger_dsn)
-    ledger = Ledger(settings.ledger_dsn)
+    ledger = Ledger(settings.ledger_dsn, signer=Signer.load(settings.signing_key))
     ledger.install(settings.install_id)
     tenant = ledger.ensure_tenant(TENANT)
     ledger.ensure_branch(tenant, "main")

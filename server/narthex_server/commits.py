@@ -89,7 +89,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         request_sha256=hashlib.sha256(body).digest(),
         actor=actor_of(request),
         message=proposal.payload.message,
-        bundle=proposal.bundle,
+        bundle=services.ledger.signed(proposal.bundle),
         backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
         expected_plan_sha256=_plan_hash(terms.expect_plan),
     )

@@ -110,7 +110,7 @@ def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSON
             request_sha256=hashlib.sha256(bundle).digest(),
             actor=actor_of(request),
             message=call.message or f"deploy {detail['seq']} again",
-            bundle=bundle,
+            bundle=services.ledger.signed(bundle),
         )
     )
     if isinstance(outcome, Accepted):

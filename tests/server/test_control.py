@@ -1,17 +1,26 @@
 """Tokens, the chained log, secrets and limits: what the control plane lets in and keeps."""
 
+import hashlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import attrs
 import pytest
 import sqlalchemy as sa
 
 from narthex.settings import environment_of
-from narthex_ledger import NotOpenedError, load_sealer
+from narthex_ledger import (
+    CommitRequest,
+    CommitState,
+    Ledger,
+    NotOpenedError,
+    Signer,
+    load_sealer,
+)
 from narthex_server.limits import GREATEST_BODY_BYTES, GREATEST_DEPTH, is_deeper
 from narthex_server.tokens import make_token
 from narthex_spark_apps.author_secrets import AuthorSecrets
@@ -19,7 +28,7 @@ from tests.mounted_secrets import mount
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import accept
-from tests.server.shop import shop_definitions
+from tests.server.shop import payload, shop_definitions
 
 pytestmark = pytest.mark.postgres
 
@@ -191,6 +200,35 @@ def test_a_log_whose_end_was_cut_off_is_not_whole(house: House) -> None:
     change(house, "DELETE FROM control_log WHERE number = 2")
 
     assert house.client.get("/api/v1/control-log/verify").json()["broken_at"] == 2
+
+
+def test_whoever_writes_the_database_without_the_key_brings_in_no_definitions(
+    house: House, tmp_path: Path
+) -> None:
+    main = house.ledger.branch(house.services.tenant, "main")
+    commit_id, body = UUID(int=7), payload(shop_definitions())
+    intruder = Ledger(
+        house.services.settings.ledger_dsn, signer=Signer.load(tmp_path / "another.key")
+    )
+    intruder.accept(
+        CommitRequest(
+            commit_id=commit_id,
+            tenant=main.tenant_id,
+            branch=main.branch_id,
+            idempotency_key="of an intruder",
+            request_sha256=hashlib.sha256(body).digest(),
+            actor="intruder",
+            bundle=intruder.signed(body),
+        )
+    )
+    intruder.close()
+
+    planned = house.client.post(f"/api/v1/commits/{commit_id}/steps/plan")
+
+    assert planned.status_code == 500
+    assert "signed by another key" in planned.json()["err_msg"]
+    assert house.ledger.commit(commit_id).state is CommitState.QUEUED
+    assert house.ledger.jobs() == ()
 
 
 def everything_below(directory: Path) -> bytes:

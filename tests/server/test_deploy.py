@@ -178,7 +178,7 @@ def accept_with_deadline(house: House, definitions: Definitions, *, deadline_s: 
             idempotency_key=str(commit_id),
             request_sha256=hashlib.sha256(body).digest(),
             actor="tests",
-            bundle=body,
+            bundle=house.ledger.signed(body),
             deadline_s=deadline_s,
         )
     )

@@ -21,7 +21,7 @@ from narthex.entities import Definitions
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex.wire import decode_commit
-from narthex_ledger import JobView, Ledger, Phase
+from narthex_ledger import JobView, Ledger, Phase, Signer
 from narthex_stores import history_path, storage_options
 
 TENANT = "default"
@@ -105,7 +105,7 @@ def deployed(
         NothingServesError: There is none.
         LedgerError: There is no such branch or commit.
     """
-    ledger = Ledger(settings.ledger_dsn)
+    ledger = Ledger(settings.ledger_dsn, signer=Signer.load(settings.signing_key))
     if commit_id is None:
         commit_id = ledger.branch(ledger.ensure_tenant(TENANT), branch).serving_commit_id
     if commit_id is None:
