@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # A place of its own: `uv pip sync` removes what the lock file does not name, itself included.
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
-PURE := not (postgres or kafka or spark or stack or airflow or acceptance)
+PURE := not (postgres or mysql or kafka or spark or stack or airflow or acceptance)
 ARGS ?=
 N ?= 1000
 SEED ?= 0

@@ -31,11 +31,11 @@ from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.each_after import each_after
 from narthex_spark_apps.jobs import (
+    asked_source,
     file_source,
     input_broker,
     input_topics,
     start_query,
-    table_source,
 )
 from narthex_spark_apps.join_stage import open_index
 from narthex_spark_apps.progress import told
@@ -139,10 +139,10 @@ class Backfill:
         if isinstance(asset.spec, SinkJobSpec):
             # It has a state of its own, and its live run begins at its log's beginning.
             return {}, 0
-        table = table_source(asset, self._settings)
-        if table is not None:
-            with contextlib.closing(table), LogProducer(self._settings.kafka) as producer:
-                return {}, table.read(producer)["rows"]
+        asked = asked_source(asset, self._settings)
+        if asked is not None:
+            with contextlib.closing(asked), LogProducer(self._settings.kafka) as producer:
+                return {}, asked.read(producer)["rows"]
         files = file_source(self._session, asset, self._settings)
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())

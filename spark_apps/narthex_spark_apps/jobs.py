@@ -18,10 +18,12 @@ from narthex.entities import (
     WebhookEndpoint,
 )
 from narthex.settings import Settings
+from narthex_spark_apps.asked_source import AskedSource, OpensSource
 from narthex_spark_apps.author_topics import broker_of
 from narthex_spark_apps.file_source import FileSource
 from narthex_spark_apps.join_stage import start_joined
 from narthex_spark_apps.kafka_io import Run, in_micro_batches
+from narthex_spark_apps.optional_clients import load_client
 from narthex_spark_apps.plan_columns import PipelineJob, start_pipeline
 from narthex_spark_apps.rendering import NotRenderedError
 from narthex_spark_apps.source_job import SourceJob, start_source
@@ -44,7 +46,7 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
     """Name the topics that a job reads; none for files and tables."""
     match asset.spec:
         case SourceJobSpec(source=source) as spec:
-            if isinstance(source.connector, Files | Table):
+            if isinstance(source.connector, Files | Table | KinesisStream | PubSubTopic):
                 return ()
             return (SourceJob(asset=asset, spec=spec).topic(),)
         case PipelineJobSpec():
@@ -71,10 +73,8 @@ def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
     match spec.source.connector:
         case KafkaTopic() as topic:
             return broker_of(topic, settings)
-        case WebhookEndpoint() | Files() | Table():
+        case WebhookEndpoint() | Files() | Table() | KinesisStream() | PubSubTopic():
             return Broker(bootstrap=settings.kafka)
-        case KinesisStream() | PubSubTopic():
-            raise NotRunnableError(f"`{spec.source_id}` cannot be read so far")
         case _:
             assert_never(spec.source.connector)
 
@@ -92,13 +92,31 @@ def file_source(
     )
 
 
-def table_source(asset: ResolvedAsset, settings: Settings) -> TableSource | None:
-    """Give the reader of a job of a table; None for any other job."""
+def asked_source(asset: ResolvedAsset, settings: Settings) -> AskedSource | None:
+    """Give the reader of a source that is asked for what is new; None for any other job.
+
+    Raises:
+        ClientMissingError: The client library of what it asks is not installed.
+        SecretMissing: A secret that it cannot be read without is not there.
+    """
     spec = asset.spec
-    if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Table):
+    if not isinstance(spec, SourceJobSpec):
         return None
+    job = SourceJob(asset=asset, spec=spec)
     memory = checkpoint_of(asset, settings) / "cursor.json"
-    return TableSource(SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
+    opens: OpensSource
+    match spec.source.connector:
+        case Table():
+            opens = TableSource
+        case KinesisStream():
+            opens = load_client("kinesis_source", extra="kinesis").KinesisSource
+        case PubSubTopic():
+            opens = load_client("pubsub_source", extra="pubsub").PubSubSource
+        case WebhookEndpoint() | KafkaTopic() | Files():
+            return None
+        case _:
+            assert_never(spec.source.connector)
+    return opens(job, settings=settings, memory=memory)
 
 
 def start_query(

@@ -3,14 +3,13 @@
 The same rows as those of the bounded run, `topic_rows`, without a batch to wait for.
 """
 
-import json
 from collections.abc import Sequence
 
 import attrs
 
-from narthex.records import to_plain
 from narthex.settings import Settings
-from narthex_spark_apps.admitted_rows import RowRenderer
+from narthex_spark_apps.admitted_rows import Place
+from narthex_spark_apps.asked_source import RowAppender, no_rows
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.topic_rows import TopicReader
 from narthex_stores import LogProducer, Record
@@ -24,11 +23,9 @@ class SourceStage:
 
     job: SourceJob
     producer: LogProducer
-    renderer: RowRenderer
+    appender: RowAppender
     reader: TopicReader
-    counts: dict[str, int] = attrs.field(
-        factory=lambda: {"rows": 0, "quarantined": 0, "left_out": 0}
-    )
+    counts: dict[str, int] = attrs.field(factory=no_rows)
 
     @classmethod
     def of(cls, job: SourceJob, settings: Settings) -> "SourceStage":
@@ -37,16 +34,11 @@ class SourceStage:
         Raises:
             SecretMissing: A secret that its records cannot be read without is not there.
         """
-        renderer = RowRenderer.of(
-            json.dumps(to_plain(job.spec)),
-            source_id="",
-            output=job.output,
-            quarantine=job.quarantine,
-        )
+        appender = RowAppender.of(job)
         reader = job.format(settings).open()
         # Last, so that what fails before it leaves no client behind.
         producer = LogProducer(settings.kafka)
-        return cls(job=job, producer=producer, renderer=renderer, reader=reader)
+        return cls(job=job, producer=producer, appender=appender, reader=reader)
 
     def take(self, records: Sequence[Record]) -> None:
         """Work records off; when it returns, what became of their rows stands.
@@ -59,23 +51,17 @@ class SourceStage:
             for record in records
             for one in self.reader.rows(
                 record.value,
-                partition=record.partition,
-                offset=record.offset,
+                place=Place(partition=record.partition, offset=record.offset),
                 # The instant that the broker gave it: a replay of the log sees the same.
                 now_us=record.timestamp_ms * MILLI_US,
             )
         ]
-        for made in self.renderer.render(arrived):
-            self.counts["rows"] += 1
-            self.counts["left_out"] += not made
-            for topic, key, value in made:
-                self.counts["quarantined"] += topic == self.job.quarantine
-                self.producer.post(topic, key=key, value=value)
-        self.producer.flush()
-        if self.renderer.newest_us is not None:
-            self.counts["newest"] = self.renderer.newest_us
+        self.appender.append(arrived, self.producer, self.counts)
+        newest = self.appender.newest_us()
+        if newest is not None:
+            self.counts["newest"] = newest
 
     def close(self) -> None:
         """End the worker that ran code of the author, and the producer."""
-        self.renderer.close()
+        self.appender.close()
         self.producer.close()

@@ -19,6 +19,7 @@ import structlog
 from narthex.assets import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings, load_settings
+from narthex_spark_apps.asked_source import AskedSource
 from narthex_spark_apps.children import (
     Assignment,
     Desired,
@@ -31,12 +32,13 @@ from narthex_spark_apps.children import (
 from narthex_spark_apps.feeds import FETCH_WAIT_MS, BrokerEnds
 from narthex_spark_apps.jobs import (
     NotRunnableError,
+    asked_source,
     checkpoint_of,
     input_broker,
     input_topics,
-    table_source,
 )
 from narthex_spark_apps.join_stage import JoinStage
+from narthex_spark_apps.optional_clients import ClientMissingError
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_spark_apps.positions import Positions
 from narthex_spark_apps.progress import NothingKnown, Progress, told
@@ -45,7 +47,6 @@ from narthex_spark_apps.sink_stage import SinkStage
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
-from narthex_spark_apps.table_source import TableSource
 from narthex_stores import Fenced, LogProducer, LogReader, Record, StoreError
 
 log = structlog.get_logger()
@@ -71,6 +72,17 @@ class Stage(Protocol):
 
 class OffsetGoneError(RuntimeError):
     """The topic does not hold any more what the job has to read next."""
+
+
+_FORESEEN = (
+    NarthexError,
+    StoreError,
+    NotRunnableError,
+    OffsetGoneError,
+    ClientMissingError,
+    OSError,
+)
+"""What a job may fail with that its keeper, or its author, can do something about."""
 
 
 class StageJob:
@@ -143,7 +155,7 @@ class StageJob:
                 self._failed(error)
                 self._is_running = False
                 return
-            except (NarthexError, StoreError, NotRunnableError, OffsetGoneError, OSError) as error:
+            except _FORESEEN as error:
                 self._failed(error)
             except Exception as error:
                 # A job that meets what nobody foresaw must not die silently with its thread.
@@ -162,9 +174,9 @@ class StageJob:
 
     def _live(self) -> None:
         """Run until asked to stop, or until something fails."""
-        table = table_source(self.assignment.asset, self._settings)
-        if table is not None:
-            self._ask(table)
+        asked = asked_source(self.assignment.asset, self._settings)
+        if asked is not None:
+            self._ask(asked)
             return
         sink = open_sink(self.assignment.asset, self._settings, epoch=int(self.assignment.epoch))
         if sink is not None:
@@ -179,22 +191,22 @@ class StageJob:
             self._is_running = True
             self._tail(stage, reader)
 
-    def _ask(self, table: TableSource) -> None:
-        """Ask a table again and again."""
+    def _ask(self, asked: AskedSource) -> None:
+        """Ask a source again and again."""
         with LogProducer(self._settings.kafka) as producer:
             try:
                 while not self._stop.is_set():
                     self._is_running = True
-                    for name, count in table.read(producer, stopped=self._stop.is_set).items():
+                    for name, count in asked.read(producer, stopped=self._stop.is_set).items():
                         self.progress.counts[name] = self.progress.counts.get(name, 0) + count
-                    newest = table.newest_us()
+                    newest = asked.newest_us()
                     if newest is not None:
                         self.progress.counts["newest"] = newest
                     self.progress.known = True
                     self.progress.error = None
-                    self._stop.wait(table.every_s)
+                    self._stop.wait(asked.every_s)
             finally:
-                table.close()
+                asked.close()
 
     def _drain(self, sink: SinkStage) -> None:
         """Tell a sink's target what becomes of a dataset's rows."""

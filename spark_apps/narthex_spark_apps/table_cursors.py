@@ -39,7 +39,7 @@ def cursor_of(value: object) -> Cursor:
         case bool():
             pass
         case int() if -_BIAS <= value < _BIAS:
-            return value
+            return int(value)  # a driver may have an integer of its own
         case str() | dt.datetime() | dt.date():
             return value
         case Decimal() if value.is_finite() and value == int(value):

@@ -45,7 +45,9 @@ class TopicRun:
                 arrived = [
                     one
                     for partition, offset, now_us, value in zip(*columns, strict=True)
-                    for one in reader.rows(value, partition=partition, offset=offset, now_us=now_us)
+                    for one in reader.rows(
+                        value, place=Place(partition=partition, offset=offset), now_us=now_us
+                    )
                 ]
                 rendered = [record for made in renderer.render(arrived) for record in made]
                 if rendered:
@@ -92,10 +94,10 @@ class TopicReader:
     format: TopicFormat
     decoder: RecordDecoder | None
 
-    def rows(
-        self, value: bytes | None, *, partition: int, offset: int, now_us: int
-    ) -> list[Arrived]:
-        """Give the rows of one record; what cannot be read is one row, as its text.
+    def rows(self, value: bytes | None, *, place: Place, now_us: int) -> list[Arrived]:
+        """Give the rows of one record that stands at a place; each has an ordinal of its own.
+
+        What cannot be read is one row, as its text.
 
         Raises:
             RegistryError: The registry of its schema does not answer.
@@ -104,7 +106,7 @@ class TopicReader:
             return []
         arrived = [
             Arrived(
-                place=Place(partition=partition, offset=offset, ordinal=ordinal),
+                place=attrs.evolve(place, ordinal=ordinal),
                 row=row,
                 now_us=now_us,
             )

@@ -23,6 +23,7 @@ from narthex.entities import ColumnRef
 from narthex.errors import SecretMissing
 from narthex.facts import Fact
 from narthex.settings import Settings
+from narthex_spark_apps.admitted_rows import Place
 from narthex_spark_apps.jobs import input_broker
 from narthex_spark_apps.schema_registry import RegistryError
 from narthex_spark_apps.source_job import SourceJob
@@ -207,8 +208,7 @@ def test_a_registry_that_lets_nobody_in_refuses_no_row(
     with pytest.raises(RegistryError, match="answered 401"):
         reader.rows(
             avro(8, {"id": 1, "at": 1, "who": None, "amount": Decimal(1)}),
-            partition=0,
-            offset=0,
+            place=Place(),
             now_us=0,
         )
 

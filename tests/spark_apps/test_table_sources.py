@@ -16,10 +16,10 @@ from narthex.facts import Fact, parse_position
 from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Optional, Str
-from narthex_spark_apps.jobs import table_source
+from narthex_spark_apps.jobs import asked_source
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.table_cursors import NoCursorError, Reach, cursor_of, place_of
-from narthex_spark_apps.table_source import TableError
+from narthex_spark_apps.table_readings import TableError
 from narthex_stores import LogProducer
 from tests.mounted_secrets import mount
 from tests.spark_apps import spark_jobs
@@ -89,7 +89,7 @@ def put(database: Connection, number: int, changed: object, **other: object) -> 
 
 
 def read(job: SourceJob, platform: Settings) -> dict[str, int]:
-    found = table_source(job.asset, platform)
+    found = asked_source(job.asset, platform)
     assert found is not None
     with LogProducer(platform.kafka) as producer:
         counts = found.read(producer)
@@ -176,7 +176,7 @@ def test_what_is_known_to_be_there_is_not_appended_again_and_what_changed_is(
 ) -> None:
     orders(database, cursor="changed timestamptz, PRIMARY KEY (id)")
     job = table_job(log, postgres_dsn, platform)
-    source = table_source(job.asset, platform)
+    source = asked_source(job.asset, platform)
     assert source is not None
     put(database, 1, T0)
     put(database, 2, T0)
