@@ -241,17 +241,18 @@ class Table:
 @record
 @attrs.frozen(kw_only=True)
 class KinesisStream:
-    """Rows in a stream of AWS Kinesis, JSON objects.
+    """Rows in a stream of AWS Kinesis, one a record.
 
     Attributes:
         start: `latest`, `trim_horizon`, or an instant in microseconds.
+        format: `json`, or what a registry keeps the schema of.
     """
 
     name: str
     role_arn: str
     stream_arn: str
     start: str | int
-    format: str = "json"
+    format: str | RegistryFormat = "json"
 
 
 @record

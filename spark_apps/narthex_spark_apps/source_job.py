@@ -13,7 +13,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import ResolvedAsset, SourceJobSpec
-from narthex.entities import Cdc, Files, KafkaTopic, RegistryFormat
+from narthex.entities import (
+    Cdc,
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    RegistryFormat,
+    WebhookEndpoint,
+)
 from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
@@ -45,10 +52,12 @@ class SourceJob:
         source = self.spec.source
         connector = source.connector
         registry = None
-        if isinstance(connector, KafkaTopic) and isinstance(connector.format, RegistryFormat):
+        if isinstance(connector, KafkaTopic | KinesisStream) and isinstance(
+            connector.format, RegistryFormat
+        ):
             registry = connector.format
         return TopicFormat(
-            calls=not isinstance(connector, KafkaTopic),
+            calls=isinstance(connector, WebhookEndpoint),
             envelopes=source.cdc is Cdc.DEBEZIUM,
             registry=registry,
             secrets=AuthorSecrets.of(settings),

@@ -174,25 +174,27 @@ class Kinesis:
         self,
         stream_arn: str,
         init_position: str | at_timestamp | datetime | float,
-        format: str = "json",
+        format: object = "json",
     ) -> KinesisStream:
-        """Give one stream, of JSON objects.
+        """Give one stream, of JSON objects or of what a registry keeps the schema of.
 
         Args:
             stream_arn: The stream.
             init_position: `latest`, `trim_horizon`, or an instant as `at_timestamp` takes it.
-            format: `json`.
+            format: `json`, `Avro(…)` or `Protobuf(…)`.
 
         Raises:
             DefinitionErrors: A part is missing, or cannot be read.
         """
         parts = Parts("Kinesis")
+        if not isinstance(format, RegistryFormat):
+            format = parts.one_of(format, "format", ("json",))  # noqa: A001
         made = KinesisStream(
             name=parts.name(self.name),
             role_arn=parts.text(self.role_arn, "`role_arn`"),
             stream_arn=parts.text(stream_arn, "`stream_arn`"),
             start=_start(init_position, parts),
-            format=parts.one_of(format, "format", ("json",)),
+            format=format,
         )
         parts.report()
         return made
