@@ -6,8 +6,9 @@ All steps, aggregates and windows of pipelines are carried out; what is left is 
 and leave, and code of authors that reads secrets.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import assert_never
+from urllib.parse import parse_qsl
 
 from narthex.code import UserCode
 from narthex.entities import (
@@ -16,19 +17,17 @@ from narthex.entities import (
     CodeExtractor,
     ComputedByCode,
     Connector,
+    Database,
     Dataset,
     Definitions,
     Files,
     HttpPath,
     KafkaTopic,
     KinesisStream,
-    MongoDatabase,
     PubSubTopic,
-    RedshiftDatabase,
     RegistryFormat,
     Sink,
     SinkTarget,
-    SnowflakeDatabase,
     Source,
     SqlDatabase,
     Table,
@@ -43,14 +42,8 @@ from narthex.operators import Aggregate, AssignCode, Filter, Transform
 from narthex.schemas import all_steps
 from narthex.secrets import READS_SECRETS
 
-_WAREHOUSES: Mapping[type, str] = {
-    SqlDatabase: "MySQL",
-    SnowflakeDatabase: "Snowflake",
-    BigQueryDataset: "BigQuery",
-    RedshiftDatabase: "Redshift",
-    MongoDatabase: "MongoDB",
-}
-"""What has no client in the locked environment, and no server to prove one against."""
+_MYSQL_OPTIONS = frozenset({"sslMode"})
+"""What of the options of MySQL's own drivers is carried out."""
 
 
 def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
@@ -91,25 +84,41 @@ def _of_connector(connector: Connector) -> Iterator[tuple[str, str]]:
             yield from _of_topic(connector)
         case Files():
             yield from _of_files(connector)
-        case Table(database=SqlDatabase(kind="postgres") as database):
-            yield from _of_credentials([database.username, database.password])
         case Table(database=database):
-            yield f"{_WAREHOUSES[type(database)]} is", "stream its changes into a Kafka topic"
-        case KinesisStream():
-            yield "streams of Kinesis are", "bring its records into a Kafka topic"
-        case PubSubTopic():
-            yield "topics of Pub/Sub are", "bring its records into a Kafka topic"
+            yield from _of_database(database)
+        case KinesisStream(format=format):
+            yield from _of_credentials(_of_format(format))
+        case PubSubTopic(service_account_key=key):
+            yield from _of_credentials([key])
         case _:
             assert_never(connector)
+
+
+def _of_database(database: Database) -> Iterator[tuple[str, str]]:
+    match database:
+        case SqlDatabase(kind="mysql", jdbc_params=params):
+            unknown = dict(parse_qsl(params or "", keep_blank_values=True)).keys() - _MYSQL_OPTIONS
+            if unknown:
+                which = ", ".join(f"`{name}`" for name in sorted(unknown))
+                yield f"databases of MySQL with {which} in `jdbc_params` are", "leave it out"
+        case BigQueryDataset(service_account_key=key):
+            yield from _of_credentials([key])
+            return
+        case _:
+            pass
+    yield from _of_credentials([database.username, database.password])
+
+
+def _of_format(format: str | RegistryFormat) -> list[object]:
+    if isinstance(format, RegistryFormat):
+        return [format.username, format.password, format.token]
+    return []
 
 
 def _of_topic(topic: KafkaTopic) -> Iterator[tuple[str, str]]:
     if topic.security_protocol.startswith("SASL") and topic.sasl_mechanism == "GSSAPI":
         yield "brokers that want GSSAPI are", "give a listener with SCRAM-SHA-512"
-    credentials = [topic.username, topic.password]
-    if isinstance(topic.format, RegistryFormat):
-        credentials += [topic.format.username, topic.format.password, topic.format.token]
-    yield from _of_credentials(credentials)
+    yield from _of_credentials([topic.username, topic.password, *_of_format(topic.format)])
 
 
 def _of_credentials(credentials: Iterable[object]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from narthex.connectors import (
     HTTP,
     S3,
     Avro,
+    BigQuery,
     Files,
     Kafka,
     Kinesis,
@@ -17,6 +18,7 @@ from narthex.connectors import (
     MySQL,
     Postgres,
     PubSub,
+    Redshift,
     Sample,
     Secret,
     Snowflake,
@@ -40,6 +42,7 @@ from narthex.wire import CommitPayload, decode_commit, encode_commit
 WEBHOOK = Webhook("w").endpoint("e")
 USER, WORD = Secret("u"), Secret("p")
 ARN = aws.Secret("arn:aws:secretsmanager:eu-1:1:secret:s")["m"]
+REDSHIFT = Redshift(name="r", db_name="d", host="h", schema="s", s3_access_role_arn="arn")
 SNOWFLAKE = Snowflake("s", "acc", "db", USER, WORD, "wh", "public", "writer")
 
 
@@ -63,11 +66,21 @@ def _sourced(*, conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Def
     [
         (Kafka("k", "b", "SASL_SSL", "GSSAPI").topic("t"), {}, "brokers that want GSSAPI are"),
         (Kafka("k", "b", "SASL_SSL", "PLAIN", ARN, ARN).topic("t"), {}, "secrets of AWS are"),
-        (MySQL("p", "h", "d", USER, WORD).table("t", "c"), {}, "MySQL is not read yet"),
-        (Mongo("m", "h", "d", USER, WORD).collection("t", "c"), {}, "MongoDB is"),
-        (SNOWFLAKE.table("t", "c"), {}, "Snowflake is"),
-        (Kinesis("k", "r").stream("a", "latest"), {}, "streams of Kinesis"),
-        (PubSub("p", "q", Secret("k")).topic("t"), {}, "topics of Pub/Sub"),
+        (Postgres("p", "h", "d", ARN, ARN).table("t", "c"), {}, "secrets of AWS are"),
+        (BigQuery("p", "q", "d", ARN).table("t", "c"), {}, "secrets of AWS are"),
+        (PubSub("p", "q", ARN).topic("t"), {}, "secrets of AWS are"),
+        (
+            Kinesis("k", "r").stream("a", "latest", Avro("confluent", "https://r", token=ARN)),
+            {},
+            "secrets of AWS are",
+        ),
+        (
+            MySQL("p", "h", "d", USER, WORD, jdbc_params="useSSL=true&sslMode=REQUIRED").table(
+                "t", "c"
+            ),
+            {},
+            "databases of MySQL with `useSSL` in `jdbc_params` are",
+        ),
         (Files("f").path("gs://b/x"), {}, "files at `gs://b/x`"),
         (S3("s", role_arn="r").bucket("b", prefix="x"), {}, "files behind a role of AWS"),
         (S3("s", ARN, ARN).bucket("b", prefix="x"), {}, "secrets of AWS are"),
@@ -97,6 +110,14 @@ def test_a_sound_source_that_cannot_be_run_is_told_with_its_line(
         {"conn": Kafka("k", "b").topic("t", format=Avro("confluent", "https://r"))},
         {"conn": Kafka("k", "b", "SASL_SSL", "SCRAM-SHA-512", USER, WORD).topic("t")},
         {"conn": Postgres("p", "h", "d", USER, WORD).table("t", "c")},
+        {"conn": MySQL("p", "h", "d", USER, WORD, jdbc_params="sslMode=REQUIRED").table("t", "c")},
+        {"conn": Mongo("m", "h", "d", USER, WORD).collection("t", "c")},
+        {"conn": SNOWFLAKE.table("t", "c")},
+        {"conn": BigQuery("p", "q", "d", Secret("k")).table("t", "c")},
+        {"conn": REDSHIFT.table("t", "c")},
+        {"conn": Kinesis("k", "r").stream("a", "latest"), "cdc": "debezium"},
+        {"conn": Kinesis("k", "r").stream("a", "latest", Avro("confluent", "https://r"))},
+        {"conn": PubSub("p", "q", Secret("k")).topic("t")},
         {"where": lambda df: df["uid"] > 0, "preproc": {"name": eval(lambda df: df["name"])}},
     ],
 )
