@@ -23,6 +23,7 @@ from narthex_ledger.statements import reading as on_reading
 from narthex_ledger.states import OfflineState
 from narthex_ledger.views import (
     AuditView,
+    BankedView,
     BranchId,
     BranchView,
     CommitView,
@@ -132,6 +133,10 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         """Name those of the assets that are in the bank, as their stores know them."""
         wanted = sorted(set(assets), key=lambda ref: (ref.kind.value, ref.fingerprint))
         return self._run("physical_names", lambda c: reads.physical_names(c, tenant, wanted))
+
+    def bank(self, tenant: TenantId, *, after: int = 0, limit: int = 200) -> tuple[BankedView, ...]:
+        """List assets that are not destroyed, by id from the one after a number."""
+        return self._run("bank", lambda c: reads.bank(c, tenant, after, limit))
 
     def backfill_pace(self) -> float | None:
         """Give the rows per second of the newest backfills, their median; None before any."""

@@ -24,12 +24,14 @@ from narthex_ledger.states import (
 )
 from narthex_ledger.views import (
     AssetView,
+    BankedView,
     BranchId,
     BranchView,
     CommitView,
     Epoch,
     EventView,
     Fence,
+    HolderView,
     JobView,
     ManifestView,
     ShardView,
@@ -117,6 +119,37 @@ def physical_names(
         AssetRef(AssetKind(row["kind"]), bytes(row["fingerprint"])): row["physical_name"]
         for row in rows
     }
+
+
+def bank(
+    connection: Connection, tenant: TenantId, after: int, limit: int
+) -> tuple[BankedView, ...]:
+    """List the assets that are not destroyed, by id, each with all that keep it."""
+    rows = on_reading.bank_rows(connection, tenant, after, limit)
+    held: dict[int, tuple[HolderView, ...]] = {}
+    for row in on_reading.holder_rows(connection, [row["asset_id"] for row in rows]):
+        holder = HolderView(
+            branch=row["name"] or "",
+            holder=row["holder"],
+            commit_id=row["commit_id"],
+            expires_at=row["expires_at"],
+        )
+        held[row["asset_id"]] = (*held.get(row["asset_id"], ()), holder)
+    return tuple(
+        BankedView(
+            asset_id=row["asset_id"],
+            kind=AssetKind(row["kind"]),
+            fingerprint=bytes(row["fingerprint"]),
+            incarnation=row["incarnation"],
+            physical_name=row["physical_name"],
+            state=AssetState(row["state"]),
+            paths=tuple(row["paths"] or ()),
+            refs=row["refs"],
+            live_at=row["live_at"],
+            held_by=held.get(row["asset_id"], ()),
+        )
+        for row in rows
+    )
 
 
 def jobs(connection: Connection) -> tuple[JobView, ...]:

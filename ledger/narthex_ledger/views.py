@@ -173,6 +173,43 @@ class AssetView:
 
 
 @attrs.frozen(kw_only=True)
+class HolderView:
+    """Why an asset is kept.
+
+    Attributes:
+        branch: Empty where no branch holds it, but for instance an offline query.
+        holder: What the commit is to the branch: `head`, `serving`, `inflight`, `history` …
+        expires_at: Until when it is kept for this; None while nothing ends it.
+    """
+
+    branch: str
+    holder: str
+    commit_id: UUID | None
+    expires_at: dt.datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class BankedView:
+    """An asset of the bank, and all that keep it.
+
+    Attributes:
+        paths: The names that manifests bind to it.
+        refs: How many pins hold it.
+    """
+
+    asset_id: int
+    kind: AssetKind
+    fingerprint: bytes
+    incarnation: int
+    physical_name: str
+    state: AssetState
+    paths: tuple[str, ...]
+    refs: int
+    live_at: dt.datetime | None
+    held_by: tuple[HolderView, ...]
+
+
+@attrs.frozen(kw_only=True)
 class CommitView:
     """A commit as it is now. `plan` is a plain `CommitPlan`; `assets` is empty in lists."""
 

@@ -9,8 +9,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from narthex_server import (
+    bank,
     branches,
     catalog,
+    commit_plans,
     commits,
     control_log,
     failures,
@@ -55,8 +57,10 @@ def make_app(services: Services) -> FastAPI:
     app.state.api = API
     failures.install(app)
     for room in (
+        bank,
         branches,
         commits,
+        commit_plans,
         rollbacks,
         rows,
         questions,

@@ -21,11 +21,19 @@ from narthex.rendered_types import type_name
 from narthex.times import render_instant
 from narthex_ledger import AuditView
 from narthex_server.auth import branch_of
+from narthex_server.estimates import ASK_S
 from narthex_server.jobs import job_rows
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
-from narthex_stores import HistoryTable, alive, history_path, public, storage_options
+from narthex_stores import (
+    HistoryTable,
+    StoreError,
+    alive,
+    history_path,
+    public,
+    storage_options,
+)
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -44,7 +52,10 @@ class Audit(BaseModel):
 
 @router.get("/datasets")
 def datasets(request: Request) -> dict[str, Json]:
-    """List the datasets that serve, with their rows and the quarantined ones."""
+    """List the datasets that serve, with their rows and the quarantined ones.
+
+    Both are null while the broker does not say.
+    """
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     counts = _log_counts(services, snapshot)
@@ -94,7 +105,10 @@ def _log_counts(services: Services, snapshot: Snapshot) -> dict[str, int]:
         for path, asset in snapshot.bindings.items()
         if path.endswith(("/log", "/quarantine"))
     }
-    ends = services.reader.end_offsets(sorted(set(wanted.values())))
+    try:
+        ends = services.reader.end_offsets(sorted(set(wanted.values())), timeout_s=ASK_S)
+    except StoreError:
+        return {}
     counts: dict[str, int] = {}
     for path, topic in wanted.items():
         counts[path] = sum(end for (name, _), end in ends.items() if name == topic)

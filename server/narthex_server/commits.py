@@ -162,7 +162,7 @@ def commits(request: Request, limit: int = 50) -> dict[str, Json]:
     services: Services = request.app.state.services
     branch = services.ledger.branch(services.tenant, branch_of(request))
     found = services.ledger.commits(limit=limit, branch=branch.branch_id)
-    return {"commits": [_plain(services, view) for view in found]}
+    return {"commits": [_plain(services, view, branch=branch.name) for view in found]}
 
 
 @router.get("/commits/{commit_id}")
@@ -170,7 +170,7 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Show one commit whole: its ledger and what happened."""
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
-    shown = _plain(services, view)
+    shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
     shown["plan"] = view.plan
     shown["approval"] = plain_approval(services.ledger.approval(commit_id))
     shown["assets"] = [_asset(asset) for asset in view.assets]
@@ -187,9 +187,11 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     return shown
 
 
-def _plain(services: Services, view: CommitView) -> dict[str, Json]:
+def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Json]:
     return {
         "commit_id": str(view.commit_id),
+        "parent_commit_id": str(view.parent_commit_id) if view.parent_commit_id else None,
+        "branch": branch,
         "kind": view.kind,
         "state": view.state.value,
         "promotion": view.promotion.value if view.promotion else None,

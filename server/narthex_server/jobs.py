@@ -33,6 +33,9 @@ def _row(job: JobView) -> dict[str, Json]:
         "reported_at": shard.reported_at.isoformat() if shard.reported_at else None,
         "physical_name": job.asset.physical_name,
         "progress": progress,
+        "needs_backfill": job.needs_backfill,
+        "backfilled_at": job.backfilled_at.isoformat() if job.backfilled_at else None,
+        "backfill": shard.backfill,
     }
     return row | {name: progress.get(name) for name in PROGRESS}
 

@@ -19,12 +19,14 @@ from narthex_ledger.schema import (
     JOB_SHARD,
     LEDGER_EVENT,
     MANIFEST,
+    PIN,
     PROMOTION,
     REFCOUNT,
     REGISTRY_VERSION,
     SLOT_LEASE,
 )
 from narthex_ledger.statements.commits import NOW
+from narthex_ledger.states import AssetState
 from narthex_ledger.views import BranchId, TenantId
 
 
@@ -84,6 +86,46 @@ def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, .
         .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
         .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
         .order_by(ASSET.c.asset_id)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def bank_rows(
+    connection: Connection, tenant_id: TenantId, after: int, limit: int
+) -> tuple[RowMapping, ...]:
+    """List the assets that are not destroyed, by id, with their paths and references."""
+    paths = sa.func.array_agg(sa.distinct(BINDING.c.logical_path))
+    bound = (
+        sa.select(paths)
+        .where(BINDING.c.asset_id == ASSET.c.asset_id)
+        .correlate(ASSET)
+        .scalar_subquery()
+    )
+    found = (
+        sa.select(ASSET, bound.label("paths"), REFCOUNT.c.refs)
+        .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
+        .where(
+            ASSET.c.tenant_id == tenant_id,
+            ASSET.c.state != AssetState.DESTROYED.value,
+            ASSET.c.asset_id > after,
+        )
+        .order_by(ASSET.c.asset_id)
+        .limit(limit)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def holder_rows(connection: Connection, asset_ids: Sequence[int]) -> tuple[RowMapping, ...]:
+    """Read which commits of which branches hold these assets, and why."""
+    found = (
+        sa.select(
+            BINDING.c.asset_id, BRANCH.c.name, PIN.c.holder, PIN.c.commit_id, PIN.c.expires_at
+        )
+        .distinct()
+        .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
+        .outerjoin(BRANCH, BRANCH.c.branch_id == PIN.c.branch_id)
+        .where(BINDING.c.asset_id.in_(asset_ids))
+        .order_by(BINDING.c.asset_id, BRANCH.c.name, PIN.c.holder, PIN.c.commit_id)
     )
     return tuple(connection.execute(found).mappings())
 

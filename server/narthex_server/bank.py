@@ -1,0 +1,53 @@
+"""The bank as people see it: every asset there is, and which branches and commits keep it."""
+
+from fastapi import APIRouter, Request
+
+from narthex.records import Json
+from narthex_ledger import BankedView, HolderView
+from narthex_server.routes import PlainRoute
+from narthex_server.services import Services
+
+router = APIRouter(route_class=PlainRoute)
+
+GREATEST_PAGE = 1_000
+
+
+@router.get("/assets")
+def assets(request: Request, after: int = 0, limit: int = 200) -> dict[str, Json]:
+    """List the assets of all branches that are not destroyed, by id, from the one after a number.
+
+    `next` is what `after` has to be for more; null at the end.
+    """
+    services: Services = request.app.state.services
+    limit = max(1, min(limit, GREATEST_PAGE))
+    found = services.ledger.bank(services.tenant, after=after, limit=limit + 1)
+    shown = found[:limit]
+    return {
+        "assets": [_plain(asset) for asset in shown],
+        "next": shown[-1].asset_id if len(found) > limit else None,
+    }
+
+
+def _plain(asset: BankedView) -> dict[str, Json]:
+    return {
+        "asset_id": asset.asset_id,
+        "label": asset.paths[0] if asset.paths else asset.physical_name,
+        "kind": asset.kind.value,
+        "state": asset.state.value,
+        "physical_name": asset.physical_name,
+        "fingerprint": asset.fingerprint.hex(),
+        "incarnation": asset.incarnation,
+        "paths": list(asset.paths),
+        "refs": asset.refs,
+        "live_at": asset.live_at.isoformat() if asset.live_at else None,
+        "held_by": [_holder(holder) for holder in asset.held_by],
+    }
+
+
+def _holder(holder: HolderView) -> dict[str, Json]:
+    return {
+        "branch": holder.branch,
+        "holder": holder.holder,
+        "commit_id": str(holder.commit_id) if holder.commit_id else None,
+        "expires_at": holder.expires_at.isoformat() if holder.expires_at else None,
+    }
