@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import PlainTextResponse
 
 from narthex_server import (
     bank,
@@ -14,6 +14,7 @@ from narthex_server import (
     catalog,
     commit_plans,
     commits,
+    console,
     control_log,
     failures,
     kept_secrets,
@@ -26,7 +27,6 @@ from narthex_server import (
     tokens,
 )
 from narthex_server.auth import Askers, require_rights, require_token
-from narthex_server.console import page
 from narthex_server.limits import Limits
 from narthex_server.metrics import render_metrics
 from narthex_server.services import Services
@@ -73,6 +73,7 @@ def make_app(services: Services) -> FastAPI:
         not_yet,
     ):
         app.include_router(room.router, prefix=API)
+    app.include_router(console.router)
 
     @app.middleware("http")
     async def measure(
@@ -95,11 +96,6 @@ def make_app(services: Services) -> FastAPI:
         """Say that the server answers and its ledger does."""
         services.ledger.registry_version()
         return {"status": "ok"}
-
-    @app.get("/console", response_class=HTMLResponse)
-    def console() -> str:
-        """The console's page; it asks for the token itself."""
-        return page()
 
     @app.get(f"{API}/metrics", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:

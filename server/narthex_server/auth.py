@@ -18,9 +18,15 @@ from fastapi.routing import APIRoute
 
 from narthex_ledger import NotFound, TokenView
 from narthex_server.services import Services
+from narthex_server.sessions import session_token
 
-OPEN_PATHS = frozenset({"/healthz", "/console"})
-"""Routes that need no token: liveness, and a page without data (it asks for the token itself)."""
+OPEN_PATHS = frozenset(
+    {"/healthz", "/console/sign-in", "/console/sign-out", "/console/console.css"}
+)
+"""Routes that need no token: liveness, how pages look, and where a browser shows its token."""
+
+SAFE = frozenset({"GET"})
+"""Verbs that change nothing: what a browser's session may ask."""
 
 KNOWN_S = 2.0
 """How long a token's rights are believed; a revoked one is out after at most so long."""
@@ -110,8 +116,18 @@ RIGHTS: Final[dict[tuple[str, str], Right]] = {
     ("DELETE", "/tokens/{token_id}"): Right.ADMINISTER,
     ("GET", "/control-log"): Right.ADMINISTER,
     ("GET", "/control-log/verify"): Right.ADMINISTER,
+    ("GET", "/console"): Right.READ_DEFINITIONS,
+    ("GET", "/console/commits"): Right.READ_DEFINITIONS,
+    ("GET", "/console/commits/{commit_id}"): Right.READ_DEFINITIONS,
+    ("GET", "/console/branches"): Right.READ_DEFINITIONS,
+    ("GET", "/console/assets"): Right.READ_DEFINITIONS,
+    ("GET", "/console/jobs"): Right.READ_DEFINITIONS,
+    ("GET", "/console/lineage"): Right.READ_DEFINITIONS,
+    ("GET", "/console/datasets"): Right.READ_DEFINITIONS,
+    ("GET", "/console/features"): Right.READ_DEFINITIONS,
+    ("GET", "/console/audits"): Right.READ_DEFINITIONS,
 }
-"""The right that each route takes, by verb and by path below the API's."""
+"""The right that each route takes, by verb and by path below the API's; pages stand beside it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -211,15 +227,31 @@ def require_token(request: Request) -> None:
     path = getattr(request.scope.get("route"), "path", request.url.path)
     if path in OPEN_PATHS:
         return
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
     services: Services = request.app.state.services
-    asker = request.app.state.askers.find(services, token) if kind == "Bearer" and token else None
+    token = _token_of(request, services)
+    asker = request.app.state.askers.find(services, token) if token else None
     if asker is None:
         raise HTTPException(status_code=401, detail="a valid token is required")
-    request.state.asker = asker
+    request.state.asker = asker = _narrowed(request, asker)
     right = _right(path, request.method, api=request.app.state.api)
     if right is None or right not in asker.rights or not _is_theirs(request, asker):
         raise HTTPException(status_code=403, detail="the token does not allow this")
+
+
+def _token_of(request: Request, services: Services) -> str:
+    """Give the token that a call shows; one that only reads may come from a browser's session."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind:
+        return token if kind == "Bearer" else ""
+    return session_token(request, sealer=services.sealer) if request.method in SAFE else ""
+
+
+def _narrowed(request: Request, asker: Asker) -> Asker:
+    """Take from an asker all rights but those of the scope that a call names for itself."""
+    scope = request.headers.get("x-narthex-scope")
+    if scope is None:
+        return asker
+    return attrs.evolve(asker, rights=asker.rights & rights_of((scope,)))
 
 
 def _right(path: str, verb: str, *, api: str) -> Right | None:
@@ -246,6 +278,10 @@ def _commit_is_theirs(request: Request, asker: Asker) -> bool:
 
 
 def branch_of(request: Request) -> str:
-    """Give the branch that a request speaks of: its header, else `main`."""
+    """Give the branch that a request speaks of: its header, else what its address says of `branch`.
+
+    A link can name a branch so; without either it is `main`.
+    """
     headers = request.headers
-    return headers.get("x-narthex-branch") or headers.get("x-fennel-branch") or "main"
+    named = headers.get("x-narthex-branch") or headers.get("x-fennel-branch")
+    return named or request.query_params.get("branch") or "main"

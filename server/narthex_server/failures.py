@@ -1,5 +1,7 @@
 """How errors reach a client: one JSON shape, the right status, and never a traceback."""
 
+from collections.abc import Awaitable, Callable
+
 import structlog
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,13 +23,29 @@ log = structlog.get_logger()
 
 def install(app: FastAPI) -> None:
     """Answer every error as `{"err_msg": …}` with a status that says whose it is."""
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(UserCodeError, _user_code)
-    app.add_exception_handler(DefinitionErrors, _mistakes)
-    app.add_exception_handler(NarthexError, _mistake)
-    app.add_exception_handler(LedgerError, _ledger)
-    app.add_exception_handler(StoreError, _store)
+    for kind, answer in _answers().items():
+        app.add_exception_handler(kind, answer)
+
+
+async def told(request: Request, error: Exception) -> JSONResponse:
+    """Give the answer that says an error of ours; another one is raised again."""
+    answers = _answers()
+    for kind in type(error).__mro__:
+        if kind in answers:
+            return await answers[kind](request, error)
+    raise error
+
+
+def _answers() -> dict[type, Callable[[Request, Exception], Awaitable[JSONResponse]]]:
+    return {
+        HTTPException: _http,
+        RequestValidationError: _invalid,
+        UserCodeError: _user_code,
+        DefinitionErrors: _mistakes,
+        NarthexError: _mistake,
+        LedgerError: _ledger,
+        StoreError: _store,
+    }
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

@@ -10,7 +10,9 @@ from narthex_server.auth import OPEN_PATHS, RIGHTS, Right, require_rights
 from tests.server.calling import TestClient
 from tests.server.conftest import DAGS_TOKEN, House
 
-OPEN = {"/healthz", "/console"}
+OPEN = {"/healthz", "/console/console.css", "/console/sign-in", "/console/sign-out"}
+PAGES = "/console"
+"""What stands below is told in HTML, refusals too."""
 PLACES = {
     "{commit_id}": "00000000-0000-8000-8000-000000000000",
     "{asset_id}": "1",
@@ -38,16 +40,21 @@ def _templates(house: House) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.postgres
-def test_every_route_but_two_refuses_a_call_without_the_token(house: House) -> None:
+def test_every_route_but_four_refuses_a_call_without_the_token(house: House) -> None:
     calls = list(_calls(house))
 
     stranger = TestClient(house.client.app)
     open_to_all = set()
     for authorization in ("", "Bearer nx_wrong", "Basic a-token-of-tests"):
         for method, path in calls:
-            answer = stranger.request(method, path, headers={"authorization": authorization})
+            answer = stranger.request(
+                method, path, headers={"authorization": authorization}, follow_redirects=False
+            )
             if answer.status_code != 401:
                 open_to_all.add(path)
+            elif path.startswith(PAGES):
+                assert "a valid token is required" in answer.text
+                assert "<input" in answer.text
             else:
                 assert answer.json() == {"err_msg": "a valid token is required"}
 
@@ -78,7 +85,11 @@ def test_every_route_refuses_a_token_that_lacks_its_right(house: House) -> None:
         key = (method, template.removeprefix("/api/v1"))
         for right, token in tokens.items():
             answer = stranger.request(
-                method, path, headers={"authorization": f"Bearer {token}"}, content=b"{"
+                method,
+                path,
+                headers={"authorization": f"Bearer {token}"},
+                content=b"{",
+                follow_redirects=False,
             )
             if template not in OPEN and answer.status_code != 403:
                 let_in.setdefault(key, set()).add(right)
@@ -103,6 +114,7 @@ def test_the_token_is_in_no_answer_and_no_page(house: House) -> None:
 
     said = [
         house.client.get("/console").text,
+        house.client.get("/console/sign-in").text,
         house.client.get("/api/v1/metrics").text,
         house.client.get("/api/v1/jobs").text,
         house.client.get("/healthz").text,

@@ -158,6 +158,24 @@ def test_a_commit_keeps_to_the_plan_that_was_approved(house: House) -> None:
     assert shown(house.client, kept.json()["commit_id"])["state"] == "APPLYING"
 
 
+def test_a_commit_shows_afterwards_the_plan_that_was_previewed_and_what_it_changed(
+    house: House,
+) -> None:
+    serve(house, shop_definitions())
+    report = preview(house, raised("Orders"))["report"]
+    commit_id = accept(house.client, raised("Orders"))
+
+    queued = house.client.get(f"/api/v1/commits/{commit_id}/plan").json()
+    create_all(house.client, commit_id)
+    found = house.client.get(f"/api/v1/commits/{commit_id}/plan").json()
+
+    assert queued == {"plan": None, "changes": None}
+    due = [job["label"] for job in report["backfill"]]
+    assert sorted(job["label"] for job in found["plan"]["backfill"]) == sorted(due)
+    assert found["plan"] | {"backfill": report["backfill"]} == report
+    assert any("Orders" in line for line in found["changes"])
+
+
 def test_a_plan_that_changed_in_between_is_refused_when_it_is_carried_out(house: House) -> None:
     approved = preview(house, shop_definitions())["report"]["plan_sha256"]
     first = commit(house, shop_definitions(), expect_plan=approved).json()["commit_id"]

@@ -1,8 +1,8 @@
-"""The console: one page without a build step, that reads the API it stands beside."""
+"""The console: pages made on the server of what the API answers, without any script.
 
-from importlib.resources import files
+Each page is its JSON twin, read by the same function and rendered; it links to it.
+"""
 
+from narthex_server.console.pages import router
 
-def page() -> str:
-    """Give the console's page; it holds no data."""
-    return files(__name__).joinpath("console.html").read_text(encoding="utf-8")
+__all__ = ["router"]

@@ -1,0 +1,178 @@
+"""The lineage graph as boxes and curves: laid out in layers here, drawn by the page's template.
+
+What feeds something stands left of it. Within a layer the boxes stand near what feeds them, so
+that few curves cross; the same graph always gives the same picture.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import attrs
+
+from narthex.records import Json
+
+BOX_WIDTH: Final = 220
+BOX_HEIGHT: Final = 34
+GAP_X: Final = 90
+GAP_Y: Final = 14
+MARGIN: Final = 12
+MOST_LETTERS: Final = 28
+SWEEPS: Final = 4
+
+Node: TypeAlias = tuple[str, str]
+"""Kind and name: a dataset and a source may have the same name."""
+
+
+@attrs.frozen(kw_only=True)
+class Graph:
+    """What feeds what.
+
+    Attributes:
+        nodes: In the order of the definitions.
+        edges: From what feeds to what is fed.
+    """
+
+    nodes: tuple[Node, ...]
+    edges: tuple[tuple[Node, Node], ...]
+
+    @cached_property
+    def after(self) -> Mapping[Node, list[Node]]:
+        """What each node feeds."""
+        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for start, end in self.edges:
+            found[start].append(end)
+        return found
+
+    @cached_property
+    def before(self) -> Mapping[Node, list[Node]]:
+        """What feeds each node."""
+        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        for start, end in self.edges:
+            found[end].append(start)
+        return found
+
+
+@attrs.frozen(kw_only=True)
+class Box:
+    """An entity where it is drawn.
+
+    Attributes:
+        label: The name, cut where it is too long for its box.
+    """
+
+    kind: str
+    name: str
+    label: str
+    x: int
+    y: int
+
+
+@attrs.frozen(kw_only=True)
+class Drawing:
+    """A picture: its size, its boxes, and the paths between them."""
+
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    curves: tuple[str, ...]
+    box_width: int = BOX_WIDTH
+    box_height: int = BOX_HEIGHT
+
+
+def read(lineage: Mapping[str, Json]) -> Graph:
+    """Read the API's answer about lineage."""
+    edges: list[tuple[Node, Node]] = []
+    for edge in _list(lineage["edges"]):
+        match edge:
+            case {"from": str(start), "to": str(end), "kinds": [str(kind), str(end_kind)]}:
+                edges.append(((kind, start), (end_kind, end)))
+            case _:
+                continue
+    nodes = dict.fromkeys(node for edge in edges for node in edge)
+    return Graph(nodes=tuple(nodes), edges=tuple(edges))
+
+
+def picked(graph: Graph, name: str) -> Graph:
+    """Keep what an entity comes from and what it leads to; nothing if it is not there."""
+    kept = {node for node in graph.nodes if node[1] == name}
+    for neighbours in (graph.before, graph.after):
+        reached = [node for node in graph.nodes if node[1] == name]
+        seen = set(reached)
+        while reached:
+            more = [other for other in neighbours[reached.pop()] if other not in seen]
+            seen.update(more)
+            reached += more
+        kept |= seen
+    return Graph(
+        nodes=tuple(node for node in graph.nodes if node in kept),
+        edges=tuple(edge for edge in graph.edges if edge[0] in kept and edge[1] in kept),
+    )
+
+
+def draw(graph: Graph) -> Drawing:
+    """Lay a graph out."""
+    columns = _ordered(graph, _layers(graph))
+    boxes = {
+        node: Box(
+            kind=node[0],
+            name=node[1],
+            label=node[1] if len(node[1]) <= MOST_LETTERS else f"{node[1][: MOST_LETTERS - 1]}…",
+            x=MARGIN + column * (BOX_WIDTH + GAP_X),
+            y=MARGIN + row * (BOX_HEIGHT + GAP_Y),
+        )
+        for column, nodes in enumerate(columns)
+        for row, node in enumerate(nodes)
+    }
+    tallest = max((len(nodes) for nodes in columns), default=0)
+    return Drawing(
+        width=2 * MARGIN + len(columns) * (BOX_WIDTH + GAP_X) - (GAP_X if columns else 0),
+        height=2 * MARGIN + tallest * (BOX_HEIGHT + GAP_Y) - (GAP_Y if tallest else 0),
+        boxes=tuple(boxes.values()),
+        curves=tuple(_curve(boxes[start], boxes[end]) for start, end in graph.edges),
+    )
+
+
+def _layers(graph: Graph) -> dict[Node, int]:
+    """Put each node one layer after the last of what feeds it."""
+    waits_for = {node: len(graph.before[node]) for node in graph.nodes}
+    layer = dict.fromkeys(graph.nodes, 0)
+    ready = [node for node, count in waits_for.items() if not count]
+    while ready:
+        node = ready.pop()
+        for other in graph.after[node]:
+            layer[other] = max(layer[other], layer[node] + 1)
+            waits_for[other] -= 1
+            if not waits_for[other]:
+                ready.append(other)
+    return layer
+
+
+def _ordered(graph: Graph, layer: Mapping[Node, int]) -> list[list[Node]]:
+    """Order each layer by where its neighbours stand, forth and back several times."""
+    columns: list[list[Node]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
+    for node in graph.nodes:
+        columns[layer[node]].append(node)
+    for sweep in range(SWEEPS):
+        forth = sweep % 2 == 0
+        place = {node: row for nodes in columns for row, node in enumerate(nodes)}
+        for nodes in columns if forth else reversed(columns):
+            nodes.sort(key=lambda node: _middle(graph, node, place, forth=forth))
+            place |= {node: row for row, node in enumerate(nodes)}
+    return columns
+
+
+def _middle(graph: Graph, node: Node, place: Mapping[Node, int], *, forth: bool) -> float:
+    rows = [place[other] for other in (graph.before[node] if forth else graph.after[node])]
+    return sum(rows) / len(rows) if rows else float(place[node])
+
+
+def _curve(start: Box, end: Box) -> str:
+    x, y = start.x + BOX_WIDTH, start.y + BOX_HEIGHT // 2
+    to_x, to_y = end.x, end.y + BOX_HEIGHT // 2
+    middle = (x + to_x) // 2
+    return f"M{x},{y} C{middle},{y} {middle},{to_y} {to_x},{to_y}"
+
+
+def _list(found: Json) -> list[Json]:
+    return found if isinstance(found, list) else []

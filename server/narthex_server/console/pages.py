@@ -1,0 +1,182 @@
+"""The pages' routes: each reads its JSON twin, by the same function, and renders it."""
+
+import json
+import re
+from collections.abc import Callable, Coroutine
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Form, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.routing import APIRoute
+from typing_extensions import override
+
+from narthex.records import Json
+from narthex_server import bank, branches, catalog, commit_plans, commits, failures, lineage
+from narthex_server.auth import branch_of
+from narthex_server.console.drawing import draw, picked, read
+from narthex_server.console.rendering import Place, page, style_sheet
+from narthex_server.console.waiting import has_ended, why_waiting
+from narthex_server.services import Services
+from narthex_server.sessions import close_session, open_session
+
+_OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
+"""Where a browser may be sent after it has shown its token."""
+
+
+class PageRoute(APIRoute):
+    """A route whose refusals are pages too: what the API would say, and where to sign in."""
+
+    @override
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
+        answer = super().get_route_handler()
+
+        async def rendered(request: Request) -> Response:
+            try:
+                return await answer(request)
+            except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
+                refusal = await failures.told(request, error)
+            message = str(json.loads(bytes(refusal.body))["err_msg"])
+            return _refused(request, message, status=refusal.status_code)
+
+        return rendered
+
+
+router = APIRouter(prefix="/console", route_class=PageRoute)
+
+
+def _place(request: Request) -> Place:
+    return Place(
+        path=request.url.path,
+        branch=branch_of(request),
+        embedded="x-narthex-embedded" in request.headers,
+    )
+
+
+def _branches(request: Request) -> list[str]:
+    return [str(one["name"]) for one in _records(branches.listed(request)["branches"])]
+
+
+def _records(found: Json) -> list[dict[str, Json]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _is_live(request: Request) -> bool:
+    return "live" in request.query_params
+
+
+@router.get("")
+@router.get("/commits")
+def commits_page(request: Request) -> HTMLResponse:
+    """The newest commits of a branch."""
+    live = _is_live(request)
+    found = commits.commits(request) | {"branches": _branches(request), "live": live}
+    return page("commits", _place(request), found, refresh=live)
+
+
+@router.get("/commits/{commit_id}")
+def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
+    """One commit whole: what it waits for, its plan, what it changes, its ledger."""
+    commit = commits.commit_of(commit_id, request)
+    ended, live = has_ended(commit), _is_live(request)
+    readiness = {} if ended else commits.readiness(commit_id, request)
+    found = {
+        "commit": commit,
+        "ended": ended,
+        "live": live,
+        "waiting": why_waiting(commit, readiness),
+    }
+    planned = commit_plans.plan_of(commit_id, request)
+    return page("commit", _place(request), planned | found, refresh=live and not ended)
+
+
+@router.get("/branches")
+def branches_page(request: Request) -> HTMLResponse:
+    """All branches: what is deployed on them and what their readers read."""
+    return page("branches", _place(request), branches.listed(request))
+
+
+@router.get("/assets")
+def assets_page(request: Request, after: int = 0) -> HTMLResponse:
+    """The bank: each asset, and who shares it."""
+    return page("assets", _place(request), bank.assets(request, after=after))
+
+
+@router.get("/jobs")
+def jobs_page(request: Request) -> HTMLResponse:
+    """All jobs and feeds: who holds them and how far they are."""
+    live = _is_live(request)
+    return page("jobs", _place(request), catalog.jobs(request) | {"live": live}, refresh=live)
+
+
+@router.get("/lineage")
+def lineage_page(request: Request, of: str = "") -> HTMLResponse:
+    """What feeds what on a branch; `of` shows only what one entity comes from and leads to."""
+    whole = read(lineage.lineage(request))
+    graph = picked(whole, of) if of else whole
+    found = {"drawing": draw(graph), "graph": graph, "of": of, "branches": _branches(request)}
+    return page("lineage", _place(request), found)
+
+
+@router.get("/datasets")
+def datasets_page(request: Request) -> HTMLResponse:
+    """The datasets that serve, with their rows and those that are set aside."""
+    found = catalog.datasets(request) | {"branches": _branches(request)}
+    return page("datasets", _place(request), found)
+
+
+@router.get("/features")
+def features_page(request: Request) -> HTMLResponse:
+    """The featuresets that serve."""
+    found = catalog.featuresets(request) | {"branches": _branches(request)}
+    return page("features", _place(request), found)
+
+
+@router.get("/audits")
+def audits_page(request: Request) -> HTMLResponse:
+    """The newest quality audits."""
+    return page("audits", _place(request), catalog.audits(request))
+
+
+@router.get("/console.css")
+def style() -> Response:
+    """How pages look."""
+    return style_sheet()
+
+
+@router.get("/sign-in")
+def sign_in_form(request: Request) -> HTMLResponse:
+    """Where a browser shows a token."""
+    return page("sign_in", _place(request), {"to": "/console", "message": ""})
+
+
+@router.post("/sign-in")
+def sign_in(
+    request: Request, token: Annotated[str, Form()], to: Annotated[str, Form()] = ""
+) -> Response:
+    """Let a browser in whose token is known; it is sent on to a page of ours, never elsewhere."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        raise HTTPException(status_code=403, detail="another site sent this form")
+    services: Services = request.app.state.services
+    if request.app.state.askers.find(services, token.strip()) is None:
+        raise HTTPException(status_code=401, detail="a valid token is required")
+    path = to if _OWN_PAGE.fullmatch(to) else "/console"
+    answer = RedirectResponse(f"{_place(request).root}{path[1:]}", status_code=303)
+    open_session(answer, request, token.strip(), sealer=services.sealer)
+    return answer
+
+
+@router.post("/sign-out")
+def sign_out(request: Request) -> Response:
+    """Let a browser forget its token."""
+    answer = RedirectResponse(f"{_place(request).root}console/sign-in", status_code=303)
+    close_session(answer)
+    return answer
+
+
+def _refused(request: Request, message: str, *, status: int) -> HTMLResponse:
+    """Say a refusal; who is nobody is asked for a token."""
+    to = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/console"
+    place = _place(request)
+    template = "sign_in" if status in {401, 403} and not place.embedded else "refused"
+    return page(template, place, {"to": to, "message": message}, status=status)

@@ -1,0 +1,142 @@
+"""From the API's answers to pages: one look, every value escaped, nothing from elsewhere."""
+
+import datetime as dt
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+from urllib.parse import quote, urlencode
+
+import attrs
+from fastapi import Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from narthex.records import Json
+
+REFRESH_S = 5
+
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""What every page says of itself: no scripts, nothing from elsewhere, in no other site's frame."""
+
+_GOOD: Final = frozenset(
+    {"COMMITTED", "DONE", "FINALIZED", "active", "caught_up", "live", "running", "success"}
+)
+_BAD: Final = frozenset({"ABORTED", "ABORTING", "REJECTED", "deleted", "failed", "quarantined"})
+
+PAGES: Final = (
+    "commits",
+    "branches",
+    "assets",
+    "jobs",
+    "lineage",
+    "datasets",
+    "features",
+    "audits",
+)
+"""The pages of the navigation, in its order."""
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where a page stands, so that its links hold below any prefix.
+
+    Attributes:
+        path: Of the page, such as `/console/commits`.
+        branch: What it is about.
+        embedded: Whether it is shown inside Airflow, which has let the person in.
+    """
+
+    path: str
+    branch: str
+    embedded: bool = False
+
+    @property
+    def root(self) -> str:
+        """The way back up to where the console and the API stand side by side."""
+        return "../" * (self.path.count("/") - 1)
+
+    @property
+    def name(self) -> str:
+        """The page's name in the navigation."""
+        parts = self.path.strip("/").split("/")
+        return parts[1] if len(parts) > 1 else PAGES[0]
+
+    def to(self, page: str, *parts: object, **query: object) -> str:
+        """Give the address of a page of this branch."""
+        return self._address("/".join(("console", page, *map(str, parts))), query)
+
+    def twin(self, path: str, **query: object) -> str:
+        """Give the address of an answer of the API about this branch."""
+        return self._address(f"api/v1/{path}", query)
+
+    def _address(self, path: str, query: Mapping[str, object]) -> str:
+        asked = {name: str(value) for name, value in query.items() if value not in {None, ""}}
+        asked = {"branch": self.branch} | asked
+        return f"{self.root}{quote(path)}?{urlencode(asked)}"
+
+
+def page(
+    template: str,
+    place: Place,
+    shown: Mapping[str, object],
+    *,
+    status: int = 200,
+    refresh: bool = False,
+) -> HTMLResponse:
+    """Render a page of what is shown; with `refresh` a browser reads it again by itself."""
+    text = _ENVIRONMENT.get_template(f"{template}.html").render(
+        dict(shown), place=place, pages=PAGES, refresh_s=REFRESH_S if refresh else None
+    )
+    return HTMLResponse(text, status_code=status, headers=dict(HEADERS))
+
+
+def style_sheet() -> Response:
+    """Give how all pages look."""
+    text = files("narthex_server.console").joinpath("console.css").read_text(encoding="utf-8")
+    return Response(
+        text, media_type="text/css", headers={"Cache-Control": "no-cache"} | _NOT_GUESSED
+    )
+
+
+_NOT_GUESSED: Final = {"X-Content-Type-Options": "nosniff"}
+
+
+def when(instant: Json) -> str:
+    """Render an instant to the second, in UTC; nothing for none."""
+    if not isinstance(instant, str) or not instant:
+        return ""
+    at = dt.datetime.fromisoformat(instant).astimezone(dt.UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def short(identifier: Json) -> str:
+    """Give the first digits of an id or a hash."""
+    return str(identifier or "")[:8]
+
+
+def mood(state: str) -> str:
+    """Say whether a state is good, bad, or still going on."""
+    return "good" if state in _GOOD else "bad" if state in _BAD else "wait"
+
+
+def number(value: Json) -> str:
+    """Render a count with its thousands apart; nothing for none."""
+    return f"{value:,}" if isinstance(value, int | float) else ""
+
+
+_ENVIRONMENT: Final = Environment(
+    loader=PackageLoader("narthex_server.console"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.filters |= {"when": when, "short": short, "mood": mood, "number": number}

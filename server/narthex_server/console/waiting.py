@@ -1,0 +1,52 @@
+"""Why a commit has not reached its readers, in one sentence each, from what the API tells of it."""
+
+from collections.abc import Iterator, Mapping
+
+from narthex.records import Json
+
+_ENDED = frozenset({"FINALIZED", "ABORTED", "REJECTED"})
+
+
+def has_ended(commit: Mapping[str, Json]) -> bool:
+    """Whether nothing more happens to a commit."""
+    return commit["state"] in _ENDED
+
+
+def why_waiting(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> tuple[str, ...]:
+    """Say what a commit waits for; nothing when it has ended."""
+    return () if has_ended(commit) else tuple(_reasons(commit, readiness))
+
+
+def _reasons(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:
+    match commit["state"]:
+        case "QUEUED":
+            yield "its turn: another commit of the branch may have to end before it is planned"
+        case "ABORTING":
+            yield "its stores, to destroy what it had made; readers have noticed nothing"
+        case "COMMITTED":
+            yield from _after_commit_point(commit, readiness)
+        case _:
+            yield from _before_commit_point(commit)
+
+
+def _before_commit_point(commit: Mapping[str, Json]) -> Iterator[str]:
+    for asset in _records(commit.get("assets")):
+        if asset["state"] == "live":
+            continue
+        failed = asset.get("last_error")
+        told = f"after {asset['attempt']} tries: {failed}" if failed else "to be created"
+        yield f"{asset['label']} ({asset['kind']}), {told}"
+
+
+def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:
+    for job in _records(readiness.get("waiting_for")):
+        error = job.get("error")
+        yield f"{job['job']}: {job.get('why') or job['phase']}" + (f": {error}" if error else "")
+    approval = commit.get("approval")
+    if isinstance(approval, dict) and approval["needed"]:
+        yield "a person, who approves it in Airflow or with `narthex approve`"
+
+
+def _records(found: Json) -> Iterator[dict[str, Json]]:
+    if isinstance(found, list):
+        yield from (one for one in found if isinstance(one, dict))

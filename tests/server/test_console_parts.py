@@ -1,0 +1,158 @@
+"""What the console's pages are made of: links, the drawing of a graph, why a commit waits."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narthex_server.console.drawing import BOX_HEIGHT, BOX_WIDTH, draw, picked, read
+from narthex_server.console.rendering import Place, mood, number, short, when
+from narthex_server.console.waiting import has_ended, why_waiting
+
+NAMES = [f"n{number}" for number in range(12)]
+
+
+def lineage(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "nodes": [],
+        "edges": [{"from": a, "to": b, "kinds": ["dataset", "dataset"]} for a, b in pairs],
+    }
+
+
+graphs = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES))
+    .map(lambda pair: (min(pair), max(pair)))
+    .filter(lambda pair: pair[0] != pair[1]),
+    unique=True,
+).map(lambda pairs: read(lineage(pairs)))
+
+
+@given(graphs)
+def test_what_feeds_something_stands_left_of_it_and_no_box_covers_another(graph: Any) -> None:
+    drawing = draw(graph)
+
+    at = {(box.kind, box.name): box for box in drawing.boxes}
+    assert set(at) == set(graph.nodes)
+    assert all(at[start].x + BOX_WIDTH < at[end].x for start, end in graph.edges)
+    boxes = sorted(drawing.boxes, key=lambda box: (box.x, box.y))
+    for one, other in itertools.pairwise(boxes):
+        assert one.x != other.x or one.y + BOX_HEIGHT < other.y
+    assert all(box.x + BOX_WIDTH < drawing.width for box in boxes)
+    assert all(box.y + BOX_HEIGHT < drawing.height for box in boxes)
+    assert len(drawing.curves) == len(graph.edges)
+    assert drawing == draw(graph)
+
+
+def test_curves_go_from_the_middle_of_a_right_edge_to_that_of_a_left_one() -> None:
+    drawing = draw(read(lineage([("a", "b")])))
+
+    (start, end), middle = drawing.boxes, BOX_HEIGHT // 2
+    (curve,) = drawing.curves
+    assert curve.startswith(f"M{start.x + BOX_WIDTH},{start.y + middle} ")
+    assert curve.endswith(f" {end.x},{end.y + middle}")
+
+
+def test_two_chains_do_not_cross() -> None:
+    drawing = draw(read(lineage([("a", "y"), ("b", "x"), ("y", "p"), ("x", "q")])))
+
+    rows = {box.name: box.y for box in drawing.boxes}
+    assert rows["a"] == rows["y"] == rows["p"]
+    assert rows["b"] == rows["x"] == rows["q"]
+
+
+def test_of_one_entity_only_what_it_comes_from_and_leads_to_is_drawn() -> None:
+    graph = read(lineage([("a", "b"), ("b", "c"), ("x", "c"), ("b", "d"), ("x", "y")]))
+
+    assert {name for _, name in picked(graph, "c").nodes} == {"a", "b", "c", "x"}
+    assert {name for _, name in picked(graph, "b").nodes} == {"a", "b", "c", "d"}
+    assert picked(graph, "b").edges == tuple(e for e in graph.edges if e[0][1] in {"a", "b"})
+    assert picked(graph, "nobody").nodes == ()
+
+
+def test_nothing_is_drawn_of_nothing_and_a_long_name_is_cut() -> None:
+    nothing = draw(read(lineage([])))
+    long = draw(read(lineage([("a" * 100, "b")])))
+
+    assert (nothing.boxes, nothing.curves) == ((), ())
+    assert [len(box.label) for box in long.boxes] == [28, 1]
+    assert long.boxes[0].name == "a" * 100
+
+
+def test_links_hold_below_any_prefix_and_say_their_branch() -> None:
+    home = Place(path="/console", branch="main")
+    page = Place(path="/console/commits/1", branch="a/b &c")
+
+    assert home.to("jobs") == "console/jobs?branch=main"
+    assert page.to("jobs") == "../../console/jobs?branch=a%2Fb+%26c"
+    assert page.to("lineage", of="x?y") == "../../console/lineage?branch=a%2Fb+%26c&of=x%3Fy"
+    assert page.twin("commits") == "../../api/v1/commits?branch=a%2Fb+%26c"
+    assert page.to("commits", branch="other") == "../../console/commits?branch=other"
+    assert (home.name, page.name) == ("commits", "commits")
+
+
+def test_values_are_rendered_for_people() -> None:
+    assert when("2026-03-01T10:00:00.123+02:00") == "2026-03-01 08:00:00"
+    assert (when(None), when("")) == ("", "")
+    assert (short("0123456789"), short(None)) == ("01234567", "")
+    assert (number(1234567), number(0), number(None)) == ("1,234,567", "0", "")
+    assert [mood(one) for one in ("live", "ABORTED", "APPLYING")] == [
+        "good",
+        "bad",
+        "wait",
+    ]
+
+
+def commit(state: str, **more: Any) -> dict[str, Any]:
+    return {"state": state, "approval": {"needed": False}, "assets": []} | more
+
+
+ASSETS = [
+    {"label": "a", "kind": "index", "state": "live", "attempt": 1, "last_error": None},
+    {"label": "b", "kind": "history", "state": "creating", "attempt": 4, "last_error": "no disk"},
+    {"label": "c", "kind": "index", "state": "planned", "attempt": 0, "last_error": None},
+]
+JOBS = {
+    "waiting_for": [
+        {"job": "j", "phase": "running", "why": "is running", "error": None},
+        {"job": "k", "phase": "failed", "why": "its backfill failed", "error": "no file"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "readiness", "reasons"),
+    [
+        (
+            commit("APPLYING", assets=ASSETS),
+            {},
+            ["b (history), after 4 tries: no disk", "c (index), to be created"],
+        ),
+        (commit("COMMITTED"), JOBS, ["j: is running", "k: its backfill failed: no file"]),
+        (
+            commit("COMMITTED", approval={"needed": True}),
+            {},
+            ["a person, who approves it in Airflow or with `narthex approve`"],
+        ),
+        (commit("READY"), {}, []),
+        (commit("FINALIZED", approval={"needed": True}), JOBS, []),
+    ],
+)
+def test_a_commit_waits_for_what_the_ledger_says(
+    shown: dict[str, Any], readiness: dict[str, Any], reasons: list[str]
+) -> None:
+    assert list(why_waiting(shown, readiness)) == reasons
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "ABORTING"])
+def test_a_commit_without_assets_says_why_it_waits_too(state: str) -> None:
+    assert len(why_waiting(commit(state), {})) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "ended"),
+    [("FINALIZED", True), ("ABORTED", True), ("REJECTED", True), ("COMMITTED", False)],
+)
+def test_a_commit_has_ended_when_nothing_more_happens_to_it(state: str, ended: bool) -> None:
+    assert has_ended(commit(state)) is ended
