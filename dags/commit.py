@@ -7,10 +7,16 @@ run twice, and the platform finishes or rolls back a commit whose run has died.
 import datetime as dt
 from pathlib import Path
 
-from airflow.sdk import Asset, Param, dag, task
+from airflow.sdk import Asset, Param, dag
 
 from narthex_plugins.approvals import PersonApproves
-from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, create_one, take_step
+from narthex_plugins.operators import (
+    BackfillOperator,
+    CaughtUpOperator,
+    create_one,
+    step_task,
+    take_step,
+)
 
 COMMIT = "{{ params.commit_id }}"
 RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
@@ -31,24 +37,24 @@ RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
 def commit() -> None:
     """Create every asset or none, fill them with history, then let readers flip."""
 
-    @task
+    @step_task
     def open_commit(commit_id: str) -> list[dict[str, str]]:
         return take_step(commit_id, "plan", within_s=120.0)["assets"]
 
-    @task(map_index_template="{{ asset }}", execution_timeout=dt.timedelta(minutes=5))
+    @step_task(map_index_template="{{ asset }}", execution_timeout=dt.timedelta(minutes=5))
     def create_asset(asset: dict[str, str], commit_id: str) -> str:
         return create_one(commit_id, asset, within_s=240.0)
 
-    @task(trigger_rule="none_failed")
+    @step_task(trigger_rule="none_failed")
     def move_head(commit_id: str) -> None:
         take_step(commit_id, "ready", within_s=60.0)
         take_step(commit_id, "commit", within_s=60.0)
 
-    @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
+    @step_task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
     def promote(commit_id: str) -> None:
         take_step(commit_id, "promote", within_s=120.0)
 
-    @task
+    @step_task
     def roll_back(commit_id: str) -> None:
         take_step(commit_id, "rollback", within_s=300.0)
 

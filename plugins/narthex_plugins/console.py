@@ -1,42 +1,106 @@
-"""The console inside Airflow: the platform's own page and its reads, behind Airflow's login.
+"""The console inside Airflow: the platform's own pages and their JSON, behind Airflow's login.
 
-Each call is made with the service token of this process, which never reaches the browser.
+Who may read the DAG `commit` in Airflow may read them. Each call is made with the service token of
+this process, which never reaches the browser, and only with the right to read definitions.
 """
 
-import httpx
-from airflow.api_fastapi.core_api.security import requires_authenticated
-from fastapi import Depends, FastAPI, Request, Response
+from typing import ClassVar, Final
+from urllib.parse import quote
+from uuid import UUID
 
+import httpx
+from airflow.api_fastapi.core_api.security import requires_access_dag
+from airflow.configuration import conf
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.types import TaskInstanceKey
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+from typing_extensions import override
+
+from narthex_plugins.approvals import PersonApproves
+from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator
 from narthex_plugins.platform import platform
 
-PREFIX = "/narthex"
+PREFIX: Final = "/narthex"
+DAG: Final = "commit"
+"""Whose runs are commits: the id of a run is the commit's."""
 
-app = FastAPI(title="Narthex", dependencies=[Depends(requires_authenticated())])
+NARROWED: Final = {"X-Narthex-Scope": "read:definitions", "X-Narthex-Embedded": "airflow"}
+"""What is asked for somebody whom Airflow has let in: definitions, whatever our token may."""
+
+SAID_ON: Final = (
+    "content-type",
+    "content-security-policy",
+    "x-content-type-options",
+    "referrer-policy",
+    "cache-control",
+)
+"""What the platform says of its answers that browsers are told too."""
+
+app = FastAPI(
+    title="Narthex",
+    dependencies=[Depends(requires_access_dag("GET", param_dag_id=DAG))],
+    docs_url=None,
+    redoc_url=None,
+    openapi_url=None,
+)
 
 
 @app.get("/console")
-async def page(request: Request) -> Response:
-    """The console's page, as the platform serves it."""
-    return await _forward("console", request)
+@app.get("/console/{path:path}")
+async def page(request: Request, path: str = "") -> Response:
+    """A page of the console, as the platform makes it."""
+    return await _forward(f"console/{path}".rstrip("/"), request)
 
 
 @app.get("/api/v1/{path:path}")
 async def data(path: str, request: Request) -> Response:
-    """What the page shows: reads only."""
+    """The same as JSON: reads only, and only of definitions."""
     return await _forward(f"api/v1/{path}", request)
+
+
+@app.get("/runs/{dag_id}/{run_id}")
+def run(dag_id: str, run_id: str) -> Response:
+    """Send on to the page of the commit that a run carries out, or to all commits."""
+    page = f"commits/{run_id}" if dag_id == DAG and _is_id(run_id) else "commits"
+    return RedirectResponse(f"../../console/{page}?live=1", status_code=303)
+
+
+class ConsoleLink(BaseOperatorLink):
+    """A link from each task that deploys to the page of its commit."""
+
+    name = "Console"
+    operators: ClassVar[list[type[BaseOperator]]] = [
+        StepOperator,
+        BackfillOperator,
+        CaughtUpOperator,
+        PersonApproves,
+    ]
+
+    @override
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        base = conf.get("api", "base_url", fallback="").rstrip("/")
+        return f"{base}{PREFIX}/runs/{quote(ti_key.dag_id)}/{quote(ti_key.run_id)}"
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
 
 
 async def _forward(path: str, request: Request) -> Response:
     found = platform()
-    async with httpx.AsyncClient(headers=found.headers, timeout=30.0) as client:
+    headers = found.headers | NARROWED
+    async with httpx.AsyncClient(headers=headers, timeout=30.0) as client:
         try:
             answer = await client.get(
-                f"{found.settings.server_url}/{path}", params=dict(request.query_params)
+                f"{found.settings.server_url}/{quote(path)}", params=dict(request.query_params)
             )
         except httpx.TransportError as error:
-            return Response(f"the server does not answer: {error}", status_code=502)
-    return Response(
-        answer.content,
-        status_code=answer.status_code,
-        media_type=answer.headers.get("content-type", "application/json"),
-    )
+            return Response(
+                f"the server does not answer: {error}", status_code=502, media_type="text/plain"
+            )
+    said = {name: answer.headers[name] for name in SAID_ON if name in answer.headers}
+    return Response(answer.content, status_code=answer.status_code, headers=said)

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from airflow.exceptions import AirflowFailException
+from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
 from airflow.sdk import BaseOperator, Context, get_current_context
+from airflow.sdk.bases.decorator import TaskDecorator, task_decorator_factory
 from typing_extensions import override
 
 from narthex_plugins.platform import Json, StepNotYet, StepRefused, platform
@@ -83,6 +85,15 @@ def _done_once(path: str, body: dict[str, Json], *, branch: str, run: Run) -> di
 
 def _jars() -> Path:
     return platform().settings.jars_dir
+
+
+class StepOperator(_PythonDecoratedOperator):
+    """A function that takes a step of a commit; its task links to the commit in the console."""
+
+
+def step_task(function: object = None, **options: object) -> TaskDecorator:
+    """Make a task of a function, as `task` does."""
+    return task_decorator_factory(function, decorated_operator_class=StepOperator, **options)
 
 
 class SparkRun(Protocol):

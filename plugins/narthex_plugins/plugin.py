@@ -1,12 +1,12 @@
-"""The Airflow plugin: the console in the navigation, and a commit's ledger beside its run."""
+"""The Airflow plugin: the console in the navigation, beside the runs of commits and their tasks."""
 
 from airflow.plugins_manager import AirflowPlugin
 
-from narthex_plugins.console import PREFIX, app
+from narthex_plugins.console import PREFIX, ConsoleLink, app
 
 
 class NarthexPlugin(AirflowPlugin):
-    """Adds the console to Airflow's navigation and to the pages of commit runs."""
+    """Adds the console to Airflow's navigation, and commits to the pages of runs and tasks."""
 
     name = "narthex"
     fastapi_apps = ({"app": app, "url_prefix": PREFIX, "name": "narthex"},)
@@ -20,8 +20,9 @@ class NarthexPlugin(AirflowPlugin):
         },
         {
             "name": "Ledger",
-            "href": f"{PREFIX}/console?commit={{RUN_ID}}",
+            "href": f"{PREFIX}/runs/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "narthex-ledger",
         },
     )
+    operator_extra_links = (ConsoleLink(),)

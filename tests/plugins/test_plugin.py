@@ -45,8 +45,7 @@ def test_airflow_loads_the_plugin_with_its_pages(ask: Ask) -> None:
         "narthex",
         "/narthex/console",
     )
-    assert run["destination"] == "dag_run"
-    assert "{RUN_ID}" in run["href"]
+    assert (run["destination"], run["href"]) == ("dag_run", "/narthex/runs/{DAG_ID}/{RUN_ID}")
 
 
 def test_the_console_in_airflow_is_closed_without_a_login(ask: Ask) -> None:
@@ -55,20 +54,102 @@ def test_the_console_in_airflow_is_closed_without_a_login(ask: Ask) -> None:
         "from narthex_plugins.console import app\n"
         "client = TestClient(app)\n"
         "answer = [client.get(p).status_code for p in\n"
-        "  ('/console', '/api/v1/datasets', '/api/v1/jobs', '/api/v1/metrics')]"
+        "  ('/console', '/console/commits/1', '/console/console.css', '/api/v1/datasets',\n"
+        "   '/api/v1/jobs', '/api/v1/metrics', '/runs/commit/1', '/openapi.json')]"
     )
 
-    assert statuses == [401, 401, 401, 401]
+    assert statuses == [401] * 7 + [404]
 
 
 def test_the_console_in_airflow_only_reads(ask: Ask) -> None:
     methods = ask(
         "from narthex_plugins.console import app\n"
-        "answer = sorted({m for r in app.routes if r.path.startswith(('/console', '/api'))\n"
-        "  for m in r.methods})"
+        "answer = sorted({m for r in app.routes for m in r.methods})"
     )
 
     assert methods == ["GET"]
+
+
+_AS_ROLES = """
+from airflow.api_fastapi.app import get_auth_manager, init_auth_manager
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from fastapi.testclient import TestClient
+from narthex_plugins.console import app
+init_auth_manager()
+client = TestClient(app)
+def look(role, path):
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="ada", role=role))
+    answer = client.get(path, cookies={"_token": token}, follow_redirects=False)
+    return [answer.status_code, answer.headers.get("location")]
+run = "11111111-1111-8111-8111-111111111111"
+answer = {
+    "nobody": look(None, f"/runs/commit/{run}"),
+    "viewer": look("viewer", f"/runs/commit/{run}"),
+    "other": look("viewer", "/runs/prove/scheduled__2026"),
+    "odd": look("viewer", "/runs/commit/..%2f..%2fevil"),
+    "down": look("viewer", "/console"),
+}
+"""
+
+
+def test_who_may_read_the_dag_in_airflow_may_read_the_console(ask: Ask, tmp_path: Path) -> None:
+    found = ask(
+        _AS_ROLES,
+        AIRFLOW__API_AUTH__JWT_SECRET="x" * 64,
+        **{f"NARTHEX_{name}": value for name, value in nowhere(tmp_path).items()},
+    )
+
+    page = "../../console/commits/11111111-1111-8111-8111-111111111111?live=1"
+    assert found["nobody"] == [403, None]
+    assert found["viewer"] == [303, page]
+    assert found["other"] == [303, "../../console/commits?live=1"]
+    assert found["odd"][0] == 404
+    assert found["down"] == [502, None]
+
+
+def nowhere(home: Path) -> dict[str, str]:
+    """Describe a platform that does not answer."""
+    names = ("HOME", "INDEX_DIR", "HISTORY_DIR", "CHECKPOINT_DIR", "FILES_ROOT", "JARS_DIR")
+    return dict.fromkeys(names, str(home)) | {
+        "INSTALL_ID": "tests000",
+        "LEDGER_DSN": "postgresql+psycopg2://127.0.0.1:1/none",
+        "KAFKA": "127.0.0.1:1",
+        "SERVER_URL": "http://127.0.0.1:1",
+        "TOKEN": "a-token-of-tests",
+    }
+
+
+_LINKS = """
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.models.taskinstancekey import TaskInstanceKey
+bag = DagBag("dags")
+def links(name):
+    dag = DagSerialization.from_dict(DagSerialization.to_dict(bag.dags[name]))
+    for task in dag.tasks:
+        key = TaskInstanceKey(name, task.task_id, "manual__1+00:00", 1, -1)
+        for link in task.extra_links:
+            yield task.task_id, link, task.operator_extra_link_dict[link].get_link(task, ti_key=key)
+answer = {name: list(links(name)) for name in ("commit", "prove")}
+"""
+
+
+def test_each_task_of_a_commit_links_to_it_in_the_console(ask: Ask) -> None:
+    found = ask(_LINKS, AIRFLOW__API__BASE_URL="https://airflow.example/flow/")
+
+    page = "https://airflow.example/flow/narthex/runs/commit/manual__1%2B00%3A00"
+    tasks = (
+        "approve",
+        "backfill",
+        "create_asset",
+        "move_head",
+        "open_commit",
+        "promote",
+        "roll_back",
+        "wait_until_caught_up",
+    )
+    assert sorted(map(tuple, found["commit"])) == [(task, "Console", page) for task in tasks]
+    assert found["prove"] == []
 
 
 def test_tasks_hold_no_key_to_the_ledger() -> None:
