@@ -1,4 +1,7 @@
-"""`narthex audit DATASET`: hold the rows of a span of history against the dataset's promises."""
+"""`narthex audit`: with a dataset, its history against its promises; without, what should exist.
+
+Both hold what is said against what is there.
+"""
 
 import datetime as dt
 import json
@@ -7,12 +10,15 @@ from typing import Annotated
 
 import typer
 
-from narthex.settings import NotInstalledError, load_settings
+from narthex.records import Json
+from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex.times import to_micros
 from narthex_expectations.audits import AuditResult, audit, newest_hour
 from narthex_expectations.server import (
     AuditedDataset,
     ServerRefusedError,
+    adopt_stores,
+    audit_assets,
     audited_dataset,
     keep_audit,
 )
@@ -22,8 +28,45 @@ from narthex_stores import StoreError
 _YOURS, _OURS = 1, 3
 
 
+def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
+    if adopt:
+        adopted = adopt_stores(settings)
+        sys.stdout.write(json.dumps(adopted) + "\n")
+        return
+    found = audit_assets(settings)
+    sys.stdout.write(json.dumps(found) + "\n" if as_json else render_assets(found))
+    if not found["complete"]:
+        raise typer.Exit(_OURS)
+    if not found["sound"]:
+        raise typer.Exit(_YOURS)
+
+
+def render_assets(found: dict[str, Json]) -> str:
+    """Tell people what an audit of the stores found, a line a finding."""
+    lines = []
+    systems = found["systems"]
+    for system in systems if isinstance(systems, list) else ():
+        if not isinstance(system, dict):
+            continue
+        lines.append(f"{system['kind']}: {system['listed']} there {system['error']}".rstrip())
+        findings = system["findings"]
+        for one in findings if isinstance(findings, list) else ():
+            if isinstance(one, dict):
+                seen = "" if one["confirmed"] else " (seen once; the next scan confirms it)"
+                lines.append(f"  {one['class']} {one['name']}: {one['what']}{seen}")
+        destroyed = system["destroyed"]
+        if isinstance(destroyed, list):
+            lines += [f"  destroyed {name}" for name in destroyed]
+        if system["tripped"]:
+            lines.append(f"  stopped: {system['tripped']}")
+    lines.append("sound" if found["sound"] else "not sound")
+    return "\n".join(lines) + "\n"
+
+
 def main(  # noqa: PLR0913 - one argument an option
-    dataset: Annotated[str, typer.Argument(help="The dataset's name.")],
+    dataset: Annotated[
+        str, typer.Argument(help="The dataset's name [none: the ledger against the stores].")
+    ] = "",
     *,
     from_: Annotated[str | None, typer.Option("--from", metavar="RFC3339")] = None,
     to: Annotated[str | None, typer.Option("--to", metavar="RFC3339")] = None,
@@ -35,14 +78,26 @@ def main(  # noqa: PLR0913 - one argument an option
         bool, typer.Option("--suite", help="Print the Great Expectations suite, and do no more.")
     ] = False,
     branch: Annotated[str, typer.Option(help="Whose version of the dataset.")] = "main",
+    adopt: Annotated[
+        bool,
+        typer.Option(
+            "--adopt", help="After a restore: let this ledger's word count in the stores."
+        ),
+    ] = False,
 ) -> None:
-    """Hold the rows of a dataset's history in [FROM, TO) against its expectations.
+    """Hold a dataset's history against its expectations; or the ledger against the stores.
 
-    The result is kept by the server. The exit status says whether the audit could be made, not
-    whether promises were kept: that is in the result.
+    With a DATASET: the rows in [FROM, TO). The result is kept by the server. The exit status says
+    whether the audit could be made, not whether promises were kept: that is in the result.
+
+    Without: every topic, index, history and checkpoint. The exit status is 0 when all is as the
+    ledger says, 1 when something is not, 3 when a store or the server did not answer.
     """
     try:
         settings = load_settings()
+        if not dataset:
+            _of_assets(settings, adopt=adopt, as_json=as_json)
+            return
         found = audited_dataset(settings, dataset, branch=branch)
         if suite:
             sys.stdout.write(json.dumps(suite_json(found.plan), indent=2) + "\n")

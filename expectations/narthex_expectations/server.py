@@ -53,6 +53,24 @@ def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
     _call("POST", "audits", settings, branch=branch, body=body)
 
 
+def audit_assets(settings: Settings) -> dict[str, Json]:
+    """Have the ledger held against every store; gives what was found.
+
+    Raises:
+        ServerRefusedError: The server does not answer.
+    """
+    return _call("POST", "upkeep/audit", settings, branch="main")
+
+
+def adopt_stores(settings: Settings) -> dict[str, Json]:
+    """Say that the ledger, though restored or moved, is the stores' own.
+
+    Raises:
+        ServerRefusedError: The server does not answer, or a store does not.
+    """
+    return _call("POST", "upkeep/adopt", settings, branch="main")
+
+
 def _call(
     method: str, path: str, settings: Settings, *, branch: str, body: dict[str, Json] | None = None
 ) -> dict[str, Json]:

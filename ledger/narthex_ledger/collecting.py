@@ -1,13 +1,15 @@
 """The part of the front door that the collector uses: destroying what nothing pins."""
 
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from narthex.assets import AssetKind
 from narthex.records import Json
-from narthex_ledger import destruction, registry
+from narthex_ledger import auditing, destruction, registry
 from narthex_ledger.sessions import Sessions
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import pins as on_pins
-from narthex_ledger.views import DestroyOrder, Fence, NotNow
+from narthex_ledger.views import DestroyOrder, Fence, Finding, InventoryRow, NotNow
 
 
 class Collecting(Sessions):
@@ -77,3 +79,25 @@ class Collecting(Sessions):
             Refused: A pin reaches it.
         """
         self._run("condemn", lambda c: destruction.condemn(c, asset_id, actor))
+
+    def inventory(
+        self, kind: AssetKind, names: Collection[str] = frozenset()
+    ) -> dict[str, InventoryRow]:
+        """Read all assets of a kind that may exist, and those of these physical names, by name."""
+        return self._run("inventory", lambda c: auditing.inventory(c, kind, names))
+
+    def note_findings(self, system: str, findings: Sequence[Finding]) -> frozenset[Finding]:
+        """Keep what a complete scan found wrong; gives what is confirmed by an earlier one."""
+        return self._run("note_findings", lambda c: auditing.note(c, system, findings, self._rules))
+
+    def set_aside(self, asset_id: int, *, difference: Json, actor: str) -> bool:
+        """Quarantine an asset that is gone, or another, outside; false when nobody uses it."""
+        return self._run("set_aside", lambda c: auditing.set_aside(c, asset_id, difference, actor))
+
+    def orphan(self, finding: Finding, *, actor: str) -> bool:
+        """Write down, before the call, that a stray is destroyed; false when it is known now."""
+        return self._run("orphan", lambda c: auditing.orphan(c, finding, actor))
+
+    def identity(self) -> str:
+        """Give which history the ledger's database has; a restored or copied one has another."""
+        return self._run("identity", auditing.identity)

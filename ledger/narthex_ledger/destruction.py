@@ -165,7 +165,9 @@ def _why_not(connection: Connection, asset: RowMapping, entry: RowMapping, rules
 
 
 def _has_job(asset: RowMapping) -> bool:
-    return asset["kind"] in _JOBS and asset["external_id"] is not None
+    # Once it is being destroyed its job was still, and no supervisor is shown it any more: none
+    # could ever say again that it stopped.
+    return asset["kind"] in _JOBS and asset["state"] == AssetState.RETIRING.value
 
 
 def _hold(connection: Connection, asset: RowMapping, fence: Fence) -> RowMapping:

@@ -64,6 +64,10 @@ class Driving(Sessions):
         """List commits with work to do and nobody at it, the oldest first."""
         return self._run("claimable", lambda c: on_commits.free_commits(c, limit))
 
+    def unended(self, limit: int = 100) -> tuple[UUID, ...]:
+        """List commits that have not ended, held or not, the oldest first."""
+        return self._run("unended", lambda c: on_commits.unended_commits(c, limit))
+
     def plan(
         self,
         commit_id: UUID,

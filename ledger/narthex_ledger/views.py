@@ -6,7 +6,7 @@ from uuid import UUID
 
 import attrs
 
-from narthex.assets import AssetKind, DatasetPlan, ResolvedAsset
+from narthex.assets import AssetKind, AssetSpec, DatasetPlan, ResolvedAsset
 from narthex.records import Json
 from narthex_ledger.states import (
     AssetState,
@@ -49,6 +49,7 @@ class Rules:
     quiesce_margin: dt.timedelta = dt.timedelta(seconds=5)
     registry_settle: dt.timedelta = dt.timedelta(seconds=30)
     undelete_window: dt.timedelta = dt.timedelta(hours=24)
+    audit_apart_s: float = 50.0
     slot_space: str = "default"
     caught_up_reports: int = 2
 
@@ -505,3 +506,34 @@ class InstallView:
 
     install_id: str
     timeline: int
+
+
+@attrs.frozen(kw_only=True)
+class InventoryRow:
+    """An asset as the ledger thinks that it is outside."""
+
+    asset_id: int
+    kind: AssetKind
+    physical_name: str
+    state: AssetState
+    external_id: str | None
+    spec: AssetSpec
+
+
+@attrs.frozen(kw_only=True)
+class Finding:
+    """What a scan found to be other than the ledger says.
+
+    Attributes:
+        klass: A: it should be there and is not. B: nobody knows it. C: it was destroyed.
+            D: it is another than it should be.
+        external_id: The store's own name of what stands there; what should stand there for A.
+        what: For people.
+    """
+
+    klass: str
+    kind: AssetKind
+    name: str
+    external_id: str
+    asset_id: int | None = None
+    what: str = attrs.field(default="", eq=False)

@@ -47,12 +47,17 @@ class Platform:
             StepNotYet: Something that it needs is not there yet, or the server is not.
             StepRefused: It can never be taken now.
         """
+        return self.ask(f"commits/{commit_id}/steps/{step}")
+
+    def ask(self, path: str) -> dict[str, Json]:
+        """Ask for a piece of work; asking again gives the same.
+
+        Raises:
+            StepNotYet: Something that it needs is not there yet, or the server is not.
+            StepRefused: It can never be done now.
+        """
         try:
-            answer = httpx.post(
-                self.url(f"commits/{commit_id}/steps/{step}"),
-                headers=self.headers,
-                timeout=TIMEOUT_S,
-            )
+            answer = httpx.post(self.url(path), headers=self.headers, timeout=TIMEOUT_S)
         except httpx.TransportError as error:
             raise StepNotYet(f"the server does not answer: {error}") from error
         return _parse(answer)

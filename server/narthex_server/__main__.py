@@ -14,8 +14,10 @@ from narthex.workers import WorkerPool
 from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.marks import MarkedAdapter
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
@@ -59,11 +61,15 @@ def make_services(
     ledger.install(settings.install_id)
     tenant = ledger.ensure_tenant(TENANT)
     ledger.ensure_branch(tenant, "main")
-    adapters = make_adapters(settings) if adapters is None else adapters
+    bare = make_adapters(settings) if adapters is None else adapters
+    marked: dict[AssetKind, Adapter] = {
+        kind: MarkedAdapter(inner=one, install_id=settings.install_id, identity=ledger.identity)
+        for kind, one in bare.items()
+    }
     owner = f"server:{socket.gethostname()}:{os.getpid()}"
-    executor = Executor(
-        ledger=ledger, adapters=adapters, install_id=settings.install_id, owner=owner
-    )
+    executor = Executor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
+    collector = Collector(ledger=ledger, adapters=marked, owner=owner)
+    auditor = Auditor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
     airflow = Airflow(settings)
     return Services(
         settings=settings,
@@ -74,10 +80,13 @@ def make_services(
         reader=LogReader(settings.kafka),
         snapshots=Snapshots(ledger, settings, tenant=tenant),
         executor=executor,
+        collector=collector,
+        auditor=auditor,
         recovery=Recovery(
             ledger=ledger,
             executor=executor,
-            collector=Collector(ledger=ledger, adapters=adapters, owner=owner),
+            collector=collector,
+            auditor=auditor,
             airflow=airflow,
             settings=settings,
         ),

@@ -25,6 +25,7 @@ from narthex_server import (
     rollbacks,
     rows,
     tokens,
+    upkeep,
 )
 from narthex_server.auth import Askers, require_rights, require_token
 from narthex_server.limits import Limits
@@ -70,6 +71,7 @@ def make_app(services: Services) -> FastAPI:
         kept_secrets,
         lineage,
         control_log,
+        upkeep,
         not_yet,
     ):
         app.include_router(room.router, prefix=API)

@@ -6,6 +6,8 @@ from narthex.settings import Settings
 from narthex.workers import WorkerPool
 from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
 from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
@@ -26,6 +28,8 @@ class Services:
     reader: LogReader
     snapshots: Snapshots
     executor: Executor
+    collector: Collector
+    auditor: Auditor
     recovery: Recovery
     airflow: Airflow
     workers: WorkerPool

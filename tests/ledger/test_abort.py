@@ -299,3 +299,20 @@ def test_what_others_need_is_destroyed_after_them(world: World) -> None:
 
     assert isinstance(outcome, NotNow)
     assert "needs it" in outcome.why
+
+
+def test_an_asset_that_a_pin_reaches_is_not_retired(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(ORDERS))
+
+    marked = [world.ledger.mark(a.asset_id) for a in world.ledger.commit(commit_id).assets]
+
+    assert not any(marked)
+    assert set(world.states(commit_id).values()) == {"live"}
+
+
+def test_a_manifest_binds_all_that_its_assets_need(world: World) -> None:
+    world.committed(world.request(1), blueprint(ORDERS))
+    second, fence = world.claimed(world.request(2))
+
+    with pytest.raises(Refused, match="needed and not bound"):
+        world.plan(second, fence, blueprint(ORDERS[-1:]))

@@ -40,7 +40,11 @@ def standing(house: House) -> dict[AssetKind, list[str]]:
     """List what stands in the stores under this installation's names."""
     adapters = make_adapters(house.services.settings)
     return {
-        kind: [one.name for one in adapters[kind].list("nx_tests000_", timeout_s=20.0)]
+        kind: [
+            one.name
+            for one in adapters[kind].list("nx_tests000_", timeout_s=20.0)
+            if not one.name.startswith("nx_tests000_mark_")
+        ]
         for kind in STORES
     }
 

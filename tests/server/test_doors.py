@@ -16,6 +16,7 @@ PAGES = "/console"
 PLACES = {
     "{commit_id}": "00000000-0000-8000-8000-000000000000",
     "{asset_id}": "1",
+    "{drill_id}": "00000000-0000-8000-8000-000000000001",
     "{step}": "rollback",
     "{name}": "Orders",
     "{name:path}": "Orders",
@@ -155,6 +156,10 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
         ("POST", "/audits"),
         ("POST", "/rollback"),
         ("POST", "/delete"),
+        ("POST", "/upkeep/audit"),
+        ("POST", "/upkeep/collect"),
+        ("POST", "/upkeep/drill/{drill_id}"),
+        ("POST", "/upkeep/recover"),
     }
     assert not {path for _, path in let_in if "secret" in path or "token" in path}
     assert not {path for _, path in let_in if "query" in path or "inspect" in path}

@@ -219,6 +219,17 @@ def free_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
     return tuple(connection.execute(found).scalars())
 
 
+def unended_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
+    """List commits with work to do, oldest first; locks nothing."""
+    found = (
+        sa.select(DEPLOY_COMMIT.c.commit_id)
+        .where(DEPLOY_COMMIT.c.state.in_([state.value for state in DRIVABLE]))
+        .order_by(DEPLOY_COMMIT.c.accepted_at)
+        .limit(limit)
+    )
+    return tuple(connection.execute(found).scalars())
+
+
 def in_flight(connection: Connection, branch_id: BranchId) -> UUID | None:
     """Find the branch's commit in flight; exact while the branch is locked."""
     found = sa.select(DEPLOY_COMMIT.c.commit_id).where(

@@ -6,7 +6,7 @@ be in flight; the store must say twice that the thing is gone before the ledger 
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import attrs
@@ -48,14 +48,26 @@ class Collector:
 
     Attributes:
         owner: Who holds the orders of this process; a restart is another owner.
+        clock: Seconds that only grow, for the pause between two looks at a store.
     """
 
     ledger: Ledger
     adapters: Mapping[AssetKind, Adapter]
     owner: str
+    clock: Callable[[], float] = time.monotonic
     _begun: set[int] = attrs.field(factory=set)
     _absent_since: dict[int, float] = attrs.field(factory=dict)
     _collecting: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def sweep(self) -> tuple[int, ...]:
+        """End what is past its time, and retire what nothing pins; gives the assets retired.
+
+        Nothing is destroyed here: a retired asset has its grace, and may be used again in it.
+        """
+        self.ledger.expire_pins(actor=self.owner)
+        self.ledger.pause_cold_jobs()
+        unpinned = self.ledger.unpinned()
+        return tuple(a for a in unpinned if self.ledger.mark(a, actor=self.owner))
 
     def collect(self, commit_id: UUID | None) -> None:
         """Take each due destruction as far as it goes now; `commit_id` only says what for.
@@ -109,8 +121,8 @@ class Collector:
         found = adapter.probe(order.physical_name, ANY_SPEC[order.kind], timeout_s=CALL_TIMEOUT_S)
         match found:
             case Absent():
-                since = self._absent_since.setdefault(order.asset_id, time.monotonic())
-                if time.monotonic() - since < self._patience(order):
+                since = self._absent_since.setdefault(order.asset_id, self.clock())
+                if self.clock() - since < self._patience(order):
                     return
                 self._destroyed(order)
             case _:

@@ -5,7 +5,8 @@ decides every transition; this only calls the stores in between, as `design` dem
 the call, then a probe, then done.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import attrs
@@ -39,6 +40,9 @@ log = structlog.get_logger()
 CALL_TIMEOUT_S = 10.0
 """What one call to a store may take; less than a commit's lease."""
 
+TRUSTED_S = 25.0
+"""How long after a claim was asked for this process believes, by its own clock, that it holds."""
+
 
 class NotYet(Exception):
     """The step cannot be taken now; ask again. The message says what it waits for."""
@@ -54,12 +58,14 @@ class Executor:
 
     Attributes:
         owner: Who holds the commits that this process drives; a restart is another owner.
+        clock: Seconds that only grow.
     """
 
     ledger: Ledger
     adapters: Mapping[AssetKind, Adapter]
     install_id: str
     owner: str
+    clock: Callable[[], float] = time.monotonic
     _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
     def plan(self, commit_id: UUID) -> CommitView:
@@ -95,6 +101,7 @@ class Executor:
             NotYet: What it needs is not live yet, or the store does not answer.
             Impossible: Reality contradicts the ledger; the asset is set aside, the commit aborts.
         """
+        trusted_until = self.clock() + TRUSTED_S
         fence = self._claim(commit_id)
         if self._kind(commit_id, asset_id) in ROW_KINDS:
             outcome = self.ledger.create_row_asset(asset_id, commit_id, fence)
@@ -107,6 +114,9 @@ class Executor:
                 waits_for = f"commit {other}" if other else f"assets {list(needs)}"
                 raise NotYet(f"asset {asset_id} waits for {waits_for}")
             case Go():
+                # Stopped since the claim? Then somebody else may be at it: no call any more.
+                if self.clock() + CALL_TIMEOUT_S > trusted_until:
+                    raise NotYet(f"asset {asset_id} must be claimed again before it is made")
                 return self._make(commit_id, fence, outcome)
 
     def _kind(self, commit_id: UUID, asset_id: int) -> AssetKind:
@@ -179,6 +189,7 @@ class Executor:
         if view.state is CommitState.FINALIZED:
             return
         if view.promotion is PromotionState.SUPERSEDED:
+            # Readers go on to a later commit; there is nothing to wait for.
             self.ledger.finalize(commit_id, self._claim(commit_id))
             return
         readiness = self.ledger.readiness(commit_id)

@@ -32,6 +32,7 @@ from narthex_ledger import (
     Refused,
 )
 from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor, Impossible, NotYet
 
@@ -39,6 +40,8 @@ log = structlog.get_logger()
 
 LOOK_EVERY_S = 1.0
 ASK_EVERY_S = 10.0
+SWEEP_EVERY_S = 10.0
+AUDIT_EVERY_S = 600.0
 FIRST_PAUSE_S, GREATEST_PAUSE_S = 10.0, 300.0
 SILENT_S = 60.0
 OFFER_EVERY_S = 5.0
@@ -66,6 +69,7 @@ class Recovery:
         ledger: Ledger,
         executor: Executor,
         collector: Collector,
+        auditor: Auditor,
         airflow: Airflow,
         settings: Settings,
     ) -> None:
@@ -73,25 +77,30 @@ class Recovery:
         self._ledger = ledger
         self._executor = executor
         self._collector = collector
+        self._auditor = auditor
         self._airflow = airflow
         self._settings = settings
         self._driven: dict[UUID, float] = {}
         self._offered: dict[UUID, float] = {}
         self._noticed: set[UUID] = set()
         self._backfills: dict[UUID, _BackfillRun] = {}
+        self._swept = -SWEEP_EVERY_S
         self._wake = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._forgot = time.monotonic()
+        self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Run in a thread of its own until `stop`."""
+        """Run in threads of its own until `stop`: audits wait for stores, commits do not."""
         self._thread = threading.Thread(target=self._run, name="recovery", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._audit_now_and_then, name="auditor", daemon=True).start()
 
     def stop(self) -> None:
         """Stop after the step that is being taken."""
         self._stopping = True
+        self._stopped.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(STOPS_S)
@@ -150,21 +159,41 @@ class Recovery:
             self._executor.promote(commit_id)
         return self._ledger.commit(commit_id).state.value
 
+    def look(self) -> None:
+        """Take one turn: what can be done now for every commit and for what nothing pins."""
+        try:
+            self._sweep()
+            # What this process has begun it goes on with: its own claim hides it from `claimable`.
+            self._noticed.update(self._ledger.claimable())
+            # A copy: others notice commits meanwhile.
+            unended = [self._ledger.commit(commit_id) for commit_id in tuple(self._noticed)]
+            self._noticed -= {v.commit_id for v in unended if v.finished_at is not None}
+            self._collector.collect(None)
+            self._forget_old_calls()
+        except LedgerError as error:
+            log.warning("ledger_did_not_answer", error=str(error))
+            return
+        for view in sorted(unended, key=lambda v: (v.accepted_at, v.commit_id)):
+            self._look_after(view)
+
     def _run(self) -> None:
         while not self._stopping:
             self._wake.wait(LOOK_EVERY_S)
             self._wake.clear()
+            self.look()
+
+    def _audit_now_and_then(self) -> None:
+        while not self._stopped.wait(AUDIT_EVERY_S):
             try:
-                waiting = {*self._ledger.claimable(), *self._noticed}
-                unended = [self._ledger.commit(commit_id) for commit_id in waiting]
-                self._noticed -= {v.commit_id for v in unended if v.finished_at is not None}
-                self._collector.collect(None)
-                self._forget_old_calls()
+                self._auditor.audit()
             except LedgerError as error:
                 log.warning("ledger_did_not_answer", error=str(error))
-                continue
-            for view in unended:
-                self._look_after(view)
+
+    def _sweep(self) -> None:
+        now = self._collector.clock()
+        if now - self._swept >= SWEEP_EVERY_S:
+            self._collector.sweep()
+            self._swept = now
 
     def _forget_old_calls(self) -> None:
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
@@ -179,11 +208,7 @@ class Recovery:
         if view.finished_at is not None:
             return
         try:
-            # Past the commit point there is only forward, whatever the deadline was.
-            is_undone = view.cancel_requested_at is not None or view.past_deadline
-            if view.state is not CommitState.COMMITTED and (
-                is_undone or view.state is CommitState.ABORTING
-            ):
+            if _must_be_undone(view):
                 self.roll_back(view.commit_id)
             elif self._is_airflows(view):
                 return
@@ -227,6 +252,7 @@ class Recovery:
         view = self._ledger.commit(commit_id)
         if view.state is CommitState.READY:
             executor.commit(commit_id)
+            view = self._ledger.commit(commit_id)
         if view.promotion is PromotionState.SUPERSEDED:
             executor.promote(commit_id)
             return
@@ -252,3 +278,14 @@ class Recovery:
         )
         self._backfills[commit_id] = _BackfillRun(process, time.monotonic(), failed)
         raise NotYet("the backfill was started")
+
+
+def _must_be_undone(view: CommitView) -> bool:
+    """Tell whether only the way back is left; past the commit point it never is."""
+    if view.state is CommitState.COMMITTED:
+        return False
+    return (
+        view.state is CommitState.ABORTING
+        or view.cancel_requested_at is not None
+        or view.past_deadline
+    )

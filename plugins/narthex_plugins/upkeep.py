@@ -1,0 +1,80 @@
+"""The tasks of the DAGs that look after what commits leave behind: each may run at any time, twice.
+
+The platform does the same by itself; Airflow makes it visible, and shows when it was last done.
+"""
+
+import time
+import uuid
+
+from narthex_plugins.platform import Json, StepNotYet, platform
+
+ASK_EVERY_S = 2.0
+
+
+class NotSoundError(RuntimeError):
+    """The ledger and the stores do not agree, or a store could not be asked."""
+
+
+class NotRecoveredError(RuntimeError):
+    """Nobody took over a commit whose process had died."""
+
+
+def ask(path: str, *, within_s: float) -> dict[str, Json]:
+    """Ask for a piece of upkeep, again while the server does not answer.
+
+    Raises:
+        StepNotYet: It did not answer within the time.
+    """
+    ends_at = time.monotonic() + within_s
+    while True:
+        try:
+            return platform().ask(path)
+        except StepNotYet:
+            if time.monotonic() > ends_at:
+                raise
+        time.sleep(ASK_EVERY_S)
+
+
+def judge(audit: dict[str, Json]) -> int:
+    """Give how many things were listed, if all of it is as the ledger says.
+
+    Raises:
+        NotSoundError: Something is not; the message says what, store by store.
+    """
+    systems = [one for one in _list(audit["systems"]) if isinstance(one, dict)]
+    if audit["sound"]:
+        return sum(int(str(one["listed"])) for one in systems)
+    wrong = [
+        f"{one['kind']}: {one['error'] or one['tripped'] or one['findings']}"
+        for one in systems
+        if one["error"] or one["tripped"] or one["findings"]
+    ]
+    raise NotSoundError("; ".join(wrong))
+
+
+def drill_id(run_id: str) -> str:
+    """Give the id of the drill of a run: the same when the task runs again."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"narthex:recovery-drill:{run_id}"))
+
+
+def await_takeover(commit_id: str, *, within_s: float) -> int:
+    """Wait until somebody has ended what a dead process began; gives how often it changed hands.
+
+    Raises:
+        NotRecoveredError: Nobody has, or its dead owner did.
+    """
+    ends_at = time.monotonic() + within_s
+    while True:
+        shown = ask(f"upkeep/drill/{commit_id}", within_s=within_s)
+        if shown["state"] == "FINALIZED":
+            hands = int(str(shown["fence"]))
+            if hands < 2:  # noqa: PLR2004 - the dead one's claim was the first
+                raise NotRecoveredError(f"commit {commit_id} was never taken over")
+            return hands
+        if time.monotonic() > ends_at:
+            raise NotRecoveredError(f"commit {commit_id} is still {shown['state']}")
+        time.sleep(ASK_EVERY_S)
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

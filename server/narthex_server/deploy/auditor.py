@@ -1,0 +1,197 @@
+"""The auditor: what the ledger says against what stands in the stores.
+
+A scan is complete or counts for nothing. What two scans, far enough apart, find to be nobody's is
+destroyed by its own id; what should stand and does not is set aside, never silently made again.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import structlog
+
+from narthex.assets import AssetKind
+from narthex.records import Json
+from narthex_ledger import AssetState, Finding, InventoryRow, Ledger
+from narthex_stores import Absent, Adapter, Listed, Match, Mismatch, StoreError, Unknown
+
+log = structlog.get_logger()
+
+LIST_TIMEOUT_S = 30.0
+CALL_TIMEOUT_S = 10.0
+FEW, SHARE = 10, 20
+"""The breaker: a round destroys at most ten things, or a twentieth of those that there are."""
+
+_STANDING = frozenset({AssetState.LIVE, AssetState.RETIRING})
+_STRAYS = frozenset({"B", "C"})
+
+
+@attrs.frozen(kw_only=True)
+class SystemAudit:
+    """What a scan of one store found.
+
+    Attributes:
+        listed: How many things of ours stand there.
+        findings: What is wrong, seen now.
+        confirmed: Those of them that an earlier scan saw too.
+        destroyed: Names of strays that were destroyed.
+        tripped: Why nothing was destroyed although it was due; empty otherwise.
+        error: Why there was no complete scan; empty otherwise.
+    """
+
+    kind: AssetKind
+    listed: int = 0
+    findings: tuple[Finding, ...] = ()
+    confirmed: frozenset[Finding] = frozenset()
+    destroyed: tuple[str, ...] = ()
+    tripped: str = ""
+    error: str = ""
+
+    def plain(self) -> dict[str, Json]:
+        """Render for machines."""
+        return {
+            "kind": self.kind.value,
+            "listed": self.listed,
+            "findings": [
+                {
+                    "class": finding.klass,
+                    "name": finding.name,
+                    "external_id": finding.external_id,
+                    "asset_id": finding.asset_id,
+                    "what": finding.what,
+                    "confirmed": finding in self.confirmed,
+                }
+                for finding in self.findings
+            ],
+            "destroyed": list(self.destroyed),
+            "tripped": self.tripped,
+            "error": self.error,
+        }
+
+
+@attrs.frozen(kw_only=True)
+class Auditor:
+    """Scans each store; any number of them may run."""
+
+    ledger: Ledger
+    adapters: Mapping[AssetKind, Adapter]
+    install_id: str
+    owner: str
+
+    def audit(self) -> tuple[SystemAudit, ...]:
+        """Scan every store once, and act on what is confirmed."""
+        return tuple(self._audit(kind, self.adapters[kind]) for kind in self.adapters)
+
+    def _audit(self, kind: AssetKind, adapter: Adapter) -> SystemAudit:
+        # The ledger is read before and after: what came or went meanwhile is not judged.
+        before = self.ledger.inventory(kind)
+        try:
+            listed = adapter.list(f"nx_{self.install_id}_", timeout_s=LIST_TIMEOUT_S)
+            after = self.ledger.inventory(kind, {one.name for one in listed})
+            findings = (
+                *strays(kind, listed, after),
+                *self._missing(adapter, before, after, listed),
+            )
+        except StoreError as error:
+            log.warning("audit_incomplete", kind=kind.value, error=str(error))
+            return SystemAudit(kind=kind, error=str(error))
+        confirmed = self.ledger.note_findings(kind.value, findings)
+        doomed = sorted((f for f in confirmed if f.klass in _STRAYS), key=lambda f: f.name)
+        tripped = trips(len(doomed), len(listed))
+        destroyed = () if tripped else self._destroy(adapter, doomed)
+        self._set_aside(confirmed)
+        if findings:
+            log.warning("audit_found", kind=kind.value, findings=len(findings), tripped=tripped)
+        return SystemAudit(
+            kind=kind,
+            listed=len(listed),
+            findings=findings,
+            confirmed=confirmed,
+            destroyed=destroyed,
+            tripped=tripped,
+        )
+
+    def _missing(
+        self,
+        adapter: Adapter,
+        before: Mapping[str, InventoryRow],
+        after: Mapping[str, InventoryRow],
+        listed: Sequence[Listed],
+    ) -> tuple[Finding, ...]:
+        there = {one.name: one.external_id for one in listed}
+        found = []
+        for name, row in sorted(after.items()):
+            was = before.get(name)
+            if was is None or not {was.state, row.state} <= _STANDING:
+                continue
+            # A listing may be stale: what contradicts the ledger is asked for by name.
+            match adapter.probe(name, row.spec, timeout_s=CALL_TIMEOUT_S):
+                case Absent() if name not in there:
+                    found.append(_finding("A", row, "it is not there"))
+                case Match(external_id=now) if now != row.external_id:
+                    found.append(_finding("D", row, f"it is another thing: {now}"))
+                case Mismatch(difference=difference):
+                    found.append(_finding("D", row, difference))
+                case Unknown(error=error):
+                    raise StoreError(error)
+                case _:
+                    continue
+        return tuple(found)
+
+    def _destroy(self, adapter: Adapter, doomed: Sequence[Finding]) -> tuple[str, ...]:
+        done = []
+        for finding in doomed:
+            if not self.ledger.orphan(finding, actor=self.owner):
+                continue
+            try:
+                adapter.destroy(
+                    finding.name, external_id=finding.external_id, timeout_s=CALL_TIMEOUT_S
+                )
+            except StoreError as error:
+                log.warning("stray_not_destroyed", name=finding.name, error=str(error))
+                continue
+            done.append(finding.name)
+        return tuple(done)
+
+    def _set_aside(self, confirmed: frozenset[Finding]) -> None:
+        for finding in sorted(confirmed, key=lambda f: f.name):
+            if finding.asset_id is not None and finding.klass not in _STRAYS:
+                self.ledger.set_aside(finding.asset_id, difference=finding.what, actor=self.owner)
+
+
+def strays(
+    kind: AssetKind, listed: Sequence[Listed], rows: Mapping[str, InventoryRow]
+) -> tuple[Finding, ...]:
+    """Find what stands there and is nobody's: never known, or destroyed before."""
+    found = []
+    for one in listed:
+        row = rows.get(one.name)
+        if row is None or row.state is AssetState.DESTROYED:
+            found.append(
+                Finding(
+                    klass="B" if row is None else "C",
+                    kind=kind,
+                    name=one.name,
+                    external_id=one.external_id,
+                    what="nobody knows it" if row is None else "it was destroyed before",
+                )
+            )
+    return tuple(found)
+
+
+def trips(doomed: int, listed: int) -> str:
+    """Say why a round must not destroy so much; nothing when it may."""
+    most = max(FEW, listed // SHARE)
+    if doomed <= most:
+        return ""
+    return f"{doomed} of {listed} things would be destroyed, more than {most}: a person must look"
+
+
+def _finding(klass: str, row: InventoryRow, what: str) -> Finding:
+    return Finding(
+        klass=klass,
+        kind=row.kind,
+        name=row.physical_name,
+        external_id=row.external_id or "",
+        asset_id=row.asset_id,
+        what=what,
+    )

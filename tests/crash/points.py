@@ -1,0 +1,264 @@
+"""The points at which a process can die: each transaction's boundaries, each call to a store."""
+
+import enum
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import attrs
+
+from narthex.assets import AssetKind, AssetSpec
+from narthex_ledger import BrokenConnection, Moment
+from narthex_stores import (
+    Absent,
+    Adapter,
+    Crash,
+    InMemoryAdapter,
+    Listed,
+    Probe,
+    TransientError,
+    Unknown,
+)
+
+_T = TypeVar("_T")
+
+READS = frozenset(
+    {
+        "branch",
+        "claimable",
+        "commit",
+        "commits",
+        "due_destroys",
+        "engines",
+        "events",
+        "identity",
+        "inventory",
+        "jobs",
+        "manifest",
+        "readiness",
+        "registry_version",
+        "serving",
+        "unpinned",
+    }
+)
+"""Transactions that change nothing: to die at one is to die after the one before it."""
+
+
+class Column(enum.StrEnum):
+    """What is known of the point's effect when the fault is met."""
+
+    BEFORE = "before"
+    AFTER = "after"
+    UNKNOWN = "unknown"
+    STOPPED = "stopped"
+
+
+class Kind(enum.Enum):
+    """One way in which a point goes wrong, and the column that it counts in."""
+
+    DIES_BEFORE = ("dies before", Column.BEFORE)
+    DIES_BEFORE_COMMIT = ("dies before COMMIT", Column.BEFORE)
+    DIES_AFTER = ("dies after", Column.AFTER)
+    NO_ANSWER_NO_EFFECT = ("no answer, no effect", Column.UNKNOWN)
+    NO_ANSWER = ("no answer, effect", Column.UNKNOWN)
+    LATE_EFFECT = ("no answer, effect later", Column.UNKNOWN)
+    STOPPED = ("stopped, and woken when others have ended it", Column.STOPPED)
+
+    @property
+    def words(self) -> str:
+        return self.value[0]
+
+    @property
+    def column(self) -> Column:
+        return self.value[1]
+
+
+TRANSACTION = (
+    Kind.DIES_BEFORE_COMMIT,
+    Kind.DIES_AFTER,
+    Kind.NO_ANSWER_NO_EFFECT,
+    Kind.NO_ANSWER,
+    Kind.STOPPED,
+)
+_MOMENTS = {
+    Kind.DIES_BEFORE_COMMIT: Moment.BEFORE_COMMIT,
+    Kind.NO_ANSWER_NO_EFFECT: Moment.BEFORE_COMMIT,
+    Kind.DIES_AFTER: Moment.AFTER_COMMIT,
+    Kind.NO_ANSWER: Moment.AFTER_COMMIT,
+}
+_ANSWERS_LOST = frozenset({Kind.NO_ANSWER_NO_EFFECT, Kind.NO_ANSWER})
+EFFECT = (
+    Kind.DIES_BEFORE,
+    Kind.DIES_AFTER,
+    Kind.NO_ANSWER_NO_EFFECT,
+    Kind.NO_ANSWER,
+    Kind.LATE_EFFECT,
+    Kind.STOPPED,
+)
+LOOK = (Kind.DIES_BEFORE, Kind.NO_ANSWER_NO_EFFECT)
+
+
+@attrs.frozen
+class Point:
+    """The number-th thing that a process did, and its name: a row of the table."""
+
+    number: int
+    name: str
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        if not self.name.startswith("call "):
+            return TRANSACTION
+        return EFFECT if self.name.endswith((" create", " destroy")) else LOOK
+
+
+@attrs.frozen
+class Fault:
+    """What goes wrong at which point."""
+
+    point: Point
+    kind: Kind
+
+
+class Seam:
+    """Counts the points that one process passes, and lets one fault happen to it."""
+
+    def __init__(self, fault: Fault | None = None) -> None:
+        self.passed: list[Point] = []
+        self.fault = fault
+        self.hit = False
+        self.stopped = threading.Event()
+        self.woken = threading.Event()
+        self._now: Kind | None = None
+        self._laid: tuple[int, Kind] | None = None
+
+    def lay(self, ahead: int, kind: Kind) -> None:
+        """Let the point that comes after so many more go wrong, whichever it is, if it can so."""
+        self._laid = (len(self.passed) + ahead, kind)
+
+    def transaction(self, name: str, moment: Moment) -> None:
+        """Stand where the ledger tells of its transactions."""
+        if name in READS:
+            return
+        if moment is Moment.BEFORE_BEGIN:
+            self._now = self._pass(name)
+            self._stop_if(Kind.STOPPED)
+        if self._now is not None and _MOMENTS.get(self._now) is moment:
+            if self._now in _ANSWERS_LOST:
+                self._broken()
+            self._die()
+
+    def call(self, name: str, effect: Callable[[], _T], later: Callable[[], None]) -> _T:
+        """Stand around a call to a store; `later` lets its effect land when time is nearly up."""
+        now = self._now = self._pass(name)
+        if now is Kind.DIES_BEFORE:
+            self._die()
+        self._stop_if(Kind.STOPPED)
+        if now is Kind.NO_ANSWER_NO_EFFECT:
+            self.hit = True
+            raise TransientError("no answer")
+        if now is Kind.LATE_EFFECT:
+            self.hit = True
+            later()
+            raise TransientError("no answer")
+        result = effect()
+        if now is Kind.DIES_AFTER:
+            self._die()
+        if now is Kind.NO_ANSWER:
+            self.hit = True
+            raise TransientError("no answer")
+        return result
+
+    def _pass(self, name: str) -> Kind | None:
+        point = Point(len(self.passed), name)
+        self.passed.append(point)
+        if self.fault is not None and not self.hit and self.fault.point == point:
+            return self.fault.kind
+        if self._laid is not None and self._laid[0] <= point.number:
+            (_, kind), self._laid = self._laid, None
+            return kind if kind in point.kinds else None
+        return None
+
+    def _die(self) -> None:
+        self.hit = True
+        raise Crash
+
+    def _broken(self) -> None:
+        self.hit, self._now = True, None
+        raise BrokenConnection
+
+    def _stop_if(self, kind: Kind) -> None:
+        if self._now is kind:
+            self.hit, self._now = True, None
+            self.stopped.set()
+            self.woken.wait()
+
+
+@attrs.define
+class Store:
+    """The things of one kind that outlive every process, and calls that have not landed yet."""
+
+    things: InMemoryAdapter
+    late: list[Callable[[], None]] = attrs.field(factory=list)
+    made: list[str] = attrs.field(factory=list)
+
+    def create(self, name: str, spec: AssetSpec, asset_id: int) -> None:
+        if not self.things.list(name, timeout_s=1.0):
+            self.made.append(name)
+        self.things.create(name, spec, asset_id=asset_id, timeout_s=1.0)
+
+    def land(self) -> None:
+        """Let what is under way take effect: the last moment at which it can."""
+        while self.late:
+            self.late.pop(0)()
+
+
+@attrs.frozen
+class SeamedAdapter:
+    """A store as one process sees it: every call is a point."""
+
+    store: Store
+    seam: Seam
+    before_destroy: Callable[[str], None]
+
+    @property
+    def kind(self) -> AssetKind:
+        return self.store.things.kind
+
+    def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
+        try:
+            return self.seam.call(
+                f"call {self.kind.value} probe",
+                lambda: self.store.things.probe(name, spec, timeout_s=timeout_s),
+                lambda: None,
+            )
+        except TransientError as error:
+            return Unknown(str(error))
+
+    def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
+        del timeout_s
+        self._effect("create", lambda: self.store.create(name, spec, asset_id))
+
+    def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
+        def effect() -> None:
+            self.store.things.destroy(name, external_id=external_id, timeout_s=timeout_s)
+
+        self.before_destroy(name)
+        self._effect("destroy", effect)
+
+    def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
+        return self.seam.call(
+            f"call {self.kind.value} list",
+            lambda: self.store.things.list(prefix, timeout_s=timeout_s),
+            lambda: None,
+        )
+
+    def _effect(self, what: str, effect: Callable[[], None]) -> None:
+        self.seam.call(
+            f"call {self.kind.value} {what}", effect, lambda: self.store.late.append(effect)
+        )
+
+
+def is_there(adapter: Adapter, name: str, spec: AssetSpec) -> bool:
+    """Whether anything stands under the name."""
+    return not isinstance(adapter.probe(name, spec, timeout_s=1.0), Absent)

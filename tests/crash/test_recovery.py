@@ -1,0 +1,131 @@
+"""What the recovery loop, the executor and the collector promise of time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+import structlog
+
+from narthex.assets import AssetKind
+from narthex_ledger import CommitState
+from narthex_server.deploy.executor import NotYet
+from tests.crash.points import Fault, Kind, Point
+from tests.crash.scenarios import ONE, TWO, acts, begin, cancel, deploy
+from tests.crash.world import Life, World
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def world(postgres_dsn: str, tmp_path: Path) -> Iterator[World]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    made = World.open(postgres_dsn, tmp_path)
+    yield made
+    made.close()
+    structlog.configure(**before)
+
+
+def state_of(life: Life, number: int, world: World) -> CommitState:
+    return life.ledger.commit(world.request(number, ONE).commit_id).state
+
+
+def test_past_the_commit_point_no_deadline_turns_a_commit_back(world: World) -> None:
+    life = world.life()
+    life.submit(world.request(1, ONE))
+    life.recovery.look()
+    assert state_of(life, 1, world) is CommitState.COMMITTED
+
+    world.wait(2 * 86_400)
+    world.settle(world.life())
+
+    assert state_of(life, 1, world) is CommitState.FINALIZED
+
+
+def test_a_commit_that_another_supersedes_ends_although_its_jobs_never_catch_up(
+    world: World,
+) -> None:
+    life = world.life()
+    for number, wanted in ((1, ONE), (2, TWO)):
+        life.submit(world.request(number, wanted))
+        life.recovery.look()
+
+    life.recovery.look()
+
+    assert state_of(life, 1, world) is CommitState.FINALIZED
+    assert state_of(life, 2, world) is CommitState.COMMITTED
+
+
+def test_a_process_that_was_stopped_after_its_claim_calls_no_store(world: World) -> None:
+    life = world.life()
+    begin(1, ONE)(world, life)
+    commit_id = world.request(1, ONE).commit_id
+    topic = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.KAFKA_TOPIC)
+    times = iter([0.0, 20.0])
+    slow = attrs.evolve(life.executor, clock=lambda: next(times))
+
+    with pytest.raises(NotYet, match="claimed again"):
+        slow.create(commit_id, topic.asset_id)
+
+    assert world.there() == {}
+    assert life.executor.create(commit_id, topic.asset_id) == "live"
+
+
+def test_a_call_that_had_no_effect_is_not_believed(world: World) -> None:
+    life = world.life()
+    begin(1, ONE)(world, life)
+    commit_id = world.request(1, ONE).commit_id
+    index = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.INDEX)
+    call = Point(len(life.seam.passed) + 2, "call index create")
+    life.seam.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
+
+    with pytest.raises(NotYet, match="not there yet"):
+        life.executor.create(commit_id, index.asset_id)
+
+    assert life.seam.hit
+    assert life.executor.create(commit_id, index.asset_id) == "live"
+    assert len(world.there()) == 1
+
+
+def test_a_topic_counts_as_gone_when_it_was_looked_for_twice(world: World) -> None:
+    life = world.life()
+    acts(begin(1, ONE, create=2), cancel(1))(world, life)
+    life.recovery.look()
+    world.wait(31)
+    asked = "SELECT state FROM asset WHERE kind = 'kafka_topic'"
+
+    for _ in range(3):
+        life.recovery.look()
+    assert not any("kafka_topic" in name for name in world.there())
+    assert [row["state"] for row in world.rows(asked)] == ["destroying"]
+
+    world.wait(6)
+    life.recovery.look()
+    assert [row["state"] for row in world.rows(asked)] == ["destroyed"]
+
+
+def test_a_server_that_dies_hands_on_what_it_drove_when_its_lease_is_over(world: World) -> None:
+    dead, heir = world.life(), world.life()
+    begin(1, ONE, create=1)(world, dead)
+
+    heir.recovery.look()
+    assert state_of(heir, 1, world) is CommitState.APPLYING
+
+    world.wait(31)
+    world.settle(heir)
+    assert state_of(heir, 1, world) is CommitState.FINALIZED
+
+
+def test_what_retires_has_its_grace_and_comes_back_if_it_is_wanted_in_it(world: World) -> None:
+    life = world.life()
+    acts(deploy(1, ONE), deploy(2, TWO))(world, life)
+    names = set(world.there())
+    world.wait(8 * 86_400)
+
+    assert len(life.collector.sweep()) == 3
+    life.collector.collect(None)
+    assert set(world.there()) == names
+
+    deploy(3, ONE)(world, life)
+    assert set(world.there()) == names

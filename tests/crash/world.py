@@ -1,0 +1,372 @@
+"""A world for crash tests: a real ledger with a clock of the test's own, stores that outlive all.
+
+Each `Life` is one server process: executor, collector and recovery loop of its own. A life that
+dies leaves the ledger and the stores as they are; the next one is another owner.
+"""
+
+import contextlib
+import datetime as dt
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+import attrs
+import sqlalchemy as sa
+
+from narthex.assets import AssetBlueprint, AssetKind, Blueprint
+from narthex.settings import Settings
+from narthex_ledger import (
+    BranchId,
+    CommitRequest,
+    CommitState,
+    CommitView,
+    Desired,
+    Ledger,
+    LedgerError,
+    Moment,
+    Phase,
+    ShardReport,
+    TenantId,
+    migrate,
+)
+from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.collector import Collector
+from narthex_server.deploy.executor import Executor, Impossible, NotYet
+from narthex_server.deploy.recovery import Recovery
+from narthex_stores import InMemoryAdapter, StoreError
+from tests.crash.points import Fault, Seam, SeamedAdapter, Store
+from tests.ledger.world import fingerprint
+
+STORES = (AssetKind.KAFKA_TOPIC, AssetKind.INDEX, AssetKind.HISTORY, AssetKind.CHECKPOINT)
+SLOTS = 4
+PATIENCE_S = 31.0
+"""Longer than a commit's lease: what waits for somebody dead goes on."""
+TURNS = 80
+BEGAN = "2026-01-01T00:00:00Z"
+INSTALL = "crash000"
+
+_CLOCK = """
+CREATE TABLE test_clock(one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL);
+INSERT INTO test_clock(at) VALUES ('2026-01-01T00:00:00Z');
+CREATE OR REPLACE FUNCTION ledger_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+  'SELECT at FROM test_clock'
+"""
+_KEPT = {"alembic_version", "test_clock"}
+
+
+class NeverQuiet(AssertionError):
+    """The world went on moving, or waiting, for longer than it may."""
+
+
+@attrs.define(kw_only=True)
+class Life:
+    """One server process."""
+
+    seam: Seam
+    ledger: Ledger
+    executor: Executor
+    collector: Collector
+    auditor: Auditor
+    recovery: Recovery
+
+    def attempt(self, step: Callable[[], object]) -> bool:
+        """Take a step as a client or a task does; give whether it was taken."""
+        for _ in range(3):
+            try:
+                step()
+            except (NotYet, StoreError):
+                continue
+            except (LedgerError, Impossible):
+                return False
+            else:
+                return True
+        return False
+
+    def submit(self, request: CommitRequest) -> UUID:
+        """Ask for a commit as a client does, and again until it is answered."""
+        self.attempt(lambda: self.ledger.accept(request))
+        self.recovery.notice(request.commit_id)
+        return request.commit_id
+
+
+class PlanningExecutor(Executor):
+    """Takes what a commit wants from its request instead of compiling a bundle."""
+
+    def plan(self, commit_id: UUID) -> CommitView:
+        view = self.ledger.commit(commit_id)
+        if view.state is CommitState.QUEUED and view.kind == "deploy":
+            fence = self._claim(commit_id)
+            wanted = BLUEPRINTS[str(view.request)]
+            self.ledger.plan(commit_id, fence, blueprint=wanted, name_of=self.name_of)
+            return self.ledger.commit(commit_id)
+        return super().plan(commit_id)
+
+
+BLUEPRINTS: dict[str, Blueprint] = {}
+"""What the requests of these tests name."""
+
+
+@attrs.define(kw_only=True)
+class World:
+    """What outlives processes, and what the tests ask of it."""
+
+    dsn: str
+    home: Path
+    engine: sa.Engine
+    supervisor: Ledger
+    tenant: TenantId = TenantId(0)
+    branches: dict[str, BranchId] = attrs.field(factory=dict)
+    stores: dict[AssetKind, Store] = attrs.field(factory=dict)
+    seconds: float = 0.0
+    wrong_destroys: list[str] = attrs.field(factory=list)
+    _lives: Iterator[int] = attrs.field(factory=itertools.count)
+    _ledgers: list[tuple[Ledger, "Switch"]] = attrs.field(factory=list)
+
+    @classmethod
+    def open(cls, dsn: str, home: Path) -> Self:
+        migrate(dsn)
+        engine = sa.create_engine(dsn, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql(_CLOCK)
+        made = cls(dsn=dsn, home=home, engine=engine, supervisor=Ledger(dsn))
+        made.reset()
+        return made
+
+    def close(self) -> None:
+        self.supervisor.close()
+        for ledger, _ in self._ledgers:
+            ledger.close()
+        self.engine.dispose()
+
+    def reset(self) -> None:
+        """Begin anew: nothing has ever happened."""
+        tables = [r["table_name"] for r in self.rows(_TABLES) if r["table_name"] not in _KEPT]
+        self.change(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE")
+        self.change("INSERT INTO registry_version DEFAULT VALUES")
+        self.change(f"UPDATE test_clock SET at = '{BEGAN}'")  # noqa: S608
+        self.supervisor.install(INSTALL, slots=SLOTS)
+        self.tenant = self.supervisor.ensure_tenant("default")
+        self.branches = {
+            name: self.supervisor.ensure_branch(self.tenant, name) for name in ("main", "dev")
+        }
+        self.stores = {kind: Store(InMemoryAdapter(kind)) for kind in STORES}
+        self.seconds = 0.0
+        self.wrong_destroys = []
+
+    def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
+        with self.engine.connect() as connection:
+            return [dict(r) for r in connection.execute(sa.text(query), values).mappings()]
+
+    def change(self, statement: str) -> None:
+        with self.engine.connect() as connection:
+            connection.exec_driver_sql(statement)
+
+    def wait(self, seconds: float) -> None:
+        """Let time go by; what was under way in the stores lands before it must have."""
+        for store in self.stores.values():
+            store.land()
+        self.seconds += seconds
+        self.change(f"UPDATE test_clock SET at = at + interval '{seconds} s'")  # noqa: S608
+
+    def life(self, fault: Fault | None = None) -> Life:
+        """Start a server process."""
+        number = next(self._lives)
+        seam = Seam(fault)
+        ledger, switch = self._ledger()
+        switch.seam = seam
+        adapters = {
+            kind: SeamedAdapter(store, seam, self._check_destroy)
+            for kind, store in self.stores.items()
+        }
+        owner = f"server-{number}"
+        executor = PlanningExecutor(
+            ledger=ledger,
+            adapters=adapters,
+            install_id=INSTALL,
+            owner=owner,
+            clock=lambda: self.seconds,
+        )
+        collector = Collector(
+            ledger=ledger, adapters=adapters, owner=owner, clock=lambda: self.seconds
+        )
+        auditor = Auditor(ledger=ledger, adapters=adapters, install_id=INSTALL, owner=owner)
+        settings = self._settings()
+        recovery = Recovery(
+            ledger=ledger,
+            executor=executor,
+            collector=collector,
+            auditor=auditor,
+            airflow=Airflow(settings),
+            settings=settings,
+        )
+        return Life(
+            seam=seam,
+            ledger=ledger,
+            executor=executor,
+            collector=collector,
+            auditor=auditor,
+            recovery=recovery,
+        )
+
+    def request(self, number: int, wanted: str, *, branch: str = "main") -> CommitRequest:
+        return CommitRequest(
+            commit_id=UUID(int=number),
+            tenant=self.tenant,
+            branch=self.branches[branch],
+            idempotency_key=f"key-of-commit-{number}",
+            request_sha256=fingerprint(f"request {number}"),
+            actor="ada",
+            bundle=b"features",
+            deadline_s=86_400.0,
+            request=wanted,
+        )
+
+    def catch_up(self) -> None:
+        """Be the supervisor: hold every slot, and report all jobs as they should be."""
+        jobs = self.supervisor.jobs()
+        if not jobs:
+            return
+        leases = self.supervisor.claim_slots("supervisor", range(SLOTS))
+        epochs = {lease.slot: lease.epoch for lease in leases}
+        reports = [
+            ShardReport(
+                asset_id=job.asset.asset_id,
+                generation=job.generation,
+                epoch=epochs[job.shards[0].slot],
+                phase=_PHASES[job.desired],
+                lag_ms=3,
+            )
+            for job in jobs
+            if job.shards[0].slot in epochs
+        ]
+        for _ in range(2):
+            self.supervisor.report(reports)
+
+    def settle(self, life: Life) -> None:
+        """Let one process and the supervisor take turns until nothing is left to be done."""
+        before = None
+        for _ in range(TURNS):
+            self.catch_up()
+            life.recovery.look()
+            if self.is_quiet():
+                return
+            now = self._moved()
+            if now == before:
+                self.wait(PATIENCE_S)
+            before = now
+        raise NeverQuiet(str(self.rows(_UNDONE)))
+
+    def audit(self, life: Life) -> None:
+        """Scan twice, far enough apart: what a call that came too late has left goes."""
+        life.attempt(life.auditor.audit)
+        self.wait(PATIENCE_S * 2)
+        life.attempt(life.auditor.audit)
+
+    def is_quiet(self) -> bool:
+        """Whether every commit has ended and every asset stays as it is."""
+        return not self.rows(_UNDONE) and not any(s.late for s in self.stores.values())
+
+    def there(self) -> dict[str, str]:
+        """Everything that exists outside: name to external id."""
+        return {
+            one.name: one.external_id
+            for store in self.stores.values()
+            for one in store.things.list("", timeout_s=1.0)
+        }
+
+    def _moved(self) -> object:
+        return self.rows(
+            "SELECT (SELECT max(event_id) FROM ledger_event) AS events,"
+            " (SELECT sum(attempt) FROM create_ledger) AS calls,"
+            " (SELECT sum(fence) FROM destroy_ledger) AS orders"
+        )
+
+    def _check_destroy(self, name: str) -> None:
+        """I5: a call to destroy something comes only when no pin reaches it."""
+        held = self.rows(
+            "SELECT 1 FROM asset JOIN manifest_binding USING (asset_id)"
+            " JOIN pin USING (manifest_id) WHERE physical_name = :name",
+            name=name,
+        )
+        if held:
+            self.wrong_destroys.append(name)
+
+    def _ledger(self) -> tuple[Ledger, "Switch"]:
+        for ledger, switch in self._ledgers:
+            if not switch.taken:
+                switch.taken = True
+                return ledger, switch
+        switch = Switch()
+        ledger = Ledger(self.dsn, seam=switch.tell)
+        self._ledgers.append((ledger, switch))
+        return ledger, switch
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """All lives of one run; afterwards their connections may be used by others."""
+        self.reset()
+        yield
+        for _, switch in self._ledgers:
+            switch.taken = False
+
+    def _settings(self) -> Settings:
+        return Settings(
+            home=self.home,
+            install_id=INSTALL,
+            ledger_dsn=self.dsn,
+            kafka="127.0.0.1:1",
+            server_url="http://127.0.0.1:1",
+            token="of-tests",
+            index_dir=self.home,
+            history_dir=str(self.home),
+            checkpoint_dir=self.home,
+            files_root=self.home,
+            jars_dir=self.home,
+        )
+
+
+@attrs.define
+class Switch:
+    """Whose seam a ledger's connections tell of their transactions."""
+
+    seam: Seam = attrs.field(factory=Seam)
+    taken: bool = True
+
+    def tell(self, name: str, moment: Moment) -> None:
+        """Tell the seam that is there now."""
+        self.seam.transaction(name, moment)
+
+
+_PHASES = {
+    Desired.RUNNING: Phase.CAUGHT_UP,
+    Desired.PAUSED: Phase.PAUSED,
+    Desired.STOPPED: Phase.STOPPED,
+}
+
+_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"  # noqa: E501
+_UNDONE = """
+SELECT 'commit' AS what, commit_id::text AS id, state FROM deploy_commit
+ WHERE state NOT IN ('FINALIZED', 'ABORTED', 'REJECTED')
+UNION ALL
+SELECT 'asset', asset_id::text, state FROM asset
+ WHERE state IN ('planned', 'creating', 'retiring', 'destroying')
+UNION ALL
+SELECT 'unpinned', asset_id::text, state FROM asset JOIN asset_refcount USING (asset_id)
+ WHERE state = 'live' AND refs = 0
+UNION ALL
+SELECT 'pin', pin_id::text, holder FROM pin WHERE expires_at < ledger_now()
+"""
+
+
+def blueprint(name: str, *datasets: tuple[AssetBlueprint, ...]) -> str:
+    """Name what a commit wants, so that its request can."""
+    BLUEPRINTS[name] = Blueprint(assets=tuple(itertools.chain(*datasets)), datasets=())
+    return name
+
+
+def later(**span: float) -> float:
+    """Give a span in seconds."""
+    return dt.timedelta(**span).total_seconds()

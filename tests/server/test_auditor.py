@@ -1,0 +1,219 @@
+"""The auditor finds what is lost and what is nobody's, and destroys only what it has seen twice."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+import structlog
+
+from narthex.assets import AssetKind, TopicRole, TopicSpec
+from narthex_server.deploy.auditor import SystemAudit, trips
+from narthex_server.deploy.marks import MarkedAdapter
+from narthex_stores import ForeignAssetError, InMemoryAdapter, StoreError, TransientError
+from tests.crash.scenarios import ONE, TWO, deploy
+from tests.crash.world import Life, World
+
+pytestmark = pytest.mark.postgres
+
+TOPIC = AssetKind.KAFKA_TOPIC
+SPEC = TopicSpec(role=TopicRole.DATASET, partitions=1)
+STRAY = "nx_crash000_stray"
+
+
+@attrs.frozen
+class Scene:
+    """A world in which one commit serves, and a process to audit it."""
+
+    world: World
+    life: Life
+
+    def topics(self) -> SystemAudit:
+        return next(one for one in self.life.auditor.audit() if one.kind is TOPIC)
+
+    def put(self, name: str) -> None:
+        self.store.create(name, SPEC, asset_id=0, timeout_s=1.0)
+
+    @property
+    def store(self) -> InMemoryAdapter:
+        return self.world.stores[TOPIC].things
+
+    def names(self) -> set[str]:
+        return {one.name for one in self.store.list("", timeout_s=1.0)}
+
+    def state(self, name: str) -> str:
+        (row,) = self.world.rows("SELECT state FROM asset WHERE physical_name = :n", n=name)
+        return str(row["state"])
+
+
+@pytest.fixture
+def scene(postgres_dsn: str, tmp_path: Path) -> Iterator[Scene]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    world = World.open(postgres_dsn, tmp_path)
+    life = world.life()
+    deploy(1, ONE)(world, life)
+    yield Scene(world, life)
+    world.close()
+    structlog.configure(**before)
+
+
+def test_nothing_is_found_where_all_is_as_the_ledger_says(scene: Scene) -> None:
+    found = scene.life.auditor.audit()
+
+    assert {one.kind for one in found} == set(scene.world.stores)
+    assert [one for one in found if one.findings or one.error or one.tripped] == []
+    assert sum(one.listed for one in found) == 2
+
+
+def test_a_stray_is_told_at_once_and_destroyed_when_a_later_scan_confirms_it(scene: Scene) -> None:
+    scene.put(STRAY)
+
+    first = scene.topics()
+    again = scene.topics()
+    scene.world.wait(60)
+    confirmed = scene.topics()
+
+    assert [(f.klass, f.name) for f in first.findings] == [("B", STRAY)]
+    assert first.destroyed == again.destroyed == ()
+    assert confirmed.destroyed == (STRAY,)
+    assert STRAY not in scene.names()
+    assert scene.topics().findings == ()
+
+
+def test_a_stray_that_is_made_anew_between_scans_is_not_the_same_one(scene: Scene) -> None:
+    scene.put(STRAY)
+    scene.topics()
+    scene.store.destroy(STRAY, external_id=None, timeout_s=1.0)
+    scene.put(STRAY)
+    scene.world.wait(60)
+
+    assert scene.topics().destroyed == ()
+    assert STRAY in scene.names()
+
+
+def test_what_was_destroyed_and_comes_back_late_goes_again(scene: Scene) -> None:
+    (name,) = scene.names()
+    deploy(2, TWO)(scene.world, scene.life)
+    scene.world.wait(8 * 86_400)
+    scene.world.settle(scene.life)
+    assert scene.state(name) == "destroyed"
+    scene.put(name)
+
+    first = scene.topics()
+    scene.world.wait(60)
+
+    assert [f.klass for f in first.findings] == ["C"]
+    assert scene.topics().destroyed == (name,)
+
+
+def test_things_of_others_are_neither_counted_nor_touched(scene: Scene) -> None:
+    scene.put("orders_of_somebody_else")
+    scene.put("nx_othr1111_topic")
+
+    for _ in range(2):
+        found = scene.topics()
+        scene.world.wait(60)
+
+    assert (found.listed, found.findings) == (1, ())
+    assert {"orders_of_somebody_else", "nx_othr1111_topic"} <= scene.names()
+    assert scene.world.rows("SELECT * FROM external_inventory") == []
+
+
+def test_what_is_lost_is_set_aside_and_never_silently_made_again(scene: Scene) -> None:
+    (name,) = scene.names()
+    scene.store.destroy(name, external_id=None, timeout_s=1.0)
+
+    first = scene.topics()
+    assert [(f.klass, f.name) for f in first.findings] == [("A", name)]
+    assert scene.state(name) == "live"
+    scene.world.wait(60)
+    scene.topics()
+
+    assert scene.state(name) == "quarantined"
+    scene.life.submit(scene.world.request(2, ONE, branch="dev"))
+    scene.world.settle(scene.life)
+    (commit,) = scene.world.rows("SELECT state, error FROM deploy_commit WHERE seq IS NULL")
+    assert commit["state"] == "REJECTED"
+    assert commit["error"]["reason"] == "quarantined"
+    assert name not in scene.names()
+
+
+def test_another_thing_under_the_name_is_a_mismatch(scene: Scene) -> None:
+    (name,) = scene.names()
+    scene.store.destroy(name, external_id=None, timeout_s=1.0)
+    scene.put(name)
+
+    assert [f.klass for f in scene.topics().findings] == ["D"]
+
+
+def test_a_round_that_would_destroy_too_much_destroys_nothing(scene: Scene) -> None:
+    names = {f"{STRAY}_{number}" for number in range(11)}
+    for name in names:
+        scene.put(name)
+    scene.topics()
+    scene.world.wait(60)
+
+    found = scene.topics()
+
+    assert len(found.confirmed) == 11
+    assert "a person must look" in found.tripped
+    assert found.destroyed == ()
+    assert names <= scene.names()
+
+
+@pytest.mark.parametrize(
+    ("doomed", "listed", "stops"),
+    [(10, 11, False), (11, 11, True), (11, 220, False), (12, 220, True), (0, 0, False)],
+)
+def test_the_breaker_knows_how_much_is_too_much(*, doomed: int, listed: int, stops: bool) -> None:
+    assert bool(trips(doomed, listed)) is stops
+
+
+class _Silent(InMemoryAdapter):
+    def list(self, prefix: str, *, timeout_s: float) -> tuple[()]:
+        del timeout_s
+        raise TransientError(f"half a list of `{prefix}` is none")
+
+
+def test_a_scan_that_is_not_complete_counts_for_nothing(scene: Scene) -> None:
+    scene.put(STRAY)
+    scene.topics()
+    scene.world.wait(60)
+    auditor = attrs.evolve(scene.life.auditor, adapters={TOPIC: _Silent(TOPIC)})
+
+    (found,) = auditor.audit()
+
+    assert "half a list" in found.error
+    assert found.destroyed == ()
+    assert len(scene.world.rows("SELECT * FROM external_inventory")) == 1
+
+
+def marked(inner: InMemoryAdapter, identity: str) -> MarkedAdapter:
+    return MarkedAdapter(inner=inner, install_id="crash000", identity=lambda: identity)
+
+
+def test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted() -> None:
+    store = InMemoryAdapter(TOPIC)
+    ours = marked(store, "aaaa")
+    ours.create(STRAY, SPEC, asset_id=1, timeout_s=1.0)
+    assert [one.name for one in ours.list("nx_", timeout_s=1.0)] == [STRAY]
+
+    restored = marked(store, "bbbb")
+    with pytest.raises(ForeignAssetError, match="--adopt"):
+        restored.destroy(STRAY, external_id=None, timeout_s=1.0)
+    with pytest.raises(StoreError):
+        restored.list("nx_", timeout_s=1.0)
+    restored.adopt()
+    restored.destroy(STRAY, external_id=None, timeout_s=1.0)
+
+    assert restored.list("nx_", timeout_s=1.0) == ()
+    with pytest.raises(ForeignAssetError):
+        marked(store, "aaaa").list("nx_", timeout_s=1.0)
+
+
+def test_the_identity_of_a_ledger_is_that_of_its_database(scene: Scene) -> None:
+    found = scene.life.ledger.identity()
+
+    assert found == scene.world.supervisor.identity()
+    assert len(found) == 12
