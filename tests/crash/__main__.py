@@ -1,0 +1,80 @@
+"""`python -m tests.crash`: the crash matrix on a PostgreSQL of its own, printed as a table."""
+
+import itertools
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from random import Random  # noqa: TID251 (seeded)
+from typing import Annotated
+
+import structlog
+import typer
+
+from narthex_stack import postgres_server
+from tests.crash.matrix import Matrix, Outcome, pairs, singles
+from tests.crash.scenarios import SCENARIOS
+from tests.crash.world import World
+
+MEMORY = Path("/dev/shm")
+"""Nothing of a run is to be kept: where there is such a place, not even a disk is asked."""
+QUIET = 50
+TELL_EACH = 50
+ENOUGH = 20
+"""More failures than these teach nothing."""
+
+
+def main(
+    n: Annotated[
+        int, typer.Option("--n", help="How many pairs of faults to draw; -1: all of them.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(help="Which pairs are drawn.")] = 0,
+    scenario: Annotated[str, typer.Option(help="Only scenarios whose name begins so.")] = "",
+    part: Annotated[str, typer.Option(help="Only this part of the single faults.")] = "1/1",
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Let every call and every transaction of every scenario go wrong, one by one, then in pairs.
+
+    Single faults are exhaustive; pairs (a second fault while the first is recovered from) are
+    drawn from those of the smallest scenario.
+    """
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
+    chosen = [one for one in SCENARIOS if one.name.startswith(scenario)]
+    which, parts = (int(number) for number in part.split("/"))
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
+        postgres_server(Path(home)) as server,
+    ):
+        world = World.open(server.create_database("crash"), Path(home))
+        try:
+            rng = Random(seed)  # noqa: S311 (no secret)
+            alone = list(singles(world, chosen))[which - 1 :: parts]
+            two = pairs(world, chosen[0], most=n if n >= 0 else None, rng=rng) if n else iter(())
+            matrix = carry_out(itertools.chain(alone, two), of=f"{len(alone)} and {n} pairs")
+        finally:
+            world.close()
+    if as_json:
+        sys.stdout.write(json.dumps(matrix.plain(), indent=1) + "\n")
+    else:
+        sys.stdout.write("\n".join(matrix.lines()) + "\n")
+    raise typer.Exit(1 if matrix.failed or matrix.missed or not matrix.runs else 0)
+
+
+def carry_out(runs: Iterable[Callable[[], Outcome]], *, of: str) -> Matrix:
+    """Run all of them, telling how far it is."""
+    matrix = Matrix()
+    for number, tell in enumerate(runs, start=1):
+        matrix.add(tell())
+        if number % TELL_EACH == 0 or matrix.failed:
+            failed, missed = len(matrix.failed), len(matrix.missed)
+            sys.stderr.write(f"{number} of {of}: {failed} broke a promise, {missed} missed\n")
+            sys.stderr.flush()
+        if len(matrix.failed) > ENOUGH:
+            break
+    return matrix
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,222 @@
+"""The crash matrix: each point of each scenario goes wrong in each way, and all promises hold."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from random import Random  # noqa: TID251 (seeded)
+
+import attrs
+
+from narthex_stores import Crash
+from tests.crash.invariants import broken_now, broken_when_quiet
+from tests.crash.points import Column, Fault, Kind, Point
+from tests.crash.scenarios import Scenario
+from tests.crash.world import Life, World
+
+STOPPED_S = 60.0
+"""How long a stopped process may take to be stopped, or to end once it is woken."""
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What came of one run with its faults.
+
+    Attributes:
+        hit: Whether every fault really happened; a run without its fault shows nothing.
+    """
+
+    scenario: str
+    faults: tuple[Fault, ...]
+    hit: bool
+    broken: tuple[str, ...]
+
+
+def points_of(world: World, scenario: Scenario) -> tuple[Point, ...]:
+    """Tell a scenario without a fault, and list the points that its process passes."""
+    with world.run():
+        scenario.given(world, world.life())
+        life = world.life()
+        scenario.when(world, life)
+        broken = [*broken_when_quiet(world), *scenario.wrong_end(world)]
+        if broken:
+            raise AssertionError(f"{scenario.name}, without a fault: {broken}")
+        return tuple(life.seam.passed)
+
+
+def faults_at(points: Iterable[Point]) -> Iterator[Fault]:
+    """List every fault of every point."""
+    for point in points:
+        for kind in point.kinds:
+            yield Fault(point, kind)
+
+
+def run(world: World, scenario: Scenario, *faults: Fault) -> Outcome:
+    """Tell a scenario with faults: one in its process, each further one in the next's recovery."""
+    lives: list[Life] = []
+    broken: list[str] = []
+    with world.run():
+        try:
+            scenario.given(world, world.life())
+            broken += _tell(world, scenario, lives, faults)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is what came of it)
+            broken.append(f"{type(error).__name__}: {error}")
+    hit = len(lives) >= len(faults) and all(life.seam.hit for life in lives[: len(faults)])
+    return Outcome(scenario=scenario.name, faults=faults, hit=hit, broken=tuple(broken))
+
+
+def _tell(
+    world: World, scenario: Scenario, lives: list[Life], faults: tuple[Fault, ...]
+) -> Iterator[str]:
+    def start() -> Life:
+        number = len(lives)
+        lives.append(world.life(faults[number] if number < len(faults) else None))
+        return lives[-1]
+
+    first = start()
+    stopped = _play(lambda: scenario.when(world, first), first)
+    yield from broken_now(world)
+    for _ in faults[1:]:
+        dying = start()
+        _play(lambda dying=dying: world.settle(dying), dying)
+        yield from broken_now(world)
+    last = start()
+    world.settle(last)
+    yield from broken_when_quiet(world)
+    if stopped is not None:
+        first.seam.woken.set()
+        stopped.join(STOPPED_S)
+        if stopped.is_alive():
+            yield "a woken process never ended"
+        yield from broken_now(world)
+        world.audit(last)
+        world.settle(last)
+    scenario.when(world, last)
+    world.settle(last)
+    yield from broken_when_quiet(world)
+    yield from scenario.wrong_end(world)
+
+
+def _play(play: Callable[[], None], life: Life) -> threading.Thread | None:
+    """Play until the end or the process's death; a stopped process is given back."""
+    if life.seam.fault is None or life.seam.fault.kind is not Kind.STOPPED:
+        _until_death(play)
+        return None
+
+    def go() -> None:
+        _until_death(play)
+        life.seam.stopped.set()
+
+    thread = threading.Thread(target=go, name="stopped", daemon=True)
+    thread.start()
+    life.seam.stopped.wait(STOPPED_S)
+    return thread
+
+
+def _until_death(play: Callable[[], None]) -> None:
+    try:
+        play()
+    except Crash:
+        return
+
+
+@attrs.define
+class Matrix:
+    """What was tried and what came of it; a row a point, a column what was known of its effect."""
+
+    hits: dict[str, dict[Column, int]] = attrs.field(factory=dict)
+    failed: list[Outcome] = attrs.field(factory=list)
+    missed: list[Outcome] = attrs.field(factory=list)
+    runs: int = 0
+    pairs: int = 0
+    scenarios: dict[str, int] = attrs.field(factory=dict)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count a run, if its faults have happened."""
+        self.runs += 1
+        if outcome.broken:
+            self.failed.append(outcome)
+        if not outcome.hit:
+            self.missed.append(outcome)
+            return
+        self.pairs += len(outcome.faults) > 1
+        self.scenarios[outcome.scenario] = self.scenarios.get(outcome.scenario, 0) + 1
+        for fault in outcome.faults[:1]:
+            row = self.hits.setdefault(fault.point.name, dict.fromkeys(Column, 0))
+            row[fault.kind.column] += 1
+
+    def plain(self) -> dict[str, object]:
+        """Render for machines."""
+        return {
+            "runs": self.runs,
+            "pairs": self.pairs,
+            "points": {
+                name: {column.value: count for column, count in row.items()}
+                for name, row in sorted(self.hits.items())
+            },
+            "scenarios": self.scenarios,
+            "failed": [_plain(outcome) for outcome in self.failed],
+            "missed": [_plain(outcome) for outcome in self.missed],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Render for people."""
+        width = max((len(name) for name in self.hits), default=5) + 2
+        yield "point".ljust(width) + "".join(column.value.rjust(10) for column in Column)
+        for name, row in sorted(self.hits.items()):
+            counts = "".join((str(row[c]) if row[c] else "-").rjust(10) for c in Column)
+            yield name.ljust(width) + counts
+        total = {c: sum(row[c] for row in self.hits.values()) for c in Column}
+        yield "all".ljust(width) + "".join(str(total[c]).rjust(10) for c in Column)
+        for name, count in self.scenarios.items():
+            yield f"  {name}: {count}"
+        yield (
+            f"{self.runs} runs, {self.pairs} of them with two faults;"
+            f" {len(self.failed)} broke a promise, {len(self.missed)} missed their fault"
+        )
+        for outcome in (*self.failed[:10], *self.missed[:3]):
+            yield f"  {_plain(outcome)}"
+
+
+def _plain(outcome: Outcome) -> dict[str, object]:
+    return {
+        "scenario": outcome.scenario,
+        "faults": [[f.point.number, f.point.name, f.kind.words] for f in outcome.faults],
+        "hit": outcome.hit,
+        "broken": list(outcome.broken[:5]),
+    }
+
+
+def singles(world: World, scenarios: Iterable[Scenario]) -> Iterator[Callable[[], Outcome]]:
+    """List every run with one fault."""
+    for scenario in scenarios:
+        for fault in faults_at(points_of(world, scenario)):
+            yield lambda s=scenario, f=fault: run(world, s, f)
+
+
+def pairs(
+    world: World, scenario: Scenario, *, most: int | None, rng: Random
+) -> Iterator[Callable[[], Outcome]]:
+    """List runs with a second fault while the first one is recovered from: all, or a sample."""
+    firsts = [f for f in faults_at(points_of(world, scenario)) if f.kind in _DEADLY]
+    drawn = firsts if most is None else [rng.choice(firsts) for _ in range(most)]
+    for first in drawn:
+        seconds = [
+            second
+            for second in faults_at(_recovery_of(world, scenario, first))
+            if second.kind is not Kind.STOPPED
+        ]
+        for second in seconds if most is None else [rng.choice(seconds)]:
+            yield lambda f=first, s=second: run(world, scenario, f, s)
+
+
+_DEADLY = frozenset({Kind.DIES_BEFORE_COMMIT, Kind.DIES_AFTER})
+
+
+def _recovery_of(world: World, scenario: Scenario, first: Fault) -> tuple[Point, ...]:
+    """List the points that the process passes which recovers from a fault."""
+    with world.run():
+        scenario.given(world, world.life())
+        dead = world.life(first)
+        _until_death(lambda: scenario.when(world, dead))
+        life = world.life()
+        world.settle(life)
+        return tuple(life.seam.passed)
