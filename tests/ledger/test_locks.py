@@ -119,6 +119,45 @@ def test_a_plan_waits_for_the_collector_and_then_makes_another_incarnation(
     assert feed.asset_id != retiring
 
 
+def test_a_plan_that_meets_a_retirement_brings_the_asset_back(world: World, race: Race) -> None:
+    world.serving(world.request(1), blueprint(ORDERS))
+    world.serving(world.request(2), blueprint(webhook_dataset("users")))
+    week = world.at(LATER * 60 * 24 * 7)
+    week.expire_pins()
+    asset_id = week.unpinned()[0]
+    commit_id, fence = world.claimed(world.request(3))
+    retirement, go = race.hold(lambda ledger: ledger.mark(asset_id))
+
+    plan = race.meet(lambda: world.plan(commit_id, fence, blueprint(ORDERS)))
+    go.set()
+
+    assert retirement.result(WAIT_S) is True
+    plan.result(WAIT_S)
+    assert set(world.states(commit_id).values()) == {"live"}
+
+
+def test_from_a_plans_look_on_the_collector_finds_its_assets_locked(world: World) -> None:
+    world.serving(world.request(1), blueprint(ORDERS))
+    world.serving(world.request(2), blueprint(webhook_dataset("users")))
+    week = world.at(LATER * 60 * 24 * 7)
+    week.expire_pins()
+    asset_id = week.unpinned()[0]
+    commit_id, fence = world.claimed(world.request(3))
+    planner = world.at(LATER * 0)
+    retired: list[bool] = []
+
+    def meanwhile(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("INSERT INTO manifest ") and not retired:
+            retired.append(week.mark(asset_id))
+
+    engine = planner._transactions._engine  # noqa: SLF001 (between two of its statements)
+    sa.event.listen(engine, "before_cursor_execute", meanwhile)
+    planner.plan(commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+
+    assert retired == [False]
+    assert set(world.states(commit_id).values()) == {"live"}
+
+
 def test_two_plans_of_one_fingerprint_share_one_asset(world: World, race: Race) -> None:
     dev = world.ledger.ensure_branch(world.tenant, "dev")
     first, fence = world.claimed(world.request(1))

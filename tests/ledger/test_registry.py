@@ -43,6 +43,15 @@ def test_an_expired_lease_won_back_has_a_new_epoch(world: World) -> None:
     assert again.epoch == mine.epoch + 1
 
 
+def test_a_lease_is_renewed_only_by_its_epoch(world: World) -> None:
+    (mine,) = world.ledger.claim_slots("engine-1", [0])
+    later = world.at(LATER)
+    (again,) = later.claim_slots("engine-1", [0])
+
+    assert later.renew_slots("engine-1", [mine]) == ()
+    assert later.renew_slots("engine-1", [again]) == (again,)
+
+
 def test_engines_alive_are_known(world: World) -> None:
     world.ledger.heartbeat("engine-1", weight=2.0)
     world.ledger.heartbeat("engine-1", weight=3.0)

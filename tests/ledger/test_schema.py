@@ -111,6 +111,10 @@ def test_what_never_changes_is_guarded(world: World, statement: str) -> None:
         connection.exec_driver_sql(statement)
 
 
+def test_events_are_never_changed(world: World) -> None:
+    test_what_never_changes_is_guarded(world, "UPDATE ledger_event SET actor = 'nobody'")
+
+
 def test_no_update_of_an_asset_decides_by_a_sub_select() -> None:
     for path in sorted(ROOM.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

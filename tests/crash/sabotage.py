@@ -1,0 +1,350 @@
+# ruff: noqa: SLF001 (guards are where they are)
+"""The guards of the protocol, each with how it is switched off and who must notice."""
+
+from collections.abc import Callable
+
+import attrs
+
+from narthex_ledger import (
+    accepting,
+    creation,
+    destruction,
+    ending,
+    planning,
+    promotion,
+    registry,
+)
+from narthex_ledger.driving import Driving
+from narthex_ledger.statements import assets as on_assets
+from narthex_ledger.statements import inventory as on_inventory
+from narthex_ledger.statements import jobs as on_jobs
+from narthex_ledger.statements import pins as on_pins
+from narthex_server.deploy import auditor, recovery
+from narthex_server.deploy.collector import Collector
+from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.marks import MarkedAdapter
+from tests.crash import test_recovery
+from tests.ledger import test_abort, test_commit, test_locks, test_registry, test_schema
+from tests.reference.edits import Patch, edited
+from tests.server import test_auditor
+
+Notices = Callable[..., None]
+
+
+@attrs.frozen(kw_only=True)
+class Guard:
+    """One thing that the protocol does to be safe.
+
+    Attributes:
+        off: Switches it off in the code of this process.
+        sql: Or in the database.
+        noticed_by: Tests of which at least one must fail then, the quickest first.
+    """
+
+    name: str
+    noticed_by: tuple[Notices, ...]
+    off: Patch | None = None
+    sql: str = ""
+
+
+def _off(
+    name: str, function: object, old: str, *noticed_by: Notices, new: str = "if False:"
+) -> Guard:
+    return Guard(name=name, off=edited(function, old, new), noticed_by=noticed_by)
+
+
+def _sql(name: str, statement: str, *noticed_by: Notices) -> Guard:
+    return Guard(name=name, sql=statement, noticed_by=noticed_by)
+
+
+_QUIET = "if not on_assets.quiet_since_create(connection, asset_id, rules.quiesce_margin):"
+
+GUARDS = (
+    _off(
+        "intent is written before the call",
+        Driving.intend,
+        "self._run(",
+        test_abort.test_a_call_in_flight_is_waited_for_before_its_asset_is_destroyed,
+        new="self._transactions.rehearse(",
+    ),
+    _off(
+        "a probe comes before done",
+        Executor._make,
+        "match adapter.probe(asset.physical_name, asset.spec, timeout_s=CALL_TIMEOUT_S):",
+        test_recovery.test_a_call_that_had_no_effect_is_not_believed,
+        new="match Match('anything'):",
+    ),
+    _off(
+        "an old fence is refused",
+        accepting._checked,
+        'if commit["fence"] != fence:',
+        test_commit.test_a_zombie_executor_writes_nothing,
+    ),
+    _off(
+        "a pin is looked for under the asset's lock",
+        destruction.mark,
+        "if on_pins.pinned_assets(connection, [asset_id]):",
+        test_abort.test_an_asset_that_a_pin_reaches_is_not_retired,
+    ),
+    _off(
+        "only what retires is destroyed",
+        destruction._why_not,
+        'if asset["state"] not in {AssetState.RETIRING.value, AssetState.DESTROYING.value}:',
+        test_locks.test_the_collector_does_not_take_an_asset_that_a_plan_is_sharing,
+    ),
+    _off(
+        "a plan locks what it shares",
+        on_assets.lock_banked,
+        ".with_for_update(key_share=True)",
+        test_locks.test_from_a_plans_look_on_the_collector_finds_its_assets_locked,
+        new="",
+    ),
+    _off(
+        "a destroy call waits for create calls",
+        destruction.destroy_call,
+        _QUIET,
+        test_abort.test_a_call_in_flight_is_waited_for_before_its_asset_is_destroyed,
+    ),
+    _off(
+        "destroyed waits for create calls",
+        destruction.destroyed,
+        _QUIET,
+        test_abort.test_a_call_in_flight_is_waited_for_before_its_asset_is_destroyed,
+    ),
+    _off(
+        "names are used once",
+        planning._insert,
+        "incarnation = 1 + on_assets",
+        test_abort.test_an_asset_that_is_being_destroyed_is_made_anew_under_another_name,
+        new="incarnation = 1 + 0 * on_assets",
+    ),
+    _off(
+        "an abort leaves what others pin",
+        ending._unref,
+        "if asset_id not in pinned:",
+        test_abort.test_an_asset_shared_with_a_commit_in_flight_survives_its_makers_abort,
+        new="if True:",
+    ),
+    _off(
+        "an abort hands creations over",
+        ending._unref,
+        "elif mine and asset_id in heirs:",
+        test_abort.test_an_asset_shared_with_a_commit_in_flight_survives_its_makers_abort,
+        new="elif False:",
+    ),
+    _off(
+        "an unanswered commit is read before it is repeated",
+        ending.commit,
+        'if row["state"] in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:',
+        test_commit.test_a_commit_whose_answer_is_lost_is_read_before_it_is_repeated,
+    ),
+    _off(
+        "what has happened is not aborted",
+        ending.abort,
+        "if state in {CommitState.COMMITTED, CommitState.FINALIZED}:",
+        test_locks.test_an_abort_that_meets_the_commit_point_loses,
+    ),
+    _off(
+        "what was cancelled does not happen",
+        creation.check_ready,
+        'if commit["cancel_requested_at"] is not None:',
+        test_locks.test_a_commit_point_that_meets_a_cancel_loses,
+    ),
+    _off(
+        "ready means live",
+        creation.ready,
+        "if waiting:",
+        test_commit.test_ready_needs_every_asset_live,
+    ),
+    _off(
+        "an asset is made after its needs",
+        creation._turn,
+        "if missing:",
+        test_commit.test_an_asset_waits_for_its_needs,
+    ),
+    _off(
+        "an asset goes after what needs it",
+        destruction._why_not,
+        "if dependants:",
+        test_abort.test_what_others_need_is_destroyed_after_them,
+    ),
+    _off(
+        "an old fence of a destruction is refused",
+        destruction._hold,
+        'entry["fence"] != fence or ',
+        test_abort.test_two_collectors_do_not_destroy_one_asset,
+        new="",
+    ),
+    _off(
+        "a destruction has one holder",
+        destruction._why_not,
+        'if entry["held"]:',
+        test_abort.test_two_collectors_do_not_destroy_one_asset,
+    ),
+    _off(
+        "a job is still before it is destroyed",
+        destruction._why_not,
+        'return stop_job(connection, asset_id, rules) if _has_job(asset) else ""',
+        test_abort.test_a_running_job_is_stopped_before_it_is_destroyed,
+        new='return ""',
+    ),
+    _off(
+        "readiness is of this generation",
+        promotion._why_not,
+        'if shard["seen_generation"] != job["generation"]:',
+        test_commit.test_evidence_of_an_older_generation_does_not_count,
+    ),
+    _off(
+        "readiness is of this epoch",
+        promotion._why_not,
+        'if shard["seen_epoch"] != shard["slot_epoch"]:',
+        test_commit.test_evidence_of_an_older_slot_epoch_does_not_count,
+    ),
+    _off(
+        "evidence is fresh when readers flip",
+        promotion._proof,
+        "if frozenset(evidence) != frozenset(fresh.evidence):",
+        test_commit.test_evidence_of_an_older_slot_epoch_does_not_count,
+        test_commit.test_without_evidence_readers_stay,
+    ),
+    _off(
+        "readiness lasts",
+        promotion._why_not,
+        'if shard["caught_up_reports"] < rules.caught_up_reports:',
+        test_commit.test_a_job_that_has_only_just_caught_up_is_not_ready,
+    ),
+    _off(
+        "a person approves",
+        promotion._proof,
+        'if policy is PromotionPolicy.MANUAL and promotion["approved_by"] is None:',
+        test_commit.test_a_manual_promotion_waits_for_a_person,
+    ),
+    _off(
+        "a later commit supersedes a pending promotion",
+        promotion.open_promotion,
+        'on_promotions.supersede(connection, commit["branch_id"])',
+        test_commit.test_a_later_commit_supersedes_a_pending_promotion,
+        new="pass",
+    ),
+    _off(
+        "a report has the slot's epoch",
+        on_jobs.store_report,
+        "SLOT_LEASE.c.epoch == report.epoch,",
+        test_registry.test_a_report_with_an_old_epoch_is_refused,
+        new="",
+    ),
+    _off(
+        "a lease is renewed by its epoch",
+        on_jobs.renew_slots,
+        "sa.tuple_(SLOT_LEASE.c.slot, SLOT_LEASE.c.epoch).in_(list(leases)),",
+        test_registry.test_a_lease_is_renewed_only_by_its_epoch,
+        new="SLOT_LEASE.c.slot.in_([slot for slot, _ in leases]),",
+    ),
+    _off(
+        "an expired lease is not renewed",
+        on_jobs.renew_slots,
+        "SLOT_LEASE.c.expires_at > NOW,",
+        test_registry.test_an_expired_lease_won_back_has_a_new_epoch,
+        test_registry.test_a_slot_has_one_holder_and_a_growing_epoch,
+        new="",
+    ),
+    _off(
+        "a loan of a job has one epoch",
+        registry._hold_backfill,
+        'job["backfill_epoch"] != epoch or ',
+        test_registry.test_a_backfill_is_lent_to_one_run,
+        new="",
+    ),
+    _off(
+        "a key stands for one request",
+        accepting.accept,
+        'if bytes(before["request_sha256"]) != request.request_sha256:',
+        test_commit.test_a_key_with_another_request_is_refused,
+    ),
+    _off(
+        "a pinned base is the head",
+        planning.reserve,
+        'if commit["base_pinned"] and commit["base_seq"] != branch["head_seq"]:',
+        test_commit.test_a_stale_base_is_rejected_if_it_was_pinned,
+    ),
+    _off(
+        "a branch has one commit in flight",
+        planning.plan,
+        "if busy is not None:",
+        test_commit.test_a_branch_has_one_commit_in_flight,
+    ),
+    _off(
+        "the plan is the expected one",
+        planning._judge,
+        "if expected is not None and bytes(expected) != made.sha256:",
+        test_commit.test_another_plan_than_the_expected_one_is_rejected_without_a_trace,
+    ),
+    _off(
+        "a manifest is closed under needs",
+        planning._bind,
+        'if need["needs_asset_id"] not in bound:',
+        test_abort.test_a_manifest_binds_all_that_its_assets_need,
+    ),
+    _off(
+        "a pin is derived from one that is locked",
+        on_pins.lock_pins,
+        ".with_for_update()",
+        test_locks.test_expiry_leaves_a_pin_that_another_is_derived_from,
+        new="",
+    ),
+    _off(
+        "no call without trust in the claim",
+        Executor.create,
+        "if self.clock() + CALL_TIMEOUT_S > trusted_until:",
+        test_recovery.test_a_process_that_was_stopped_after_its_claim_calls_no_store,
+    ),
+    _off(
+        "absence is asked for twice",
+        Collector._patience,
+        "SECOND_PROBE_S if order.kind is AssetKind.KAFKA_TOPIC else 0.0",
+        test_recovery.test_a_topic_counts_as_gone_when_it_was_looked_for_twice,
+        new="0.0",
+    ),
+    _off(
+        "past the commit point only forward",
+        recovery._must_be_undone,
+        "if view.state is CommitState.COMMITTED:",
+        test_recovery.test_past_the_commit_point_no_deadline_turns_a_commit_back,
+    ),
+    _off(
+        "a superseded commit ends",
+        Executor.promote,
+        "if view.promotion is PromotionState.SUPERSEDED:",
+        test_recovery.test_a_commit_that_another_supersedes_ends_although_its_jobs_never_catch_up,
+    ),
+    _off(
+        "a stray is seen by two scans",
+        on_inventory.confirmed,
+        "EXTERNAL_INVENTORY.c.last_seen - EXTERNAL_INVENTORY.c.first_seen >= apart,",
+        test_auditor.test_a_stray_is_told_at_once_and_destroyed_when_a_later_scan_confirms_it,
+        new="",
+    ),
+    _off(
+        "the breaker",
+        auditor.trips,
+        "if doomed <= most:",
+        test_auditor.test_a_round_that_would_destroy_too_much_destroys_nothing,
+        new="if True:",
+    ),
+    _off(
+        "the mark of the install",
+        MarkedAdapter.check,
+        "if found - {mine}:",
+        test_auditor.test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted,
+    ),
+    _sql(
+        "the database knows an asset's states",
+        "DROP TRIGGER asset_states ON asset",
+        test_locks.test_why_the_collector_checks_in_a_second_statement,
+    ),
+    _sql(
+        "what happened is never changed",
+        "DROP TRIGGER ledger_event_append_only ON ledger_event",
+        test_schema.test_events_are_never_changed,
+    ),
+)
