@@ -45,7 +45,37 @@ def drawn(ask: Ask) -> Any:
 
 def test_all_dags_can_be_imported(drawn: Any) -> None:
     assert drawn["errors"] == {}
-    assert set(drawn["dags"]) == {"branch_delete", "commit", "prove", "quality_audit", "rollback"}
+    assert set(drawn["dags"]) == {
+        "auditor",
+        "branch_delete",
+        "collector",
+        "commit",
+        "prove",
+        "quality_audit",
+        "reconcile",
+        "recovery_drill",
+        "rollback",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "tasks", "every"),
+    [
+        ("auditor", ["is_sound", "scan"], "*/10 * * * *"),
+        ("collector", ["collect"], "*/10 * * * *"),
+        ("reconcile", ["recover"], "*/5 * * * *"),
+        ("recovery_drill", ["die_midway", "is_taken_over"], "30 3 * * *"),
+    ],
+)
+def test_upkeep_runs_by_the_clock_one_at_a_time(
+    drawn: Any, name: str, tasks: list[str], every: str
+) -> None:
+    found = drawn["dags"][name]
+
+    assert sorted(found["tasks"]) == tasks
+    assert found["timetable"] == every
+    assert (found["catchup"], found["paused"], found["max_active_runs"]) == (False, False, 1)
+    assert found["timeout"] == "None"
 
 
 def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(

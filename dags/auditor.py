@@ -1,0 +1,38 @@
+"""Airflow DAG `auditor`: hold the ledger against every store.
+
+Every ten minutes. A run fails while something is lost, nobody's, or other than it should be; what
+two scans find to be nobody's is destroyed, what is lost is set aside for a person.
+"""
+
+import datetime as dt
+
+import pendulum
+from airflow.sdk import CronDataIntervalTimetable, dag, task
+
+from narthex_plugins.upkeep import ask, judge
+
+
+@dag(
+    dag_id="auditor",
+    schedule=CronDataIntervalTimetable("*/10 * * * *", timezone="UTC"),
+    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    is_paused_upon_creation=False,
+    tags=["narthex"],
+)
+def auditor() -> None:
+    """Scan every store, then say whether all is as the ledger says."""
+
+    @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
+    def scan() -> dict[str, object]:
+        return ask("upkeep/audit", within_s=120.0)
+
+    @task
+    def is_sound(audit: dict[str, object]) -> int:
+        return judge(audit)
+
+    is_sound(scan())
+
+
+auditor()
