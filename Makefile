@@ -12,10 +12,11 @@ N ?= 1000
 SEED ?= 0
 MINUTES ?= 5
 FAULTS ?= 60
+STEPS ?= 2000
 ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz fuzz-spark chaos clean
+.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz fuzz-spark chaos crash model kills sabotage clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +82,18 @@ fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the referenc
 
 chaos: setup  ## Kill processes at random under load: make chaos SEED=0 MINUTES=5 FAULTS=60
 	$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --faults $(FAULTS) $(ARGS)
+
+crash: setup  ## Let each call and transaction of the ledger go wrong, alone and (N=) in pairs
+	$(BIN)/python -m tests.crash --n $(N) --seed $(SEED) $(ARGS)
+
+model: setup  ## Let commits, crashes, time and collectors meet at random: make model STEPS=100000 SEED=0
+	$(BIN)/python -m tests.crash.model --steps $(STEPS) --seed $(SEED) $(ARGS)
+
+kills: setup  ## Kill and stop processes in the middle of commits, on real Kafka and PostgreSQL: make kills N=300
+	$(BIN)/python -m tests.crash.kills --n $(N) --seed $(SEED) $(ARGS)
+
+sabotage: setup  ## Switch each guard of the ledger off, and show which test notices
+	$(BIN)/pytest -s -q tests/crash/test_sabotage.py $(ARGS)
 
 clean:  ## Delete what was made here: environment, caches, builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

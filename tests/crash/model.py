@@ -1,0 +1,52 @@
+"""`python -m tests.crash.model`: the state machine, step by step, from any seed on."""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import structlog
+import typer
+
+from narthex_stack import postgres_server
+from tests.crash.__main__ import MEMORY, QUIET
+from tests.crash.machine import Counts, run
+from tests.crash.world import World
+
+EXAMPLES, STEPS = 10, 50
+
+
+def main(
+    steps: Annotated[int, typer.Option(help="How many steps at least.")] = 2000,
+    seed: Annotated[int, typer.Option(help="The first seed; where an earlier run stopped.")] = 0,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
+) -> None:
+    """Run the model until so many steps are done; a seed is some ten stories of fifty steps.
+
+    A broken promise ends it, with the story that leads there and the seed that tells it again.
+    """
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
+    counts = Counts()
+    number = seed
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
+        postgres_server(Path(home)) as server,
+    ):
+        world = World.open(server.create_database("model"), Path(home))
+        try:
+            while counts.steps < steps:
+                sys.stderr.write(f"seed {number}: {counts.steps} of {steps} steps\n")
+                sys.stderr.flush()
+                run(world, counts, seeds=[number], examples=EXAMPLES, steps=STEPS)
+                number += 1
+        finally:
+            world.close()
+    found = {"seeds": [seed, number], **attrs.asdict(counts)}
+    sys.stdout.write(json.dumps(found) + "\n" if as_json else f"{found}: no promise broken\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
