@@ -71,7 +71,7 @@ def plan(
         state=CommitState.PLANNED.value,
         manifest_id=commit_id,
         base_seq=branch["head_seq"],
-        parent_commit_id=branch["head_commit_id"],
+        parent_commit_id=on_commits.commit_before(branch_id, branch["head_seq"] + 1),
         plan=made.plain(),
         plan_sha256=made.sha256,
     )

@@ -139,6 +139,24 @@ def test_a_clone_takes_as_many_rows_for_many_assets_as_for_few(world: World) -> 
     assert grown == dict.fromkeys(few, 0) | {"branch": 1, "deploy_commit": 1, "pin": 2}
 
 
+def test_the_parent_of_a_commit_is_the_one_before_it_whatever_that_one_did(world: World) -> None:
+    world.serving(world.request(1), blueprint(ORDERS))
+    world.committed(world.request(2), SHOP)
+    copy = cloned(world, 10, "copy").branch_id
+    world.ledger.delete_branch(wish(world, 11, "copy"))
+    world.ledger.undelete_branch(wish(world, 12, "copy"))
+    world.planned(world.request(3, branch=copy), blueprint(RETURNS))
+
+    found = world.ledger.commits(branch=copy)
+    by_seq = {commit.seq: commit for commit in found}
+
+    assert [by_seq[seq].parent_commit_id for seq in (2, 3, 4)] == [
+        by_seq[seq].commit_id for seq in (1, 2, 3)
+    ]
+    assert by_seq[1].parent_commit_id is None
+    assert by_seq[None].parent_commit_id == by_seq[4].commit_id
+
+
 def test_a_clone_before_the_readers_flipped_flips_by_itself(world: World) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     _, fence = world.committed(world.request(2), SHOP)

@@ -7,7 +7,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex_ledger.schema import BRANCH, DEPLOY_COMMIT, PIN, PROMOTION
-from narthex_ledger.statements.commits import NOW
+from narthex_ledger.statements.commits import NOW, commit_before
 from narthex_ledger.states import CommitKind, CommitState, PromotionState
 from narthex_ledger.views import BranchId, BranchRequest, TenantId
 
@@ -103,7 +103,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
             base_pinned=False,
             backfill_policy="allowed",
             promotion_policy=request.promotion.value,
-            parent_commit_id=branch["head_commit_id"],
+            parent_commit_id=commit_before(BranchId(branch["branch_id"]), seq),
             manifest_id=manifest_id,
             plan_sha256=plan_sha256,
             state=state.value,

@@ -230,6 +230,16 @@ def unended_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
     return tuple(connection.execute(found).scalars())
 
 
+def commit_before(branch_id: BranchId, seq: int) -> sa.ScalarSelect[UUID]:
+    """Find the commit that a branch has at the number before, whatever it did; none before 1."""
+    before = DEPLOY_COMMIT.alias("before")
+    return (
+        sa.select(before.c.commit_id)
+        .where(before.c.branch_id == branch_id, before.c.seq == seq - 1, before.c.seq > 0)
+        .scalar_subquery()
+    )
+
+
 def in_flight(connection: Connection, branch_id: BranchId) -> UUID | None:
     """Find the branch's commit in flight; exact while the branch is locked."""
     found = sa.select(DEPLOY_COMMIT.c.commit_id).where(
