@@ -93,7 +93,7 @@ kills: setup  ## Kill and stop processes in the middle of commits, on real Kafka
 	$(BIN)/python -m tests.crash.kills --n $(N) --seed $(SEED) $(ARGS)
 
 sabotage: setup  ## Switch each guard of the ledger off, and show which test notices
-	$(BIN)/pytest -s -q tests/crash/test_sabotage.py $(ARGS)
+	$(BIN)/python -m tests.crash.noticing $(ARGS)
 
 clean:  ## Delete what was made here: environment, caches, builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,159 @@
+"""`python -m tests.crash.noticing`: each guard is switched off, and who notices is printed."""
+
+import inspect
+import itertools
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Self
+
+import attrs
+import pytest
+import sqlalchemy as sa
+import structlog
+import typer
+
+from narthex_ledger import migrate
+from narthex_stack import postgres_server
+from tests.crash import test_recovery
+from tests.crash.__main__ import MEMORY, QUIET
+from tests.crash.sabotage import GUARDS, Guard, Notices
+from tests.crash.scenarios import ONE, deploy
+from tests.crash.world import World
+from tests.ledger import test_locks
+from tests.ledger.world import World as LedgerWorld
+from tests.server import test_auditor
+
+_EMPTY = """
+DO $$ DECLARE tables text; BEGIN
+  SELECT string_agg(quote_ident(table_name), ', ') INTO tables FROM information_schema.tables
+   WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND table_name <> 'alembic_version';
+  EXECUTE 'TRUNCATE ' || tables || ' RESTART IDENTITY CASCADE';
+  INSERT INTO registry_version DEFAULT VALUES;
+END $$
+"""
+
+
+_NUMBERS = itertools.count(1)
+
+
+@attrs.define(kw_only=True)
+class Bench:
+    """Gives tests of other files the worlds that they ask for, and says whether they fail."""
+
+    new_dsn: Callable[[], str]
+    dsn: str
+    clocked: World
+
+    @classmethod
+    @contextmanager
+    def open(cls, new_dsn: Callable[[], str], home: Path) -> Iterator[Self]:
+        dsn = new_dsn()
+        migrate(dsn)
+        clocked = World.open(new_dsn(), home)
+        yield cls(new_dsn=new_dsn, dsn=dsn, clocked=clocked)
+        clocked.close()
+
+    def fails(self, test: Notices, *, sql: str = "") -> str:
+        """Run a test in an empty world; give what it failed with, or nothing."""
+        try:
+            self._run(test, sql)
+        except AssertionError as error:
+            return f"AssertionError {str(error)[:60]}".replace("\n", " ")
+        except Exception as error:  # noqa: BLE001 (whatever a switched-off guard lets happen)
+            return type(error).__name__
+        except pytest.fail.Exception:
+            return "nothing was raised"
+        return ""
+
+    def _run(self, test: Notices, sql: str) -> None:
+        wanted = inspect.signature(test).parameters
+        if inspect.getmodule(test) is test_recovery:
+            with self.clocked.run():
+                test(self.clocked)
+        elif "scene" in wanted:
+            with self.clocked.run():
+                life = self.clocked.life()
+                deploy(1, ONE)(self.clocked, life)
+                test(test_auditor.Scene(self.clocked, life))
+        elif "world" in wanted:
+            self._in_ledger_world(test, sql)
+        else:
+            test()
+
+    def _in_ledger_world(self, test: Notices, sql: str) -> None:
+        dsn = self._empty(sql)
+        world = LedgerWorld.open(dsn)
+        given: dict[str, object] = {"world": world}
+        wanted = inspect.signature(test).parameters
+        try:
+            if "retiring" in wanted:
+                given["retiring"] = inspect.unwrap(test_locks.retiring)(world)
+            if "race" in wanted:
+                given["race"] = test_locks.Race(world)
+            test(**given)
+        finally:
+            match given.get("race"):
+                case test_locks.Race() as race:
+                    race.close()
+            world.close()
+
+    def _empty(self, sql: str) -> str:
+        if sql:
+            dsn = self.new_dsn()
+            migrate(dsn)
+        else:
+            dsn, sql = self.dsn, _EMPTY
+        engine = sa.create_engine(dsn, poolclass=sa.pool.NullPool)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(sql)
+        return dsn
+
+
+def noticed(bench: Bench, guard: Guard) -> str:
+    """Switch a guard off; give the first test that turns red and what it says."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if guard.off is not None:
+            guard.off(monkeypatch)
+        for number, test in enumerate(guard.noticed_by, start=1):
+            said = bench.fails(test, sql=guard.sql)
+            if said:
+                return f"test {number}, {test.__name__}: {said}"
+    return ""
+
+
+def pass_by_themselves(bench: Bench, guards: Iterable[Guard]) -> dict[str, str]:
+    """Run the guards' tests with every guard on; give those that fail all the same, and why."""
+    tests = {test.__name__: test for guard in guards for test in guard.noticed_by}
+    return {name: said for name, test in tests.items() if (said := bench.fails(test))}
+
+
+def main(
+    guard: Annotated[str, typer.Option(help="Only guards whose name begins so.")] = "",
+) -> None:
+    """Switch each guard off; exit with 1 when nothing notices."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
+    chosen = [one for one in GUARDS if one.name.startswith(guard)]
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
+        postgres_server(Path(home)) as server,
+        Bench.open(lambda: server.create_database(f"s{next(_NUMBERS)}"), Path(home)) as bench,
+    ):
+        already = pass_by_themselves(bench, chosen)
+        survivors = []
+        for one in chosen:
+            said = noticed(bench, one)
+            sys.stdout.write(f"{one.name:52} {said or 'NOBODY NOTICED'}\n")
+            sys.stdout.flush()
+            if not said:
+                survivors.append(one.name)
+    sys.stdout.write(f"{len(chosen)} guards, {len(chosen) - len(survivors)} noticed when off\n")
+    for name, said in already.items():
+        sys.stdout.write(f"fails with every guard on: {name}: {said}\n")
+    raise typer.Exit(1 if survivors or already or not chosen else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)
