@@ -28,12 +28,12 @@ import typer
 from narthex.definitions import definitions
 from narthex.settings import Settings, environment_of
 from narthex.wire import CommitPayload, encode_commit
-from narthex_ledger import CommitRequest, Ledger, LedgerError, Phase, ShardReport, migrate
+from narthex_ledger import CommitRequest, Ledger, LedgerError, migrate
 from narthex_server.__main__ import make_adapters
 from narthex_stack import kafka_broker, postgres_server
 from narthex_stores import Adapter
-from tests.crash.invariants import broken_when_quiet
-from tests.crash.points import Store
+from tests.crash.invariants import Past, broken_when_quiet
+from tests.crash.supervisor import supervise
 from tests.crash.worker import RULES, parts
 from tests.ledger.world import fingerprint
 from tests.server.shop import shop
@@ -68,12 +68,17 @@ class Place:
     engine: sa.Engine
     ledger: Ledger
     adapters: dict[Any, Adapter]
-    stores: dict[str, Store] = attrs.field(factory=dict)
+    past: Past = attrs.field(factory=Past)
     wrong_destroys: tuple[str, ...] = ()
+    tampered: frozenset[str] = frozenset()
 
     def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:
             return [dict(r) for r in connection.execute(sa.text(query), values).mappings()]
+
+    @staticmethod
+    def made() -> tuple[str, ...]:
+        return ()
 
     def there(self) -> dict[str, str]:
         return {
@@ -81,41 +86,6 @@ class Place:
             for adapter in self.adapters.values()
             for one in adapter.list(f"nx_{INSTALL}_", timeout_s=30.0)
         }
-
-    def supervise(self) -> None:
-        """Hold the slots, and report every job as it should be."""
-        self._fill()
-        leases = self.ledger.claim_slots("supervisor", range(SLOTS))
-        epochs = {lease.slot: lease.epoch for lease in leases}
-        phases = {"running": Phase.CAUGHT_UP, "paused": Phase.PAUSED, "stopped": Phase.STOPPED}
-        reports = [
-            ShardReport(
-                asset_id=job.asset.asset_id,
-                generation=job.generation,
-                epoch=epochs[job.shards[0].slot],
-                phase=phases[job.desired.value],
-                lag_ms=3,
-            )
-            for job in self.ledger.jobs()
-            if job.shards[0].slot in epochs
-        ]
-        for _ in range(2):
-            self.ledger.report(reports)
-
-    def _fill(self) -> None:
-        """Be the bounded runs, which this test does without: what they read here is empty."""
-        due = {j.asset.asset_id for j in self.ledger.jobs() if j.needs_backfill} & {
-            j.asset.asset_id for j in self.ledger.jobs() if j.backfilled_at is None
-        }
-        for row in self.rows(
-            "SELECT DISTINCT commit_id, asset_id FROM deploy_commit JOIN manifest_binding"
-            " USING (manifest_id) WHERE state = 'COMMITTED'"
-        ):
-            if row["asset_id"] in due:
-                epoch = self.ledger.claim_job_for_backfill(row["commit_id"], row["asset_id"])
-                due.discard(row["asset_id"])
-                if epoch is not None:
-                    self.ledger.finish_backfill(row["asset_id"], epoch, offsets={})
 
 
 class Workers:
@@ -210,7 +180,7 @@ def carry_out(here: Place, *, kills: int, rng: Random) -> Tally:
                 )
             if asked and rng.random() < 0.1:
                 _attempt_cancel(here.ledger, UUID(int=rng.randint(1, asked)))
-            here.supervise()
+            supervise(here.ledger, slots=SLOTS)
             time.sleep(rng.uniform(*BETWEEN_S))
             _strike(here, workers, asleep, tally, rng)
         _wake(asleep, float("inf"))
@@ -275,7 +245,7 @@ def _rest(here: Place, until: float) -> None:
         if time.monotonic() > until:
             sys.stderr.write(f"still moving: {left[:10]}\n")
             return
-        here.supervise()
+        supervise(here.ledger, slots=SLOTS)
         time.sleep(1.0)
 
 
@@ -289,7 +259,7 @@ def _judge(here: Place, tally: Tally) -> None:
         for row in here.rows("SELECT state, count(*) AS n FROM deploy_commit GROUP BY state")
     }
     tally.taken_over = len(here.rows("SELECT 1 FROM deploy_commit WHERE fence > 2"))
-    tally.broken = broken_when_quiet(here)  # type: ignore[arg-type]
+    tally.broken = broken_when_quiet(here)
 
 
 def _bundles() -> list[bytes]:

@@ -8,7 +8,7 @@ import attrs
 
 from narthex_stores import Crash
 from tests.crash.invariants import broken_now, broken_when_quiet
-from tests.crash.points import Column, Fault, Kind, Point
+from tests.crash.points import Column, Fault, Kind, Point, Seam
 from tests.crash.scenarios import Scenario
 from tests.crash.world import Life, World
 
@@ -36,10 +36,12 @@ def points_of(world: World, scenario: Scenario) -> tuple[Point, ...]:
         scenario.given(world, world.life())
         life = world.life()
         scenario.when(world, life)
+        passed = tuple(life.seam.passed)
+        scenario.then(world, life)
         broken = [*broken_when_quiet(world), *scenario.wrong_end(world)]
         if broken:
             raise AssertionError(f"{scenario.name}, without a fault: {broken}")
-        return tuple(life.seam.passed)
+        return passed
 
 
 def faults_at(points: Iterable[Point]) -> Iterator[Fault]:
@@ -68,7 +70,7 @@ def _tell(
 ) -> Iterator[str]:
     def start() -> Life:
         number = len(lives)
-        lives.append(world.life(faults[number] if number < len(faults) else None))
+        lives.append(world.life(Seam(faults[number] if number < len(faults) else None)))
         return lives[-1]
 
     first = start()
@@ -76,10 +78,10 @@ def _tell(
     yield from broken_now(world)
     for _ in faults[1:]:
         dying = start()
-        _play(lambda dying=dying: world.settle(dying), dying)
+        _play(lambda dying=dying: scenario.then(world, dying), dying)
         yield from broken_now(world)
     last = start()
-    world.settle(last)
+    scenario.then(world, last)
     yield from broken_when_quiet(world)
     if stopped is not None:
         first.seam.woken.set()
@@ -90,7 +92,7 @@ def _tell(
         world.audit(last)
         world.settle(last)
     scenario.when(world, last)
-    world.settle(last)
+    scenario.then(world, last)
     yield from broken_when_quiet(world)
     yield from scenario.wrong_end(world)
 
@@ -215,8 +217,8 @@ def _recovery_of(world: World, scenario: Scenario, first: Fault) -> tuple[Point,
     """List the points that the process passes which recovers from a fault."""
     with world.run():
         scenario.given(world, world.life())
-        dead = world.life(first)
+        dead = world.life(Seam(first))
         _until_death(lambda: scenario.when(world, dead))
         life = world.life()
-        world.settle(life)
+        scenario.then(world, life)
         return tuple(life.seam.passed)

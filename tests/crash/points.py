@@ -24,7 +24,11 @@ _T = TypeVar("_T")
 
 READS = frozenset(
     {
+        "approval",
         "branch",
+        "branch_of",
+        "branches",
+        "bundle",
         "claimable",
         "commit",
         "commits",
@@ -38,6 +42,7 @@ READS = frozenset(
         "readiness",
         "registry_version",
         "serving",
+        "unended",
         "unpinned",
     }
 )

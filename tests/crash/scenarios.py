@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import attrs
 
-from narthex.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec
-from narthex_ledger import CommitState
-from tests.crash.world import Life, World, blueprint, later
-from tests.ledger.world import LOG, asset, topic, webhook_dataset
+from narthex.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec, TopicRole, TopicSpec
+from narthex_ledger import CommitState, PromotionPolicy
+from tests.crash.world import STRAY, Life, World, blueprint, later
+from tests.ledger.world import LOG, asset, files_dataset, topic, webhook_dataset
 
 
 def tiny(name: str) -> tuple[AssetBlueprint, ...]:
@@ -22,48 +22,33 @@ ONE = blueprint("one", tiny("one"))
 TWO = blueprint("two", tiny("two"))
 BOTH = blueprint("both", tiny("one"), tiny("two"))
 WHOLE = blueprint("whole", webhook_dataset("whole"))
+PAST = blueprint("past", files_dataset("past"))
 NOTHING = blueprint("nothing")
 
 Play = Callable[[World, Life], None]
 
 
-@attrs.frozen(kw_only=True)
-class Scenario:
-    """A story that is told once without a fault and then with each one.
+def ask(number: int, wanted: str, branch: str = "main", **how: object) -> Play:
+    """Ask for a commit; `how` are other parts of its request."""
 
-    Attributes:
-        name: For the table.
-        given: What has happened before, without a fault.
-        when: What is done; a client whose server died does it again from the start.
-        serve: Numbers of commits that readers must have come to, in this order of branches.
-        wide: Whether it is left out where only the small ones are told.
-    """
+    def play(world: World, life: Life) -> None:
+        request = world.request(number, wanted, branch=branch)
+        life.submit(attrs.evolve(request, **how))  # type: ignore[arg-type]
 
-    name: str
-    when: Play
-    given: Play = lambda _world, _life: None
-    serve: tuple[tuple[int, ...], ...] = ()
-    wide: bool = False
+    return play
 
-    def wrong_end(self, world: World) -> list[str]:
-        """Say which commits have not come to where they must."""
-        found = {
-            int(row["commit_id"]): row["state"]
-            for row in world.rows("SELECT commit_id, state FROM deploy_commit")
-        }
-        return [
-            f"none of commits {some} is FINALIZED: {[found.get(n) for n in some]}"
-            for some in self.serve
-            if not any(found.get(n) == CommitState.FINALIZED.value for n in some)
-        ]
+
+def settle(world: World, life: Life) -> None:
+    world.settle(life)
+
+
+def look(_world: World, life: Life) -> None:
+    """One turn of the recovery loop: up to what a supervisor has to do."""
+    life.recovery.look()
 
 
 def deploy(number: int, wanted: str, branch: str = "main") -> Play:
-    def play(world: World, life: Life) -> None:
-        life.submit(world.request(number, wanted, branch=branch))
-        world.settle(life)
-
-    return play
+    return acts(ask(number, wanted, branch), settle)
 
 
 def begin(number: int, wanted: str, branch: str = "main", *, create: int = 0) -> Play:
@@ -80,15 +65,11 @@ def begin(number: int, wanted: str, branch: str = "main", *, create: int = 0) ->
 
 def cancel(number: int) -> Play:
     def play(world: World, life: Life) -> None:
-        commit_id = world.request(number, ONE).commit_id
+        commit_id = world.commit_id(number)
         life.attempt(lambda: life.ledger.cancel(commit_id, actor="ada"))
         life.recovery.notice(commit_id)
 
     return play
-
-
-def settle(world: World, life: Life) -> None:
-    world.settle(life)
 
 
 def wait(**span: float) -> Play:
@@ -114,11 +95,113 @@ def acts(*plays: Play) -> Play:
     return play
 
 
+@attrs.frozen(kw_only=True)
+class Scenario:
+    """A story that is told once without a fault and then with each one.
+
+    Attributes:
+        name: For the table.
+        given: What has happened before, without a fault.
+        when: What is done; a client whose server died does it again from the start.
+        then: How it comes to rest, whoever is left to see to it.
+        serve: Of each of these, at least one commit of such a number must have come to its end.
+    """
+
+    name: str
+    when: Play
+    given: Play = lambda _world, _life: None
+    then: Play = settle
+    serve: tuple[tuple[int, ...], ...] = ()
+
+    def wrong_end(self, world: World) -> list[str]:
+        """Say which commits have not come to where they must."""
+        found = {
+            int(row["commit_id"]): row["state"]
+            for row in world.rows("SELECT commit_id, state FROM deploy_commit")
+        }
+        return [
+            f"none of commits {some} is FINALIZED: {[found.get(n) for n in some]}"
+            for some in self.serve
+            if not any(found.get(n) == CommitState.FINALIZED.value for n in some)
+        ]
+
+
+def take_back(number: int) -> Play:
+    """End a commit as its run does when it fails."""
+
+    def play(world: World, life: Life) -> None:
+        commit_id = world.commit_id(number)
+        life.attempt(lambda: life.recovery.roll_back(commit_id))
+
+    return play
+
+
+def approve(number: int) -> Play:
+    def play(world: World, life: Life) -> None:
+        commit_id = world.commit_id(number)
+        life.attempt(lambda: life.ledger.approve(commit_id, actor="ada"))
+
+    return play
+
+
+def clone(number: int, name: str, *, source: str) -> Play:
+    def play(world: World, life: Life) -> None:
+        wish = world.branch_request(number, name)
+        life.attempt(lambda: life.ledger.clone_branch(wish, source=source))
+
+    return play
+
+
+def delete(number: int, name: str) -> Play:
+    def play(world: World, life: Life) -> None:
+        life.attempt(lambda: life.ledger.delete_branch(world.branch_request(number, name)))
+
+    return play
+
+
+def undelete(number: int, name: str) -> Play:
+    def play(world: World, life: Life) -> None:
+        life.attempt(lambda: life.ledger.undelete_branch(world.branch_request(number, name)))
+
+    return play
+
+
+def roll_back(number: int, *, to_seq: int | None = None) -> Play:
+    def play(world: World, life: Life) -> None:
+        wish = world.branch_request(number, "main")
+        life.attempt(lambda: life.ledger.roll_back(wish, to_seq=to_seq))
+
+    return play
+
+
+def leave(world: World, name: str) -> None:
+    """Put a topic where nobody knows of it: as a creation does that comes too late for all."""
+    spec = TopicSpec(role=TopicRole.DATASET, partitions=1)
+    world.stores[AssetKind.KAFKA_TOPIC].things.create(name, spec, asset_id=0, timeout_s=1.0)
+    world.tampered.add(name)
+
+
+def leave_a_stray(world: World, _life: Life) -> None:
+    leave(world, STRAY)
+
+
+def lose_a_topic(world: World, _life: Life) -> None:
+    store = world.stores[AssetKind.KAFKA_TOPIC].things
+    for one in store.list("", timeout_s=1.0):
+        store.destroy(one.name, external_id=one.external_id, timeout_s=1.0)
+        world.tampered.add(one.name)
+
+
+def audit(world: World, life: Life) -> None:
+    world.audit(life)
+
+
 replaced = acts(deploy(1, ONE), deploy(2, TWO), wait(days=8), sweep)
 
 SCENARIOS = (
     Scenario(name="deploy", when=deploy(1, ONE), serve=((1,),)),
-    Scenario(name="deploy, whole", when=deploy(1, WHOLE), serve=((1,),), wide=True),
+    Scenario(name="deploy, whole", when=deploy(1, WHOLE), serve=((1,),)),
+    Scenario(name="deploy, with a past", when=deploy(1, PAST), serve=((1,),)),
     Scenario(name="share", given=deploy(1, ONE), when=deploy(2, ONE, "dev"), serve=((2,),)),
     Scenario(
         name="replace and collect",
@@ -163,13 +246,92 @@ SCENARIOS = (
         name="two commits, one branch",
         when=acts(begin(1, ONE), deploy(2, BOTH)),
         serve=((1,), (2,)),
-        wide=True,
     ),
     Scenario(
         name="empty a branch",
         given=deploy(1, ONE),
         when=acts(deploy(2, NOTHING), wait(days=8), settle),
         serve=((2,),),
-        wide=True,
+    ),
+    Scenario(
+        name="past its deadline",
+        when=acts(ask(1, ONE, deadline_s=20.0), wait(minutes=1), settle),
+    ),
+    Scenario(
+        name="another plan than expected",
+        when=acts(ask(1, ONE, expected_plan_sha256=bytes(32)), settle),
+    ),
+    Scenario(
+        name="superseded",
+        given=deploy(1, ONE),
+        when=acts(ask(2, TWO), look, deploy(3, BOTH)),
+        serve=((2,), (3,)),
+    ),
+    Scenario(
+        name="approve",
+        given=deploy(1, ONE),
+        when=acts(ask(2, TWO, promotion=PromotionPolicy.MANUAL), look, approve(2), settle),
+        serve=((2,),),
+    ),
+    Scenario(
+        name="take back what nobody reads",
+        given=deploy(1, ONE),
+        when=acts(ask(2, TWO), look, take_back(2), wait(days=8), settle),
+    ),
+    Scenario(
+        name="roll back, hot",
+        given=acts(deploy(1, ONE), deploy(2, TWO)),
+        when=acts(roll_back(3), settle),
+        serve=((3,),),
+    ),
+    Scenario(
+        name="roll back, cold",
+        given=acts(deploy(1, ONE), deploy(2, TWO), wait(hours=2), sweep),
+        when=acts(roll_back(3, to_seq=1), settle),
+        serve=((3,),),
+    ),
+    Scenario(
+        name="clone",
+        given=deploy(1, ONE),
+        when=acts(clone(2, "copy", source="main"), settle),
+        serve=((2,),),
+    ),
+    Scenario(
+        name="clone, then change",
+        given=deploy(1, ONE),
+        when=acts(clone(2, "copy", source="main"), deploy(3, BOTH, "copy")),
+        serve=((2,), (3,)),
+    ),
+    Scenario(
+        name="clone what nobody reads yet",
+        given=acts(deploy(1, ONE), ask(2, TWO), look),
+        when=acts(clone(3, "copy", source="main"), settle),
+        serve=((2,), (3,)),
+    ),
+    Scenario(
+        name="delete a branch",
+        given=acts(deploy(1, ONE), deploy(2, BOTH, "dev")),
+        when=acts(delete(3, "dev"), wait(days=8), settle),
+        serve=((3,),),
+    ),
+    Scenario(
+        name="bring a branch back",
+        given=acts(deploy(1, ONE), deploy(2, BOTH, "dev")),
+        when=acts(delete(3, "dev"), undelete(4, "dev"), settle),
+        serve=((3,), (4,)),
+    ),
+    Scenario(
+        name="destroy a stray",
+        given=acts(deploy(1, ONE), leave_a_stray),
+        when=audit,
+        then=acts(audit, settle),
+        serve=((1,),),
+    ),
+    Scenario(
+        name="set aside what is lost",
+        given=acts(deploy(1, ONE), lose_a_topic),
+        when=audit,
+        then=acts(audit, settle),
+        serve=((1,),),
     ),
 )

@@ -7,11 +7,10 @@ import attrs
 import pytest
 import structlog
 
-from narthex.assets import TopicRole, TopicSpec
 from tests.crash.__main__ import carry_out
 from tests.crash.matrix import Matrix, pairs, points_of, run, singles
 from tests.crash.points import Column, Fault, Kind
-from tests.crash.scenarios import SCENARIOS, Scenario, begin, deploy
+from tests.crash.scenarios import SCENARIOS, Scenario, begin, deploy, leave_a_stray
 from tests.crash.world import World
 
 pytestmark = pytest.mark.postgres
@@ -71,12 +70,7 @@ def test_a_fault_that_does_not_happen_is_not_counted(world: World) -> None:
 
 def test_a_commit_that_nobody_goes_on_with_is_a_broken_promise(world: World) -> None:
     """The check can fail: a stray beside the ledger, and an end that was not reached."""
-
-    def stray(here: World, _life: object) -> None:
-        store = next(iter(here.stores.values()))
-        store.things.create("nx_crash000_stray", _any_spec(), asset_id=1, timeout_s=1.0)
-
-    outcome = run(world, Scenario(name="stray", when=stray))
+    outcome = run(world, Scenario(name="stray", when=leave_a_stray))
     unended = run(world, Scenario(name="unended", when=begin(1, "one"), serve=((2,),)))
 
     assert any("stray" in broken for broken in outcome.broken)
@@ -93,7 +87,3 @@ def test_the_ledger_alone_says_what_time_it_is(world: World) -> None:
         after = world.rows("SELECT max(at) AS at FROM ledger_event")
 
     assert (after[0]["at"] - before[0]["at"]).total_seconds() >= 3600
-
-
-def _any_spec() -> TopicSpec:
-    return TopicSpec(role=TopicRole.DATASET, partitions=1)

@@ -1,16 +1,17 @@
 """What the recovery loop, the executor and the collector promise of time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
 import pytest
 import structlog
+from typing_extensions import override
 
 from narthex.assets import AssetKind
-from narthex_ledger import CommitState
+from narthex_ledger import CommitState, Moment
 from narthex_server.deploy.executor import NotYet
-from tests.crash.points import Fault, Kind, Point
+from tests.crash.points import Fault, Kind, Point, Seam
 from tests.crash.scenarios import ONE, TWO, acts, begin, cancel, deploy
 from tests.crash.world import Life, World
 
@@ -27,8 +28,22 @@ def world(postgres_dsn: str, tmp_path: Path) -> Iterator[World]:
     structlog.configure(**before)
 
 
+class Noticing(Seam):
+    """Does something whenever a commit is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notice: Callable[[], None] = lambda: None
+
+    @override
+    def transaction(self, name: str, moment: Moment) -> None:
+        super().transaction(name, moment)
+        if name == "commit" and moment is Moment.BEFORE_BEGIN:
+            self.notice()
+
+
 def state_of(life: Life, number: int, world: World) -> CommitState:
-    return life.ledger.commit(world.request(number, ONE).commit_id).state
+    return life.ledger.commit(world.commit_id(number)).state
 
 
 def test_past_the_commit_point_no_deadline_turns_a_commit_back(world: World) -> None:
@@ -60,7 +75,7 @@ def test_a_commit_that_another_supersedes_ends_although_its_jobs_never_catch_up(
 def test_a_process_that_was_stopped_after_its_claim_calls_no_store(world: World) -> None:
     life = world.life()
     begin(1, ONE)(world, life)
-    commit_id = world.request(1, ONE).commit_id
+    commit_id = world.commit_id(1)
     topic = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.KAFKA_TOPIC)
     times = iter([0.0, 20.0])
     slow = attrs.evolve(life.executor, clock=lambda: next(times))
@@ -75,7 +90,7 @@ def test_a_process_that_was_stopped_after_its_claim_calls_no_store(world: World)
 def test_a_call_that_had_no_effect_is_not_believed(world: World) -> None:
     life = world.life()
     begin(1, ONE)(world, life)
-    commit_id = world.request(1, ONE).commit_id
+    commit_id = world.commit_id(1)
     index = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.INDEX)
     call = Point(len(life.seam.passed) + 2, "call index create")
     life.seam.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
@@ -115,6 +130,20 @@ def test_a_server_that_dies_hands_on_what_it_drove_when_its_lease_is_over(world:
     world.wait(31)
     world.settle(heir)
     assert state_of(heir, 1, world) is CommitState.FINALIZED
+
+
+def test_a_commit_that_is_noticed_during_a_look_is_looked_after_at_the_next(world: World) -> None:
+    other = world.request(2, TWO, branch="dev")
+    world.supervisor.accept(other)
+    seam = Noticing()
+    life = world.life(seam)
+    life.submit(world.request(1, ONE))
+    seam.notice = lambda: life.recovery.notice(other.commit_id)
+
+    life.recovery.look()
+    world.settle(life)
+
+    assert state_of(life, 1, world) is state_of(life, 2, world) is CommitState.FINALIZED
 
 
 def test_what_retires_has_its_grace_and_comes_back_if_it_is_wanted_in_it(world: World) -> None:

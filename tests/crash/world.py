@@ -7,6 +7,7 @@ dies leaves the ledger and the stores as they are; the next one is another owner
 import contextlib
 import datetime as dt
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -18,16 +19,13 @@ import sqlalchemy as sa
 from narthex.assets import AssetBlueprint, AssetKind, Blueprint
 from narthex.settings import Settings
 from narthex_ledger import (
-    BranchId,
+    BranchRequest,
     CommitRequest,
     CommitState,
     CommitView,
-    Desired,
     Ledger,
     LedgerError,
     Moment,
-    Phase,
-    ShardReport,
     TenantId,
     migrate,
 )
@@ -37,7 +35,9 @@ from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor, Impossible, NotYet
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
-from tests.crash.points import Fault, Seam, SeamedAdapter, Store
+from tests.crash.invariants import Past
+from tests.crash.points import Seam, SeamedAdapter, Store
+from tests.crash.supervisor import supervise
 from tests.ledger.world import fingerprint
 
 STORES = (AssetKind.KAFKA_TOPIC, AssetKind.INDEX, AssetKind.HISTORY, AssetKind.CHECKPOINT)
@@ -47,6 +47,7 @@ PATIENCE_S = 31.0
 TURNS = 80
 BEGAN = "2026-01-01T00:00:00Z"
 INSTALL = "crash000"
+STRAY = f"nx_{INSTALL}_stray"
 
 _CLOCK = """
 CREATE TABLE test_clock(one boolean PRIMARY KEY DEFAULT true CHECK (one), at timestamptz NOT NULL);
@@ -118,10 +119,11 @@ class World:
     engine: sa.Engine
     supervisor: Ledger
     tenant: TenantId = TenantId(0)
-    branches: dict[str, BranchId] = attrs.field(factory=dict)
     stores: dict[AssetKind, Store] = attrs.field(factory=dict)
     seconds: float = 0.0
     wrong_destroys: list[str] = attrs.field(factory=list)
+    past: Past = attrs.field(factory=Past)
+    tampered: set[str] = attrs.field(factory=set)
     _lives: Iterator[int] = attrs.field(factory=itertools.count)
     _ledgers: list[tuple[Ledger, "Switch"]] = attrs.field(factory=list)
 
@@ -149,12 +151,13 @@ class World:
         self.change(f"UPDATE test_clock SET at = '{BEGAN}'")  # noqa: S608
         self.supervisor.install(INSTALL, slots=SLOTS)
         self.tenant = self.supervisor.ensure_tenant("default")
-        self.branches = {
-            name: self.supervisor.ensure_branch(self.tenant, name) for name in ("main", "dev")
-        }
+        for name in ("main", "dev"):
+            self.supervisor.ensure_branch(self.tenant, name)
         self.stores = {kind: Store(InMemoryAdapter(kind)) for kind in STORES}
         self.seconds = 0.0
         self.wrong_destroys = []
+        self.past = Past()
+        self.tampered = set()
 
     def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
         with self.engine.connect() as connection:
@@ -171,10 +174,10 @@ class World:
         self.seconds += seconds
         self.change(f"UPDATE test_clock SET at = at + interval '{seconds} s'")  # noqa: S608
 
-    def life(self, fault: Fault | None = None) -> Life:
+    def life(self, seam: Seam | None = None) -> Life:
         """Start a server process."""
         number = next(self._lives)
-        seam = Seam(fault)
+        seam = Seam() if seam is None else seam
         ledger, switch = self._ledger()
         switch.seam = seam
         adapters = {
@@ -211,11 +214,15 @@ class World:
             recovery=recovery,
         )
 
+    @staticmethod
+    def commit_id(number: int) -> UUID:
+        return UUID(int=number)
+
     def request(self, number: int, wanted: str, *, branch: str = "main") -> CommitRequest:
         return CommitRequest(
-            commit_id=UUID(int=number),
+            commit_id=self.commit_id(number),
             tenant=self.tenant,
-            branch=self.branches[branch],
+            branch=self.supervisor.branch(self.tenant, branch).branch_id,
             idempotency_key=f"key-of-commit-{number}",
             request_sha256=fingerprint(f"request {number}"),
             actor="ada",
@@ -224,26 +231,24 @@ class World:
             request=wanted,
         )
 
+    def branch_names(self) -> set[str]:
+        return {str(r["name"]) for r in self.rows("SELECT name FROM branch WHERE state = 'active'")}
+
+    def branch_request(self, number: int, name: str) -> BranchRequest:
+        return BranchRequest(
+            commit_id=self.commit_id(number),
+            tenant=self.tenant,
+            name=name,
+            idempotency_key=f"key-of-commit-{number}",
+            request_sha256=fingerprint(f"request {number}"),
+            actor="ada",
+        )
+
     def catch_up(self) -> None:
-        """Be the supervisor: hold every slot, and report all jobs as they should be."""
-        jobs = self.supervisor.jobs()
-        if not jobs:
-            return
-        leases = self.supervisor.claim_slots("supervisor", range(SLOTS))
-        epochs = {lease.slot: lease.epoch for lease in leases}
-        reports = [
-            ShardReport(
-                asset_id=job.asset.asset_id,
-                generation=job.generation,
-                epoch=epochs[job.shards[0].slot],
-                phase=_PHASES[job.desired],
-                lag_ms=3,
-            )
-            for job in jobs
-            if job.shards[0].slot in epochs
-        ]
-        for _ in range(2):
-            self.supervisor.report(reports)
+        """Be the supervisor, and the person who approves what waits for one."""
+        supervise(self.supervisor, slots=SLOTS)
+        for row in self.rows(_UNAPPROVED):
+            self.supervisor.approve(row["commit_id"], actor="grace")
 
     def settle(self, life: Life) -> None:
         """Let one process and the supervisor take turns until nothing is left to be done."""
@@ -276,6 +281,9 @@ class World:
             for store in self.stores.values()
             for one in store.things.list("", timeout_s=1.0)
         }
+
+    def made(self) -> list[str]:
+        return [name for store in self.stores.values() for name in store.made]
 
     def _moved(self) -> object:
         return self.rows(
@@ -325,6 +333,7 @@ class World:
             checkpoint_dir=self.home,
             files_root=self.home,
             jars_dir=self.home,
+            run_job=os.devnull,
         )
 
 
@@ -340,13 +349,11 @@ class Switch:
         self.seam.transaction(name, moment)
 
 
-_PHASES = {
-    Desired.RUNNING: Phase.CAUGHT_UP,
-    Desired.PAUSED: Phase.PAUSED,
-    Desired.STOPPED: Phase.STOPPED,
-}
-
 _TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"  # noqa: E501
+_UNAPPROVED = """
+SELECT commit_id FROM promotion
+ WHERE policy = 'manual' AND state = 'PENDING' AND approved_by IS NULL
+"""
 _UNDONE = """
 SELECT 'commit' AS what, commit_id::text AS id, state FROM deploy_commit
  WHERE state NOT IN ('FINALIZED', 'ABORTED', 'REJECTED')

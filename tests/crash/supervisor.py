@@ -1,0 +1,49 @@
+"""The supervisor of crash tests: every job does at once what the ledger says that it should."""
+
+from narthex_ledger import CommitState, Desired, JobView, Ledger, Phase, ShardReport
+
+OWNER = "supervisor"
+PHASES = {
+    Desired.RUNNING: Phase.CAUGHT_UP,
+    Desired.PAUSED: Phase.PAUSED,
+    Desired.STOPPED: Phase.STOPPED,
+}
+
+
+def supervise(ledger: Ledger, *, slots: int) -> None:
+    """Hold every slot, work off what has a past, and report each job as it should be."""
+    jobs = ledger.jobs()
+    if not jobs:
+        return
+    _fill(ledger, jobs)
+    leases = ledger.claim_slots(OWNER, range(slots))
+    epochs = {lease.slot: lease.epoch for lease in leases}
+    reports = [
+        ShardReport(
+            asset_id=job.asset.asset_id,
+            generation=job.generation,
+            epoch=epochs[job.shards[0].slot],
+            phase=PHASES[job.desired],
+            lag_ms=3,
+        )
+        for job in jobs
+        if job.shards[0].slot in epochs
+    ]
+    for _ in range(2):
+        ledger.report(reports)
+
+
+def _fill(ledger: Ledger, jobs: tuple[JobView, ...]) -> None:
+    """Be the bounded runs: what they would read here is empty."""
+    due = {j.asset.asset_id for j in jobs if j.needs_backfill and j.backfilled_at is None}
+    if not due:
+        return
+    for commit_id in ledger.unended():
+        view = ledger.commit(commit_id)
+        if view.state is not CommitState.COMMITTED:
+            continue
+        for asset_id in due & {asset.asset_id for asset in view.assets}:
+            epoch = ledger.claim_job_for_backfill(commit_id, asset_id)
+            if epoch is not None:
+                ledger.finish_backfill(asset_id, epoch, offsets={})
+            due.discard(asset_id)
