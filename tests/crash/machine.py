@@ -1,10 +1,12 @@
-"""A state machine with a model: commits, cancels, crashes, stops, time, collector, auditor.
+"""A state machine with a model: commits, branches, crashes, time, collector, auditor.
 
-Two server processes work on one ledger. The model knows which commits were asked for; after each
-step every promise that must always hold is checked, and at the end, when all is quiet, that the
-ledger, the stores and the model agree.
+Two server processes work on one ledger. Branches are cloned, deleted, brought back and rolled back;
+requests are cancelled, taken back and sent again; processes die at any point of anything. After
+each step every promise that must always hold is checked, and that each branch binds, and shows its
+readers, what the model foretold; at the end, when all is quiet, that all of it came about.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import attrs
@@ -18,19 +20,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from narthex.assets import AssetKind, TopicRole, TopicSpec
-from narthex_ledger import CommitState
 from narthex_stores import Crash
+from tests.crash.history import Foretold, History
 from tests.crash.invariants import broken_now, broken_when_quiet
 from tests.crash.points import Kind
-from tests.crash.scenarios import BOTH, NOTHING, ONE, TWO
-from tests.crash.world import BLUEPRINTS, Life, World
+from tests.crash.scenarios import BOTH, NOTHING, ONE, TWO, leave
+from tests.crash.world import STRAY, Life, World
 
 WANTED = (ONE, TWO, BOTH, NOTHING)
-BRANCHES = ("main", "dev")
+NAMES = st.sampled_from(("main", "dev", "exp"))
+LIVES = st.sampled_from((0, 1))
 AHEAD = 12
 """How many points ahead a fault is laid at most."""
-SPEC = TopicSpec(role=TopicRole.DATASET, partitions=1)
 DEADLY = (Kind.DIES_BEFORE_COMMIT, Kind.DIES_AFTER, Kind.NO_ANSWER, Kind.NO_ANSWER_NO_EFFECT)
 
 
@@ -39,11 +40,17 @@ class Counts:
     """What a run of the machine did; a run in which nothing happened shows nothing."""
 
     steps: int = 0
-    commits: int = 0
-    cancels: int = 0
     crashes: int = 0
-    strays: int = 0
-    ended: dict[str, int] = attrs.field(factory=dict)
+    did: Counter[str] = attrs.field(factory=Counter)
+    ended: Counter[str] = attrs.field(factory=Counter)
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A request as it is sent, and sent again; and how to foretell what it will bind."""
+
+    send: Callable[[Life], object]
+    foretell: Callable[[], Foretold]
 
 
 def machine(  # noqa: C901 (its rules are many and short)
@@ -57,38 +64,94 @@ def machine(  # noqa: C901 (its rules are many and short)
             self.run = world.run()
             self.run.__enter__()
             self.lives = [world.life(), world.life()]
-            self.asked: dict[int, tuple[str, str]] = {}
+            self.asked: list[Asked] = []
+            self.history = History(world)
 
         @invariant()
         def every_promise_holds(self) -> None:
             counts.steps += 1
             assert broken_now(world) == []
+            assert list(self.history.wrong()) == []
 
-        @rule(wanted=st.sampled_from(WANTED), branch=st.sampled_from(BRANCHES), by=st.booleans())
-        def ask(self, wanted: str, branch: str, *, by: bool) -> None:
-            number = len(self.asked) + 1
-            self.asked[number] = (branch, wanted)
-            counts.commits += 1
-            life = self.lives[by]
-            self._do(by, lambda: life.submit(world.request(number, wanted, branch=branch)))
+        @rule(wanted=st.sampled_from(WANTED), branch=NAMES, by=LIVES)
+        def commit(self, wanted: str, branch: str, by: int) -> None:
+            if branch not in world.branch_names():
+                return
+            request = world.request(self._next(), wanted, branch=branch)
+            self._ask(
+                by,
+                "commit",
+                lambda life: life.submit(request),
+                lambda: self.history.foretell_deploy(wanted),
+            )
+
+        @rule(name=NAMES, source=NAMES, by=LIVES)
+        def clone(self, name: str, source: str, by: int) -> None:
+            wish = world.branch_request(self._next(), name)
+            self._ask(
+                by,
+                "clone",
+                lambda life: life.ledger.clone_branch(wish, source=source),
+                lambda: self.history.foretell_clone(source),
+            )
+
+        @rule(name=NAMES, by=LIVES)
+        def delete(self, name: str, by: int) -> None:
+            wish = world.branch_request(self._next(), name)
+            self._ask(
+                by,
+                "delete",
+                lambda life: life.ledger.delete_branch(wish),
+                lambda: self.history.foretell_deletion(name),
+            )
+
+        @rule(name=NAMES, by=LIVES)
+        def undelete(self, name: str, by: int) -> None:
+            wish = world.branch_request(self._next(), name)
+            self._ask(
+                by,
+                "undelete",
+                lambda life: life.ledger.undelete_branch(wish),
+                lambda: self.history.foretell_return(name),
+            )
+
+        @rule(name=NAMES, to_seq=st.integers(1, 4), by=LIVES)
+        def roll_back(self, name: str, to_seq: int, by: int) -> None:
+            wish = world.branch_request(self._next(), name)
+            self._ask(
+                by,
+                "roll_back",
+                lambda life: life.ledger.roll_back(wish, to_seq=to_seq),
+                lambda: self.history.foretell_rollback(name, to_seq),
+            )
 
         @precondition(lambda self: self.asked)
-        @rule(data=st.data(), by=st.booleans())
-        def cancel(self, data: st.DataObject, *, by: bool) -> None:
-            number = data.draw(st.sampled_from(sorted(self.asked)))
-            commit_id = world.request(number, ONE).commit_id
-            life = self.lives[by]
-            counts.cancels += 1
-            self._do(by, lambda: life.attempt(lambda: life.ledger.cancel(commit_id, actor="ada")))
+        @rule(data=st.data(), by=LIVES)
+        def ask_again(self, data: st.DataObject, by: int) -> None:
+            number = data.draw(st.integers(1, len(self.asked)))
+            self._send(by, number, "again")
 
-        @rule(by=st.booleans())
-        def look(self, *, by: bool) -> None:
-            self._do(by, self.lives[by].recovery.look)
+        @precondition(lambda self: self.asked)
+        @rule(data=st.data(), by=LIVES)
+        def cancel(self, data: st.DataObject, by: int) -> None:
+            commit_id = world.commit_id(data.draw(st.integers(1, len(self.asked))))
+            self._take(by, "cancel", lambda life: life.ledger.cancel(commit_id, actor="ada"))
 
-        @rule(by=st.booleans(), ahead=st.integers(0, AHEAD), kind=st.sampled_from(DEADLY))
-        def look_and_meet_a_fault(self, ahead: int, kind: Kind, *, by: bool) -> None:
+        @precondition(lambda self: self.asked)
+        @rule(data=st.data(), by=LIVES)
+        def take_back(self, data: st.DataObject, by: int) -> None:
+            commit_id = world.commit_id(data.draw(st.integers(1, len(self.asked))))
+            foretold = self.history.foretell_withdrawal(commit_id)
+            self._take(by, "take_back", lambda life: life.recovery.roll_back(commit_id))
+            self.history.ended(commit_id, foretold)
+
+        @rule(by=LIVES)
+        def look(self, by: int) -> None:
+            self._take(by, "look", lambda life: life.recovery.look())
+
+        @rule(by=LIVES, ahead=st.integers(0, AHEAD), kind=st.sampled_from(DEADLY))
+        def meet_a_fault(self, by: int, ahead: int, kind: Kind) -> None:
             self.lives[by].seam.lay(ahead, kind)
-            self._do(by, self.lives[by].recovery.look)
 
         @rule()
         def supervise(self) -> None:
@@ -98,21 +161,18 @@ def machine(  # noqa: C901 (its rules are many and short)
         def wait(self, seconds: float) -> None:
             world.wait(seconds)
 
-        @rule(by=st.booleans())
-        def sweep(self, *, by: bool) -> None:
-            life = self.lives[by]
-            self._do(by, lambda: life.attempt(life.collector.sweep))
+        @rule(by=LIVES)
+        def sweep(self, by: int) -> None:
+            self._take(by, "sweep", lambda life: life.collector.sweep())
 
-        @rule(by=st.booleans())
-        def audit(self, *, by: bool) -> None:
-            life = self.lives[by]
-            self._do(by, lambda: life.attempt(life.auditor.audit))
+        @rule(by=LIVES)
+        def audit(self, by: int) -> None:
+            self._take(by, "audit", lambda life: life.auditor.audit())
 
         @rule(number=st.integers(0, 3))
         def leave_a_stray(self, number: int) -> None:
-            counts.strays += 1
-            store = world.stores[AssetKind.KAFKA_TOPIC].things
-            store.create(f"nx_crash000_stray{number}", SPEC, asset_id=0, timeout_s=1.0)
+            counts.did["stray"] += 1
+            leave(world, f"{STRAY}{number}")
 
         def teardown(self) -> None:
             try:
@@ -126,28 +186,35 @@ def machine(  # noqa: C901 (its rules are many and short)
             world.audit(last)
             world.settle(last)
             assert broken_when_quiet(world) == []
-            self._agrees(last)
+            assert list(self.history.wrong(when_quiet=True)) == []
+            counts.ended.update(
+                str(row["state"]) for row in world.rows("SELECT state FROM deploy_commit")
+            )
 
-        def _agrees(self, last: Life) -> None:
-            """Each branch binds exactly what its newest commit that happened wanted."""
-            newest: dict[str, tuple[int, int]] = {}
-            for number, (branch, _) in self.asked.items():
-                view = last.ledger.commit(world.request(number, ONE).commit_id)
-                counts.ended[view.state.value] = counts.ended.get(view.state.value, 0) + 1
-                if view.state is CommitState.FINALIZED and view.seq is not None:
-                    newest[branch] = max(newest.get(branch, (0, 0)), (view.seq, number))
-            for branch, (seq, number) in newest.items():
-                shown = last.ledger.branch(world.tenant, branch)
-                assert (shown.head_seq, shown.serving_seq) == (seq, seq)
-                manifest = last.ledger.manifest(world.request(number, ONE).commit_id)
-                bound = {asset.fingerprint for asset in manifest.bindings.values()}
-                wanted = BLUEPRINTS[self.asked[number][1]].assets
-                assert bound == {asset.fingerprint for asset in wanted}
+        def _next(self) -> int:
+            return len(self.asked) + 1
 
-        def _do(self, by: bool, step: Callable[[], object]) -> None:
+        def _ask(
+            self,
+            by: int,
+            what: str,
+            send: Callable[[Life], object],
+            foretell: Callable[[], Foretold],
+        ) -> None:
+            self.asked.append(Asked(send=send, foretell=foretell))
+            self._send(by, len(self.asked), what)
+
+        def _send(self, by: int, number: int, what: str) -> None:
+            asked = self.asked[number - 1]
+            foretold = asked.foretell()
+            self._take(by, what, asked.send)
+            self.history.ended(world.commit_id(number), foretold)
+
+        def _take(self, by: int, what: str, step: Callable[[Life], object]) -> None:
             """Take a step in one process; when it dies of it, another takes its place."""
+            life = self.lives[by]
             try:
-                step()
+                counts.did[what] += life.attempt(lambda: step(life))
             except Crash:
                 counts.crashes += 1
                 self.lives[by] = world.life()
