@@ -145,6 +145,12 @@ def machine(  # noqa: C901 (its rules are many and short)
             self._take(by, "take_back", lambda life: life.recovery.roll_back(commit_id))
             self.history.ended(commit_id, foretold)
 
+        @precondition(lambda self: self.asked)
+        @rule(data=st.data(), by=LIVES)
+        def step(self, data: st.DataObject, by: int) -> None:
+            commit_id = world.commit_id(data.draw(st.integers(1, len(self.asked))))
+            self._take(by, "step", lambda life: life.step(commit_id))
+
         @rule(by=LIVES)
         def look(self, by: int) -> None:
             self._take(by, "look", lambda life: life.recovery.look())

@@ -1,11 +1,11 @@
 """`python -m tests.crash.noticing`: each guard is switched off, and who notices is printed."""
 
+import contextlib
 import inspect
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -17,14 +17,13 @@ import typer
 
 from narthex_ledger import migrate
 from narthex_stack import postgres_server
-from tests.crash import test_recovery
+from tests.crash import test_auditor, test_recovery
 from tests.crash.__main__ import MEMORY, QUIET
 from tests.crash.sabotage import GUARDS, Guard, Notices
 from tests.crash.scenarios import ONE, deploy
 from tests.crash.world import World
 from tests.ledger import test_locks
 from tests.ledger.world import World as LedgerWorld
-from tests.server import test_auditor
 
 _EMPTY = """
 DO $$ DECLARE tables text; BEGIN
@@ -48,13 +47,10 @@ class Bench:
     clocked: World
 
     @classmethod
-    @contextmanager
-    def open(cls, new_dsn: Callable[[], str], home: Path) -> Iterator[Self]:
+    def open(cls, new_dsn: Callable[[], str], clocked: World) -> Self:
         dsn = new_dsn()
         migrate(dsn)
-        clocked = World.open(new_dsn(), home)
-        yield cls(new_dsn=new_dsn, dsn=dsn, clocked=clocked)
-        clocked.close()
+        return cls(new_dsn=new_dsn, dsn=dsn, clocked=clocked)
 
     def fails(self, test: Notices, *, sql: str = "") -> str:
         """Run a test in an empty world; give what it failed with, or nothing."""
@@ -139,8 +135,9 @@ def main(
     with (
         tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
         postgres_server(Path(home)) as server,
-        Bench.open(lambda: server.create_database(f"s{next(_NUMBERS)}"), Path(home)) as bench,
+        contextlib.closing(World.open(server.create_database("crash"), Path(home))) as clocked,
     ):
+        bench = Bench.open(lambda: server.create_database(f"sabotage{next(_NUMBERS)}"), clocked)
         already = pass_by_themselves(bench, chosen)
         survivors = []
         for one in chosen:

@@ -23,10 +23,9 @@ from narthex_server.deploy import auditor, recovery
 from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.marks import MarkedAdapter
-from tests.crash import test_recovery
+from tests.crash import test_auditor, test_recovery
 from tests.ledger import test_abort, test_commit, test_locks, test_registry, test_schema
 from tests.reference.edits import Patch, edited
-from tests.server import test_auditor
 
 Notices = Callable[..., None]
 

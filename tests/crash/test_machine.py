@@ -1,9 +1,6 @@
 """Some stories of the state machine at each push; `make model STEPS=100000` tells many."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
-import structlog
 
 from tests.crash.history import History
 from tests.crash.machine import Counts, run
@@ -15,22 +12,10 @@ pytestmark = pytest.mark.postgres
 SEED = 0
 
 
-@pytest.fixture(scope="module")
-def world(
-    new_postgres_dsn: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    made = World.open(new_postgres_dsn(), tmp_path_factory.mktemp("machine"))
-    yield made
-    made.close()
-    structlog.configure(**before)
-
-
-def test_no_story_breaks_a_promise(world: World) -> None:
+def test_no_story_breaks_a_promise(opened: World) -> None:
     counts = Counts()
 
-    run(world, counts, seeds=[SEED], examples=10, steps=40)
+    run(opened, counts, seeds=[SEED], examples=10, steps=40)
 
     assert counts.steps >= 200
     assert counts.crashes > 0
@@ -39,37 +24,34 @@ def test_no_story_breaks_a_promise(world: World) -> None:
 
 
 def test_a_branch_that_binds_something_else_than_was_asked_for_is_told(world: World) -> None:
-    with world.run():
-        history = History(world)
-        foretold = history.foretell_deploy(TWO)
-        deploy(1, ONE)(world, world.life())
-        history.ended(world.commit_id(1), foretold)
+    history = History(world)
+    foretold = history.foretell_deploy(TWO)
+    deploy(1, ONE)(world, world.life())
+    history.ended(world.commit_id(1), foretold)
 
-        told = list(history.wrong())
+    told = list(history.wrong())
 
     assert [one.split(" is not")[0] for one in told] == ["head of main", "serving of main"]
 
 
 def test_readers_that_never_come_to_the_head_are_told(world: World) -> None:
-    with world.run():
-        history = History(world)
-        foretold = history.foretell_deploy(ONE)
-        world.life().submit(world.request(1, ONE))
-        history.ended(world.commit_id(1), foretold)
-        before = list(history.wrong(when_quiet=True))
-        world.life().recovery.look()
+    history = History(world)
+    foretold = history.foretell_deploy(ONE)
+    world.life().submit(world.request(1, ONE))
+    history.ended(world.commit_id(1), foretold)
+    before = list(history.wrong(when_quiet=True))
+    world.life().recovery.look()
 
-        told = list(history.wrong(when_quiet=True))
+    told = list(history.wrong(when_quiet=True))
 
     assert before == []
     assert told == ["readers of main never came to its head"]
 
 
 def test_what_could_not_happen_and_did_is_told(world: World) -> None:
-    with world.run():
-        life, history = world.life(), History(world)
-        foretold = history.foretell_rollback("main", to_seq=1)
-        deploy(1, ONE)(world, life)
+    life, history = world.life(), History(world)
+    foretold = history.foretell_rollback("main", to_seq=1)
+    deploy(1, ONE)(world, life)
 
-        with pytest.raises(AssertionError, match="could not"):
-            history.ended(world.commit_id(1), foretold)
+    with pytest.raises(AssertionError, match="could not"):
+        history.ended(world.commit_id(1), foretold)

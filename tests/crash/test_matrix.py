@@ -1,11 +1,9 @@
 """A sample of the crash matrix at each push; `make crash` goes through all of it."""
 
-from collections.abc import Callable, Iterator
 from random import Random  # noqa: TID251 (seeded)
 
 import attrs
 import pytest
-import structlog
 
 from tests.crash.__main__ import carry_out
 from tests.crash.matrix import Matrix, pairs, points_of, run, singles
@@ -22,22 +20,10 @@ SMALL = BY_NAME["deploy"]
 SAMPLED = (SMALL, BY_NAME["cancel midway"], BY_NAME["take over"])
 
 
-@pytest.fixture(scope="module")
-def world(
-    new_postgres_dsn: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    made = World.open(new_postgres_dsn(), tmp_path_factory.mktemp("crash"))
-    yield made
-    made.close()
-    structlog.configure(**before)
-
-
-def test_a_sample_of_single_faults_and_of_pairs_breaks_no_promise(world: World) -> None:
+def test_a_sample_of_single_faults_and_of_pairs_breaks_no_promise(opened: World) -> None:
     rng = Random(SEED)  # noqa: S311 (no secret)
-    runs = [alone for one in SAMPLED for alone in rng.sample(list(singles(world, [one])), EACH)]
-    runs += pairs(world, SMALL, most=TWO, rng=rng)
+    runs = [alone for one in SAMPLED for alone in rng.sample(list(singles(opened, [one])), EACH)]
+    runs += pairs(opened, SMALL, most=TWO, rng=rng)
 
     matrix = carry_out(runs, of=str(len(runs)))
 
@@ -48,8 +34,8 @@ def test_a_sample_of_single_faults_and_of_pairs_breaks_no_promise(world: World) 
     assert min(met.values()) > 0
 
 
-def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(world: World) -> None:
-    names = {point.name for point in points_of(world, SMALL)}
+def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(opened: World) -> None:
+    names = {point.name for point in points_of(opened, SMALL)}
 
     assert names >= {
         *("accept", "claim", "plan", "intend", "created", "create_row_asset", "ready"),
@@ -58,32 +44,31 @@ def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(world: World) 
     }
 
 
-def test_a_fault_that_does_not_happen_is_not_counted(world: World) -> None:
-    points = points_of(world, SMALL)
+def test_a_fault_that_does_not_happen_is_not_counted(opened: World) -> None:
+    points = points_of(opened, SMALL)
     never = Fault(attrs.evolve(points[-1], number=len(points) + 7), Kind.DIES_AFTER)
     matrix = Matrix()
 
-    matrix.add(run(world, SMALL, never))
+    matrix.add(run(opened, SMALL, never))
 
     assert (matrix.hits, len(matrix.missed), matrix.failed) == ({}, 1, [])
 
 
-def test_a_commit_that_nobody_goes_on_with_is_a_broken_promise(world: World) -> None:
+def test_a_commit_that_nobody_goes_on_with_is_a_broken_promise(opened: World) -> None:
     """The check can fail: a stray beside the ledger, and an end that was not reached."""
-    outcome = run(world, Scenario(name="stray", when=leave_a_stray))
-    unended = run(world, Scenario(name="unended", when=begin(1, "one"), serve=((2,),)))
+    outcome = run(opened, Scenario(name="stray", when=leave_a_stray))
+    unended = run(opened, Scenario(name="unended", when=begin(1, "one"), serve=((2,),)))
 
     assert any("stray" in broken for broken in outcome.broken)
     assert any("none of commits" in broken for broken in unended.broken)
 
 
 def test_the_ledger_alone_says_what_time_it_is(world: World) -> None:
-    with world.run():
-        life = world.life()
-        deploy(1, "one")(world, life)
-        before = world.rows("SELECT max(at) AS at FROM ledger_event")
-        world.wait(3600.0)
-        deploy(2, "two")(world, life)
-        after = world.rows("SELECT max(at) AS at FROM ledger_event")
+    life = world.life()
+    deploy(1, "one")(world, life)
+    before = world.rows("SELECT max(at) AS at FROM ledger_event")
+    world.wait(3600.0)
+    deploy(2, "two")(world, life)
+    after = world.rows("SELECT max(at) AS at FROM ledger_event")
 
     assert (after[0]["at"] - before[0]["at"]).total_seconds() >= 3600

@@ -1,11 +1,9 @@
 """What the recovery loop, the executor and the collector promise of time."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import attrs
 import pytest
-import structlog
 from typing_extensions import override
 
 from narthex.assets import AssetKind
@@ -16,16 +14,6 @@ from tests.crash.scenarios import ONE, TWO, acts, begin, cancel, deploy
 from tests.crash.world import Life, World
 
 pytestmark = pytest.mark.postgres
-
-
-@pytest.fixture
-def world(postgres_dsn: str, tmp_path: Path) -> Iterator[World]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    made = World.open(postgres_dsn, tmp_path)
-    yield made
-    made.close()
-    structlog.configure(**before)
 
 
 class Noticing(Seam):

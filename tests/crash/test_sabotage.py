@@ -3,13 +3,13 @@
 `make sabotage` switches all of them off, one by one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-import structlog
 
 from tests.crash.noticing import Bench, noticed, pass_by_themselves
 from tests.crash.sabotage import GUARDS
+from tests.crash.world import World
 
 pytestmark = pytest.mark.postgres
 
@@ -17,14 +17,8 @@ SAMPLE = GUARDS[::6]
 
 
 @pytest.fixture(scope="module")
-def bench(
-    new_postgres_dsn: Callable[[], str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Bench]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    with Bench.open(new_postgres_dsn, tmp_path_factory.mktemp("sabotage")) as made:
-        yield made
-    structlog.configure(**before)
+def bench(new_postgres_dsn: Callable[[], str], opened: World) -> Bench:
+    return Bench.open(new_postgres_dsn, opened)
 
 
 def test_with_every_guard_the_tests_that_are_to_notice_pass(bench: Bench) -> None:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from narthex.assets import AssetBlueprint, AssetKind, Blueprint
 from narthex.settings import Settings
 from narthex_ledger import (
+    AssetState,
     BranchRequest,
     CommitRequest,
     CommitState,
@@ -85,6 +86,24 @@ class Life:
             else:
                 return True
         return False
+
+    def step(self, commit_id: UUID) -> None:
+        """Take the next step of a commit, and no more: as a task of its run does."""
+        view = self.ledger.commit(commit_id)
+        undone = [a.asset_id for a in view.assets if a.state is not AssetState.LIVE]
+        match view.state:
+            case CommitState.QUEUED:
+                self.executor.plan(commit_id)
+            case CommitState.PLANNED | CommitState.APPLYING if undone:
+                self.executor.create(commit_id, undone[0])
+            case CommitState.PLANNED | CommitState.APPLYING:
+                self.executor.ready(commit_id)
+            case CommitState.READY:
+                self.executor.commit(commit_id)
+            case CommitState.COMMITTED:
+                self.executor.promote(commit_id)
+            case _:
+                return
 
     def submit(self, request: CommitRequest) -> UUID:
         """Ask for a commit as a client does, and again until it is answered."""

@@ -1,11 +1,7 @@
 """The auditor finds what is lost and what is nobody's, and destroys only what it has seen twice."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import attrs
 import pytest
-import structlog
 
 from narthex.assets import AssetKind, TopicRole, TopicSpec
 from narthex_server.deploy.auditor import SystemAudit, trips
@@ -47,15 +43,10 @@ class Scene:
 
 
 @pytest.fixture
-def scene(postgres_dsn: str, tmp_path: Path) -> Iterator[Scene]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    world = World.open(postgres_dsn, tmp_path)
+def scene(world: World) -> Scene:
     life = world.life()
     deploy(1, ONE)(world, life)
-    yield Scene(world, life)
-    world.close()
-    structlog.configure(**before)
+    return Scene(world, life)
 
 
 def test_nothing_is_found_where_all_is_as_the_ledger_says(scene: Scene) -> None:
