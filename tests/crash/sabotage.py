@@ -326,7 +326,7 @@ GUARDS = (
     _off(
         "the breaker",
         auditor.trips,
-        "if doomed <= most:",
+        "if wrong <= most:",
         test_auditor.test_a_round_that_would_destroy_too_much_destroys_nothing,
         new="if True:",
     ),

@@ -7,14 +7,14 @@ from narthex.assets import AssetKind, TopicRole, TopicSpec
 from narthex_server.deploy.auditor import SystemAudit, trips
 from narthex_server.deploy.marks import MarkedAdapter
 from narthex_stores import ForeignAssetError, InMemoryAdapter, StoreError, TransientError
-from tests.crash.scenarios import ONE, TWO, deploy
-from tests.crash.world import Life, World
+from tests.crash.scenarios import ONE, TWO, deploy, tiny
+from tests.crash.world import STRAY, Life, World, blueprint
 
 pytestmark = pytest.mark.postgres
 
 TOPIC = AssetKind.KAFKA_TOPIC
 SPEC = TopicSpec(role=TopicRole.DATASET, partitions=1)
-STRAY = "nx_crash000_stray"
+MANY = blueprint("many", *(tiny(f"many{number}") for number in range(10)))
 
 
 @attrs.frozen
@@ -153,12 +153,27 @@ def test_a_round_that_would_destroy_too_much_destroys_nothing(scene: Scene) -> N
     assert names <= scene.names()
 
 
+def test_a_store_that_shows_nothing_at_all_sets_nothing_aside(scene: Scene) -> None:
+    deploy(2, MANY)(scene.world, scene.life)
+    gone = scene.names()
+    for name in gone:
+        scene.store.destroy(name, external_id=None, timeout_s=1.0)
+    scene.topics()
+    scene.world.wait(60)
+
+    found = scene.topics()
+
+    assert len(found.confirmed) == len(gone) == 11
+    assert "a person must look" in found.tripped
+    assert {scene.state(name) for name in gone} == {"live"}
+
+
 @pytest.mark.parametrize(
-    ("doomed", "listed", "stops"),
+    ("wrong", "listed", "stops"),
     [(10, 11, False), (11, 11, True), (11, 220, False), (12, 220, True), (0, 0, False)],
 )
-def test_the_breaker_knows_how_much_is_too_much(*, doomed: int, listed: int, stops: bool) -> None:
-    assert bool(trips(doomed, listed)) is stops
+def test_the_breaker_knows_how_much_is_too_much(*, wrong: int, listed: int, stops: bool) -> None:
+    assert bool(trips(wrong, listed)) is stops
 
 
 class _Silent(InMemoryAdapter):

@@ -19,7 +19,9 @@ log = structlog.get_logger()
 LIST_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 10.0
 FEW, SHARE = 10, 20
-"""The breaker: a round destroys at most ten things, or a twentieth of those that there are."""
+"""The breaker: a round destroys or sets aside at most ten things, or a twentieth of all there are.
+
+So many at once are rather a store that shows another place, as after a mount that failed."""
 
 _STANDING = frozenset({AssetState.LIVE, AssetState.RETIRING})
 _STRAYS = frozenset({"B", "C"})
@@ -34,7 +36,7 @@ class SystemAudit:
         findings: What is wrong, seen now.
         confirmed: Those of them that an earlier scan saw too.
         destroyed: Names of strays that were destroyed.
-        tripped: Why nothing was destroyed although it was due; empty otherwise.
+        tripped: Why nothing was destroyed or set aside although it was due; empty otherwise.
         error: Why there was no complete scan; empty otherwise.
     """
 
@@ -95,10 +97,8 @@ class Auditor:
             log.warning("audit_incomplete", kind=kind.value, error=str(error))
             return SystemAudit(kind=kind, error=str(error))
         confirmed = self.ledger.note_findings(kind.value, findings)
-        doomed = sorted((f for f in confirmed if f.klass in _STRAYS), key=lambda f: f.name)
-        tripped = trips(len(doomed), len(listed))
-        destroyed = () if tripped else self._destroy(adapter, doomed)
-        self._set_aside(confirmed)
+        tripped = trips(len(confirmed), len(listed))
+        destroyed = () if tripped else self._act(adapter, confirmed)
         if findings:
             log.warning("audit_found", kind=kind.value, findings=len(findings), tripped=tripped)
         return SystemAudit(
@@ -137,6 +137,13 @@ class Auditor:
                     continue
         return tuple(found)
 
+    def _act(self, adapter: Adapter, confirmed: frozenset[Finding]) -> tuple[str, ...]:
+        found = sorted(confirmed, key=lambda f: f.name)
+        for finding in found:
+            if finding.asset_id is not None and finding.klass not in _STRAYS:
+                self.ledger.set_aside(finding.asset_id, difference=finding.what, actor=self.owner)
+        return self._destroy(adapter, [f for f in found if f.klass in _STRAYS])
+
     def _destroy(self, adapter: Adapter, doomed: Sequence[Finding]) -> tuple[str, ...]:
         done = []
         for finding in doomed:
@@ -151,11 +158,6 @@ class Auditor:
                 continue
             done.append(finding.name)
         return tuple(done)
-
-    def _set_aside(self, confirmed: frozenset[Finding]) -> None:
-        for finding in sorted(confirmed, key=lambda f: f.name):
-            if finding.asset_id is not None and finding.klass not in _STRAYS:
-                self.ledger.set_aside(finding.asset_id, difference=finding.what, actor=self.owner)
 
 
 def strays(
@@ -178,12 +180,12 @@ def strays(
     return tuple(found)
 
 
-def trips(doomed: int, listed: int) -> str:
-    """Say why a round must not destroy so much; nothing when it may."""
+def trips(wrong: int, listed: int) -> str:
+    """Say why a round must not act on so much; nothing when it may."""
     most = max(FEW, listed // SHARE)
-    if doomed <= most:
+    if wrong <= most:
         return ""
-    return f"{doomed} of {listed} things would be destroyed, more than {most}: a person must look"
+    return f"{wrong} things are wrong beside {listed} listed, more than {most}: a person must look"
 
 
 def _finding(klass: str, row: InventoryRow, what: str) -> Finding:
