@@ -18,7 +18,7 @@ webhook = Webhook(name="corrected_shop")
 
 
 @source(webhook.endpoint("receipts"), disorder="1d", cdc="upsert")
-@dataset
+@dataset(index=True)
 class Receipts:
     """What was bought, by number; a row in a case is (number, uid, sku, amount, at)."""
 
@@ -46,7 +46,7 @@ class Orders:
 
 
 @source(webhook.endpoint("carts"), disorder="1d", cdc="upsert")
-@dataset
+@dataset(index=True)
 class Carts:
     """Lists that are still changed; a row in a case is (uid, skus, counts, at)."""
 
