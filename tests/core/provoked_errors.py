@@ -6,7 +6,7 @@ The line with `# here` is the one that must be named.
 HEAD = """
 from datetime import datetime
 from typing import List, Optional
-from narthex.connectors import Kafka, Kinesis, Sample, Webhook, sink, source
+from narthex.connectors import Kafka, S3, Sample, Webhook, sink, source
 from narthex.datasets import Count, Sum, dataset, field, pipeline
 from narthex.dtypes import Continuous, between, struct
 from narthex.expr import col, lit, when
@@ -16,7 +16,7 @@ from narthex.lib import expect_column_values_to_be_between, expectations, inputs
 __owner__ = "a@b.co"
 ORDERS = Webhook("w").endpoint("orders")
 OTHERS = Webhook("w").endpoint("others")
-READINGS = Kinesis("k", "arn:aws:iam::1:role/reader").stream("arn:aws:kinesis:::stream/r", "latest")
+READINGS = S3("far", role_arn="arn:aws:iam::1:role/reader").bucket("far", prefix="readings")
 
 @source(ORDERS, disorder="1h", cdc="append")
 @dataset

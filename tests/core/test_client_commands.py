@@ -207,7 +207,7 @@ NOT_YET = (
     SOUND
     + """
 @source(
-    Kinesis("k", "arn:aws:iam::1:role/reader").stream("arn:aws:kinesis:::stream/r", "latest"),
+    S3("far", role_arn="arn:aws:iam::1:role/reader").bucket("far", prefix="readings"),
     disorder="1h",
     cdc="append",
 )
@@ -216,7 +216,7 @@ class Readings:
     amount: float
     at: datetime
 """
-).replace("import Webhook", "import Kinesis, Webhook")
+).replace("import Webhook", "import S3, Webhook")
 
 
 def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
@@ -228,7 +228,7 @@ def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
 
     told = capsys.readouterr().err
     assert told.startswith("2 datasets, 0 featuresets: sound\n\nlegal, but the platform does not")
-    assert "streams of Kinesis are not read yet" in told
+    assert "files behind a role of AWS are not read yet" in told
     assert "[NX901]" in told
     assert "--> features.py:14" in told
 

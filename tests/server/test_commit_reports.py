@@ -64,7 +64,7 @@ def test_what_no_job_can_carry_out_yet_is_refused_at_once_and_nothing_is_created
     errors = answer.json()["errors"]
     assert [error["code"] for error in errors] == ["NX901"]
     said = " ".join(error["message"] for error in errors)
-    assert "streams of Kinesis" in said
+    assert "files behind a role of AWS" in said
     assert {error["file"] for error in errors} == {"tests/server/unready_shop.py"}
     assert all(error["hint"] for error in errors)
     assert made(adapters) == before

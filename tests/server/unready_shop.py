@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from narthex.connectors import Kinesis, source
+from narthex.connectors import S3, source
 from narthex.datasets import dataset, field
 from narthex.definitions import definitions
 from narthex.entities import Definitions
@@ -12,7 +12,7 @@ __owner__ = "shop@narthex.dev"
 
 
 @source(
-    Kinesis("k", "arn:aws:iam::1:role/reader").stream("arn:aws:kinesis:::stream/r", "latest"),
+    S3("far", role_arn="arn:aws:iam::1:role/reader").bucket("far", prefix="readings"),
     disorder="1h",
     cdc="append",
 )

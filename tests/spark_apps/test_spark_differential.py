@@ -31,13 +31,16 @@ def searcher(
         yield Searcher(session=lambda: spark, settings=settings, seed=0)
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
 @pytest.mark.parametrize("cases", case_rounds(Jobs.ON_SPARK), ids=lambda cases: cases[0].name)
 def test_cases_are_answered_as_was_written(searcher: Searcher, cases: list[Case]) -> None:
     assert failed_cases(searcher, cases) == []
 
 
-@pytest.mark.xfail(reason="notimpl: not seen to pass beside all other tests yet")
-@pytest.mark.parametrize("seed", [1, 2])
+_DIFFERS = pytest.mark.xfail(
+    reason="notimpl: live and backfill agree, and count a row that the reference does not"
+)
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=_DIFFERS)])
 def test_what_nobody_wrote_means_the_same_on_spark(searcher: Searcher, seed: int) -> None:
     assert failed_projects(searcher, seed=seed, jobs=Jobs.ON_SPARK, count=20) == []
