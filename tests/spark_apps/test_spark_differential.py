@@ -37,7 +37,8 @@ def test_cases_are_answered_as_was_written(searcher: Searcher, cases: list[Case]
 
 
 _DIFFERS = pytest.mark.xfail(
-    reason="notimpl: live and backfill agree, and count a row that the reference does not"
+    reason="notimpl: live and backfill agree, and count a row that the reference does not",
+    strict=False,  # how its rows are cut into batches is not the same in each run
 )
 
 
