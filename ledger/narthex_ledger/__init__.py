@@ -1,5 +1,6 @@
 """The ledger: what exists, what should, and who may change it. Enter here."""
 
+from narthex_ledger.audit_views import AuditView, Finding, InstallView, InventoryRow
 from narthex_ledger.calls import AppendNow, BeingAppended, CallOutcome, LookForIt, Standing
 from narthex_ledger.control_views import LogEntry, SecretView, TokenView
 from narthex_ledger.errors import (
@@ -58,7 +59,6 @@ from narthex_ledger.views import (
     AlreadyLive,
     ApprovalView,
     AssetView,
-    AuditView,
     BankedView,
     BranchId,
     BranchRequest,
@@ -69,12 +69,9 @@ from narthex_ledger.views import (
     Epoch,
     EventView,
     Fence,
-    Finding,
     Go,
     HolderView,
-    InstallView,
     IntentOutcome,
-    InventoryRow,
     JobEvidence,
     JobView,
     ManifestView,

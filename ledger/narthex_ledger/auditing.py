@@ -7,12 +7,13 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.assets import AssetKind
 from narthex.records import Json
+from narthex_ledger.audit_views import Finding, InventoryRow
 from narthex_ledger.resolving import spec_of
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import inventory as on_inventory
 from narthex_ledger.states import AssetState
-from narthex_ledger.views import Finding, InventoryRow, Rules
+from narthex_ledger.views import Rules
 
 _STANDING = frozenset({AssetState.LIVE.value, AssetState.RETIRING.value})
 

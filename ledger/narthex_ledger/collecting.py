@@ -6,10 +6,11 @@ from uuid import UUID
 from narthex.assets import AssetKind
 from narthex.records import Json
 from narthex_ledger import auditing, destruction, registry
+from narthex_ledger.audit_views import Finding, InventoryRow
 from narthex_ledger.sessions import Sessions
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import pins as on_pins
-from narthex_ledger.views import DestroyOrder, Fence, Finding, InventoryRow, NotNow
+from narthex_ledger.views import DestroyOrder, Fence, NotNow
 
 
 class Collecting(Sessions):

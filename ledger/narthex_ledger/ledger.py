@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 from narthex.assets import AssetRef
 from narthex.records import Json
 from narthex_ledger import offline, reads
+from narthex_ledger.audit_views import AuditView, InstallView
 from narthex_ledger.branching import Branching
 from narthex_ledger.calls import Calls
 from narthex_ledger.collecting import Collecting
@@ -22,13 +23,11 @@ from narthex_ledger.statements import offline as on_offline
 from narthex_ledger.statements import reading as on_reading
 from narthex_ledger.states import OfflineState
 from narthex_ledger.views import (
-    AuditView,
     BankedView,
     BranchId,
     BranchView,
     CommitView,
     EventView,
-    InstallView,
     ManifestView,
     OfflineView,
     ServingView,

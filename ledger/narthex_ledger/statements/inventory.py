@@ -9,10 +9,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.assets import AssetKind
+from narthex_ledger.audit_views import Finding
 from narthex_ledger.schema import ASSET, EXTERNAL_INVENTORY
 from narthex_ledger.statements.commits import NOW
 from narthex_ledger.states import AssetState
-from narthex_ledger.views import Finding
 
 _IDENTITY = sa.text(
     "SELECT system_identifier::text || '/' || timeline_id::text"

@@ -8,10 +8,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.records import Json
+from narthex_ledger.audit_views import AuditView
 from narthex_ledger.errors import NotFound
 from narthex_ledger.schema import AUDIT, INSTALL, OFFLINE_QUERY
 from narthex_ledger.statements.commits import NOW
-from narthex_ledger.views import AuditView
 
 
 def insert_query(
