@@ -1,7 +1,7 @@
 """Where jobs find the secrets that their definitions name, at each start."""
 
+import functools
 import os
-from contextlib import closing
 from pathlib import Path
 from typing import Self
 
@@ -39,11 +39,10 @@ class AuthorSecrets:
         if self.mounted:
             return SecretFiles(Path(self.mounted))(name)
         settings = load_settings({**os.environ, "NARTHEX_HOME": str(self.home)})
-        with closing(Ledger(settings.ledger_dsn)) as ledger:
-            try:
-                return SealedSecrets.of(ledger, settings.secrets_key).read(name)
-            except NotFound:
-                return None
+        try:
+            return _sealed(settings.ledger_dsn, settings.secrets_key).read(name)
+        except NotFound:
+            return None
 
     def reveal(self, credential: Credential) -> str:
         """Give the value that a credential stands for.
@@ -52,3 +51,9 @@ class AuthorSecrets:
             SecretMissing: It is not there, or not kept here.
         """
         return reveal(credential, self)
+
+
+@functools.cache
+def _sealed(ledger_dsn: str, key: Path) -> SealedSecrets:
+    """Open the ledger where secrets are sealed, once a process: its one connection is kept."""
+    return SealedSecrets.of(Ledger(ledger_dsn), key)

@@ -18,8 +18,10 @@ from narthex_ledger import (
     CommitState,
     Ledger,
     NotOpenedError,
+    SealedSecrets,
     Signer,
     load_sealer,
+    migrate,
 )
 from narthex_server.limits import GREATEST_BODY_BYTES, GREATEST_DEPTH, is_deeper
 from narthex_server.tokens import make_token
@@ -70,6 +72,19 @@ def change(house: House, statement: str) -> None:
         connection.execute(sa.text("ALTER TABLE control_log DISABLE TRIGGER ALL"))
         connection.execute(sa.text(statement))
     engine.dispose()
+
+
+def connections_to(dsn: str) -> set[int]:
+    """Give the server's numbers of the connections of ledgers to a database."""
+    engine = sa.create_engine(dsn, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        found = connection.execute(
+            sa.text(
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                " AND application_name = 'narthex-ledger'"
+            )
+        )
+        return set(found.scalars())
 
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(house: House) -> None:
@@ -282,6 +297,28 @@ def test_a_job_without_the_key_of_the_installation_opens_nothing(
     load_sealer(elsewhere / "secrets.key")
     with pytest.raises(NotOpenedError, match="sealed by another key"):
         jobs("bus/word")
+
+
+def test_a_job_opens_the_ledger_once_for_all_its_secrets(
+    tmp_path: Path, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY)
+    migrate(postgres_dsn)
+    load_sealer(settings.secrets_key)
+    ledger = Ledger(postgres_dsn)
+    sealed = SealedSecrets.of(ledger, settings.secrets_key)
+    for name in ("bus/word", "chat"):
+        sealed.add(name, CANARY, actor="ada")
+    before = connections_to(postgres_dsn)
+    for variable, value in environment_of(settings).items():
+        monkeypatch.setenv(variable, value)
+
+    first = AuthorSecrets.of(settings)("bus/word"), connections_to(postgres_dsn) - before
+    second = AuthorSecrets.of(settings)("chat"), connections_to(postgres_dsn) - before
+    ledger.close()
+
+    assert first == second == (CANARY, second[1])
+    assert len(second[1]) == 1
 
 
 def test_where_a_manager_mounts_secrets_no_second_copy_is_kept(
