@@ -40,4 +40,4 @@ class NotStartedError(StackError):
 
 
 class NotHereError(StackError):
-    """Nothing of this installation runs on this machine."""
+    """What was asked for is not on this machine: an installation, or where the command was run."""

@@ -9,6 +9,7 @@ import attrs
 from narthex.settings import Settings
 from narthex_stack.config import Config, load_config
 from narthex_stack.credentials import Credentials, ensure_credentials
+from narthex_stack.errors import NotHereError
 from narthex_stack.files import load_object, store_json
 from narthex_stack.jars import CONNECTORS, cache_dir
 from narthex_stack.layout import Layout
@@ -35,6 +36,7 @@ def load_installation(
 
     Raises:
         BadConfigError: `config.toml`, or a variable, says something that cannot be meant.
+        NotHereError: No root of files was named, and the working directory is gone.
     """
     found = os.environ if environment is None else environment
     layout.make()
@@ -106,4 +108,17 @@ def _files_root(layout: Layout, config: Config) -> Path:
     if config.files_root:
         return Path(config.files_root).resolve()
     stored = load_object(layout.services).get("files_root")
-    return Path(stored) if isinstance(stored, str) and layout.keeper.is_file() else Path.cwd()
+    is_kept = isinstance(stored, str) and layout.keeper.is_file()
+    return Path(str(stored)) if is_kept else working_directory()
+
+
+def working_directory() -> Path:
+    """Give where the command was run.
+
+    Raises:
+        NotHereError: It was deleted since.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise NotHereError("the working directory was deleted; run this in another") from None

@@ -19,7 +19,7 @@ from narthex.settings import Settings, home_of, load_settings
 from narthex_stack import postgres
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.files import load_object, store_json, tail
-from narthex_stack.installation import load_installation
+from narthex_stack.installation import load_installation, working_directory
 from narthex_stack.layout import Layout
 from narthex_stack.plan import GROUPS, cluster, with_needs
 from narthex_stack.processes import MARK, Process, is_alive, leftovers, send, wait_gone
@@ -136,6 +136,7 @@ class Stack:
 
         Raises:
             BadConfigError: The configuration cannot be meant.
+            NotHereError: The working directory was deleted.
             NotStartedError: The keeper itself did not start.
         """
         self.layout.make()
@@ -209,7 +210,8 @@ class Stack:
         if not self.layout.secrets.is_file():
             raise NotHereError(f"`{self.layout.home}` holds no installation")
         self.stop()
-        postgres.wipe(cluster(load_installation(self.layout)))
+        # Nothing is read here any more, so that no root of files is looked for.
+        postgres.wipe(cluster(load_installation(self.layout, files_root=self.layout.home)))
         for name in _OURS:
             path = self.layout.home / name
             if path.is_dir():
@@ -233,7 +235,7 @@ class Stack:
                 stdout=story,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                cwd=Path.cwd(),
+                cwd=working_directory(),
                 start_new_session=True,
                 check=True,
             )

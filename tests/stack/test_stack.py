@@ -4,12 +4,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from narthex_stack import NotStartedError, ServiceStatus, Stack, State
+from narthex_stack.installation import load_installation
+from narthex_stack.layout import Layout
+from narthex_stack.plan import cluster
 from narthex_stack.processes import Process, leftovers
 from narthex_stack.status import load_children
 from narthex_stack.tether import main as tether_main
@@ -29,13 +32,20 @@ def stack(home: Path) -> Iterator[Stack]:
 
 
 def command(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        (sys.executable, "-m", "narthex_stack", *arguments, "--home", str(home)),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    return run((sys.executable, "-m", "narthex_stack", *arguments, "--home", str(home)))
+
+
+def command_from_nowhere(*arguments: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command in a directory that is deleted before it starts."""
+    nowhere = home.with_name(f"{home.name}-deleted")
+    nowhere.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    program = (sys.executable, "-m", "narthex_stack", *arguments, "--home", str(home))
+    return run(("sh", "-c", script, "sh", str(nowhere), *program))
+
+
+def run(program: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(program, capture_output=True, text=True, timeout=200, check=False)
 
 
 def service(stack: Stack, name: str) -> ServiceStatus:
@@ -124,6 +134,24 @@ def test_down_leaves_nothing_running(home: Path, stack: Stack) -> None:
     assert done.returncode == 0, done.stderr
     assert leftovers(home, children) == ()
     assert command("status", home=home).returncode == 1
+
+
+def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    installed = load_installation(Layout(home), environment={}, files_root=tmp_path)
+    data = cluster(installed).data
+    data.mkdir(parents=True)
+
+    up = command_from_nowhere("up", "--only", "postgres", home=home)
+    wiped = command_from_nowhere("down", "--wipe", home=home)
+
+    assert (up.returncode, up.stderr) == (
+        1,
+        "the working directory was deleted; run this in another\n",
+    )
+    assert (wiped.returncode, wiped.stderr) == (0, "stopped and wiped\n")
+    assert not data.exists()
+    assert not (home / "services.json").exists()
 
 
 @pytest.mark.stack
