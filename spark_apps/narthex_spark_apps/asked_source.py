@@ -1,52 +1,19 @@
 """Sources that are asked again and again for what is new, and what all of them do with rows."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import attrs
 
 from narthex.records import to_plain
 from narthex.settings import Settings
+from narthex.times import SECOND_US
 from narthex_spark_apps.admitted_rows import Arrived, RowRenderer
 from narthex_spark_apps.source_job import SourceJob
 from narthex_stores import LogProducer
-
-
-class AskedSource(Protocol):
-    """A source that does not come by a topic of ours: whoever runs its job asks it.
-
-    What it gives stands at a place of its own in the source, so that what is read again after a
-    crash is the same facts.
-    """
-
-    @property
-    def every_s(self) -> float:
-        """How often it is asked, seconds."""
-
-    def read(
-        self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
-    ) -> dict[str, int]:
-        """Read to where the source ends now; give how many rows came, were refused and left out.
-
-        Args:
-            producer: What facts are appended by; they stand when this returns.
-            stopped: Asked between batches.
-        """
-
-    def newest_us(self) -> int | None:
-        """Give the greatest event time of the rows that this process admitted."""
-
-    def close(self) -> None:
-        """Let go of what it holds."""
-
-
-class OpensSource(Protocol):
-    """Opens one kind of asked sources."""
-
-    def __call__(self, job: SourceJob, *, settings: Settings, memory: Path) -> AskedSource:
-        """Open the source of a job, which remembers how far it was read in the file `memory`."""
 
 
 @attrs.define
@@ -86,6 +53,54 @@ class RowAppender:
     def close(self) -> None:
         """End the worker that ran code of the author, if one was started."""
         self.renderer.close()
+
+
+class AskedSource(ABC):
+    """A source that does not come by a topic of ours: whoever runs its job asks it.
+
+    What it gives stands at a place of its own in the source, so that what is read again after a
+    crash is the same facts.
+    """
+
+    default_every_us: ClassVar[int]
+    """How often such a source is asked where its author does not say, microseconds."""
+
+    def __init__(self, job: SourceJob, *, memory: Path) -> None:
+        """Remember how far it was read in the file `memory`."""
+        self._job = job
+        self._memory = memory
+        self._appender = RowAppender.of(job)
+
+    @property
+    def every_s(self) -> float:
+        """How often it is asked, seconds."""
+        return (self._job.spec.source.every_us or self.default_every_us) / SECOND_US
+
+    @abstractmethod
+    def read(
+        self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
+    ) -> dict[str, int]:
+        """Read to where the source ends now; give how many rows came, were refused and left out.
+
+        Args:
+            producer: What facts are appended by; they stand when this returns.
+            stopped: Asked between batches.
+        """
+
+    def newest_us(self) -> int | None:
+        """Give the greatest event time of the rows that this process admitted."""
+        return self._appender.newest_us()
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        self._appender.close()
+
+
+class OpensSource(Protocol):
+    """Opens one kind of asked sources."""
+
+    def __call__(self, job: SourceJob, *, settings: Settings, memory: Path) -> AskedSource:
+        """Open the source of a job, which remembers how far it was read in the file `memory`."""
 
 
 def no_rows() -> dict[str, int]:

@@ -19,7 +19,7 @@ from narthex.records import Json
 from narthex.settings import Settings
 from narthex.times import SECOND_US, from_micros, to_micros
 from narthex_spark_apps.admitted_rows import Arrived, Place
-from narthex_spark_apps.asked_source import AskedSource, RowAppender, no_rows
+from narthex_spark_apps.asked_source import AskedSource, no_rows
 from narthex_spark_apps.aws_clients import client_of, region_of
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.topic_rows import TopicReader
@@ -27,9 +27,6 @@ from narthex_spark_apps.whole_files import replace
 from narthex_stores import LogProducer
 
 RECORDS: Final = 2_000
-EVERY_US: Final = SECOND_US
-"""How often a stream is asked where its source does not say: it answers five times a second."""
-
 Received: TypeAlias = Mapping[str, Any]  # type: ignore[explicit-any]
 """A record as Kinesis gives it."""
 
@@ -77,6 +74,8 @@ class Reach:
 class KinesisSource(AskedSource):
     """The stream of one source job, and how far it was read."""
 
+    default_every_us = SECOND_US  # it answers five times a second
+
     def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
         """Remember how far it was read in the file `memory`.
 
@@ -86,19 +85,12 @@ class KinesisSource(AskedSource):
         connector = job.spec.source.connector
         if not isinstance(connector, KinesisStream):
             raise TypeError("only a source of Kinesis has shards")
+        super().__init__(job, memory=memory)
         self._stream = connector
-        self._job = job
-        self._memory = memory
         self._reader: TopicReader = job.format(settings).open()
-        self._appender = RowAppender.of(job)
         self._client = client_of(
             "kinesis", role_arn=connector.role_arn, region=region_of(connector.stream_arn)
         )
-
-    @property
-    @override
-    def every_s(self) -> float:
-        return (self._job.spec.source.every_us or EVERY_US) / SECOND_US
 
     @override
     def read(
@@ -127,12 +119,8 @@ class KinesisSource(AskedSource):
         return counts
 
     @override
-    def newest_us(self) -> int | None:
-        return self._appender.newest_us()
-
-    @override
     def close(self) -> None:
-        self._appender.close()
+        super().close()
         self._client.close()
 
     def _shards(self) -> list[str]:

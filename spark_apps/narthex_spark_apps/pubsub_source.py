@@ -23,7 +23,7 @@ from narthex.connections import PubSubTopic
 from narthex.settings import Settings
 from narthex.times import SECOND_US, to_micros
 from narthex_spark_apps.admitted_rows import Arrived, Place
-from narthex_spark_apps.asked_source import AskedSource, RowAppender, no_rows
+from narthex_spark_apps.asked_source import AskedSource, no_rows
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.topic_rows import TopicReader
@@ -38,7 +38,6 @@ CALL_S: Final = 30.0
 ACKNOWLEDGE_S: Final = 120
 """Within what time Google wants a message acknowledged, before it delivers it again."""
 
-EVERY_US: Final = SECOND_US // 10
 _ID_DIGITS: Final = 20
 
 
@@ -48,6 +47,8 @@ class SubscriptionError(OSError):
 
 class PubSubSource(AskedSource):
     """The topic of one source job, by a subscription that is named as the job is."""
+
+    default_every_us = SECOND_US // 10
 
     def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
         """Remember in the file `memory` that there is a subscription.
@@ -59,12 +60,11 @@ class PubSubSource(AskedSource):
         connector = job.spec.source.connector
         if not isinstance(connector, PubSubTopic):
             raise TypeError("only a source of Pub/Sub has messages")
-        self._job = job
+        super().__init__(job, memory=memory)
         self._topic = f"projects/{connector.project_id}/topics/{connector.topic}"
         self._subscription = (
             f"projects/{connector.project_id}/subscriptions/{job.asset.physical_name}"
         )
-        self._memory = memory
         self._reader: TopicReader = job.format(settings).open()
         key = AuthorSecrets.of(settings).reveal(connector.service_account_key)
         try:
@@ -74,12 +74,6 @@ class PubSubSource(AskedSource):
             raise SubscriptionError(
                 f"`{job.spec.source_id}`: the service account's key is not what Google gave"
             ) from None
-        self._appender = RowAppender.of(job)
-
-    @property
-    @override
-    def every_s(self) -> float:
-        return (self._job.spec.source.every_us or EVERY_US) / SECOND_US
 
     @override
     def read(
@@ -109,12 +103,8 @@ class PubSubSource(AskedSource):
         return counts
 
     @override
-    def newest_us(self) -> int | None:
-        return self._appender.newest_us()
-
-    @override
     def close(self) -> None:
-        self._appender.close()
+        super().close()
         self._client.close()
 
     def _subscribe(self) -> None:

@@ -18,7 +18,7 @@ from narthex.connections import Table
 from narthex.settings import Settings
 from narthex.times import SECOND_US, to_micros
 from narthex_spark_apps.admitted_rows import Arrived, Place
-from narthex_spark_apps.asked_source import AskedSource, RowAppender, no_rows
+from narthex_spark_apps.asked_source import AskedSource, no_rows
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.plain_values import plain
 from narthex_spark_apps.source_job import SourceJob
@@ -31,20 +31,20 @@ from narthex_stores import LogProducer
 REMEMBERED: Final = 200_000
 """How many of the newest rows are known, so that reading them again does not append them again."""
 
-EVERY_US: Final = 60 * SECOND_US
-"""How often a table is asked where its source does not say."""
-
 _DIGEST_BYTES: Final = 16
 
 
 class TableSource(AskedSource):
     """The table of one source job, and how far it was read."""
 
+    default_every_us = 60 * SECOND_US
+
     def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
         """Remember how far it was read in the file `memory`."""
         connector = job.spec.source.connector
         if not isinstance(connector, Table) or connector.cursor is None:
             raise TypeError("only a source of a table with a cursor has rows to ask for")
+        super().__init__(job, memory=memory)
         self._access = TableAccess(
             table=connector,
             cursor=connector.cursor,
@@ -52,20 +52,8 @@ class TableSource(AskedSource):
             ca_file=settings.ca_file,
         )
         self._reads = reader_of(connector.database)
-        self._job = job
-        self._memory = memory
         self._disorder_us = job.spec.source.disorder_us
         self._known: dict[tuple[int, bytes], bytes] = {}
-        self._appender = RowAppender.of(job)
-
-    @property
-    @override
-    def every_s(self) -> float:
-        return (self._job.spec.source.every_us or EVERY_US) / SECOND_US
-
-    @override
-    def close(self) -> None:
-        self._appender.close()
 
     @override
     def read(
@@ -100,10 +88,6 @@ class TableSource(AskedSource):
         self._known = known
         self._remember(reach.after(high, now_us=now_us, disorder_us=self._disorder_us))
         return counts
-
-    @override
-    def newest_us(self) -> int | None:
-        return self._appender.newest_us()
 
     @staticmethod
     def _is_news(known: dict[tuple[int, bytes], bytes], arrived: Arrived) -> bool:
