@@ -86,7 +86,6 @@ class Recovery:
         self._backfills: dict[UUID, _BackfillRun] = {}
         self._swept = -SWEEP_EVERY_S
         self._wake = threading.Event()
-        self._stopping = False
         self._thread: threading.Thread | None = None
         self._forgot = time.monotonic()
         self._stopped = threading.Event()
@@ -99,7 +98,6 @@ class Recovery:
 
     def stop(self) -> None:
         """Stop after the step that is being taken."""
-        self._stopping = True
         self._stopped.set()
         self._wake.set()
         if self._thread is not None:
@@ -177,7 +175,7 @@ class Recovery:
             self._look_after(view)
 
     def _run(self) -> None:
-        while not self._stopping:
+        while not self._stopped.is_set():
             self._wake.wait(LOOK_EVERY_S)
             self._wake.clear()
             self.look()
