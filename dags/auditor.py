@@ -6,27 +6,18 @@ two scans find to be nobody's is destroyed, what is lost is set aside for a pers
 
 import datetime as dt
 
-import pendulum
-from airflow.sdk import CronDataIntervalTimetable, dag, task
+from airflow.sdk import task
 
-from narthex_plugins.upkeep import ask, judge
+from narthex_plugins.upkeep import ask, judge, upkeep
 
 
-@dag(
-    dag_id="auditor",
-    schedule=CronDataIntervalTimetable("*/10 * * * *", timezone="UTC"),
-    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
-    catchup=False,
-    max_active_runs=1,
-    is_paused_upon_creation=False,
-    tags=["narthex"],
-)
+@upkeep("auditor", cron="*/10 * * * *")
 def auditor() -> None:
     """Scan every store, then say whether all is as the ledger says."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def scan() -> dict[str, object]:
-        return ask("upkeep/audit", within_s=120.0)
+        return ask("upkeep/audit")
 
     @task
     def is_sound(audit: dict[str, object]) -> int:

@@ -6,27 +6,18 @@ been retired for its grace is destroyed, dependants first. The platform does the
 
 import datetime as dt
 
-import pendulum
-from airflow.sdk import CronDataIntervalTimetable, dag, task
+from airflow.sdk import task
 
-from narthex_plugins.upkeep import ask
+from narthex_plugins.upkeep import ask, upkeep
 
 
-@dag(
-    dag_id="collector",
-    schedule=CronDataIntervalTimetable("*/10 * * * *", timezone="UTC"),
-    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
-    catchup=False,
-    max_active_runs=1,
-    is_paused_upon_creation=False,
-    tags=["narthex"],
-)
+@upkeep("collector", cron="*/10 * * * *")
 def collector() -> None:
     """Retire and destroy what is due."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def collect() -> dict[str, int]:
-        done = ask("upkeep/collect", within_s=120.0)
+        done = ask("upkeep/collect")
         return {"retired": len(done["retired"]), "due": len(done["due"])}
 
     collect()

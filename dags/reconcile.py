@@ -5,27 +5,18 @@ Every five minutes: one turn of the platform's recovery loop, and what has not e
 
 import datetime as dt
 
-import pendulum
-from airflow.sdk import CronDataIntervalTimetable, dag, task
+from airflow.sdk import task
 
-from narthex_plugins.upkeep import ask
+from narthex_plugins.upkeep import ask, upkeep
 
 
-@dag(
-    dag_id="reconcile",
-    schedule=CronDataIntervalTimetable("*/5 * * * *", timezone="UTC"),
-    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
-    catchup=False,
-    max_active_runs=1,
-    is_paused_upon_creation=False,
-    tags=["narthex"],
-)
+@upkeep("reconcile", cron="*/5 * * * *")
 def reconcile() -> None:
     """Take one turn for every commit that has not ended."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def recover() -> list[dict[str, str]]:
-        return ask("upkeep/recover", within_s=120.0)["unended"]
+        return ask("upkeep/recover")["unended"]
 
     recover()
 

@@ -6,28 +6,19 @@ comes back, and must be FINALIZED by somebody else.
 
 import datetime as dt
 
-import pendulum
-from airflow.sdk import CronDataIntervalTimetable, dag, get_current_context, task
+from airflow.sdk import get_current_context, task
 
-from narthex_plugins.upkeep import ask, await_takeover, drill_id
+from narthex_plugins.upkeep import ask, await_takeover, drill_id, upkeep
 
 
-@dag(
-    dag_id="recovery_drill",
-    schedule=CronDataIntervalTimetable("30 3 * * *", timezone="UTC"),
-    start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
-    catchup=False,
-    max_active_runs=1,
-    is_paused_upon_creation=False,
-    tags=["narthex"],
-)
+@upkeep("recovery_drill", cron="30 3 * * *")
 def recovery_drill() -> None:
     """Leave a commit as a dead process does, and wait for its end."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=1)
     def die_midway() -> str:
         commit_id = drill_id(get_current_context()["dag_run"].run_id)
-        ask(f"upkeep/drill/{commit_id}", within_s=120.0)
+        ask(f"upkeep/drill/{commit_id}")
         return commit_id
 
     @task(execution_timeout=dt.timedelta(minutes=10))

@@ -5,10 +5,15 @@ The platform does the same by itself; Airflow makes it visible, and shows when i
 
 import time
 import uuid
+from collections.abc import Callable
+
+import pendulum
+from airflow.sdk import CronDataIntervalTimetable, dag
 
 from narthex_plugins.platform import Json, StepNotYet, platform
 
 ASK_EVERY_S = 2.0
+ANSWERS_WITHIN_S = 120.0
 
 
 class NotSoundError(RuntimeError):
@@ -19,7 +24,30 @@ class NotRecoveredError(RuntimeError):
     """Nobody took over a commit whose process had died."""
 
 
-def ask(path: str, *, within_s: float) -> dict[str, Json]:
+Declared = Callable[[Callable[[], None]], Callable[[], object]]
+"""What makes of a function of tasks one that gives a DAG."""
+
+
+def upkeep(dag_id: str, *, cron: str) -> Declared:
+    """Declare a DAG of upkeep: one run at a time, by itself, and none made up for that was missed.
+
+    Args:
+        dag_id: What Airflow calls it.
+        cron: When it runs, UTC.
+    """
+    declared: Declared = dag(
+        dag_id=dag_id,
+        schedule=CronDataIntervalTimetable(cron, timezone="UTC"),
+        start_date=pendulum.datetime(2026, 1, 1, tz="UTC"),
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        tags=["narthex"],
+    )
+    return declared
+
+
+def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
     """Ask for a piece of upkeep, again while the server does not answer.
 
     Raises:
