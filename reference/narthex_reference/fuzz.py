@@ -17,16 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
-import hypothesis
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
-from narthex.schemas import all_steps
 from narthex_reference.comparing import EngineFactory, differs
 from narthex_reference.engines import REFERENCE, engine_named
-from narthex_reference.generate import Project, projects, render_program
-
-A_SEED = 100
-"""So many projects a seed gives."""
+from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds, render_program
 
 
 class EnginesDiffer(AssertionError):
@@ -58,28 +52,17 @@ def search(seed: int, count: int, *, judge: EngineFactory, engine: EngineFactory
     """Compare engines on the projects of a seed, until one fails; that is made smaller."""
     done = Search()
 
-    @hypothesis.seed(seed)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        print_blob=False,
-    )
-    @given(projects())
     def examine(project: Project) -> None:
         if done.failure is None:
             done.tried += 1
-            done.steps.update(_kinds(project))
+            done.steps.update(kinds(project))
         wrong = _differ(project, judge, engine)
         if wrong is not None:
             done.failure = Failure(project, wrong)
             raise EnginesDiffer(wrong)
 
     with contextlib.suppress(EnginesDiffer):
-        examine()
+        each_of_seed(seed, examine, count=count, shrinks=True)
     return done
 
 
@@ -88,17 +71,6 @@ def _differ(project: Project, judge: EngineFactory, engine: EngineFactory) -> st
         return differs(project, judge, engine)
     except Exception as error:  # noqa: BLE001 (an engine that fails is one that differs)
         return f"{type(error).__name__}: {error}"
-
-
-def _kinds(project: Project) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for dataset in project.definitions.datasets:
-        for pipeline in dataset.pipelines:
-            for step in all_steps(pipeline.terminal):
-                found[type(step).__name__] += 1
-                for spec in getattr(step, "specs", ()):
-                    found[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
-    return found
 
 
 def compared(project: Project, *, judge: str, engine: str) -> int:

@@ -22,7 +22,7 @@ import structlog
 
 from narthex_reference.engines import REFERENCE
 from narthex_reference.generate import Project, render_program
-from tests.differential.drawing import Jobs, from_seeds, kinds
+from tests.differential.drawing import Jobs, from_seeds, kinds_with_jobs
 from tests.differential.platform import platform
 from tests.differential.searching import Difference, Searcher, ways_of
 
@@ -100,7 +100,7 @@ def _examine(batch: Sequence[Drawn], searcher: Searcher, told: Told) -> None:
     told.projects += len(batch)
     told.last = batch[-1][0]
     for project in projects:
-        told.steps += kinds(project)
+        told.steps += kinds_with_jobs(project)
     for difference in failed:
         seed, place, _ = batch[difference.at]
         name = f"{seed}_{place}_{difference.way}"

@@ -4,39 +4,17 @@ import enum
 from collections import Counter
 from collections.abc import Iterator
 
-import hypothesis
-from hypothesis import HealthCheck, Phase, Verbosity, given, settings
-
 from narthex.assets import PipelineJobSpec, Trigger
 from narthex.blueprint import compile_blueprint
 from narthex.capability import not_carried_out
 from narthex.entities import Definitions
-from narthex.schemas import all_steps
-from narthex_reference.generate import Project, projects
-
-A_SEED = 100
-"""So many projects a seed gives, those that are left out included."""
+from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds
 
 
 def drawn(seed: int, *, count: int = A_SEED) -> list[Project]:
     """Give the projects of a seed: always the same ones, in the same order."""
     found: list[Project] = []
-
-    @hypothesis.seed(seed)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=(Phase.generate,),
-        suppress_health_check=list(HealthCheck),
-        verbosity=Verbosity.quiet,
-        print_blob=False,
-    )
-    @given(projects())
-    def take(project: Project) -> None:
-        found.append(project)
-
-    take()
+    each_of_seed(seed, found.append, count=count)
     return found
 
 
@@ -80,15 +58,8 @@ def from_seeds(first: int, *, jobs: Jobs) -> Iterator[tuple[int, int, Project]]:
         seed += 1
 
 
-def kinds(project: Project) -> Counter[str]:
+def kinds_with_jobs(project: Project) -> Counter[str]:
     """Count steps, aggregates and triggers of the pipelines of a project."""
-    found: Counter[str] = Counter()
-    for dataset in project.definitions.datasets:
-        for pipeline in dataset.pipelines:
-            for step in all_steps(pipeline.terminal):
-                found[type(step).__name__] += 1
-                for spec in getattr(step, "specs", ()):
-                    found[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
-    for spec in _jobs(project.definitions):
-        found[f"job {spec.trigger.value}"] += 1
-    return found
+    return kinds(project) + Counter(
+        f"job {spec.trigger.value}" for spec in _jobs(project.definitions)
+    )

@@ -3,5 +3,15 @@
 from narthex_reference.generate.project import Project, instants_of
 from narthex_reference.generate.projects import projects
 from narthex_reference.generate.rendering import render_program, render_value
+from narthex_reference.generate.seeds import A_SEED, each_of_seed, kinds
 
-__all__ = ["Project", "instants_of", "projects", "render_program", "render_value"]
+__all__ = [
+    "A_SEED",
+    "Project",
+    "each_of_seed",
+    "instants_of",
+    "kinds",
+    "projects",
+    "render_program",
+    "render_value",
+]

@@ -62,36 +62,40 @@ def facts_of(dataset: Dataset) -> st.SearchStrategy[tuple[Fact, ...]]:
 
 
 def _facts(dataset: Dataset, drawn: list[_Drawn]) -> tuple[Fact, ...]:
-    made = _keyed if dataset.schema.keys else _keyless
     found: list[Fact] = []
     for offset, one in enumerate(drawn):
         place = position(f"generated/{dataset.name}", offset % 2, offset)
-        # One in four is of a key, or a row, that was there before.
+        if not dataset.schema.keys:
+            found.append(_appended(one, place))
+            continue
+        # One in four is of a key that was there before; some of those are of its instant, too.
         earlier = found[one.again % len(found)] if found and one.again % 4 == 3 else None  # noqa: PLR2004
-        found.append(made(dataset, one, place, earlier))
+        found.append(_keyed(dataset, one, place, earlier))
     return tuple(found)
 
 
 def _keyed(dataset: Dataset, one: _Drawn, place: bytes, earlier: Fact | None) -> Fact:
     key = one.key if earlier is None else earlier.key
+    event_time = one.event_time
+    if earlier is not None and one.again % 8 == 7:  # noqa: PLR2004 (it corrects that row)
+        event_time = earlier.event_time
     gone = one.gone == 1
     return Fact(
-        row_id=keyed_row_id(key_bytes(dataset.schema.keys, key), one.event_time),
+        row_id=keyed_row_id(key_bytes(dataset.schema.keys, key), event_time),
         version=Version(place),
-        event_time=one.event_time,
+        event_time=event_time,
         key=key,
         values=tuple(None for _ in one.values) if gone else one.values,
         alive=not gone,
     )
 
 
-def _keyless(_: Dataset, one: _Drawn, place: bytes, earlier: Fact | None) -> Fact:
-    """Give a row; one that comes again is a correction of an earlier one, or its retraction."""
+def _appended(one: _Drawn, place: bytes) -> Fact:
+    """Give a row without a key: no source sends such a row a second time with other values."""
     return Fact(
-        row_id=RowId(place) if earlier is None else earlier.row_id,
+        row_id=RowId(place),
         version=Version(place),
         event_time=one.event_time,
         key=(),
         values=one.values,
-        alive=earlier is None or one.gone != 1,
     )

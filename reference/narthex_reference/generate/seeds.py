@@ -1,0 +1,73 @@
+"""Projects of a seed: the same ones in every process, in the same order."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
+from typing_extensions import override
+
+from narthex.schemas import all_steps
+from narthex_reference.generate.project import Project
+from narthex_reference.generate.projects import projects
+
+A_SEED = 100
+"""So many projects a seed gives."""
+
+
+class SeedsAlone(HypothesisProvider):
+    """Draws as Hypothesis does, but none of the constants of whatever modules are loaded.
+
+    With those a seed would give other projects under a test runner than from a command.
+    """
+
+    @override
+    def _maybe_draw_constant(self, *_: object, **__: object) -> None:
+        return None
+
+
+_BACKEND = "narthex-seeds-alone"
+AVAILABLE_PROVIDERS[_BACKEND] = f"{SeedsAlone.__module__}.{SeedsAlone.__qualname__}"
+
+
+def each_of_seed(
+    seed: int, examine: Callable[[Project], None], *, count: int = A_SEED, shrinks: bool = False
+) -> None:
+    """Examine the projects of a seed; what `examine` raises for one ends that.
+
+    Args:
+        seed: Decides which projects they are.
+        examine: Called with each; with smaller ones too after it raised, if `shrinks`.
+        count: How many of them.
+        shrinks: Whether what fails is made as small as it fails still.
+    """
+
+    @hypothesis.seed(seed)
+    @settings(
+        backend=_BACKEND,
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink) if shrinks else (Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+    )
+    @given(projects())
+    def each(project: Project) -> None:
+        examine(project)
+
+    each()
+
+
+def kinds(project: Project) -> Counter[str]:
+    """Count steps and aggregates of the pipelines of a project."""
+    found: Counter[str] = Counter()
+    for dataset in project.definitions.datasets:
+        for pipeline in dataset.pipelines:
+            for step in all_steps(pipeline.terminal):
+                found[type(step).__name__] += 1
+                for spec in getattr(step, "specs", ()):
+                    found[f"{type(spec).__name__} {type(spec.window).__name__}"] += 1
+    return found
