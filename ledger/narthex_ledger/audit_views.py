@@ -12,7 +12,11 @@ from narthex_ledger.states import AssetState
 
 @attrs.frozen(kw_only=True)
 class AuditView:
-    """The outcome of one quality audit of a dataset over a span of event time."""
+    """The outcome of one quality audit of a dataset over a span of event time.
+
+    Attributes:
+        branch: Whose dataset it is; empty where that was not kept.
+    """
 
     audit_id: UUID
     dataset: str
@@ -20,6 +24,7 @@ class AuditView:
     to_us: int | None
     result: Json
     success: bool
+    branch: str = ""
     at: dt.datetime | None = None
 
 

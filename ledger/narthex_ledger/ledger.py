@@ -1,7 +1,7 @@
 """The front door: all that other rooms may ask of the ledger."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from sqlalchemy.engine import Connection
@@ -133,9 +133,31 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         wanted = sorted(set(assets), key=lambda ref: (ref.kind.value, ref.fingerprint))
         return self._run("physical_names", lambda c: reads.physical_names(c, tenant, wanted))
 
-    def bank(self, tenant: TenantId, *, after: int = 0, limit: int = 200) -> tuple[BankedView, ...]:
-        """List assets that are not destroyed, by id from the one after a number."""
-        return self._run("bank", lambda c: reads.bank(c, tenant, after, limit))
+    def bank(
+        self,
+        tenant: TenantId,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        branches: Collection[str] | None = None,
+    ) -> tuple[BankedView, ...]:
+        """List assets that are not destroyed, by id from the one after a number.
+
+        With `branches`, as they know it: what they hold, and they alone are named.
+        """
+        return self._run(
+            "bank",
+            lambda c: reads.bank(c, tenant, after=after, limit=limit, branches=branches),
+        )
+
+    def held_paths(self, tenant: TenantId, branches: Collection[str]) -> dict[int, frozenset[str]]:
+        """Give the assets that branches hold, with the paths that these know them by."""
+        rows = self._run("held_paths", lambda c: on_reading.held_rows(c, tenant, branches))
+        found: dict[int, frozenset[str]] = {}
+        for row in rows:
+            known = found.get(row["asset_id"], frozenset())
+            found[row["asset_id"]] = known | {row["logical_path"]}
+        return found
 
     def backfill_pace(self) -> float | None:
         """Give the rows per second of the newest backfills, their median; None before any."""
@@ -170,13 +192,16 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         """Keep an audit's outcome; the same id again changes nothing."""
         self._run("record_audit", lambda c: on_offline.put_audit(c, audit))
 
-    def audits(self, limit: int = 50, *, dataset: str | None = None) -> tuple[AuditView, ...]:
-        """List audits, the newest first."""
-        rows = self._run("audits", lambda c: on_offline.audit_rows(c, limit, dataset))
+    def audits(
+        self, limit: int = 50, *, branches: Collection[str] | None = None
+    ) -> tuple[AuditView, ...]:
+        """List audits, the newest first; with `branches`, those of their datasets."""
+        rows = self._run("audits", lambda c: on_offline.audit_rows(c, limit, branches))
         return tuple(
             AuditView(
                 audit_id=row["audit_id"],
                 dataset=row["dataset"],
+                branch=row["branch"],
                 from_us=row["from_us"],
                 to_us=row["to_us"],
                 result=row["result"],

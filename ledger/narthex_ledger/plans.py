@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 
 import attrs
 
@@ -65,6 +66,20 @@ class CommitPlan:
             pairs = sorted((a.kind.value, a.fingerprint.hex()) for a in assets)
             effects[name] = [[kind, fingerprint] for kind, fingerprint in pairs]
         return sha256_of(effects)
+
+    def naming(self, may_name: Callable[[str], bool]) -> "CommitPlan":
+        """Leave out the names of other branches that share its assets; the hash stays."""
+
+        def known(asset: PlannedAsset) -> PlannedAsset:
+            return attrs.evolve(asset, shared_with=tuple(filter(may_name, asset.shared_with)))
+
+        return attrs.evolve(
+            self,
+            create=tuple(map(known, self.create)),
+            share=tuple(map(known, self.share)),
+            release=tuple(map(known, self.release)),
+            backfill=tuple(map(known, self.backfill)),
+        )
 
     def plain(self) -> Json:
         """Render for storage; `narthex.records.from_plain` reads it back."""

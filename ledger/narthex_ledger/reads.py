@@ -1,6 +1,6 @@
 """What the ledger knows, for people, readers and engines; nothing here locks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from graphlib import TopologicalSorter
 from uuid import UUID
 
@@ -122,12 +122,21 @@ def physical_names(
 
 
 def bank(
-    connection: Connection, tenant: TenantId, after: int, limit: int
+    connection: Connection,
+    tenant: TenantId,
+    *,
+    after: int,
+    limit: int,
+    branches: Collection[str] | None,
 ) -> tuple[BankedView, ...]:
-    """List the assets that are not destroyed, by id, each with all that keep it."""
-    rows = on_reading.bank_rows(connection, tenant, after, limit)
+    """List the assets that are not destroyed, by id, each with all that keep it.
+
+    With `branches`, as they know it: what they hold, and they alone are named.
+    """
+    rows = on_reading.bank_rows(connection, tenant, after=after, limit=limit, branches=branches)
+    ids = [row["asset_id"] for row in rows]
     held: dict[int, tuple[HolderView, ...]] = {}
-    for row in on_reading.holder_rows(connection, [row["asset_id"] for row in rows]):
+    for row in on_reading.holder_rows(connection, ids, branches=branches):
         holder = HolderView(
             branch=row["name"] or "",
             holder=row["holder"],

@@ -359,6 +359,7 @@ AUDIT = _table(
     "audit_id",
     audit_id=ID,
     dataset=TEXT,
+    branch=TEXT,
     from_us=BIG,
     to_us=BIG,
     result=JSON,

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 
 from narthex.records import Json
 from narthex_ledger import BankedView, HolderView
+from narthex_server.reach import branches_seen
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -14,13 +15,16 @@ GREATEST_PAGE = 1_000
 
 @router.get("/assets")
 def assets(request: Request, after: int = 0, limit: int = 200) -> dict[str, Json]:
-    """List the assets of all branches that are not destroyed, by id, from the one after a number.
+    """List the assets that are not destroyed, by id, from the one after a number.
 
-    `next` is what `after` has to be for more; null at the end.
+    Who may name some branches only is told what these hold, and of no other. `next` is what `after`
+    has to be for more; null at the end.
     """
     services: Services = request.app.state.services
     limit = max(1, min(limit, GREATEST_PAGE))
-    found = services.ledger.bank(services.tenant, after=after, limit=limit + 1)
+    found = services.ledger.bank(
+        services.tenant, after=after, limit=limit + 1, branches=branches_seen(request)
+    )
     shown = found[:limit]
     return {
         "assets": [_plain(asset) for asset in shown],

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 from narthex.records import Json
 from narthex_ledger import BranchRequest, BranchView, CommitState
 from narthex_server.asking import actor_of, idempotency_key, new_commit_id
-from narthex_server.auth import branch_of
+from narthex_server.auth import Asker, branch_of
+from narthex_server.reach import require_branch
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -33,6 +34,7 @@ def init(call: InitCall, request: Request) -> dict[str, Json]:
     wish = _wish(request, f"init {call.clone_from or ''}")
     if call.clone_from is None:
         return _plain(services.ledger.init_branch(wish))
+    require_branch(request, call.clone_from)
     made = services.ledger.clone_branch(wish, source=call.clone_from)
     _look_after(services, made)
     return _plain(made)
@@ -59,9 +61,10 @@ def undelete(request: Request) -> dict[str, Json]:
 
 @router.get("/branch/list")
 def listed(request: Request) -> dict[str, Json]:
-    """List the active branches, and those that can be brought back."""
+    """List the asker's active branches, and those that can be brought back."""
     services: Services = request.app.state.services
-    found = services.ledger.branches(services.tenant)
+    asker: Asker = request.state.asker
+    found = [b for b in services.ledger.branches(services.tenant) if asker.may_name(b.name)]
     return {
         "branches": [_plain(one) for one in found if one.state == "active"],
         "deleted": [_plain(one) for one in found if one.state != "active"],

@@ -23,6 +23,7 @@ from narthex_ledger import AuditView
 from narthex_server.auth import branch_of
 from narthex_server.estimates import ASK_S
 from narthex_server.jobs import job_rows
+from narthex_server.reach import branches_seen
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
@@ -206,18 +207,24 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 
 @router.get("/jobs")
 def jobs(request: Request) -> dict[str, Json]:
-    """List all jobs and feeds with their phase, lag and freshness."""
+    """List all jobs and feeds of the asker's branches with their phase, lag and freshness."""
     services: Services = request.app.state.services
-    return {"jobs": list(job_rows(services.ledger.jobs()))}
+    branches = branches_seen(request)
+    found = services.ledger.jobs()
+    if branches is not None:
+        held = services.ledger.held_paths(services.tenant, branches)
+        found = tuple(job for job in found if job.asset.asset_id in held)
+    return {"jobs": list(job_rows(found))}
 
 
 @router.get("/audits")
 def audits(request: Request, limit: int = 100) -> dict[str, Json]:
-    """List the newest quality audits."""
+    """List the newest quality audits of the asker's branches."""
     services: Services = request.app.state.services
     return {
         "audits": [
             {
+                "branch": audit.branch,
                 "dataset": audit.dataset,
                 "success": audit.success,
                 "from": render_instant(audit.from_us) if audit.from_us is not None else None,
@@ -227,7 +234,7 @@ def audits(request: Request, limit: int = 100) -> dict[str, Json]:
                 "failed": _part(audit.result, "failed"),
                 "result": audit.result,
             }
-            for audit in services.ledger.audits(limit=limit)
+            for audit in services.ledger.audits(limit=limit, branches=branches_seen(request))
         ]
     }
 
@@ -238,13 +245,14 @@ def _part(result: Json, name: str) -> Json:
 
 @router.post("/audits")
 def keep_audit(audit: Audit, request: Request) -> dict[str, Json]:
-    """Keep the result of an audit."""
+    """Keep the result of an audit of a dataset of the branch in the header."""
     services: Services = request.app.state.services
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     services.ledger.record_audit(
         AuditView(
             audit_id=audit_id,
             dataset=audit.dataset,
+            branch=branch_of(request),
             from_us=audit.from_us,
             to_us=audit.to_us,
             success=audit.success,

@@ -13,6 +13,7 @@ from narthex_server.definitions import compile_definitions
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.report import PlanReport
 from narthex_server.estimates import Estimate
+from narthex_server.reach import plan_seen
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -35,14 +36,15 @@ def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     if after is None:
         return {"plan": None, "changes": None}
     changes = compare(before, after, incremental=False)
-    plan = None if view.plan is None else _report(services, view, before, changes).plain()
+    plan = None if view.plan is None else _report(request, view, before, changes).plain()
     return {"plan": plan, "changes": list(changes.summary)}
 
 
 def _report(
-    services: Services, view: CommitView, before: Definitions | None, changes: Changes
+    request: Request, view: CommitView, before: Definitions | None, changes: Changes
 ) -> PlanReport:
-    plan = stored_plan(view.plan)
+    services: Services = request.app.state.services
+    plan = plan_seen(request, stored_plan(view.plan))
     return PlanReport(
         branch=services.ledger.branch_of(view.branch_id).name,
         plan=plan,

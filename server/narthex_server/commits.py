@@ -22,6 +22,7 @@ from narthex_ledger import (
     CommitState,
     CommitView,
     PromotionState,
+    stored_plan,
 )
 from narthex_server.asking import actor_of, idempotency_key, new_commit_id
 from narthex_server.auth import branch_of
@@ -29,6 +30,7 @@ from narthex_server.definitions import Proposal, propose
 from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
 from narthex_server.deploy.report import PlanReport
 from narthex_server.estimates import Held, Places, estimate, held_in
+from narthex_server.reach import plan_seen
 from narthex_server.rollbacks import plain_approval
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
@@ -94,7 +96,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         expected_plan_sha256=_plan_hash(terms.expect_plan),
     )
     if terms.preview:
-        report = _report(services, branch.name, proposal, wish)
+        report = _report(request, branch.name, proposal, wish)
         return JSONResponse(
             {"plan": report.plan.plain(), "report": report.plain(), "summary": report.lines()}
         )
@@ -117,13 +119,14 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     )
 
 
-def _report(services: Services, branch: str, proposal: Proposal, wish: CommitRequest) -> PlanReport:
+def _report(request: Request, branch: str, proposal: Proposal, wish: CommitRequest) -> PlanReport:
+    services: Services = request.app.state.services
     plan = services.ledger.preview(
         wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
     )
     return PlanReport(
         branch=branch,
-        plan=plan,
+        plan=plan_seen(request, plan),
         blueprint=proposal.blueprint,
         changes=proposal.changes,
         reasons=proposal.reasons,
@@ -171,7 +174,8 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
-    shown["plan"] = view.plan
+    plan = None if view.plan is None else plan_seen(request, stored_plan(view.plan))
+    shown["plan"] = None if plan is None else plan.plain()
     shown["approval"] = plain_approval(services.ledger.approval(commit_id))
     shown["assets"] = [_asset(asset) for asset in view.assets]
     shown["events"] = [

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict
 
 from narthex.readplan import CodeStep, LookupStep, ReadPlan
 from narthex.records import Json, to_plain
-from narthex_server.auth import branch_of
+from narthex_ledger import NotFound, OfflineView
+from narthex_server.auth import Asker, branch_of
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
@@ -59,6 +60,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
         actor="token",
         manifest_id=snapshot.manifest_id,
         request={
+            "branch": branch_of(request),
             "definitions": to_plain(snapshot.definitions),
             "inputs": list(call.inputs),
             "outputs": list(call.outputs),
@@ -101,9 +103,7 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 @router.get("/query_offline/status")
 def status(request_id: UUID, request: Request) -> dict[str, Json]:
     """Say how an offline query stands; when done, where its answers are."""
-    services: Services = request.app.state.services
-    view = services.ledger.offline(request_id)
-    wanted = view.request if isinstance(view.request, dict) else {}
+    view, wanted = _asked(request_id, request)
     return {
         "request_id": str(request_id),
         "status": view.state.value,
@@ -116,9 +116,7 @@ def status(request_id: UUID, request: Request) -> dict[str, Json]:
 @router.get("/query_offline/answers")
 def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
     """Give the answers of a finished offline query as columns, in the spine's order."""
-    services: Services = request.app.state.services
-    view = services.ledger.offline(request_id)
-    wanted = view.request if isinstance(view.request, dict) else {}
+    view, wanted = _asked(request_id, request)
     if view.state.value != "done":
         raise HTTPException(status_code=409, detail={"err_msg": f"it is {view.state.value}"})
     return pq.read_table(Path(str(wanted["output"]))).to_pydict()
@@ -128,5 +126,21 @@ def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
 def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
     """Cancel an offline query that has not ended."""
     services: Services = request.app.state.services
+    _asked(request_id, request)
     state = services.ledger.cancel_offline(request_id)
     return {"request_id": str(request_id), "status": state.value}
+
+
+def _asked(request_id: UUID, request: Request) -> tuple[OfflineView, dict[str, Json]]:
+    """Give an offline query, and what was asked, to whom may name its branch.
+
+    Raises:
+        NotFound: There is none of that id, or it is another branch's.
+    """
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    view = services.ledger.offline(request_id)
+    wanted = view.request if isinstance(view.request, dict) else {}
+    if asker.is_narrow and not asker.may_name(str(wanted.get("branch", ""))):
+        raise NotFound(f"there is no offline query {request_id}")
+    return view, wanted

@@ -19,7 +19,7 @@ from narthex.entities import Cdc, Constant, Dataset, Source, WebhookEndpoint
 from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
-from narthex_server.auth import branch_of
+from narthex_server.auth import Asker, branch_of
 from narthex_server.once import DELIVERY_S, KEY_HEADER
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
@@ -55,7 +55,7 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     """Accept rows, or refuse the whole call naming every bad one."""
     services: Services = request.app.state.services
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
-    snapshot, fed = _feeding(services, branch_of(request), wanted)
+    snapshot, fed = _feeding(request, wanted)
     rows = _rows(call.data)
     now_us = to_micros(dt.datetime.now(dt.UTC))
     problems, left_out = _check(fed, rows, now_us=now_us, runner=services.workers)
@@ -104,14 +104,13 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     }
 
 
-def _feeding(
-    services: Services, branch: str, wanted: WebhookEndpoint
-) -> tuple[Snapshot, tuple[Fed, ...]]:
-    """Find what an endpoint feeds: on the branch, else on the first other one that has it.
+def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[Snapshot, tuple[Fed, ...]]:
+    """Find what an endpoint feeds: on the branch, else on the asker's first one that has it.
 
     An endpoint has one ingest topic, so its rows reach every branch that has it in any case.
     """
-    for name in _branches(services, branch):
+    services: Services = request.app.state.services
+    for name in _branches(request):
         snapshot = services.snapshots.deployed(name)
         fed = _fed(snapshot, wanted) if snapshot else ()
         if snapshot and fed:
@@ -125,10 +124,14 @@ def _feeding(
     )
 
 
-def _branches(services: Services, first: str) -> Iterator[str]:
+def _branches(request: Request) -> Iterator[str]:
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    first = branch_of(request)
     yield first
     for branch in services.ledger.branches(services.tenant):
-        if branch.state == "active" and branch.name != first:
+        is_other = branch.state == "active" and branch.name != first
+        if is_other and asker.may_name(branch.name):
             yield branch.name
 
 

@@ -241,13 +241,21 @@ def test_an_offline_query_of_what_is_going_away_is_refused(world: World) -> None
 
 def test_audits_and_tokens_are_kept(world: World) -> None:
     audit = AuditView(
-        audit_id=UUID(int=5), dataset="orders", from_us=1, to_us=2, result={"ok": 1}, success=True
+        audit_id=UUID(int=5),
+        dataset="orders",
+        branch="dev",
+        from_us=1,
+        to_us=2,
+        result={"ok": 1},
+        success=True,
     )
     world.ledger.record_audit(audit)
     world.ledger.record_audit(audit)
     world.ledger.put_token("secret", name="ci", scopes=("commit",), lifetime=LATER / 2)
 
-    (kept,) = world.ledger.audits(dataset="orders")
+    (kept,) = world.ledger.audits(branches={"main", "dev"})
+    assert world.ledger.audits() == (kept,)
+    assert world.ledger.audits(branches={"main"}) == ()
     assert (kept.audit_id, kept.result, kept.success) == (UUID(int=5), {"ok": 1}, True)
     token = world.ledger.token("secret")
     assert token is not None

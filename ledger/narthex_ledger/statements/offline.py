@@ -1,6 +1,7 @@
 """Statements on offline queries, audits and the installation."""
 
 import datetime as dt
+from collections.abc import Collection
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -104,6 +105,7 @@ def put_audit(connection: Connection, audit: AuditView) -> None:
         .values(
             audit_id=audit.audit_id,
             dataset=audit.dataset,
+            branch=audit.branch,
             from_us=audit.from_us,
             to_us=audit.to_us,
             result=audit.result,
@@ -113,11 +115,13 @@ def put_audit(connection: Connection, audit: AuditView) -> None:
     )
 
 
-def audit_rows(connection: Connection, limit: int, dataset: str | None) -> tuple[RowMapping, ...]:
-    """List audits, the newest first."""
+def audit_rows(
+    connection: Connection, limit: int, branches: Collection[str] | None
+) -> tuple[RowMapping, ...]:
+    """List audits, the newest first; those of some branches only."""
     found = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
-    if dataset is not None:
-        found = found.where(AUDIT.c.dataset == dataset)
+    if branches is not None:
+        found = found.where(AUDIT.c.branch.in_(branches))
     return tuple(connection.execute(found).mappings())
 
 

@@ -1,6 +1,6 @@
 """Statements that only read; none of them locks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -91,23 +91,33 @@ def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, .
 
 
 def bank_rows(
-    connection: Connection, tenant_id: TenantId, after: int, limit: int
+    connection: Connection,
+    tenant_id: TenantId,
+    *,
+    after: int,
+    limit: int,
+    branches: Collection[str] | None,
 ) -> tuple[RowMapping, ...]:
-    """List the assets that are not destroyed, by id, with their paths and references."""
-    paths = sa.func.array_agg(sa.distinct(BINDING.c.logical_path))
-    bound = (
-        sa.select(paths)
-        .where(BINDING.c.asset_id == ASSET.c.asset_id)
+    """List the assets that are not destroyed, by id, with their paths and references.
+
+    With `branches`, only those that these hold, by the paths that they have there.
+    """
+    bound = BINDING if branches is None else held(tenant_id, branches).subquery()
+    paths = (
+        sa.select(sa.func.array_agg(sa.distinct(bound.c.logical_path)))
+        .where(bound.c.asset_id == ASSET.c.asset_id)
         .correlate(ASSET)
         .scalar_subquery()
     )
+    is_shown = sa.true() if branches is None else ASSET.c.asset_id.in_(sa.select(bound.c.asset_id))
     found = (
-        sa.select(ASSET, bound.label("paths"), REFCOUNT.c.refs)
+        sa.select(ASSET, paths.label("paths"), REFCOUNT.c.refs)
         .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
         .where(
             ASSET.c.tenant_id == tenant_id,
             ASSET.c.state != AssetState.DESTROYED.value,
             ASSET.c.asset_id > after,
+            is_shown,
         )
         .order_by(ASSET.c.asset_id)
         .limit(limit)
@@ -115,8 +125,29 @@ def bank_rows(
     return tuple(connection.execute(found).mappings())
 
 
-def holder_rows(connection: Connection, asset_ids: Sequence[int]) -> tuple[RowMapping, ...]:
-    """Read which commits of which branches hold these assets, and why."""
+def held(tenant_id: TenantId, branches: Collection[str]) -> sa.Select[tuple[int, str]]:
+    """Ask for what the manifests bind that these branches hold, whatever holds them there."""
+    return (
+        sa.select(BINDING.c.asset_id, BINDING.c.logical_path)
+        .distinct()
+        .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
+        .join(BRANCH, BRANCH.c.branch_id == PIN.c.branch_id)
+        .where(BRANCH.c.tenant_id == tenant_id, BRANCH.c.name.in_(branches))
+    )
+
+
+def held_rows(
+    connection: Connection, tenant_id: TenantId, branches: Collection[str]
+) -> tuple[RowMapping, ...]:
+    """Read which assets branches hold, each with one of its paths a row; locks nothing."""
+    return tuple(connection.execute(held(tenant_id, branches)).mappings())
+
+
+def holder_rows(
+    connection: Connection, asset_ids: Sequence[int], *, branches: Collection[str] | None
+) -> tuple[RowMapping, ...]:
+    """Read which commits of which branches hold these assets, and why; of some branches only."""
+    is_shown = sa.true() if branches is None else BRANCH.c.name.in_(branches)
     found = (
         sa.select(
             BINDING.c.asset_id, BRANCH.c.name, PIN.c.holder, PIN.c.commit_id, PIN.c.expires_at
@@ -124,7 +155,7 @@ def holder_rows(connection: Connection, asset_ids: Sequence[int]) -> tuple[RowMa
         .distinct()
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
         .outerjoin(BRANCH, BRANCH.c.branch_id == PIN.c.branch_id)
-        .where(BINDING.c.asset_id.in_(asset_ids))
+        .where(BINDING.c.asset_id.in_(asset_ids), is_shown)
         .order_by(BINDING.c.asset_id, BRANCH.c.name, PIN.c.holder, PIN.c.commit_id)
     )
     return tuple(connection.execute(found).mappings())

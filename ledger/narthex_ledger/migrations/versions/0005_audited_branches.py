@@ -1,0 +1,19 @@
+"""Of which branch each audited dataset is: `pre`.
+
+Revision ID: 0005
+"""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Let audits say of which branch they are."""
+    statements = Path(__file__).with_suffix(".sql").read_text()
+    op.get_bind().exec_driver_sql(statements.replace("%", "%%"))
