@@ -62,13 +62,15 @@ ROLES: Final[dict[str, frozenset[Right]]] = {
             Right.STEP,
             Right.ROLL_BACK,
             Right.DELETE_BRANCHES,
-            Right.APPROVE,
             Right.SPEAK_FOR,
         }
     ),
     "admin": frozenset(Right) - {Right.SPEAK_FOR},
 }
-"""Named sets of rights; only Airflow's processes speak for the people whom it has let in."""
+"""Named sets of rights; only Airflow's processes speak for the people whom it has let in.
+
+They approve nothing: a step of theirs has the server ask Airflow who has.
+"""
 
 RIGHTS: Final[dict[tuple[str, str], Right]] = {
     ("POST", "/init"): Right.WRITE_DEFINITIONS,

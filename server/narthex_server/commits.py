@@ -31,7 +31,7 @@ from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
 from narthex_server.deploy.report import PlanReport
 from narthex_server.estimates import Held, Places, estimate, held_in
 from narthex_server.reach import plan_seen
-from narthex_server.rollbacks import plain_approval
+from narthex_server.rollbacks import pass_on_approval, plain_approval
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_stores import LogReader
@@ -319,6 +319,8 @@ def _take(services: Services, commit_id: UUID, step: str) -> None:
             executor.commit(commit_id)
         case "backfilled":
             executor.backfilled(commit_id)
+        case "approved":
+            pass_on_approval(services, commit_id)
         case "promote":
             executor.promote(commit_id)
             services.snapshots.forget()

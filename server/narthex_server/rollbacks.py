@@ -19,6 +19,8 @@ from narthex_ledger import (
 )
 from narthex_server.asking import actor_of, idempotency_key, new_commit_id
 from narthex_server.auth import Asker, Right, branch_of
+from narthex_server.deploy.executor import NotYet
+from narthex_server.deploy.people import approver, has_asked_to_roll_back
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -32,14 +34,6 @@ class RollbackCall(BaseModel):
 
     to: int | None = None
     message: str = ""
-
-
-class ApproveCall(BaseModel):
-    """Who approves; a person that Airflow has let in is named by it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    by: str = ""
 
 
 class ProtectCall(BaseModel):
@@ -57,7 +51,7 @@ def rollback(call: RollbackCall, request: Request) -> JSONResponse:
     What is not kept any more is committed anew, from its stored definitions.
     """
     services: Services = request.app.state.services
-    _check_approval(request)
+    _check_approval(request, call)
     wish = _wish(request, call)
     try:
         done = services.ledger.roll_back(wish, to_seq=call.to)
@@ -69,13 +63,30 @@ def rollback(call: RollbackCall, request: Request) -> JSONResponse:
     return JSONResponse(_plain(done), status_code=200 if done.is_served else 202)
 
 
-def _check_approval(request: Request) -> None:
-    """Readers of a protected branch may flip at once: who rolls it back must be who may approve."""
+def _check_approval(request: Request, call: RollbackCall) -> None:
+    """Readers of a protected branch may flip at once: who rolls it back must be who may approve.
+
+    Airflow's processes may not; they pass on that a person has asked for it there.
+    """
     services: Services = request.app.state.services
     branch = services.ledger.branch(services.tenant, branch_of(request))
     asker: Asker = request.state.asker
-    if branch.is_protected and Right.APPROVE not in asker.rights:
+    if not branch.is_protected or Right.APPROVE in asker.rights:
+        return
+    if Right.SPEAK_FOR not in asker.rights or not _is_asked_in_airflow(request, call):
         raise HTTPException(status_code=403, detail="the token does not allow this")
+
+
+def _is_asked_in_airflow(request: Request, call: RollbackCall) -> bool:
+    services: Services = request.app.state.services
+    run_id = idempotency_key(request).removeprefix("airflow ")
+    wanted: dict[str, Json] = {"branch": branch_of(request), "to": call.to}
+    try:
+        return has_asked_to_roll_back(
+            services.airflow, run_id, who=actor_of(request), wanted=wanted
+        )
+    except NotYet as error:
+        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
 
 
 def _wish(request: Request, call: RollbackCall) -> BranchRequest:
@@ -121,7 +132,7 @@ def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSON
 
 
 @router.post("/commits/{commit_id}/approve")
-def approve(commit_id: UUID, call: ApproveCall, request: Request) -> dict[str, Json]:
+def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Let the readers of a protected branch flip to a commit; the first approval stands."""
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
@@ -131,11 +142,22 @@ def approve(commit_id: UUID, call: ApproveCall, request: Request) -> dict[str, J
             status_code=409,
             detail={"err_msg": f"commit {commit_id} waits for no approval; it is {state}"},
         )
-    asker: Asker = request.state.asker
-    spoken_for = call.by if Right.SPEAK_FOR in asker.rights else ""
-    services.ledger.approve(commit_id, actor=spoken_for or actor_of(request))
+    services.ledger.approve(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)
     return plain_approval(services.ledger.approval(commit_id))
+
+
+def pass_on_approval(services: Services, commit_id: UUID) -> None:
+    """Keep who has approved a commit in Airflow, as Airflow tells it; the first approval stands.
+
+    Raises:
+        NotYet: Nobody has, or Airflow does not say.
+    """
+    approval = services.ledger.approval(commit_id)
+    if not approval.is_needed or approval.approved_by is not None:
+        return
+    services.ledger.approve(commit_id, actor=approver(services.airflow, commit_id))
+    services.recovery.notice(commit_id)
 
 
 @router.post("/branch/protect")

@@ -105,9 +105,9 @@ def test_a_protected_branch_waits_for_a_person_and_keeps_who_it_was(house: House
 
     waiting = house.client.post(f"/api/v1/commits/{commit_id}/steps/promote")
     needed = shown(house.client, commit_id)["approval"]
-    given = post(house, f"commits/{commit_id}/approve", {"by": "grace"})
+    given = post(house, f"commits/{commit_id}/approve", **{"x-narthex-actor": "grace"})
     step(house.client, commit_id, "promote")
-    late = post(house, f"commits/{commit_id}/approve", {"by": "ada"})
+    late = post(house, f"commits/{commit_id}/approve")
 
     assert waiting.status_code == 409
     assert "nobody has approved" in waiting.json()["err_msg"]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import httpx
 import structlog
 
+from narthex.records import Json
 from narthex.settings import Settings
 
 log = structlog.get_logger()
@@ -28,6 +29,19 @@ class Airflow:
     def there(self) -> bool:
         """Whether an Airflow is named at all."""
         return bool(self._settings.airflow_url)
+
+    def read(self, path: str) -> Json:
+        """Read a path of Airflow's API; None if it has no such thing, or there is no Airflow.
+
+        Raises:
+            httpx.TransportError: It does not answer.
+            PermissionError: It gives us no token.
+        """
+        if not self.there:
+            return None
+        answer = self._call("GET", f"/api/v2/{path}")
+        found: Json = answer.json() if answer.is_success else None
+        return found
 
     def run_url(self, commit_id: str) -> str | None:
         """Give the page of a commit's run."""
