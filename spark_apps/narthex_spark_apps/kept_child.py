@@ -106,6 +106,11 @@ class KeptChild:
             return None
         return frozenset(self._standing.assets)
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be given work: it has said how it stands, or starts with its work."""
+        return self._lazy or self._standing is not None
+
     def tend(self) -> None:
         """Start the child if it should live and does not; tell it what is new."""
         if self._process is not None and self._process.poll() is not None:

@@ -1,10 +1,10 @@
 """The supervisor: keeps alive what the job registry says should be, and says how it stands.
 
 Any number of supervisors share the slots by leases, evenly: when one comes or goes, slots are
-drained and given back, or taken. Each runs one Spark driver, one stage runner, one index writer
-and one history writer as children, tells them what to run under which epoch, and passes on their
-reports. It alone speaks with the ledger. Without a renewed lease it stops what it ran, and if it
-cannot (it is stopped itself) its children do.
+drained and given back, or taken; one that comes has no share before its children are up. Each runs
+one Spark driver, one stage runner, one index writer and one history writer as children, tells them
+what to run under which epoch, and passes on their reports. It alone speaks with the ledger. Without
+a renewed lease it stops what it ran, and if it cannot (it is stopped itself) its children do.
 """
 
 import os
@@ -60,6 +60,8 @@ READ_EVERY_S = 2.0
 DRAIN_WITHIN_S = 10.0
 """So long a slot that is given back waits for its jobs to be let go; epochs fence what is not."""
 STOP_WITHIN_S = 20.0
+COMING_UP_WEIGHT = 1 / 4096
+"""Of a supervisor whose children start: it gets slots only if nobody else could run their jobs."""
 SLOT_SPACE = "default"
 
 DRIVER, STAGE_RUNNER = "driver", "stage_runner"
@@ -147,6 +149,7 @@ class Supervisor:
         self._renewed = self._read = float("-inf")
         self._offline: dict[str, OfflineRun] = {}
         self._assigned: tuple[object, ...] | None = None
+        self._came_up = False
         self._gate = ReportGate()
         self._snapshots = SnapshotRounds(settings, self._run_dir / "snapshots.log")
         self._stopping = False
@@ -187,7 +190,9 @@ class Supervisor:
     def _turn(self) -> None:
         now = time.monotonic()
         registry = self._ledger.registry_version()
-        if registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
+        came_up = not self._came_up and all(child.is_up for child in self._children.values())
+        self._came_up = self._came_up or came_up
+        if came_up or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
             self._hold()
             self._renewed = now
         if registry != self._registry or now - self._read >= READ_EVERY_S:
@@ -202,7 +207,7 @@ class Supervisor:
         """Renew what is held, take what is free and ours to have, see what others should have."""
         self._former.bury(self._owner, self._ledger)
         asked = time.monotonic()
-        self._ledger.heartbeat(self._owner)
+        self._ledger.heartbeat(self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT)
         held = self._held
         kept = self._ledger.renew_slots(self._owner, tuple(held.leases.values()))
         lost = len(held.leases) - len(kept)

@@ -100,7 +100,9 @@ class Plant:
     def settings(self) -> Settings:
         return self.house.services.settings
 
-    def supervise(self, name: str, *, settings: Settings | None = None) -> Supervised:
+    def supervise(
+        self, name: str, *, settings: Settings | None = None, lazy: bool = True
+    ) -> Supervised:
         """Start a supervisor."""
         directory = run_dir(self.settings.home, name)
         directory.mkdir(parents=True, exist_ok=True)
@@ -109,7 +111,13 @@ class Plant:
             story.unlink()
         with (directory / "supervisor.log").open("ab") as story:
             process = subprocess.Popen(
-                [Path(sys.executable).with_name("narthex"), "supervisor", "--lazy", "--name", name],
+                [
+                    Path(sys.executable).with_name("narthex"),
+                    "supervisor",
+                    *(["--lazy"] if lazy else []),
+                    "--name",
+                    name,
+                ],
                 env={**os.environ, **environment_of(settings or self.settings)},
                 stdout=story,
                 stderr=story,

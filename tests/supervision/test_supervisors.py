@@ -4,9 +4,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import attrs
 import pytest
 
+from narthex_ledger import preferred_engines
+from narthex_spark_apps.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
 from tests.supervision.plant import CHILDREN, WITHIN_S, Plant, wait_for
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
@@ -51,6 +55,27 @@ def test_supervisors_that_come_and_go_share_the_slots_evenly_and_lose_nothing(
 
     plant.wait_exact()
     assert "leases_lost" not in plant.supervisors["two"].log("supervisor")
+
+
+@pytest.mark.spark
+def test_a_supervisor_gets_its_share_when_its_children_are_up(
+    plant: Plant, connector_jars: Path
+) -> None:
+    ledger = plant.house.ledger
+    plant.supervise("one")
+    plant.wait_held("one")
+    with_jars = attrs.evolve(plant.settings, jars_dir=connector_jars)
+    plant.supervise("two", settings=with_jars, lazy=False)
+    weights = wait_for(
+        lambda: found if len(found := ledger.engines()) > 1 else None,
+        what="the second one is known",
+        so_far=ledger.engines,
+    )
+
+    assert sorted(weights.values()) == [COMING_UP_WEIGHT, 1.0]
+    wished = preferred_engines(SLOT_SPACE, ledger.slot_count(), weights)
+    assert {weights[engine] for engine in wished if engine is not None} == {1.0}
+    plant.wait_held("one", "two")
 
 
 def test_the_slots_of_a_killed_supervisor_are_taken_when_its_leases_end(plant: Plant) -> None:
