@@ -22,13 +22,17 @@ def create(  # noqa: PLR0913 (one parameter an option)
     branch: Annotated[
         list[str] | None, typer.Option(help="A pattern of branches; may come again [all].")
     ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A pattern of tags; may come again; empty: none [all].")
+    ] = None,
     days: Days = 90,
     url: Url = "",
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
     """Make a token; it is shown once, and nowhere again."""
-    made = connect(url, token).create_token(name, scope, branch or ["*"], days=days).body
+    client = connect(url, token)
+    made = client.create_token(name, scope, branch or ["*"], tags=tag or ["*"], days=days).body
     if as_json:
         print_json(made)
     else:

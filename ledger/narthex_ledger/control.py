@@ -26,6 +26,7 @@ def token_values(token: str, view: TokenView) -> dict[str, object]:
         "name": view.name,
         "scopes": list(view.scopes),
         "branches": list(view.branches),
+        "tags": list(view.tags),
         "created_by": view.created_by,
     }
 
@@ -37,6 +38,7 @@ def token_view(row: RowMapping) -> TokenView:
         name=row["name"],
         scopes=tuple(row["scopes"]),
         branches=tuple(row["branches"]),
+        tags=tuple(row["tags"]),
         expires_at=row["expires_at"],
         created_by=row["created_by"],
         created_at=row["created_at"],

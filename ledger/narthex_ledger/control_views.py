@@ -14,6 +14,7 @@ class TokenView:
     Attributes:
         token_id: Its public name, which stands in the token too.
         branches: Patterns of the branches that it is for; `*` stands for any characters.
+        tags: Patterns of the tags that it is for; what has none is for all.
     """
 
     name: str
@@ -21,6 +22,7 @@ class TokenView:
     expires_at: dt.datetime | None
     token_id: str = ""
     branches: tuple[str, ...] = ("*",)
+    tags: tuple[str, ...] = ("*",)
     created_by: str = ""
     created_at: dt.datetime | None = None
     last_used_at: dt.datetime | None = None

@@ -21,6 +21,7 @@ class Controlling(Sessions):
         name: str,
         scopes: tuple[str, ...],
         branches: tuple[str, ...] = ("*",),
+        tags: tuple[str, ...] = ("*",),
         lifetime: dt.timedelta | None = None,
         token_id: str = "",
         actor: str = "platform",
@@ -31,6 +32,7 @@ class Controlling(Sessions):
             name=name,
             scopes=scopes,
             branches=branches,
+            tags=tags,
             expires_at=None,
             created_by=actor,
         )

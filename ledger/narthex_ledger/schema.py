@@ -299,6 +299,7 @@ API_TOKEN = _table(
     expires_at=INSTANT,
     token_id=TEXT,
     branches=ARRAY(TEXT),
+    tags=ARRAY(TEXT),
     created_by=TEXT,
     created_at=INSTANT,
     last_used_at=INSTANT,

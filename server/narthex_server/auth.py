@@ -9,6 +9,7 @@ import fnmatch
 import hmac
 import threading
 import time
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -45,6 +46,7 @@ class Right(enum.StrEnum):
     APPROVE = "approve"
     SPEAK_FOR = "speak-for"
     SECRETS = "secrets"
+    CANCEL_TAGS = "cancel:tags"
     ADMINISTER = "administer"
 
 
@@ -157,7 +159,7 @@ WHOLE: Final = frozenset(
         ("GET", "/control-log/verify"),
     }
 )
-"""Routes that speak of all branches at once: no token for some of them may ask these."""
+"""Routes that speak of all at once: no token for some branches or tags may ask these."""
 
 
 @attrs.frozen(kw_only=True)
@@ -168,21 +170,31 @@ class Asker:
         name: What the ledger keeps of them.
         token_id: Empty for the platform's own processes.
         branches: Patterns of the branches that they may name.
+        tags: Patterns of the tags of what they may see and change.
     """
 
     name: str
     token_id: str
     rights: frozenset[Right]
     branches: tuple[str, ...]
+    tags: tuple[str, ...] = ("*",)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether they may name some branches only."""
-        return self.branches != ("*",)
+        """Whether some branches only, or some tags, are theirs."""
+        return (self.branches, self.tags) != (("*",), ("*",))
 
     def may_name(self, branch: str) -> bool:
         """Whether a branch is one of theirs."""
-        return any(fnmatch.fnmatchcase(branch, pattern) for pattern in self.branches)
+        return _fits(branch, self.branches)
+
+    def may_see(self, tags: Iterable[str]) -> bool:
+        """Whether all of these tags are theirs."""
+        return all(_fits(tag, self.tags) for tag in tags)
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 PLATFORM = Asker(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
@@ -222,6 +234,7 @@ class Askers:
             token_id=view.token_id,
             rights=rights_of(view.scopes),
             branches=view.branches,
+            tags=view.tags,
         )
 
     def _view(self, services: Services, token: str) -> TokenView | None:

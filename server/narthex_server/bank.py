@@ -1,5 +1,6 @@
 """The bank as people see it: every asset there is, and which branches and commits keep it."""
 
+import attrs
 from fastapi import APIRouter, Request
 
 from narthex.records import Json
@@ -7,6 +8,7 @@ from narthex_ledger import BankedView, HolderView
 from narthex_server.reach import branches_seen
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import assets_seen
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -25,9 +27,15 @@ def assets(request: Request, after: int = 0, limit: int = 200) -> dict[str, Json
     found = services.ledger.bank(
         services.tenant, after=after, limit=limit + 1, branches=branches_seen(request)
     )
-    shown = found[:limit]
+    shown, seen = found[:limit], assets_seen(request)
     return {
-        "assets": [_plain(asset) for asset in shown],
+        "assets": [
+            _plain(
+                asset if seen is None else attrs.evolve(asset, paths=tuple(seen[asset.asset_id]))
+            )
+            for asset in shown
+            if seen is None or asset.asset_id in seen
+        ],
         "next": shown[-1].asset_id if len(found) > limit else None,
     }
 

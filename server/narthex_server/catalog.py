@@ -26,6 +26,12 @@ from narthex_server.jobs import job_rows
 from narthex_server.reach import branches_seen
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import (
+    assets_seen,
+    is_dataset_seen,
+    require_dataset,
+    sight,
+)
 from narthex_server.snapshot import Snapshot
 from narthex_stores import (
     HistoryTable,
@@ -59,12 +65,13 @@ def datasets(request: Request) -> dict[str, Json]:
     """
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
+    shown = sight(request, snapshot.definitions).shown(snapshot.definitions)
     counts = _log_counts(services, snapshot)
     newest = _newest_events(services, snapshot)
     return {
         "datasets": [
             _dataset(snapshot, one, counts) | {"newest_event": newest.get(one.name)}
-            for one in snapshot.definitions.datasets
+            for one in shown.datasets
         ]
     }
 
@@ -121,6 +128,7 @@ def dataset_of(name: str, request: Request) -> dict[str, Json]:
     """Show how one dataset is stored: what an audit needs."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
+    require_dataset(request, snapshot, name)
     plan = snapshot.dataset(name)
     return {"plan": to_plain(plan), "history_path": _history_path(services, snapshot, name)}
 
@@ -137,6 +145,7 @@ def inspect(name: str, request: Request, n: int = 10) -> list[dict[str, Json]]:
     """Give the newest rows of a dataset's history, by event time."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
+    require_dataset(request, snapshot, name)
     plan = snapshot.dataset(name)
     table = HistoryTable(
         _history_path(services, snapshot, name),
@@ -169,7 +178,8 @@ def featuresets(request: Request) -> dict[str, Json]:
     """List the featuresets that serve, and where each feature comes from."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
-    return {"featuresets": [_featureset(f) for f in snapshot.definitions.featuresets]}
+    shown = sight(request, snapshot.definitions).shown(snapshot.definitions)
+    return {"featuresets": [_featureset(f) for f in shown.featuresets]}
 
 
 def _featureset(featureset: Featureset) -> dict[str, Json]:
@@ -209,12 +219,11 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 def jobs(request: Request) -> dict[str, Json]:
     """List all jobs and feeds of the asker's branches with their phase, lag and freshness."""
     services: Services = request.app.state.services
-    branches = branches_seen(request)
-    found = services.ledger.jobs()
-    if branches is not None:
-        held = services.ledger.held_paths(services.tenant, branches)
-        found = tuple(job for job in found if job.asset.asset_id in held)
-    return {"jobs": list(job_rows(found))}
+    seen = assets_seen(request)
+    jobs = services.ledger.jobs()
+    if seen is not None:
+        jobs = tuple(job for job in jobs if job.asset.asset_id in seen)
+    return {"jobs": list(job_rows(jobs))}
 
 
 @router.get("/audits")
@@ -235,6 +244,7 @@ def audits(request: Request, limit: int = 100) -> dict[str, Json]:
                 "result": audit.result,
             }
             for audit in services.ledger.audits(limit=limit, branches=branches_seen(request))
+            if is_dataset_seen(request, audit.branch, audit.dataset)
         ]
     }
 

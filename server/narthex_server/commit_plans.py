@@ -16,6 +16,7 @@ from narthex_server.estimates import Estimate
 from narthex_server.reach import plan_seen
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import sight
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -25,7 +26,8 @@ def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Give the plan that a commit carries out, as a preview shows it, and what it changes.
 
     `plan` is null while it is not planned, and for commits that make nothing, such as a clone;
-    `changes` is null while it is not known what the commit comes after.
+    `changes` is null while it is not known what the commit comes after. Both are null for who does
+    not see all that the branch has.
     """
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
@@ -34,6 +36,8 @@ def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     before = definitions_of(services.ledger, view.parent_commit_id)
     after = definitions_of(services.ledger, commit_id)
     if after is None:
+        return {"plan": None, "changes": None}
+    if sight(request, after).hidden or sight(request, before).hidden:
         return {"plan": None, "changes": None}
     changes = compare(before, after, incremental=False)
     plan = None if view.plan is None else _report(request, view, before, changes).plain()

@@ -34,6 +34,7 @@ from narthex_server.reach import plan_seen
 from narthex_server.rollbacks import pass_on_approval, plain_approval
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import Sight, assets_seen, require_cleared, sight, sight_of
 from narthex_stores import LogReader
 
 router = APIRouter(route_class=PlainRoute)
@@ -81,6 +82,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     branch = services.ledger.branch(services.tenant, branch_of(request))
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     proposal = propose(body, deployed=deployed, incremental=terms.incremental)
+    require_cleared(request, deployed, proposal.definitions)
     key = idempotency_key(request)
     commit_id = new_commit_id(key, proposal.bundle)
     wish = CommitRequest(
@@ -97,9 +99,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     )
     if terms.preview:
         report = _report(request, branch.name, proposal, wish)
-        return JSONResponse(
-            {"plan": report.plan.plain(), "report": report.plain(), "summary": report.lines()}
-        )
+        return JSONResponse(_preview(report, sight(request, proposal.definitions)))
     if terms.expect_plan or not terms.backfill:
         # What would be refused when it is planned is refused now, while its author is there.
         services.ledger.preview(
@@ -117,6 +117,20 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         },
         status_code=202,
     )
+
+
+def _preview(report: PlanReport, seen: Sight) -> dict[str, Json]:
+    """Render a report; of a branch that the asker sees in part only, what it comes to."""
+    if seen.hidden:
+        said = f"plan {report.plan.sha256.hex()}, of which not everything may be shown to you"
+        told: dict[str, Json] = {"branch": report.branch, "plan_sha256": report.plan.sha256.hex()}
+        lines: list[Json] = [said]
+        return {"plan": None, "report": told, "summary": lines}
+    return {
+        "plan": report.plan.plain(),
+        "report": report.plain(),
+        "summary": list(report.lines()),
+    }
 
 
 def _report(request: Request, branch: str, proposal: Proposal, wish: CommitRequest) -> PlanReport:
@@ -174,10 +188,12 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
+    is_part = bool(sight_of(request, str(shown["branch"])).hidden)
     plan = None if view.plan is None else plan_seen(request, stored_plan(view.plan))
-    shown["plan"] = None if plan is None else plan.plain()
+    shown["plan"] = None if plan is None or is_part else plan.plain()
     shown["approval"] = plain_approval(services.ledger.approval(commit_id))
-    shown["assets"] = [_asset(asset) for asset in view.assets]
+    seen = assets_seen(request)
+    shown["assets"] = [_asset(a) for a in view.assets if seen is None or a.asset_id in seen]
     shown["events"] = [
         {
             "at": event.at.isoformat(),
@@ -246,6 +262,8 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
     found = services.executor.readiness(commit_id)
+    if sight_of(request, services.ledger.branch_of(view.branch_id).name).hidden:
+        return {"ready": found.ready, "waiting_for": []}
     return {
         "ready": found.ready,
         "waiting_for": [

@@ -32,7 +32,7 @@ def record(request: Request, *, path: str, status: int) -> None:
     """Append what was asked and how it was answered; values of bodies are in no entry."""
     services: Services = request.app.state.services
     asker = getattr(request.state, "asker", None)
-    entry: Json = {
+    entry: dict[str, Json] = {
         "who": asker.name if asker else "nobody",
         "token_id": asker.token_id if asker else "",
         "verb": request.method,
@@ -42,6 +42,8 @@ def record(request: Request, *, path: str, status: int) -> None:
         "status": status,
         "request_id": request.headers.get("idempotency-key", "") or secrets.token_hex(8),
     }
+    if cancels := getattr(request.state, "cancels", None):
+        entry |= {"cancelled_tags": cancels}
     try:
         services.ledger.log_control(entry)
     except LedgerError:

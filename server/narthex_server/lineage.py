@@ -1,27 +1,16 @@
 """What feeds what on a branch, and what is known of each entity: both from the definitions."""
 
-from collections.abc import Iterator, Mapping
-
 from fastapi import APIRouter, HTTPException, Request
 
-from narthex.entities import (
-    AliasExtractor,
-    CodeExtractor,
-    Dataset,
-    Definitions,
-    ExpressionExtractor,
-    Extractor,
-    Featureset,
-    LookupExtractor,
-)
-from narthex.feature_checks import extractor_inputs, extractor_outputs
+from narthex.entities import Dataset, Definitions, Featureset
 from narthex.fingerprints import source_id
-from narthex.graph import pipeline_reads
 from narthex.records import Json
 from narthex.rendered_types import type_name
 from narthex_server.auth import branch_of
+from narthex_server.flow import flow
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import sight
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -30,7 +19,8 @@ router = APIRouter(route_class=PlainRoute)
 def lineage(request: Request) -> dict[str, Json]:
     """Give what is deployed as edges: sources feed datasets, datasets each other and features."""
     definitions = _deployed(request)
-    edges = list(dict.fromkeys(_edges(definitions)))
+    hidden = sight(request, definitions).hidden
+    edges = [edge for edge in dict.fromkeys(flow(definitions)) if hidden.isdisjoint(edge)]
     names = dict.fromkeys(name for edge in edges for name in edge)
     return {
         "nodes": [{"name": name, "kind": kind} for kind, name in names],
@@ -40,44 +30,12 @@ def lineage(request: Request) -> dict[str, Json]:
     }
 
 
-_Node = tuple[str, str]
-
-
-def _edges(definitions: Definitions) -> Iterator[tuple[_Node, _Node]]:
-    known = {dataset.name: dataset for dataset in definitions.datasets}
-    for dataset in definitions.datasets:
-        here = ("dataset", dataset.name)
-        for source in dataset.sources:
-            yield ("source", source_id(source)), here
-        for pipeline in dataset.pipelines:
-            for name in pipeline_reads(pipeline):
-                yield ("dataset", name), here
-    for featureset in definitions.featuresets:
-        for extractor in featureset.extractors:
-            outputs = extractor_outputs(featureset, extractor)
-            read = _read_by(featureset, extractor, known)
-            yield from ((start, ("feature", output)) for start in read for output in outputs)
-
-
-def _read_by(
-    featureset: Featureset, extractor: Extractor, known: Mapping[str, Dataset]
-) -> Iterator[_Node]:
-    match extractor:
-        case LookupExtractor(dataset=dataset):
-            yield "dataset", dataset
-        case CodeExtractor(datasets=datasets):
-            yield from (("dataset", name) for name in datasets)
-        case AliasExtractor() | ExpressionExtractor():
-            pass
-    yield from (("feature", name) for name in extractor_inputs(featureset, extractor, known))
-
-
 @router.get("/xray")
 def xray(
     request: Request, datasets: str = "", featuresets: str = "", properties: str = ""
 ) -> dict[str, Json]:
     """Give properties of entities; without names, of all; without properties, each of them."""
-    definitions = _deployed(request)
+    definitions = sight(request, whole := _deployed(request)).shown(whole)
     wanted = {"datasets": _names(datasets), "featuresets": _names(featuresets)}
     given = bool(wanted["datasets"] or wanted["featuresets"])
     shown: dict[str, list[dict[str, Json]]] = {

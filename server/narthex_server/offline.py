@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict
 
+from narthex.entities import Definitions
 from narthex.readplan import CodeStep, LookupStep, ReadPlan
-from narthex.records import Json, to_plain
+from narthex.records import Json, from_plain, to_plain
 from narthex_ledger import NotFound, OfflineView
 from narthex_server.auth import Asker, branch_of
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import require_seen, sight
 from narthex_server.snapshot import Snapshot
 from narthex_stores import history_path
 
@@ -45,6 +47,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
     """Queue an offline query; the answer names it."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
+    require_seen(request, snapshot, [*call.inputs, *call.outputs])
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
     missing = [c for c in (*call.inputs, call.timestamp_column) if c not in call.data]
     if missing:
@@ -141,6 +144,17 @@ def _asked(request_id: UUID, request: Request) -> tuple[OfflineView, dict[str, J
     asker: Asker = request.state.asker
     view = services.ledger.offline(request_id)
     wanted = view.request if isinstance(view.request, dict) else {}
-    if asker.is_narrow and not asker.may_name(str(wanted.get("branch", ""))):
+    if asker.is_narrow and not _is_theirs(request, wanted):
         raise NotFound(f"there is no offline query {request_id}")
     return view, wanted
+
+
+def _is_theirs(request: Request, wanted: dict[str, Json]) -> bool:
+    """Whether an offline query is of one of the asker's branches, and gives what they see."""
+    asker: Asker = request.state.asker
+    definitions, outputs = from_plain(wanted.get("definitions")), wanted.get("outputs")
+    if not isinstance(definitions, Definitions) or not isinstance(outputs, list):
+        return False
+    seen = sight(request, definitions)
+    is_named = asker.may_name(str(wanted.get("branch", "")))
+    return is_named and all(seen.of_output(str(name)) for name in outputs)

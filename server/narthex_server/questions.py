@@ -20,6 +20,7 @@ from narthex.types import Datetime
 from narthex_server.auth import branch_of
 from narthex_server.routes import PlainRoute, plain_response
 from narthex_server.services import Services
+from narthex_server.sight import require_dataset, require_seen
 from narthex_server.snapshot import Snapshot
 from narthex_stores import Found
 
@@ -75,6 +76,7 @@ def query(call: QueryCall, request: Request) -> Response:
     """Answer features as columns; the header `x-narthex-read` says what was read."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
+    require_seen(request, snapshot, [*call.inputs, *call.outputs])
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
     columns, rows = _columns(call, plan)
     as_of = _instant(call.as_of)
@@ -148,6 +150,7 @@ def lookup(name: str, call: LookupCall, request: Request) -> Response:
     """Give rows of a dataset by key, as of now or of an instant each."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
+    require_dataset(request, snapshot, name)
     plan = snapshot.dataset(name)
     keys = [_key(plan, row, number) for number, row in enumerate(call.keys)]
     if call.timestamps is not None and len(call.timestamps) != len(keys):

@@ -10,7 +10,7 @@ from narthex_server.services import Services
 def branches_seen(request: Request) -> frozenset[str] | None:
     """Name the branches that the asker may name; None stands for all of the installation."""
     asker: Asker = request.state.asker
-    if not asker.is_narrow:
+    if asker.branches == ("*",):
         return None
     services: Services = request.app.state.services
     found = services.ledger.branches(services.tenant)

@@ -23,6 +23,7 @@ from narthex_server.auth import Asker, branch_of
 from narthex_server.once import DELIVERY_S, KEY_HEADER
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
+from narthex_server.sight import sight
 from narthex_server.snapshot import Snapshot
 from narthex_stores import GREATEST_RECORD_BYTES
 
@@ -113,6 +114,8 @@ def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[Snapshot, tuple
     for name in _branches(request):
         snapshot = services.snapshots.deployed(name)
         fed = _fed(snapshot, wanted) if snapshot else ()
+        if snapshot and not _are_seen(request, snapshot, fed):
+            continue
         if snapshot and fed:
             return snapshot, fed
     raise HTTPException(
@@ -122,6 +125,11 @@ def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[Snapshot, tuple
             f"`{wanted.webhook}/{wanted.endpoint}`"
         },
     )
+
+
+def _are_seen(request: Request, snapshot: Snapshot, fed: Sequence[Fed]) -> bool:
+    seen = sight(request, snapshot.definitions)
+    return all(seen.of_dataset(one.dataset.name) for one in fed)
 
 
 def _branches(request: Request) -> Iterator[str]:

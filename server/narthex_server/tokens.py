@@ -1,4 +1,4 @@
-"""Tokens: made once, shown once, kept as a hash; each with rights, branches and an end."""
+"""Tokens: made once, shown once, kept as a hash; each with rights, branches, tags and an end."""
 
 import datetime as dt
 import secrets
@@ -30,6 +30,7 @@ class TokenCall(BaseModel):
     name: str = Field(min_length=1, max_length=200)
     scopes: list[str] = Field(min_length=1)
     branches: list[str] = Field(default=["*"], min_length=1)
+    tags: list[str] = ["*"]
     days: int = Field(default=90, ge=1, le=GREATEST_DAYS)
 
 
@@ -59,6 +60,7 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
         name=call.name,
         scopes=tuple(call.scopes),
         branches=tuple(call.branches),
+        tags=tuple(call.tags),
         lifetime=dt.timedelta(days=call.days),
         token_id=token_id,
         actor=actor_of(request),
@@ -87,6 +89,7 @@ def _plain(view: TokenView) -> dict[str, Json]:
         "name": view.name,
         "scopes": list(view.scopes),
         "branches": list(view.branches),
+        "tags": list(view.tags),
         "created_by": view.created_by,
         "created_at": _instant(view.created_at),
         "expires_at": _instant(view.expires_at),

@@ -182,7 +182,13 @@ class Administration:
         return self._transport.send(self._secret_path(secret_name), verb="DELETE")
 
     def create_token(
-        self, name: str, scopes: Sequence[str], branches: Sequence[str] = ("*",), *, days: int = 90
+        self,
+        name: str,
+        scopes: Sequence[str],
+        branches: Sequence[str] = ("*",),
+        *,
+        tags: Sequence[str] = ("*",),
+        days: int = 90,
     ) -> Response:
         """Make a token; the answer has it as `token`, which is shown nowhere again.
 
@@ -191,6 +197,7 @@ class Administration:
             scopes: Roles (`reader`, `author`, `ingest`, `approver`, `steps`, `dags`, `admin`), or
                 rights.
             branches: Patterns of the branches that it is for.
+            tags: Patterns of the tags that it is for; what has another one is not there for it.
             days: How long it lets somebody in, at most 365.
 
         Raises:
@@ -200,6 +207,7 @@ class Administration:
             "name": name,
             "scopes": [*scopes],
             "branches": [*branches],
+            "tags": [*tags],
             "days": days,
         }
         return self._transport.send("tokens", asked)

@@ -1,0 +1,19 @@
+"""For which tags each token is: `pre`.
+
+Revision ID: 0006
+"""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Let tokens be for some tags."""
+    statements = Path(__file__).with_suffix(".sql").read_text()
+    op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

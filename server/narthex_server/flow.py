@@ -1,0 +1,51 @@
+"""What feeds what on a branch, as its definitions say it."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from narthex.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    Dataset,
+    Definitions,
+    ExpressionExtractor,
+    Extractor,
+    Featureset,
+    LookupExtractor,
+)
+from narthex.feature_checks import extractor_inputs, extractor_outputs
+from narthex.fingerprints import source_id
+from narthex.graph import pipeline_reads
+
+Node: TypeAlias = tuple[str, str]
+"""What it is, and its name: `source`, `dataset` or `feature`."""
+
+
+def flow(definitions: Definitions) -> Iterator[tuple[Node, Node]]:
+    """Give what feeds what: sources datasets, datasets each other and features."""
+    known = {dataset.name: dataset for dataset in definitions.datasets}
+    for dataset in definitions.datasets:
+        here = ("dataset", dataset.name)
+        for source in dataset.sources:
+            yield ("source", source_id(source)), here
+        for pipeline in dataset.pipelines:
+            for name in pipeline_reads(pipeline):
+                yield ("dataset", name), here
+    for featureset in definitions.featuresets:
+        for extractor in featureset.extractors:
+            outputs = extractor_outputs(featureset, extractor)
+            read = _read_by(featureset, extractor, known)
+            yield from ((start, ("feature", output)) for start in read for output in outputs)
+
+
+def _read_by(
+    featureset: Featureset, extractor: Extractor, known: Mapping[str, Dataset]
+) -> Iterator[Node]:
+    match extractor:
+        case LookupExtractor(dataset=dataset):
+            yield "dataset", dataset
+        case CodeExtractor(datasets=datasets):
+            yield from (("dataset", name) for name in datasets)
+        case AliasExtractor() | ExpressionExtractor():
+            pass
+    yield from (("feature", name) for name in extractor_inputs(featureset, extractor, known))
