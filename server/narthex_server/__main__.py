@@ -12,6 +12,7 @@ from narthex.assets import AssetKind
 from narthex.settings import Settings, load_settings
 from narthex.workers import WorkerPool
 from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
+from narthex_server.answers import AnswerLog
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.auditor import Auditor
@@ -71,11 +72,15 @@ def make_services(
     collector = Collector(ledger=ledger, adapters=marked, owner=owner)
     auditor = Auditor(ledger=ledger, adapters=marked, install_id=settings.install_id, owner=owner)
     airflow = Airflow(settings)
+    producer = LogProducer(settings.kafka)
     return Services(
         settings=settings,
         ledger=ledger,
         tenant=tenant,
-        producer=LogProducer(settings.kafka),
+        producer=producer,
+        answers=AnswerLog(
+            install_id=settings.install_id, producer=producer, topics=bare[AssetKind.KAFKA_TOPIC]
+        ),
         once=Once(ledger, lambda: LogReader(settings.kafka)),
         reader=LogReader(settings.kafka),
         snapshots=Snapshots(ledger, settings, tenant=tenant),

@@ -96,10 +96,16 @@ class Meters:
     requests: Counter = attrs.field(
         factory=lambda: Counter("narthex_requests", "Requests, by route and status.")
     )
+    kept: Counter = attrs.field(
+        factory=lambda: Counter(
+            "narthex_kept_answers", "Answers that were to be kept, and whether they stand."
+        )
+    )
     took: Histogram = attrs.field(
         factory=lambda: Histogram("narthex_request_seconds", "How long requests took, by route.")
     )
 
     def render(self) -> list[str]:
         """Render all of them."""
-        return self.accepted.render() + self.requests.render() + self.took.render()
+        counters = (self.accepted, self.requests, self.kept)
+        return [line for one in counters for line in one.render()] + self.took.render()

@@ -1,34 +1,44 @@
 """Questions answered online: features now or as of an instant, and rows of one dataset."""
 
+import contextlib
 import datetime as dt
 import json
 from collections.abc import Sequence
 
 import attrs
 from fastapi import APIRouter, HTTPException, Request, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
 
 from narthex.assets import DatasetPlan
 from narthex.coerce import MistypedError, coerce
 from narthex.evaluate.query import execute, whole_columns, whole_rows
 from narthex.facts import Cell
+from narthex.kept_answers import KeptAnswer
 from narthex.readplan import ReadPlan
 from narthex.records import Json
 from narthex.rendered_cells import render_cells
 from narthex.times import to_micros
 from narthex.types import Datetime
+from narthex_server.answers import is_drawn
 from narthex_server.auth import branch_of
 from narthex_server.routes import PlainRoute, plain_response
 from narthex_server.services import Services
 from narthex_server.sight import require_dataset, require_seen
 from narthex_server.snapshot import Snapshot
-from narthex_stores import Found
+from narthex_stores import Found, IndexSnapshot
 
 router = APIRouter(route_class=PlainRoute)
 
 
 class QueryCall(BaseModel):
-    """Which features, given which; columns of equal length."""
+    """Which features, given which; columns of equal length.
+
+    Attributes:
+        log: Whether the answer is kept, to be trained on and proved.
+        workflow: What the asker calls the use of it; kept with it.
+        sampling_rate: The share of answers that are kept.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
@@ -36,6 +46,9 @@ class QueryCall(BaseModel):
     outputs: list[str]
     data: dict[str, list[object]] | list[dict[str, object]]
     as_of: str | int | None = None
+    log: bool = False
+    workflow: str | None = Field(default=None, max_length=200)
+    sampling_rate: float | None = Field(default=None, ge=0.0, le=1.0)
 
 
 class LookupCall(BaseModel):
@@ -49,11 +62,20 @@ class LookupCall(BaseModel):
 
 
 @attrs.define
-class Reading:
-    """The lookups of one request, and the log offsets that their answers contain."""
+class Reading(contextlib.AbstractContextManager["Reading"]):
+    """The lookups of one request, and the log offsets that their answers contain.
+
+    Each index is read in one state from the first lookup to the end.
+    """
 
     snapshot: Snapshot
     offsets: dict[str, dict[str, dict[str, int]]] = attrs.field(factory=dict)
+    _states: dict[str, IndexSnapshot] = attrs.field(factory=dict)
+    _open: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     def lookup(
         self,
@@ -61,14 +83,17 @@ class Reading:
         keys: Sequence[tuple[Cell, ...]],
         as_of: Sequence[int],
     ) -> list[Found | None]:
-        """Answer all lookups of one dataset from one consistent state of its index."""
-        with self.snapshot.index(plan.name).read() as reader:
-            found = reader.lookup(keys, as_of)
+        """Answer lookups of one dataset."""
+        return self._state(plan.name).lookup(keys, as_of)
+
+    def _state(self, dataset: str) -> IndexSnapshot:
+        if dataset not in self._states:
+            state = self._open.enter_context(self.snapshot.index(dataset).read())
             read: dict[str, dict[str, int]] = {}
-            for (topic, partition), offset in reader.offsets.items():
+            for (topic, partition), offset in state.offsets.items():
                 read.setdefault(topic, {})[str(partition)] = offset
-        self.offsets[plan.name] = read
-        return found
+            self._states[dataset], self.offsets[dataset] = state, read
+        return self._states[dataset]
 
 
 @router.post("/query")
@@ -80,14 +105,14 @@ def query(call: QueryCall, request: Request) -> Response:
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
     columns, rows = _columns(call, plan)
     as_of = _instant(call.as_of)
-    reading = Reading(snapshot=snapshot)
-    answers = execute(
-        plan,
-        columns,
-        lookup=reading.lookup,
-        workers=services.workers,
-        as_of=[as_of] * rows,
-    )
+    with Reading(snapshot=snapshot) as reading:
+        answers = execute(
+            plan,
+            columns,
+            lookup=reading.lookup,
+            workers=services.workers,
+            as_of=[as_of] * rows,
+        )
     read = json.dumps(
         {
             "commit_id": str(snapshot.commit_id),
@@ -97,10 +122,22 @@ def query(call: QueryCall, request: Request) -> Response:
         },
         separators=(",", ":"),
     )
-    return plain_response(
-        {name: render_cells(answers[name], plan.types[name]) for name in plan.outputs},
-        headers={"x-narthex-read": read},
-    )
+    outputs = {name: render_cells(answers[name], plan.types[name]) for name in plan.outputs}
+    if call.log:
+        answer = KeptAnswer(
+            tenant=str(services.tenant),
+            branch=branch_of(request),
+            commit_id=str(snapshot.commit_id),
+            as_of=as_of,
+            workflow=call.workflow or "",
+            inputs={name: render_cells(columns[name], plan.types[name]) for name in plan.inputs},
+            outputs=outputs,
+            offsets=reading.offsets,
+        )
+        if is_drawn(answer, call.sampling_rate):
+            stands = services.answers.keep(answer)
+            services.meters.kept.add(stands=str(stands).lower())
+    return plain_response({**outputs}, headers={"x-narthex-read": read})
 
 
 def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], int]:
@@ -164,7 +201,8 @@ def lookup(name: str, call: LookupCall, request: Request) -> Response:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"`{name}` has no field `{unknown[0]}`"}
         )
-    rows = whole_rows(plan, keys, as_of, lookup=Reading(snapshot=snapshot).lookup)
+    with Reading(snapshot=snapshot) as reading:
+        rows = whole_rows(plan, keys, as_of, lookup=reading.lookup)
     types = plan.schema.columns
     data: dict[str, Json] = {
         field: render_cells([row.values[columns[field]] for row in rows], types[field])

@@ -5,6 +5,7 @@ import attrs
 from narthex.settings import Settings
 from narthex.workers import WorkerPool
 from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
+from narthex_server.answers import AnswerLog
 from narthex_server.deploy.airflow import Airflow
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.collector import Collector
@@ -24,6 +25,7 @@ class Services:
     ledger: Ledger
     tenant: TenantId
     producer: LogProducer
+    answers: AnswerLog
     once: Once
     reader: LogReader
     snapshots: Snapshots

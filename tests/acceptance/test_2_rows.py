@@ -1,11 +1,16 @@
 """Rows flow in by webhook and Kafka, wrong ones are set aside, late ones correct."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from narthex.client import Client
 from narthex.errors import Refused
+from narthex.settings import environment_of
 from tests.acceptance.conftest import Market
 from tests.acceptance.market import TOPIC
 from tests.acceptance.platform import STREAM_S, Platform, as_json, order, wait_until
@@ -135,7 +140,7 @@ def test_online_answers_are_the_offline_answers_at_the_logged_offsets(market: Ma
         platform.log("orders", [order("jan", f"2026-03-02T0{number}:00:00Z", quantity=number + 1)])
         as_of = f"2026-03-02T0{number}:30:00Z"
         answers, read = platform.client.query_columns(
-            inputs, ["Buyer"], {"Buyer.user": users}, as_of=as_of
+            inputs, ["Buyer"], {"Buyer.user": users}, as_of=as_of, log=True
         )
         for name, values in answers.items():
             online.setdefault(name, []).extend(values)
@@ -161,3 +166,21 @@ def test_online_answers_are_the_offline_answers_at_the_logged_offsets(market: Ma
         assert offline[name] == [
             pytest.approx(one, rel=1e-9) if isinstance(one, float) else one for one in values
         ], name
+
+
+def test_all_that_stands_and_all_answers_are_what_the_definitions_mean(market: Market) -> None:
+    market.platform.settle()
+
+    proved = subprocess.run(
+        [Path(sys.executable).with_name("narthex"), "prove", "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment_of(market.platform.settings)},
+    )
+
+    proof = json.loads(proved.stdout)
+    assert (proved.returncode, proof["differences"], proof["unproved"]) == (0, [], []), proved.stderr
+    assert proof["compared"]["answers"] == 8
+    assert proof["compared"]["Orders.history"] > 0
+    assert proof["compared"]["Spend.index"] > 0

@@ -315,6 +315,22 @@ def test_columns_may_be_asked_without_frames(stub: Stub, client: Client) -> None
     assert read == READ
 
 
+def test_an_answer_that_shall_be_kept_says_so(stub: Stub, client: Client) -> None:
+    stub.answer("query", {"Person.age": [3]})
+    frame = pd.DataFrame({"Person.uid": [1]})
+
+    client.query(
+        [Person.uid], [Person.age], frame, log=True, workflow="ranking", sampling_rate=0.25
+    )
+
+    asked = stub.calls[0].json
+    assert {name: asked[name] for name in ("log", "workflow", "sampling_rate")} == {
+        "log": True,
+        "workflow": "ranking",
+        "sampling_rate": 0.25,
+    }
+
+
 def test_questions_that_do_not_fit_are_refused_here(stub: Stub, client: Client) -> None:
     frame = pd.DataFrame({"Person.uid": [1]})
 
@@ -326,8 +342,6 @@ def test_questions_that_do_not_fit_are_refused_here(stub: Stub, client: Client) 
         client.query([5], [Person.seen], frame)
     with pytest.raises(ArgumentsUnfit, match="neither feature nor featureset"):
         client.query([Person.uid], [5], frame)
-    with pytest.raises(NotYetSupported):
-        client.query([Person.uid], [Person], frame, log=True)
     assert client.query([], [Person], frame).empty
     assert stub.calls == []
 

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from uuid import UUID
 
 import attrs
 from numpy.random import default_rng
@@ -23,7 +24,7 @@ from narthex.assets import (
     ResolvedNeed,
     TopicSpec,
 )
-from narthex.blueprint import compile_blueprint
+from narthex.blueprint import Blueprint, compile_blueprint
 from narthex.codec import encode, key_bytes, keyed_row_id
 from narthex.connectors import Webhook, source
 from narthex.datasets import Average, Count, LastK, Max, Sum, dataset, field, pipeline
@@ -31,13 +32,13 @@ from narthex.definitions import definitions
 from narthex.dtypes import Continuous
 from narthex.expr import col
 from narthex.facts import Fact, RowId, Version, position
+from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
 from narthex.schema import Column
 from narthex.types import Str
 from narthex.workers.in_process import InProcessCalls
 from narthex_reference.inprocess import engine_of
 from narthex_reference.proving import Asked, Deployed, Proof, prove
-from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import (
     HistoryAdapter,
     HistoryTable,
@@ -130,7 +131,19 @@ class Spend:
         )
 
 
+@featureset
+class Buyer:
+    """What is known of a buyer."""
+
+    buyer: str
+    amount: int = feature(Spend.amount_1d, default=0)
+    mean: float | None = feature(Spend.mean_1d)
+    country: str | None = feature(Buyers.country)
+    twice: int = feature(col("amount") * 2)
+
+
 DATASETS = (Orders, Buyers, Priced, Spend)
+FEATURESETS = (Buyer,)
 _numbers = itertools.count(1)
 
 
@@ -203,7 +216,7 @@ def contributions() -> list[Fact]:
 
 def joined() -> list[Fact]:
     """Give what the job of `Priced` has written in the end."""
-    engine = engine_of(definitions(list(DATASETS), []))
+    engine = engine_of(definitions(list(DATASETS), list(FEATURESETS)))
     engine.append("Orders", orders())
     engine.append("Buyers", buyers())
     return list(engine.facts("Priced"))
@@ -243,7 +256,7 @@ class Shop:
     def prove(self, *datasets: str, sample: float = 1.0, wait_s: float = 20.0) -> Proof:
         """Prove it, with authors' code called in this process."""
         asked = Asked(datasets=datasets, sample=sample, wait_s=wait_s)
-        return prove(self.platform, asked, call=WorkerCalls(InProcessCalls()), tell=lambda _: None)
+        return prove(self.platform, asked, calls=InProcessCalls(), tell=lambda _: None)
 
 
 def store_shop(
@@ -261,9 +274,14 @@ def store_shop(
         written: What the logs hold, if not what they should.
         jobs_behind: Whether the jobs say that they have read nothing.
     """
-    of = definitions(list(DATASETS), [])
-    bindings = _resolved(of, next(_numbers))
+    of = definitions(list(DATASETS), list(FEATURESETS))
+    number = next(_numbers)
+    blueprint = compile_blueprint(of)
+    bindings = _resolved(blueprint, number)
     platform = Deployed(
+        install_id=f"shop{number:04}",
+        commit_id=UUID(int=number),
+        plans={plan.name: plan for plan in blueprint.datasets},
         definitions=of,
         bindings=bindings,
         kafka=bootstrap,
@@ -326,10 +344,10 @@ def _create(shop: Shop) -> None:
             )
 
 
-def _resolved(of: object, number: int) -> dict[str, ResolvedAsset]:
+def _resolved(blueprint: Blueprint, number: int) -> dict[str, ResolvedAsset]:
     assets: dict[AssetRef, ResolvedAsset] = {}
     bindings: dict[str, ResolvedAsset] = {}
-    for asset_id, asset in enumerate(compile_blueprint(of).assets, start=1):  # type: ignore[arg-type]
+    for asset_id, asset in enumerate(blueprint.assets, start=1):
         needs = tuple(
             ResolvedNeed(
                 role=need.role,

@@ -228,8 +228,8 @@ class Client(Administration):
         outputs: Sequence[object],
         input_dataframe: pd.DataFrame,
         log: bool = False,
-        workflow: str | None = None,  # noqa: ARG002 (Fennel's signature)
-        sampling_rate: float | None = None,  # noqa: ARG002
+        workflow: str | None = None,
+        sampling_rate: float | None = None,
         as_of: datetime | str | None = None,
     ) -> pd.DataFrame:
         """Give features for given ones, as of now or of one instant.
@@ -238,32 +238,41 @@ class Client(Administration):
             inputs: The features that are given.
             outputs: The features, or whole featuresets, that are asked for.
             input_dataframe: A column for each input, named in full.
-            log: Not supported yet.
-            workflow: Taken for compatibility.
-            sampling_rate: Taken for compatibility.
+            log: Whether the platform keeps the answer, with the log offsets that it was read at.
+            workflow: What you call the use of it; kept with it.
+            sampling_rate: The share of answers that are kept; not given, all.
             as_of: The instant; not given, now.
 
         Raises:
             ArgumentsUnfit: A column is missing.
             Refused: The server cannot answer.
         """
-        if log:
-            raise NotYetSupported("`query(log=True)` is not supported yet")
         names = input_names(inputs)
         if not names or not outputs:
             return pd.DataFrame()
         _require_columns(names, input_dataframe)
         columns = {name: values_of(input_dataframe[name]) for name in names}
-        answers, _ = self.query_columns(names, output_names(outputs), columns, as_of=as_of)
+        answers, _ = self.query_columns(
+            names,
+            output_names(outputs),
+            columns,
+            as_of=as_of,
+            log=log,
+            workflow=workflow,
+            sampling_rate=sampling_rate,
+        )
         return frame_of_columns(answers, self._types_of(outputs))
 
-    def query_columns(
+    def query_columns(  # noqa: PLR0913 (those of `query`)
         self,
         inputs: Sequence[object],
         outputs: Sequence[object],
         columns: Mapping[str, Sequence[object]],
         *,
         as_of: datetime | str | None = None,
+        log: bool = False,
+        workflow: str | None = None,
+        sampling_rate: float | None = None,
     ) -> tuple[dict[str, list[object]], dict[str, Json]]:
         """Ask with plain columns; give plain columns, and what they were read from."""
         body: dict[str, Json] = {
@@ -273,6 +282,8 @@ class Client(Administration):
         }
         if as_of is not None:
             body["as_of"] = _instant(as_of)
+        if log:
+            body |= {"log": True, "workflow": workflow, "sampling_rate": sampling_rate}
         answer = self._transport.send("query", body)
         header = answer.headers.get("x-narthex-read", "")
         self.last_read = parse_read(json.loads(header)) if header else None

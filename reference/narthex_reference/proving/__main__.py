@@ -14,7 +14,6 @@ from narthex_reference.proving.cut import NotThereError
 from narthex_reference.proving.deployed import NothingServesError, deployed
 from narthex_reference.proving.differences import Proof
 from narthex_reference.proving.proof import Asked, UnknownDatasetError, prove
-from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import StoreError
 
 EQUAL, DIFFERENT, NOT_COMPARED = 0, 1, 2
@@ -34,6 +33,9 @@ def main(  # noqa: PLR0913 - one argument an option
     wait: Annotated[
         float, typer.Option(help="Seconds to wait at most until nothing moves.", min=0.0)
     ] = 60.0,
+    answers: Annotated[
+        int, typer.Option(help="How many kept answers to ask again, the newest.", min=0)
+    ] = 1_000,
     branch: Annotated[str, typer.Option(help="Whose serving commit.")] = "main",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -43,13 +45,15 @@ def main(  # noqa: PLR0913 - one argument an option
     instants, and every row and tile that they store) and the histories. Exits with 0 when all
     is equal, 1 when something differs, 2 when something could not be compared.
     """
-    asked = Asked(datasets=tuple(dataset or ()), sample=sample, seed=seed, wait_s=wait)
+    asked = Asked(
+        datasets=tuple(dataset or ()), sample=sample, seed=seed, wait_s=wait, answers=answers
+    )
     try:
         platform = deployed(
             load_settings(), branch=branch, commit_id=UUID(commit) if commit else None
         )
         with WorkerPool(size=_WORKERS) as pool:
-            proof = prove(platform, asked, call=WorkerCalls(pool), tell=_tell)
+            proof = prove(platform, asked, calls=pool, tell=_tell)
     except (
         NotInstalledError,
         NothingServesError,
@@ -78,6 +82,8 @@ def told(proof: Proof) -> str:
     lines += [f"{count} more differences in {store}" for store, count in proof.more.items()]
     lines += [f"not compared: {one.store} of `{one.dataset}`: {one.why}" for one in proof.unproved]
     lines += [f"{count:>8} compared: {store}" for store, count in proof.compared.items()]
+    if proof.changed_answers:
+        lines.append(f"{proof.changed_answers:>8} answers would be others now: rows came later")
     lines.append("equal" if proof.is_equal else "DIFFERENT")
     return "\n".join(lines) + "\n"
 

@@ -11,6 +11,7 @@ import attrs
 from narthex.assets import (
     AssetKind,
     AssetSpec,
+    DatasetPlan,
     FeedSpec,
     LogSpec,
     PipelineJobSpec,
@@ -42,11 +43,16 @@ class Deployed:
     """One commit of a platform, as a proof looks at it.
 
     Attributes:
+        commit_id: Of the commit; that of a clone binds another one's manifest.
         bindings: Logical path to asset.
+        plans: How the datasets are read, by name.
         storage: Options of the store of histories.
     """
 
+    install_id: str
+    commit_id: UUID
     definitions: Definitions
+    plans: Mapping[str, DatasetPlan]
     bindings: Mapping[str, ResolvedAsset]
     kafka: str
     index_dir: Path
@@ -112,6 +118,9 @@ def deployed(
         raise NothingServesError(f"nothing serves on branch `{branch}` yet")
     manifest = ledger.manifest(commit_id)
     return Deployed(
+        install_id=settings.install_id,
+        commit_id=commit_id,
+        plans={plan.name: plan for plan in manifest.plans},
         definitions=decode_commit(ledger.bundle(manifest.bundle_sha256)).definitions,
         bindings=manifest.bindings,
         kafka=settings.kafka,

@@ -51,7 +51,7 @@ class Difference:
     """One row, value or offset that is not what the definitions mean.
 
     Attributes:
-        store: `log`, `index` or `history`.
+        store: `log`, `index`, `history` or `answers`.
         what: Which kind of entry differs, in words.
         key: By name; None of a keyless row.
         instant: The event time of a row, or as of when a look-up was made.
@@ -119,12 +119,14 @@ class Proof:
     Attributes:
         compared: How many rows and answers, by dataset and store (`Orders.index`).
         more: How many further differences each store has that are not listed.
+        changed_answers: How many kept answers, right when they were given, are others by now.
     """
 
     compared: Mapping[str, int]
     differences: tuple[Difference, ...]
     unproved: tuple[Unproved, ...]
     more: Mapping[str, int]
+    changed_answers: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -139,6 +141,7 @@ class Proof:
             "differences": [one.plain() for one in self.differences],
             "more": dict(self.more),
             "unproved": [one.plain() for one in self.unproved],
+            "changed_answers": self.changed_answers,
         }
 
 

@@ -6,14 +6,17 @@ import attrs
 
 from narthex.assets import AssetKind, HistorySpec, IndexSpec, LogShape, ResolvedAsset
 from narthex.entities import Dataset
+from narthex.errors import DefinitionErrors, UserCodeError
 from narthex.facts import Cell
-from narthex_reference.author_code import UserCodeRunner
+from narthex.kept_answers import KeptAnswer
+from narthex.workers import CodeCalls
 from narthex_reference.generate.project import is_never_the_same
 from narthex_reference.proving.cut import Cut, find_cut, upstream
 from narthex_reference.proving.deployed import Deployed
 from narthex_reference.proving.differences import Difference, Proof, Unproved
 from narthex_reference.proving.evidence import Evidence
 from narthex_reference.proving.logs import Ends, Log, LogGoneError, read_log
+from narthex_reference.proving.of_answers import Retold, kept_answers
 from narthex_reference.proving.of_history import history_differences
 from narthex_reference.proving.of_index import (
     Looked,
@@ -25,6 +28,7 @@ from narthex_reference.proving.of_index import (
 from narthex_reference.proving.of_log import log_differences, wanted_rows
 from narthex_reference.proving.sampling import Sample, sample_of
 from narthex_reference.reference import Reference
+from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import HistoryTable, IndexSnapshot, LmdbIndex, StoreError, to_rows
 
 MOST_LISTED = 20
@@ -40,12 +44,14 @@ class Asked:
         sample: The share of each dataset's keys that is looked at.
         seed: Draws the instants that are asked.
         wait_s: How long to wait at most for jobs to work off what stands in their topics.
+        answers: How many of the newest kept answers are asked again, where all datasets are.
     """
 
     datasets: tuple[str, ...] = ()
     sample: float = 1.0
     seed: int = 0
     wait_s: float = 60.0
+    answers: int = 1_000
 
 
 class UnknownDatasetError(LookupError):
@@ -53,7 +59,7 @@ class UnknownDatasetError(LookupError):
 
 
 def prove(
-    platform: Deployed, asked: Asked, *, call: UserCodeRunner, tell: Callable[[str], None]
+    platform: Deployed, asked: Asked, *, calls: CodeCalls, tell: Callable[[str], None]
 ) -> Proof:
     """Compute everything again and compare it, row by row.
 
@@ -69,10 +75,13 @@ def prove(
         if name not in known:
             raise UnknownDatasetError(f"the commit has no dataset `{name}`")
     wanted = asked.datasets or known
+    # Before it is known how far the logs reach: then all that they were read from stands below.
+    answers = [] if asked.datasets else kept_answers(platform, most=asked.answers)
     cut = find_cut(platform, wanted, wait_s=asked.wait_s, tell=tell)
-    work = _Work(platform=platform, asked=asked, cut=cut, call=call, tell=tell)
+    work = _Work(platform=platform, asked=asked, cut=cut, calls=calls, tell=tell)
     for name in wanted:
         work.dataset(name)
+    work.answers(answers)
     return work.proof()
 
 
@@ -81,13 +90,14 @@ class _Work:
     platform: Deployed
     asked: Asked
     cut: Cut
-    call: UserCodeRunner
+    calls: CodeCalls
     tell: Callable[[str], None]
     _logs: dict[str, Log] = attrs.field(factory=dict)
     _compared: dict[str, int] = attrs.field(factory=dict)
     _found: list[Difference] = attrs.field(factory=list)
     _more: dict[str, int] = attrs.field(factory=dict)
     _unproved: list[Unproved] = attrs.field(factory=list)
+    _changed: int = 0
 
     def proof(self) -> Proof:
         """Give what was found so far."""
@@ -96,7 +106,22 @@ class _Work:
             differences=tuple(self._found),
             unproved=tuple(self._unproved),
             more=self._more,
+            changed_answers=self._changed,
         )
+
+    def answers(self, kept: Sequence[KeptAnswer]) -> None:
+        """Ask kept answers again, of what stood below the offsets that they were read at."""
+        if not kept:
+            return
+        self.tell(f"comparing {len(kept)} kept answers")
+        with Retold(platform=self.platform, calls=self.calls, log=self._log) as retold:
+            try:
+                self._keep("answers", "log", retold.differences(kept))
+            except (LogGoneError, StoreError, DefinitionErrors, UserCodeError) as error:
+                self._skip("answers", "log", str(error))
+                return
+            self._compared["answers"] = len(kept)
+            self._changed = retold.changed
 
     def dataset(self, name: str) -> None:
         """Compare all that is stored of a dataset."""
@@ -173,7 +198,7 @@ class _Work:
 
     def _reference(self, judged: "_Judged", ends: Ends | None = None) -> Reference:
         """Compute from the sources' logs; of a dataset that they fill, only below `ends`."""
-        reference = Reference(self.platform.definitions, call=self.call)
+        reference = Reference(self.platform.definitions, call=WorkerCalls(self.calls))
         for name, log in judged.sources.items():
             below = log.rows if ends is None else log.below(ends)
             facts = [row.fact for row in below]

@@ -1,0 +1,61 @@
+"""Answers that are kept when the asker wants it, so that they can be trained on and proved."""
+
+import hashlib
+import threading
+
+import attrs
+import structlog
+
+from narthex.assets import TopicRole, TopicSpec
+from narthex.kept_answers import KeptAnswer, answers_topic
+from narthex_stores import Adapter, LogProducer, StoreError
+
+log = structlog.get_logger()
+
+KEPT_FOR_MS = 30 * 24 * 3600 * 1000
+"""For how long an answer is kept."""
+
+_CREATED_WITHIN_S = 20.0
+_DRAWN_BYTES = 8
+_DRAWN = 1 << 8 * _DRAWN_BYTES
+_SPEC = TopicSpec(role=TopicRole.INGEST, partitions=1, retention_ms=KEPT_FOR_MS, identity="answers")
+
+
+@attrs.define(kw_only=True)
+class AnswerLog:
+    """The log of kept answers of an installation; its topic is made with the first one."""
+
+    install_id: str
+    producer: LogProducer
+    topics: Adapter
+    stands_within_s: float = 10.0
+    _is_there: bool = False
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def keep(self, answer: KeptAnswer) -> bool:
+        """Append an answer, and wait until it stands; say whether it does.
+
+        A question is answered even if its answer cannot be kept.
+        """
+        topic = answers_topic(self.install_id)
+        try:
+            self._make(topic)
+            self.producer.append(topic, value=answer.encoded()).result(self.stands_within_s)
+        except (StoreError, TimeoutError) as error:
+            log.warning("answer_not_kept", error=str(error))
+            return False
+        return True
+
+    def _make(self, topic: str) -> None:
+        with self._lock:
+            if not self._is_there:
+                self.topics.create(topic, _SPEC, asset_id=0, timeout_s=_CREATED_WITHIN_S)
+                self._is_there = True
+
+
+def is_drawn(answer: KeptAnswer, share: float | None) -> bool:
+    """Whether an answer is among the share that is kept: drawn by what it says; None is all."""
+    if share is None:
+        return True
+    drawn = hashlib.blake2b(answer.encoded(), digest_size=_DRAWN_BYTES).digest()
+    return int.from_bytes(drawn, "big") / _DRAWN < share
