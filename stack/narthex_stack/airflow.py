@@ -104,6 +104,8 @@ _PACE = {
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    # Else a machine that is busy for half a minute fails tasks that never began.
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
     # A new DAG file is seen within ten seconds, not after five minutes.
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "120",
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
