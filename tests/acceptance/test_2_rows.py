@@ -180,7 +180,9 @@ def test_all_that_stands_and_all_answers_are_what_the_definitions_mean(market: M
     )
 
     proof = json.loads(proved.stdout)
-    assert (proved.returncode, proof["differences"], proof["unproved"]) == (0, [], []), proved.stderr
+    assert (proved.returncode, proof["differences"], proof["unproved"]) == (0, [], []), (
+        proved.stderr
+    )
     assert proof["compared"]["answers"] == 8
     assert proof["compared"]["Orders.history"] > 0
     assert proof["compared"]["Spend.index"] > 0
