@@ -17,6 +17,23 @@ from narthex_ledger.states import BANKED, AssetState
 
 _BANKED = [state.value for state in BANKED]
 
+# Asked so often that it is built once.
+_NEEDED = ASSET.alias()
+_NEEDS = (
+    sa.select(
+        ASSET_DEP.c.asset_id,
+        ASSET_DEP.c.role,
+        _NEEDED.c.asset_id.label("needs_asset_id"),
+        _NEEDED.c.kind,
+        _NEEDED.c.physical_name,
+        _NEEDED.c.spec,
+        _NEEDED.c.state,
+    )
+    .join(_NEEDED, _NEEDED.c.asset_id == ASSET_DEP.c.needs_asset_id)
+    .where(ASSET_DEP.c.asset_id.in_(sa.bindparam("asset_ids", expanding=True)))
+    .order_by(ASSET_DEP.c.asset_id, ASSET_DEP.c.role)
+)
+
 
 def newest_incarnation(
     connection: Connection, tenant_id: int, kind: AssetKind, fp_version: int, fingerprint: bytes
@@ -132,22 +149,7 @@ def insert_needs(connection: Connection, rows: Iterable[tuple[int, int, str]]) -
 
 def needs_of(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
     """Read what assets need, with the state of each need."""
-    needed = ASSET.alias()
-    found = (
-        sa.select(
-            ASSET_DEP.c.asset_id,
-            ASSET_DEP.c.role,
-            needed.c.asset_id.label("needs_asset_id"),
-            needed.c.kind,
-            needed.c.physical_name,
-            needed.c.spec,
-            needed.c.state,
-        )
-        .join(needed, needed.c.asset_id == ASSET_DEP.c.needs_asset_id)
-        .where(ASSET_DEP.c.asset_id.in_(asset_ids))
-        .order_by(ASSET_DEP.c.asset_id, ASSET_DEP.c.role)
-    )
-    return tuple(connection.execute(found).mappings())
+    return tuple(connection.execute(_NEEDS, {"asset_ids": asset_ids}).mappings())
 
 
 def undestroyed_dependants(connection: Connection, asset_id: int) -> tuple[int, ...]:

@@ -26,6 +26,13 @@ from narthex_ledger.views import BranchId, CommitRequest, Fence, TenantId
 NOW = sa.func.ledger_now(type_=INSTANT)
 """The database's clock: no other one decides anything."""
 
+# Those that are asked most are built once: to build one costs more than to ask it.
+_BRANCH = sa.select(BRANCH).where(BRANCH.c.branch_id == sa.bindparam("key"))
+_LOCK_BRANCH = _BRANCH.with_for_update()
+_COMMIT = sa.select(DEPLOY_COMMIT).where(DEPLOY_COMMIT.c.commit_id == sa.bindparam("key"))
+_SHARE_COMMIT = _COMMIT.with_for_update(read=True)
+_LOCK_COMMIT = _COMMIT.with_for_update()
+
 
 def put_tenant(connection: Connection, slug: str) -> TenantId:
     """Insert the tenant or find it; a second caller waits for the first's insert."""
@@ -46,12 +53,12 @@ def put_branch(connection: Connection, tenant_id: TenantId, name: str) -> Branch
 
 def read_branch(connection: Connection, branch_id: BranchId) -> RowMapping:
     """Read a branch; locks nothing."""
-    return _one(connection, _branch(branch_id), f"branch {branch_id}")
+    return _one(connection, _BRANCH, "branch", branch_id)
 
 
 def lock_branch(connection: Connection, branch_id: BranchId) -> RowMapping:
     """Lock a branch FOR UPDATE: plans, commits and promotions of it go one at a time."""
-    return _one(connection, _branch(branch_id).with_for_update(), f"branch {branch_id}")
+    return _one(connection, _LOCK_BRANCH, "branch", branch_id)
 
 
 def find_branch(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
@@ -126,25 +133,25 @@ def insert_commit(
 def commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> RowMapping:
     """Read the commit that an idempotency key made; locks nothing."""
     found = sa.select(DEPLOY_COMMIT).where(
-        DEPLOY_COMMIT.c.tenant_id == tenant_id, DEPLOY_COMMIT.c.idempotency_key == key
+        DEPLOY_COMMIT.c.tenant_id == tenant_id,
+        DEPLOY_COMMIT.c.idempotency_key == sa.bindparam("key"),
     )
-    return _one(connection, found, f"commit with key {key}")
+    return _one(connection, found, "commit with key", key)
 
 
 def read_commit(connection: Connection, commit_id: UUID) -> RowMapping:
     """Read a commit; locks nothing."""
-    return _one(connection, _commit(commit_id), f"commit {commit_id}")
+    return _one(connection, _COMMIT, "commit", commit_id)
 
 
 def share_commit(connection: Connection, commit_id: UUID) -> RowMapping:
     """Lock a commit FOR SHARE: a takeover or an abort waits; other workers of it don't."""
-    found = _commit(commit_id).with_for_update(read=True)
-    return _one(connection, found, f"commit {commit_id}")
+    return _one(connection, _SHARE_COMMIT, "commit", commit_id)
 
 
 def lock_commit(connection: Connection, commit_id: UUID) -> RowMapping:
     """Lock a commit FOR UPDATE: commit, cancel, abort and takeover exclude each other here."""
-    return _one(connection, _commit(commit_id).with_for_update(), f"commit {commit_id}")
+    return _one(connection, _LOCK_COMMIT, "commit", commit_id)
 
 
 def lease_commit(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> RowMapping:
@@ -341,16 +348,10 @@ def states_of(states: Collection[CommitState]) -> list[str]:
     return [state.value for state in states]
 
 
-def _branch(branch_id: BranchId) -> sa.Select[tuple[object, ...]]:
-    return sa.select(BRANCH).where(BRANCH.c.branch_id == branch_id)
-
-
-def _commit(commit_id: UUID) -> sa.Select[tuple[object, ...]]:
-    return sa.select(DEPLOY_COMMIT).where(DEPLOY_COMMIT.c.commit_id == commit_id)
-
-
-def _one(connection: Connection, found: sa.Select[tuple[object, ...]], what: str) -> RowMapping:
-    row = connection.execute(found).mappings().one_or_none()
+def _one(
+    connection: Connection, found: sa.Select[tuple[object, ...]], what: str, key: object
+) -> RowMapping:
+    row = connection.execute(found, {"key": key}).mappings().one_or_none()
     if row is None:
-        raise NotFound(f"there is no {what}")
+        raise NotFound(f"there is no {what} {key}")
     return row

@@ -29,18 +29,73 @@ from narthex_ledger.statements.commits import NOW
 from narthex_ledger.states import AssetState
 from narthex_ledger.views import BranchId, TenantId
 
+# What is asked most is built once: to build one costs more than to ask it.
+_COMMITS = sa.select(
+    DEPLOY_COMMIT,
+    (DEPLOY_COMMIT.c.deadline < NOW).label("past_deadline"),
+    PROMOTION.c.state.label("promotion_state"),
+).outerjoin(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
+_COMMIT = _COMMITS.where(DEPLOY_COMMIT.c.commit_id == sa.bindparam("commit_id"))
+_BOUND = (
+    sa.select(
+        BINDING.c.asset_id, sa.func.array_agg(sa.distinct(BINDING.c.logical_path)).label("paths")
+    )
+    .where(BINDING.c.manifest_id == sa.bindparam("manifest_id"))
+    .group_by(BINDING.c.asset_id)
+    .subquery()
+)
+_BOUND_ASSETS = (
+    sa.select(
+        ASSET,
+        _BOUND.c.paths,
+        CREATE_LEDGER.c.owner_commit_id,
+        CREATE_LEDGER.c.status,
+        CREATE_LEDGER.c.attempt,
+        CREATE_LEDGER.c.last_error,
+        REFCOUNT.c.refs,
+    )
+    .join(_BOUND, _BOUND.c.asset_id == ASSET.c.asset_id)
+    .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
+    .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
+    .order_by(ASSET.c.asset_id)
+)
+_JOBS = (
+    sa.select(
+        ASSET,
+        *(c for c in JOB.c if c.name not in {"asset_id", "tenant_id", "spec_sha256"}),
+    )
+    .join(JOB, JOB.c.asset_id == ASSET.c.asset_id)
+    .where(ASSET.c.state.in_(["live", "retiring"]))
+    .order_by(ASSET.c.asset_id)
+)
+_SHARDS = (
+    sa.select(
+        JOB_SHARD,
+        SLOT_LEASE.c.owner.label("slot_owner"),
+        SLOT_LEASE.c.epoch.label("slot_epoch"),
+        (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
+    )
+    .join(
+        SLOT_LEASE,
+        sa.and_(
+            SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
+            SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
+        ),
+    )
+    .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
+)
+
 
 def commit_row(connection: Connection, commit_id: UUID) -> RowMapping | None:
     """Find a commit with its promotion."""
-    found = _commits().where(DEPLOY_COMMIT.c.commit_id == commit_id)
-    return connection.execute(found).mappings().one_or_none()
+    return connection.execute(_COMMIT, {"commit_id": commit_id}).mappings().one_or_none()
 
 
 def commit_rows(
     connection: Connection, limit: int, branch_id: BranchId | None
 ) -> tuple[RowMapping, ...]:
     """List commits with their promotions, the newest first."""
-    found = _commits().order_by(DEPLOY_COMMIT.c.accepted_at.desc()).limit(limit)
+    found = _COMMITS.order_by(DEPLOY_COMMIT.c.accepted_at.desc()).limit(limit)
     if branch_id is not None:
         found = found.where(DEPLOY_COMMIT.c.branch_id == branch_id)
     return tuple(connection.execute(found).mappings())
@@ -65,29 +120,7 @@ def binding_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping,
 
 def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
     """Read a manifest's assets with their paths, creations and references."""
-    paths = sa.func.array_agg(sa.distinct(BINDING.c.logical_path))
-    bound = (
-        sa.select(BINDING.c.asset_id, paths.label("paths"))
-        .where(BINDING.c.manifest_id == manifest_id)
-        .group_by(BINDING.c.asset_id)
-        .subquery()
-    )
-    found = (
-        sa.select(
-            ASSET,
-            bound.c.paths,
-            CREATE_LEDGER.c.owner_commit_id,
-            CREATE_LEDGER.c.status,
-            CREATE_LEDGER.c.attempt,
-            CREATE_LEDGER.c.last_error,
-            REFCOUNT.c.refs,
-        )
-        .join(bound, bound.c.asset_id == ASSET.c.asset_id)
-        .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
-        .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
-        .order_by(ASSET.c.asset_id)
-    )
-    return tuple(connection.execute(found).mappings())
+    return tuple(connection.execute(_BOUND_ASSETS, {"manifest_id": manifest_id}).mappings())
 
 
 def bank_rows(
@@ -177,41 +210,12 @@ def unfilled(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
 
 def job_rows(connection: Connection) -> tuple[RowMapping, ...]:
     """Read all jobs whose assets exist."""
-    found = (
-        sa.select(
-            ASSET,
-            *(
-                column
-                for column in JOB.c
-                if column.name not in {"asset_id", "tenant_id", "spec_sha256"}
-            ),
-        )
-        .join(JOB, JOB.c.asset_id == ASSET.c.asset_id)
-        .where(ASSET.c.state.in_(["live", "retiring"]))
-        .order_by(ASSET.c.asset_id)
-    )
-    return tuple(connection.execute(found).mappings())
+    return tuple(connection.execute(_JOBS).mappings())
 
 
 def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
     """Read all shards with their slots."""
-    found = (
-        sa.select(
-            JOB_SHARD,
-            SLOT_LEASE.c.owner.label("slot_owner"),
-            SLOT_LEASE.c.epoch.label("slot_epoch"),
-            (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
-        )
-        .join(
-            SLOT_LEASE,
-            sa.and_(
-                SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
-                SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
-            ),
-        )
-        .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
-    )
-    return tuple(connection.execute(found).mappings())
+    return tuple(connection.execute(_SHARDS).mappings())
 
 
 def banked_names(
@@ -280,14 +284,6 @@ def registry_version(connection: Connection) -> int:
 def install_row(connection: Connection) -> RowMapping | None:
     """Find the installation's identity."""
     return connection.execute(sa.select(INSTALL)).mappings().one_or_none()
-
-
-def _commits() -> sa.Select[tuple[object, ...]]:
-    return sa.select(
-        DEPLOY_COMMIT,
-        (DEPLOY_COMMIT.c.deadline < NOW).label("past_deadline"),
-        PROMOTION.c.state.label("promotion_state"),
-    ).outerjoin(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
 
 
 def serving_row(connection: Connection, branch_id: BranchId) -> RowMapping | None:
