@@ -3,22 +3,18 @@
 import itertools
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 from typing import Annotated
 
 import structlog
 import typer
 
-from narthex_stack import postgres_server
 from tests.crash.matrix import Matrix, Outcome, pairs, singles
+from tests.crash.memory import server_in_memory
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.world import World
 
-MEMORY = Path("/dev/shm")
-"""Nothing of a run is to be kept: where there is such a place, not even a disk is asked."""
 QUIET = 50
 TELL_EACH = 50
 ENOUGH = 20
@@ -43,11 +39,8 @@ def main(
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     chosen = [one for one in SCENARIOS if one.name.startswith(scenario)]
     which, parts = (int(number) for number in part.split("/"))
-    with (
-        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
-        postgres_server(Path(home)) as server,
-    ):
-        world = World.open(server.create_database("crash"), Path(home))
+    with server_in_memory() as (server, home):
+        world = World.open(server.create_database("crash"), home)
         try:
             rng = Random(seed)  # noqa: S311 (no secret)
             alone = list(singles(world, chosen))[which - 1 :: parts]

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from random import Random  # noqa: TID251 (seeded)
 
 import attrs
@@ -32,8 +33,7 @@ class Outcome:
 
 def points_of(world: World, scenario: Scenario) -> tuple[Point, ...]:
     """Tell a scenario without a fault, and list the points that its process passes."""
-    with world.run():
-        scenario.given(world, world.life())
+    with begun(world, scenario):
         life = world.life()
         scenario.when(world, life)
         passed = tuple(life.seam.passed)
@@ -42,6 +42,11 @@ def points_of(world: World, scenario: Scenario) -> tuple[Point, ...]:
         if broken:
             raise AssertionError(f"{scenario.name}, without a fault: {broken}")
         return passed
+
+
+def begun(world: World, scenario: Scenario) -> AbstractContextManager[None]:
+    """Run in a world in which what a scenario begins with has happened."""
+    return world.run(scenario.name, lambda: scenario.given(world, world.life()))
 
 
 def faults_at(points: Iterable[Point]) -> Iterator[Fault]:
@@ -55,9 +60,8 @@ def run(world: World, scenario: Scenario, *faults: Fault) -> Outcome:
     """Tell a scenario with faults: one in its process, each further one in the next's recovery."""
     lives: list[Life] = []
     broken: list[str] = []
-    with world.run():
+    with begun(world, scenario):
         try:
-            scenario.given(world, world.life())
             broken += _tell(world, scenario, lives, faults)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what came of it)
             broken.append(f"{type(error).__name__}: {error}")
@@ -215,8 +219,7 @@ _DEADLY = frozenset({Kind.DIES_BEFORE_COMMIT, Kind.DIES_AFTER})
 
 def _recovery_of(world: World, scenario: Scenario, first: Fault) -> tuple[Point, ...]:
     """List the points that the process passes which recovers from a fault."""
-    with world.run():
-        scenario.given(world, world.life())
+    with begun(world, scenario):
         dead = world.life(Seam(first))
         _until_death(lambda: scenario.when(world, dead))
         life = world.life()

@@ -4,9 +4,7 @@ import contextlib
 import inspect
 import itertools
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Annotated, Self
 
 import attrs
@@ -16,9 +14,9 @@ import structlog
 import typer
 
 from narthex_ledger import migrate
-from narthex_stack import postgres_server
 from tests.crash import test_auditor, test_recovery
-from tests.crash.__main__ import MEMORY, QUIET
+from tests.crash.__main__ import QUIET
+from tests.crash.memory import server_in_memory
 from tests.crash.sabotage import GUARDS, Guard, Notices
 from tests.crash.scenarios import ONE, deploy
 from tests.crash.world import World
@@ -133,9 +131,8 @@ def main(
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     chosen = [one for one in GUARDS if one.name.startswith(guard)]
     with (
-        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
-        postgres_server(Path(home)) as server,
-        contextlib.closing(World.open(server.create_database("crash"), Path(home))) as clocked,
+        server_in_memory() as (server, home),
+        contextlib.closing(World.open(server.create_database("crash"), home)) as clocked,
     ):
         bench = Bench.open(lambda: server.create_database(f"sabotage{next(_NUMBERS)}"), clocked)
         already = pass_by_themselves(bench, chosen)

@@ -1,12 +1,13 @@
 """A sample of the crash matrix at each push; `make crash` goes through all of it."""
 
+from collections.abc import Collection
 from random import Random  # noqa: TID251 (seeded)
 
 import attrs
 import pytest
 
 from tests.crash.__main__ import carry_out
-from tests.crash.matrix import Matrix, pairs, points_of, run, singles
+from tests.crash.matrix import Matrix, begun, pairs, points_of, run, singles
 from tests.crash.points import Column, Fault, Kind
 from tests.crash.scenarios import SCENARIOS, Scenario, begin, deploy, leave_a_stray
 from tests.crash.world import World
@@ -41,6 +42,38 @@ def test_every_point_of_the_smallest_commit_is_a_row_of_the_table(opened: World)
         *("accept", "claim", "plan", "intend", "created", "create_row_asset", "ready"),
         *("commit_point", "promote", "finalize", "call index create", "call kafka_topic create"),
         *("call index probe", "call kafka_topic probe"),
+    }
+
+
+def test_a_story_that_is_told_again_begins_as_it_did(opened: World) -> None:
+    story = BY_NAME["clone what nobody reads yet"]
+    with begun(opened, story):
+        before = whole(opened)
+        story.when(opened, opened.life())
+        changed = whole(opened)
+
+    with begun(opened, story):
+        again = whole(opened)
+
+    assert again == before
+    assert len(again["deploy_commit"]) == 2
+    assert len(changed["deploy_commit"]) > 2
+
+
+def whole(world: World) -> dict[str, Collection[str]]:
+    """Read every row of the ledger, and all that is beside it."""
+    tables = world.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    names = sorted(str(row["tablename"]) for row in tables)
+    return {
+        **{
+            name: sorted(str(row) for row in world.rows(f"SELECT to_jsonb(t) FROM {name} t"))  # noqa: S608
+            for name in names
+        },
+        "sequences": sorted(
+            str(row) for row in world.rows("SELECT sequencename, last_value FROM pg_sequences")
+        ),
+        "stores": world.there(),
+        "clock": [str(world.seconds)],
     }
 
 

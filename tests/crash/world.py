@@ -36,6 +36,7 @@ from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor, Impossible, NotYet
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
+from tests.crash.beginnings import Beginning, Beside
 from tests.crash.invariants import Past
 from tests.crash.points import Seam, SeamedAdapter, Store
 from tests.crash.supervisor import supervise
@@ -137,12 +138,14 @@ class World:
     home: Path
     engine: sa.Engine
     supervisor: Ledger
+    airflow: Airflow
     tenant: TenantId = TenantId(0)
     stores: dict[AssetKind, Store] = attrs.field(factory=dict)
     seconds: float = 0.0
     wrong_destroys: list[str] = attrs.field(factory=list)
     past: Past = attrs.field(factory=Past)
     tampered: set[str] = attrs.field(factory=set)
+    _kept: tuple[str, Beginning] | None = None
     _lives: Iterator[int] = attrs.field(factory=itertools.count)
     _ledgers: list[tuple[Ledger, "Switch"]] = attrs.field(factory=list)
 
@@ -152,7 +155,13 @@ class World:
         engine = sa.create_engine(dsn, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.exec_driver_sql(_CLOCK)
-        made = cls(dsn=dsn, home=home, engine=engine, supervisor=Ledger(dsn))
+        made = cls(
+            dsn=dsn,
+            home=home,
+            engine=engine,
+            supervisor=Ledger(dsn),
+            airflow=Airflow(settings_of(dsn, home)),
+        )
         made.reset()
         return made
 
@@ -215,14 +224,13 @@ class World:
             ledger=ledger, adapters=adapters, owner=owner, clock=lambda: self.seconds
         )
         auditor = Auditor(ledger=ledger, adapters=adapters, install_id=INSTALL, owner=owner)
-        settings = self._settings()
         recovery = Recovery(
             ledger=ledger,
             executor=executor,
             collector=collector,
             auditor=auditor,
-            airflow=Airflow(settings),
-            settings=settings,
+            airflow=self.airflow,
+            settings=settings_of(self.dsn, self.home),
         )
         return Life(
             seam=seam,
@@ -332,28 +340,44 @@ class World:
         return ledger, switch
 
     @contextlib.contextmanager
-    def run(self) -> Iterator[None]:
-        """All lives of one run; afterwards their connections may be used by others."""
-        self.reset()
+    def run(self, name: str = "", given: Callable[[], None] | None = None) -> Iterator[None]:
+        """All lives of one run; afterwards their connections may be used by others.
+
+        What was given to a run of the same name just before is not told again.
+        """
+        if given is None or self._kept is None or self._kept[0] != name:
+            self.reset()
+            if given is not None:
+                given()
+                self._keep(name)
+        else:
+            self._again(self._kept[1])
+        self._leave_ledgers()
         yield
+        self._leave_ledgers()
+
+    def _leave_ledgers(self) -> None:
         for _, switch in self._ledgers:
             switch.taken = False
 
-    def _settings(self) -> Settings:
-        return Settings(
-            home=self.home,
-            install_id=INSTALL,
-            ledger_dsn=self.dsn,
-            kafka="127.0.0.1:1",
-            server_url="http://127.0.0.1:1",
-            token="of-tests",
-            index_dir=self.home,
-            history_dir=str(self.home),
-            checkpoint_dir=self.home,
-            files_root=self.home,
-            jars_dir=self.home,
-            run_job=os.devnull,
+    def _keep(self, name: str) -> None:
+        beside = Beside(
+            stores=self.stores,
+            seconds=self.seconds,
+            past=self.past,
+            tampered=frozenset(self.tampered),
         )
+        with self.engine.connect() as connection:
+            self._kept = (name, Beginning.keep(connection, beside))
+
+    def _again(self, beginning: Beginning) -> None:
+        with self.engine.connect() as connection:
+            beside = beginning.again(connection)
+        self.stores = dict(beside.stores)
+        self.seconds = beside.seconds
+        self.past = beside.past
+        self.tampered = set(beside.tampered)
+        self.wrong_destroys = []
 
 
 @attrs.define
@@ -385,6 +409,24 @@ SELECT 'unpinned', asset_id::text, state FROM asset JOIN asset_refcount USING (a
 UNION ALL
 SELECT 'pin', pin_id::text, holder FROM pin WHERE expires_at < ledger_now()
 """
+
+
+def settings_of(dsn: str, home: Path) -> Settings:
+    """Give the settings of an installation without Airflow and without files."""
+    return Settings(
+        home=home,
+        install_id=INSTALL,
+        ledger_dsn=dsn,
+        kafka="127.0.0.1:1",
+        server_url="http://127.0.0.1:1",
+        token="of-tests",
+        index_dir=home,
+        history_dir=str(home),
+        checkpoint_dir=home,
+        files_root=home,
+        jars_dir=home,
+        run_job=os.devnull,
+    )
 
 
 def blueprint(name: str, *datasets: tuple[AssetBlueprint, ...]) -> str:
