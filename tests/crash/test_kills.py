@@ -21,6 +21,5 @@ def test_whatever_is_killed_every_commit_ends_and_nothing_is_lost_or_left(
 
     assert tally.broken == []
     assert tally.killed + tally.stopped == STRIKES
-    assert tally.hit_a_commit > 0
     assert sum(tally.ended.values()) > 0
     assert tally.ended.keys() <= {"FINALIZED", "ABORTED", "REJECTED"}
