@@ -8,6 +8,7 @@ readers, what the model foretold; at the end, when all is quiet, that all of it 
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from uuid import UUID
 
 import attrs
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -29,10 +30,13 @@ from tests.crash.world import STRAY, Life, World
 
 WANTED = (ONE, TWO, BOTH, NOTHING)
 NAMES = st.sampled_from(("main", "dev", "exp"))
-LIVES = st.sampled_from((0, 1))
+PICKS = st.integers(0, 5)
+"""Which of those that come into question, counted round."""
 AHEAD = 12
 """How many points ahead a fault is laid at most."""
-DEADLY = (Kind.DIES_BEFORE_COMMIT, Kind.DIES_AFTER, Kind.NO_ANSWER, Kind.NO_ANSWER_NO_EFFECT)
+FAULTS = st.tuples(
+    st.integers(0, AHEAD), st.sampled_from([kind for kind in Kind if kind is not Kind.STOPPED])
+)
 
 
 @attrs.define
@@ -40,6 +44,7 @@ class Counts:
     """What a run of the machine did; a run in which nothing happened shows nothing."""
 
     steps: int = 0
+    faults: int = 0
     crashes: int = 0
     did: Counter[str] = attrs.field(factory=Counter)
     ended: Counter[str] = attrs.field(factory=Counter)
@@ -51,6 +56,17 @@ class Asked:
 
     send: Callable[[Life], object]
     foretell: Callable[[], Foretold]
+
+
+@attrs.frozen(kw_only=True)
+class Turn:
+    """Whose turn it is, and what goes wrong in it: how many points ahead, and how."""
+
+    life: int
+    fault: tuple[int, Kind] | None
+
+
+TURNS = st.builds(Turn, life=st.sampled_from((0, 1)), fault=st.none() | FAULTS)
 
 
 def machine(  # noqa: C901 (its rules are many and short)
@@ -73,10 +89,10 @@ def machine(  # noqa: C901 (its rules are many and short)
             assert broken_now(world) == []
             assert list(self.history.wrong()) == []
 
-        @rule(wanted=st.sampled_from(WANTED), branch=NAMES, by=LIVES)
-        def commit(self, wanted: str, branch: str, by: int) -> None:
-            if branch not in world.branch_names():
-                return
+        @rule(wanted=st.sampled_from(WANTED), pick=PICKS, by=TURNS)
+        def commit(self, wanted: str, pick: int, by: Turn) -> None:
+            branches = sorted(world.branch_names())
+            branch = branches[pick % len(branches)]
             request = world.request(self._next(), wanted, branch=branch)
             self._ask(
                 by,
@@ -85,8 +101,8 @@ def machine(  # noqa: C901 (its rules are many and short)
                 lambda: self.history.foretell_deploy(wanted),
             )
 
-        @rule(name=NAMES, source=NAMES, by=LIVES)
-        def clone(self, name: str, source: str, by: int) -> None:
+        @rule(name=NAMES, source=NAMES, by=TURNS)
+        def clone(self, name: str, source: str, by: Turn) -> None:
             wish = world.branch_request(self._next(), name)
             self._ask(
                 by,
@@ -95,8 +111,8 @@ def machine(  # noqa: C901 (its rules are many and short)
                 lambda: self.history.foretell_clone(source),
             )
 
-        @rule(name=NAMES, by=LIVES)
-        def delete(self, name: str, by: int) -> None:
+        @rule(name=NAMES, by=TURNS)
+        def delete(self, name: str, by: Turn) -> None:
             wish = world.branch_request(self._next(), name)
             self._ask(
                 by,
@@ -105,8 +121,8 @@ def machine(  # noqa: C901 (its rules are many and short)
                 lambda: self.history.foretell_deletion(name),
             )
 
-        @rule(name=NAMES, by=LIVES)
-        def undelete(self, name: str, by: int) -> None:
+        @rule(name=NAMES, by=TURNS)
+        def undelete(self, name: str, by: Turn) -> None:
             wish = world.branch_request(self._next(), name)
             self._ask(
                 by,
@@ -115,8 +131,10 @@ def machine(  # noqa: C901 (its rules are many and short)
                 lambda: self.history.foretell_return(name),
             )
 
-        @rule(name=NAMES, to_seq=st.integers(1, 4), by=LIVES)
-        def roll_back(self, name: str, to_seq: int, by: int) -> None:
+        @rule(name=NAMES, pick=PICKS, by=TURNS)
+        def roll_back(self, name: str, pick: int, by: Turn) -> None:
+            there = world.rows(_HEADS, name=name)
+            to_seq = 1 + pick % max([1, *(int(row["head_seq"]) for row in there)])
             wish = world.branch_request(self._next(), name)
             self._ask(
                 by,
@@ -126,38 +144,33 @@ def machine(  # noqa: C901 (its rules are many and short)
             )
 
         @precondition(lambda self: self.asked)
-        @rule(data=st.data(), by=LIVES)
-        def ask_again(self, data: st.DataObject, by: int) -> None:
-            number = data.draw(st.integers(1, len(self.asked)))
-            self._send(by, number, "again")
+        @rule(pick=PICKS, by=TURNS)
+        def ask_again(self, pick: int, by: Turn) -> None:
+            self._send(by, len(self.asked) - pick % len(self.asked), "again")
 
         @precondition(lambda self: self.asked)
-        @rule(data=st.data(), by=LIVES)
-        def cancel(self, data: st.DataObject, by: int) -> None:
-            commit_id = world.commit_id(data.draw(st.integers(1, len(self.asked))))
+        @rule(pick=PICKS, by=TURNS)
+        def cancel(self, pick: int, by: Turn) -> None:
+            commit_id = self._some_commit(pick)
             self._take(by, "cancel", lambda life: life.ledger.cancel(commit_id, actor="ada"))
 
         @precondition(lambda self: self.asked)
-        @rule(data=st.data(), by=LIVES)
-        def take_back(self, data: st.DataObject, by: int) -> None:
-            commit_id = world.commit_id(data.draw(st.integers(1, len(self.asked))))
+        @rule(pick=PICKS, by=TURNS)
+        def take_back(self, pick: int, by: Turn) -> None:
+            commit_id = self._some_commit(pick)
             foretold = self.history.foretell_withdrawal(commit_id)
             self._take(by, "take_back", lambda life: life.recovery.roll_back(commit_id))
             self.history.ended(commit_id, foretold)
 
         @precondition(lambda self: self.asked)
-        @rule(data=st.data(), by=LIVES)
-        def step(self, data: st.DataObject, by: int) -> None:
-            commit_id = world.commit_id(data.draw(st.integers(1, len(self.asked))))
+        @rule(pick=PICKS, by=TURNS)
+        def step(self, pick: int, by: Turn) -> None:
+            commit_id = self._some_commit(pick)
             self._take(by, "step", lambda life: life.step(commit_id))
 
-        @rule(by=LIVES)
-        def look(self, by: int) -> None:
+        @rule(by=TURNS)
+        def look(self, by: Turn) -> None:
             self._take(by, "look", lambda life: life.recovery.look())
-
-        @rule(by=LIVES, ahead=st.integers(0, AHEAD), kind=st.sampled_from(DEADLY))
-        def meet_a_fault(self, by: int, ahead: int, kind: Kind) -> None:
-            self.lives[by].seam.lay(ahead, kind)
 
         @rule()
         def supervise(self) -> None:
@@ -167,12 +180,12 @@ def machine(  # noqa: C901 (its rules are many and short)
         def wait(self, seconds: float) -> None:
             world.wait(seconds)
 
-        @rule(by=LIVES)
-        def sweep(self, by: int) -> None:
+        @rule(by=TURNS)
+        def sweep(self, by: Turn) -> None:
             self._take(by, "sweep", lambda life: life.collector.sweep())
 
-        @rule(by=LIVES)
-        def audit(self, by: int) -> None:
+        @rule(by=TURNS)
+        def audit(self, by: Turn) -> None:
             self._take(by, "audit", lambda life: life.auditor.audit())
 
         @rule(number=st.integers(0, 3))
@@ -197,12 +210,18 @@ def machine(  # noqa: C901 (its rules are many and short)
                 str(row["state"]) for row in world.rows("SELECT state FROM deploy_commit")
             )
 
+        def _some_commit(self, pick: int) -> UUID:
+            """Pick one that has not ended, if there is one."""
+            unended = [row["commit_id"] for row in world.rows(_UNENDED)]
+            some = unended or [world.commit_id(number + 1) for number in range(len(self.asked))]
+            return some[pick % len(some)]
+
         def _next(self) -> int:
             return len(self.asked) + 1
 
         def _ask(
             self,
-            by: int,
+            by: Turn,
             what: str,
             send: Callable[[Life], object],
             foretell: Callable[[], Foretold],
@@ -210,22 +229,33 @@ def machine(  # noqa: C901 (its rules are many and short)
             self.asked.append(Asked(send=send, foretell=foretell))
             self._send(by, len(self.asked), what)
 
-        def _send(self, by: int, number: int, what: str) -> None:
+        def _send(self, by: Turn, number: int, what: str) -> None:
             asked = self.asked[number - 1]
             foretold = asked.foretell()
             self._take(by, what, asked.send)
             self.history.ended(world.commit_id(number), foretold)
 
-        def _take(self, by: int, what: str, step: Callable[[Life], object]) -> None:
+        def _take(self, by: Turn, what: str, step: Callable[[Life], object]) -> None:
             """Take a step in one process; when it dies of it, another takes its place."""
-            life = self.lives[by]
+            life = self.lives[by.life]
+            life.seam.hit = False
+            if by.fault is not None:
+                life.seam.lay(*by.fault)
             try:
-                counts.did[what] += life.attempt(lambda: step(life))
+                if life.attempt(lambda: step(life)):
+                    counts.did[what] += 1
             except Crash:
                 counts.crashes += 1
-                self.lives[by] = world.life()
+                self.lives[by.life] = world.life()
+            counts.faults += life.seam.hit
 
     return Machine
+
+
+_HEADS = "SELECT head_seq FROM branch WHERE name = :name AND state = 'active'"
+_UNENDED = """
+SELECT commit_id FROM deploy_commit WHERE finished_at IS NULL ORDER BY accepted_at, commit_id
+"""
 
 
 def run(world: World, counts: Counts, *, seeds: Iterable[int], examples: int, steps: int) -> None:

@@ -2,20 +2,18 @@
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import Annotated
 
 import attrs
 import structlog
 import typer
 
-from narthex_stack import postgres_server
-from tests.crash.__main__ import MEMORY, QUIET
+from tests.crash.__main__ import QUIET
 from tests.crash.machine import Counts, run
+from tests.crash.memory import server_in_memory
 from tests.crash.world import World
 
-EXAMPLES, STEPS = 10, 50
+EXAMPLES, STEPS = 10, 100
 
 
 def main(
@@ -24,18 +22,15 @@ def main(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Run the model until so many steps are done; a seed is some ten stories of fifty steps.
+    """Run the model until so many steps are done; a seed is some ten stories of a hundred steps.
 
     A broken promise ends it, with the story that leads there and the seed that tells it again.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     counts = Counts()
     number = seed
-    with (
-        tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home,
-        postgres_server(Path(home)) as server,
-    ):
-        world = World.open(server.create_database("model"), Path(home))
+    with server_in_memory() as (server, home):
+        world = World.open(server.create_database("model"), home)
         try:
             while counts.steps < steps:
                 sys.stderr.write(f"seed {number}: {counts.steps} of {steps} steps\n")

@@ -138,7 +138,7 @@ class Seam:
         self._laid: tuple[int, Kind] | None = None
 
     def lay(self, ahead: int, kind: Kind) -> None:
-        """Let the point that comes after so many more go wrong, whichever it is, if it can so."""
+        """Let the first point go wrong that comes after so many more and can go so wrong."""
         self._laid = (len(self.passed) + ahead, kind)
 
     def transaction(self, name: str, moment: Moment) -> None:
@@ -179,10 +179,13 @@ class Seam:
         self.passed.append(point)
         if self.fault is not None and not self.hit and self.fault.point == point:
             return self.fault.kind
-        if self._laid is not None and self._laid[0] <= point.number:
-            (_, kind), self._laid = self._laid, None
-            return kind if kind in point.kinds else None
-        return None
+        if self._laid is None:
+            return None
+        number, kind = self._laid
+        if point.number < number or kind not in point.kinds:
+            return None
+        self._laid = None
+        return kind
 
     def _die(self) -> None:
         self.hit = True
