@@ -44,6 +44,8 @@ def test_past_the_commit_point_no_deadline_turns_a_commit_back(world: World) -> 
     world.settle(world.life())
 
     assert state_of(life, 1, world) is CommitState.FINALIZED
+    main = life.ledger.branch(world.tenant, "main")
+    assert (main.head_commit_id, main.serving_commit_id) == (world.commit_id(1),) * 2
 
 
 def test_a_commit_that_another_supersedes_ends_although_its_jobs_never_catch_up(
