@@ -1,5 +1,6 @@
 """The points at which a process can die: each transaction's boundaries, each call to a store."""
 
+import contextlib
 import enum
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from narthex_stores import (
     InMemoryAdapter,
     Listed,
     Probe,
+    StoreError,
     TransientError,
     Unknown,
 )
@@ -218,7 +220,9 @@ class Store:
     def land(self) -> None:
         """Let what is under way take effect: the last moment at which it can."""
         while self.late:
-            self.late.pop(0)()
+            # Nobody is there any more to hear that the store refuses.
+            with contextlib.suppress(StoreError):
+                self.late.pop(0)()
 
 
 @attrs.frozen

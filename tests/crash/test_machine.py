@@ -2,14 +2,19 @@
 
 import pytest
 
+from narthex.assets import AssetKind, TopicRole, TopicSpec
+from narthex_ledger import Moment
+from narthex_stores import InMemoryAdapter, TransientError
 from tests.crash.history import History
 from tests.crash.machine import Counts, run
+from tests.crash.points import Kind, Seam, SeamedAdapter, Store
 from tests.crash.scenarios import ONE, TWO, deploy
-from tests.crash.world import World
+from tests.crash.world import STRAY, World
 
 pytestmark = pytest.mark.postgres
 
 SEED = 1
+SPEC = TopicSpec(role=TopicRole.DATASET, partitions=1)
 
 
 def test_no_story_breaks_a_promise(opened: World) -> None:
@@ -21,6 +26,38 @@ def test_no_story_breaks_a_promise(opened: World) -> None:
     assert counts.faults > counts.crashes > 0
     assert counts.did.keys() >= {"commit", "clone", "delete", "undelete", "cancel", "again"}
     assert {"FINALIZED", "ABORTED"} <= counts.ended.keys()
+
+
+def test_a_destruction_that_comes_too_late_leaves_what_came_after_it() -> None:
+    store = Store(InMemoryAdapter(AssetKind.KAFKA_TOPIC))
+    seam = Seam()
+    adapter = SeamedAdapter(store, seam, before_destroy=lambda _name: None)
+    adapter.create(STRAY, SPEC, asset_id=1, timeout_s=1.0)
+    (first,) = adapter.list("", timeout_s=1.0)
+    seam.lay(0, Kind.LATE_EFFECT)
+    with pytest.raises(TransientError):
+        adapter.destroy(STRAY, external_id=first.external_id, timeout_s=1.0)
+    adapter.destroy(STRAY, external_id=first.external_id, timeout_s=1.0)
+    adapter.create(STRAY, SPEC, asset_id=2, timeout_s=1.0)
+
+    store.land()
+
+    assert [one.asset_id for one in adapter.list("", timeout_s=1.0)] == [2]
+    assert store.late == []
+
+
+def test_a_fault_waits_for_a_point_that_can_go_so_wrong() -> None:
+    seam = Seam()
+    seam.lay(0, Kind.LATE_EFFECT)
+
+    for moment in Moment:
+        seam.transaction("claim", moment)
+
+    assert not seam.hit
+    with pytest.raises(TransientError):
+        seam.call("call index create", lambda: None, lambda: None)
+    assert seam.hit
+    assert [point.name for point in seam.passed] == ["claim", "call index create"]
 
 
 def test_a_branch_that_binds_something_else_than_was_asked_for_is_told(world: World) -> None:
