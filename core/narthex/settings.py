@@ -81,8 +81,13 @@ class Settings:
 
     @property
     def signing_key(self) -> Path:
-        """The key that signs the bundles of the ledger."""
+        """The key that signs bundles, commits and assets of the ledger."""
         return self.home / "signing.key"
+
+    @property
+    def verifying_key(self) -> Path:
+        """Its public half, by which engines check what they run."""
+        return self.home / "signing.pub"
 
 
 def home_of(environment: Mapping[str, str]) -> Path:

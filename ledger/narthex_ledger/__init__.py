@@ -31,7 +31,7 @@ from narthex_ledger.planning import NameOf, stored_plan
 from narthex_ledger.plans import CommitPlan, PlannedAsset
 from narthex_ledger.rendezvous import preferred_engines
 from narthex_ledger.sealing import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
-from narthex_ledger.signing import Signer
+from narthex_ledger.signing import Signer, Verifier
 from narthex_ledger.states import (
     ABORTABLE,
     ASSET_NEXT,
@@ -180,6 +180,7 @@ __all__ = [
     "ShardReport",
     "ShardView",
     "Signer",
+    "Verifier",
     "SlotLease",
     "SlotView",
     "Standing",

@@ -19,7 +19,9 @@ from narthex_ledger.states import ABORTABLE, DRIVABLE, CommitState
 from narthex_ledger.views import Accepted, CommitRequest, Fence, Replayed
 
 
-def accept(connection: Connection, request: CommitRequest) -> Accepted | Replayed:
+def accept(
+    connection: Connection, request: CommitRequest, signature: bytes | None
+) -> Accepted | Replayed:
     """T0: queue the request, or find what the same key made."""
     bundle_sha256 = hashlib.sha256(request.bundle).digest()
     on_commits.put_bundle(connection, bundle_sha256, request.bundle)
@@ -27,7 +29,7 @@ def accept(connection: Connection, request: CommitRequest) -> Accepted | Replaye
     if branch["tenant_id"] != request.tenant or branch["state"] != "active":
         raise NotFound(f"there is no active branch {request.branch}")
     base_seq = branch["head_seq"] if request.base_seq is None else request.base_seq
-    if on_commits.insert_commit(connection, request, bundle_sha256, base_seq):
+    if on_commits.insert_commit(connection, request, bundle_sha256, base_seq, signature=signature):
         on_commits.insert_event(
             connection, "QUEUED", actor=request.actor, commit_id=request.commit_id
         )

@@ -16,7 +16,7 @@ from narthex_ledger.errors import (
     Refused,
     WrongState,
 )
-from narthex_ledger.resolving import resolve
+from narthex_ledger.resolving import Check, resolve
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import jobs as on_jobs
@@ -35,7 +35,13 @@ _AFTER = (CommitState.READY, CommitState.COMMITTED, CommitState.FINALIZED)
 
 
 def intend(
-    connection: Connection, asset_id: int, commit_id: UUID, fence: Fence, call_timeout_s: float
+    connection: Connection,
+    asset_id: int,
+    commit_id: UUID,
+    fence: Fence,
+    call_timeout_s: float,
+    *,
+    check: Check,
 ) -> IntentOutcome:
     """Ta: write down that the store is about to be called."""
     commit = _applying(connection, commit_id, fence)
@@ -50,7 +56,7 @@ def intend(
         asset,
         deadline=on_commits.NOW + dt.timedelta(seconds=call_timeout_s),
     )
-    return Go(asset=resolve(connection, [asset])[asset_id], attempt=attempt)
+    return Go(asset=resolve(connection, [asset], check=check)[asset_id], attempt=attempt)
 
 
 def created(

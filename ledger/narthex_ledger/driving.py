@@ -1,5 +1,6 @@
 """The part of the front door that the deployment core uses: a commit from request to end."""
 
+import hashlib
 from uuid import UUID
 
 from narthex.assets import Blueprint
@@ -9,6 +10,7 @@ from narthex_ledger.errors import CommitRejected
 from narthex_ledger.planning import NameOf, Wish
 from narthex_ledger.plans import CommitPlan
 from narthex_ledger.sessions import Sessions
+from narthex_ledger.signing import commit_statement
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.states import CommitState
 from narthex_ledger.views import (
@@ -32,7 +34,11 @@ class Driving(Sessions):
             IdempotencyKeyReused: The key came with another request before.
             NotFound: The branch is not an active one of the tenant.
         """
-        return self._run("accept", lambda c: accepting.accept(c, request))
+        digest = hashlib.sha256(request.bundle).digest()
+        signature = self._attest(
+            commit_statement(request.tenant, request.branch, request.commit_id, digest)
+        )
+        return self._run("accept", lambda c: accepting.accept(c, request, signature))
 
     def claim(self, commit_id: UUID, owner: str) -> Fence:
         """Take a commit for 30 s, to drive it; `owner` names one life of one process.
@@ -87,7 +93,7 @@ class Driving(Sessions):
             CommitInProgress: The branch has another one in flight; this stays QUEUED.
             Fenced: Somebody took over.
         """
-        wish = Wish(blueprint=blueprint, content=content, name_of=name_of)
+        wish = Wish(blueprint=blueprint, content=content, name_of=name_of, attest=self._attest)
         made = self._run("plan", lambda c: planning.plan(c, commit_id, fence, wish))
         if isinstance(made, CommitRejected):
             raise made
@@ -106,7 +112,7 @@ class Driving(Sessions):
         Raises:
             CommitRejected: As `plan` would.
         """
-        wish = Wish(blueprint=blueprint, content=content, name_of=name_of)
+        wish = Wish(blueprint=blueprint, content=content, name_of=name_of, attest=self._attest)
         return self._transactions.rehearse("preview", lambda c: planning.preview(c, request, wish))
 
     def intend(
@@ -119,7 +125,10 @@ class Driving(Sessions):
             WrongState: The asset can't be created from the state that it is in.
         """
         return self._run(
-            "intend", lambda c: creation.intend(c, asset_id, commit_id, fence, call_timeout_s)
+            "intend",
+            lambda c: creation.intend(
+                c, asset_id, commit_id, fence, call_timeout_s, check=self._check_asset
+            ),
         )
 
     def created(self, asset_id: int, commit_id: UUID, fence: Fence, *, external_id: str) -> None:

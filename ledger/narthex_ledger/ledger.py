@@ -16,7 +16,8 @@ from narthex_ledger.collecting import Collecting
 from narthex_ledger.controlling import Controlling
 from narthex_ledger.driving import Driving
 from narthex_ledger.engines import Engines
-from narthex_ledger.errors import NotFound
+from narthex_ledger.errors import NotFound, NotSigned
+from narthex_ledger.signing import commit_statement
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import jobs as on_jobs
 from narthex_ledger.statements import offline as on_offline
@@ -82,6 +83,20 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         """List commits, the newest first, without their assets."""
         return self._run("commits", lambda c: reads.commits(c, limit, branch))
 
+    def commit_of_key(self, tenant: TenantId, key: str) -> CommitView:
+        """Read the commit that a request with an idempotency key made.
+
+        Raises:
+            NotFound: There is none.
+        """
+
+        def work(connection: Connection) -> CommitView:
+            return reads.commit(
+                connection, on_commits.commit_of_key(connection, tenant, key)["commit_id"]
+            )
+
+        return self._run("commit_of_key", work)
+
     def events(self, commit_id: UUID) -> tuple[EventView, ...]:
         """Read what happened to a commit and, while it drove them, its assets."""
         return self._run("events", lambda c: reads.events(c, commit_id))
@@ -95,7 +110,9 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         kept = self._manifests
         found = kept.get(manifest_id)
         if found is None:
-            found = self._run("manifest", lambda c: reads.manifest(c, manifest_id))
+            found = self._run(
+                "manifest", lambda c: reads.manifest(c, manifest_id, self._check_asset)
+            )
             while len(kept) >= _KEPT_MANIFESTS:
                 kept.pop(next(iter(kept)), None)
             kept[manifest_id] = found
@@ -122,7 +139,26 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         content = self._run("bundle", lambda c: on_reading.bundle_content(c, sha256))
         if content is None or hashlib.sha256(content).digest() != sha256:
             raise NotFound(f"there is no sound bundle {sha256.hex()}")
-        return content if self._signer is None else self._signer.open(content)
+        return content if self._verifier is None else self._verifier.open(content)
+
+    def bundle_of(self, commit_id: UUID) -> bytes:
+        """Read the bundle of a commit, or of the one whose manifest it has: what was signed for it.
+
+        Raises:
+            NotFound: There is none, or it is damaged.
+            NotSigned: Another bundle, or another commit, was put in its place.
+        """
+        view = self.commit(commit_id)
+        made_by = view if view.manifest_id in {None, commit_id} else self.commit(view.manifest_id)
+        if view.bundle_sha256 != made_by.bundle_sha256:
+            raise NotSigned(f"commit {commit_id} has not the bundle of its manifest")
+        content = self.bundle(made_by.bundle_sha256)
+        if content and self._verifier is not None:
+            statement = commit_statement(
+                made_by.tenant_id, made_by.branch_id, made_by.commit_id, made_by.bundle_sha256
+            )
+            self._verifier.check(statement, made_by.signature, what=f"commit {made_by.commit_id}")
+        return content
 
     def signed(self, bundle: bytes) -> bytes:
         """Give a bundle as it is committed."""

@@ -14,6 +14,7 @@ from narthex_ledger.accepting import hold_fence, reject
 from narthex_ledger.errors import CommitInProgress, CommitRejected, Refused
 from narthex_ledger.plans import CommitPlan, PlannedAsset, jobs_to_backfill, sha256_of
 from narthex_ledger.reads import bindings_of, pending_backfills
+from narthex_ledger.signing import asset_statement
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import pins as on_pins
@@ -32,6 +33,7 @@ class Wish:
     blueprint: Blueprint
     content: Json
     name_of: NameOf
+    attest: Callable[[Json], bytes | None]
 
 
 @attrs.frozen(kw_only=True)
@@ -92,7 +94,7 @@ def preview(connection: Connection, request: CommitRequest, wish: Wish) -> Commi
     bundle_sha256 = hashlib.sha256(request.bundle).digest()
     on_commits.put_bundle(connection, bundle_sha256, request.bundle)
     base_seq = branch["head_seq"] if request.base_seq is None else request.base_seq
-    on_commits.insert_commit(connection, request, bundle_sha256, base_seq)
+    on_commits.insert_commit(connection, request, bundle_sha256, base_seq, signature=None)
     commit = on_commits.lock_commit(connection, request.commit_id)
     return reserve(connection, branch, commit, wish)
 
@@ -134,7 +136,7 @@ def _reserve_assets(connection: Connection, commit: RowMapping, wish: Wish) -> _
     blueprints = sorted(wish.blueprint.assets, key=lambda a: (a.kind.value, a.fingerprint))
     new: set[int] = set()
     for blueprint in blueprints:
-        asset_id = _insert(connection, commit["tenant_id"], blueprint, wish.name_of)
+        asset_id = _insert(connection, commit["tenant_id"], blueprint, wish)
         if asset_id is not None:
             new.add(asset_id)
     keys = [(a.kind, a.fp_version, a.fingerprint) for a in blueprints]
@@ -149,12 +151,15 @@ def _reserve_assets(connection: Connection, commit: RowMapping, wish: Wish) -> _
 
 
 def _insert(
-    connection: Connection, tenant_id: int, blueprint: AssetBlueprint, name_of: NameOf
+    connection: Connection, tenant_id: int, blueprint: AssetBlueprint, wish: Wish
 ) -> int | None:
     incarnation = 1 + on_assets.newest_incarnation(
         connection, tenant_id, blueprint.kind, blueprint.fp_version, blueprint.fingerprint
     )
-    spec = to_plain(blueprint.spec)
+    spec, name = to_plain(blueprint.spec), wish.name_of(blueprint, incarnation)
+    statement = asset_statement(
+        tenant_id, blueprint.kind.value, blueprint.fingerprint, physical_name=name, spec=spec
+    )
     return on_assets.insert_asset(
         connection,
         {
@@ -163,9 +168,10 @@ def _insert(
             "fp_version": blueprint.fp_version,
             "fingerprint": blueprint.fingerprint,
             "incarnation": incarnation,
-            "physical_name": name_of(blueprint, incarnation),
+            "physical_name": name,
             "spec": spec,
             "spec_sha256": sha256_of(spec),
+            "signature": wish.attest(statement),
         },
     )
 

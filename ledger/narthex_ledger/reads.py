@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.assets import AssetKind, AssetRef, ResolvedAsset
 from narthex_ledger.errors import NotFound
-from narthex_ledger.resolving import plans_of, resolve
+from narthex_ledger.resolving import Check, plans_of, resolve, unchecked
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import reading as on_reading
@@ -81,8 +81,8 @@ def branch(connection: Connection, tenant_id: TenantId, name: str) -> BranchView
     return branch_view(row)
 
 
-def manifest(connection: Connection, manifest_id: UUID) -> ManifestView:
-    """Read a manifest with every asset resolved."""
+def manifest(connection: Connection, manifest_id: UUID, check: Check) -> ManifestView:
+    """Read a manifest with every asset resolved, and checked."""
     row = on_reading.manifest_row(connection, manifest_id)
     if row is None:
         raise NotFound(f"there is no manifest {manifest_id}")
@@ -93,16 +93,16 @@ def manifest(connection: Connection, manifest_id: UUID) -> ManifestView:
         content_sha256=bytes(row["content_sha256"]),
         plans=plans_of(row["content"]["datasets"]),
         content=row["content"]["content"],
-        bindings=_bindings(connection, manifest_id),
+        bindings=_bindings(connection, manifest_id, check),
     )
 
 
 def bindings_of(connection: Connection, commit_id: UUID | None) -> dict[str, ResolvedAsset]:
-    """Read what a commit binds, by path; nothing for no commit."""
+    """Read what a commit binds, by path, to tell of it; nothing for no commit."""
     if commit_id is None:
         return {}
     row = on_commits.read_commit(connection, commit_id)
-    return _bindings(connection, row["manifest_id"])
+    return _bindings(connection, row["manifest_id"], unchecked)
 
 
 def pending_backfills(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
@@ -161,10 +161,10 @@ def bank(
     )
 
 
-def jobs(connection: Connection) -> tuple[JobView, ...]:
+def jobs(connection: Connection, check: Check) -> tuple[JobView, ...]:
     """Read every job of a live or retiring asset, with its shards."""
     rows = on_reading.job_rows(connection)
-    resolved = resolve(connection, rows)
+    resolved = resolve(connection, rows, check=check)
     shards: dict[int, tuple[ShardView, ...]] = {}
     for row in on_reading.shard_rows(connection):
         shards[row["asset_id"]] = (*shards.get(row["asset_id"], ()), _shard_view(row))
@@ -203,9 +203,10 @@ def events(connection: Connection, commit_id: UUID) -> tuple[EventView, ...]:
     )
 
 
-def _bindings(connection: Connection, manifest_id: UUID) -> dict[str, ResolvedAsset]:
+def _bindings(connection: Connection, manifest_id: UUID, check: Check) -> dict[str, ResolvedAsset]:
     rows = on_reading.binding_rows(connection, manifest_id)
-    resolved = resolve(connection, {row["asset_id"]: row for row in rows}.values())
+    unique = {row["asset_id"]: row for row in rows}.values()
+    resolved = resolve(connection, unique, check=check)
     return {row["logical_path"]: resolved[row["asset_id"]] for row in rows}
 
 
@@ -267,6 +268,7 @@ def _commit_view(row: RowMapping, assets: tuple[AssetView, ...]) -> CommitView:
         parent_commit_id=row["parent_commit_id"],
         manifest_id=row["manifest_id"],
         bundle_sha256=bytes(row["bundle_sha256"]),
+        signature=_bytes(row["signature"]),
         plan=row["plan"],
         plan_sha256=_bytes(row["plan_sha256"]),
         expected_plan_sha256=_bytes(row["expected_plan_sha256"]),

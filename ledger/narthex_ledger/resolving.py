@@ -1,6 +1,6 @@
 """From rows to what engines and readers understand."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from sqlalchemy.engine import Connection, RowMapping
@@ -24,6 +24,13 @@ from narthex.records import Json, UnknownRecordError, from_plain
 from narthex_ledger.statements import assets as on_assets
 
 _T = TypeVar("_T")
+
+Check = Callable[[RowMapping], None]
+"""Refuses an asset that is not what was signed."""
+
+
+def unchecked(_row: RowMapping) -> None:
+    """Let an asset pass that is told of, and neither run nor read."""
 
 
 def spec_of(plain: Json) -> AssetSpec:
@@ -56,11 +63,20 @@ def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
     return tuple(_instance(item, DatasetPlan) for item in found)
 
 
-def resolve(connection: Connection, rows: Iterable[RowMapping]) -> dict[int, ResolvedAsset]:
-    """Give assets with the physical names of what they need. All of it never changes."""
+def resolve(
+    connection: Connection, rows: Iterable[RowMapping], *, check: Check
+) -> dict[int, ResolvedAsset]:
+    """Give assets with the physical names of what they need. All of it never changes.
+
+    Raises:
+        NotSigned: One of them is not what was signed.
+    """
     assets = list(rows)
+    for asset in assets:
+        check(asset)
     needs: dict[int, tuple[ResolvedNeed, ...]] = {}
     for row in on_assets.needs_of(connection, [asset["asset_id"] for asset in assets]):
+        check(row)
         need = ResolvedNeed(
             role=row["role"],
             kind=AssetKind(row["kind"]),

@@ -95,7 +95,7 @@ def _deploy(
     if not on_pins.lock_pins(connection, manifest_id):
         raise NotPinned(
             f"what was deployed at {target['seq']} is not kept any more",
-            detail={"seq": target["seq"], "bundle_sha256": bytes(target["bundle_sha256"]).hex()},
+            detail={"seq": target["seq"], "commit_id": str(target["commit_id"])},
             hint="commit its definitions again",
         )
     seq = int(branch["head_seq"]) + 1

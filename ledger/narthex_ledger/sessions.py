@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, RowMapping
 
-from narthex_ledger.signing import Signer
+from narthex.records import Json
+from narthex_ledger.signing import Signer, Verifier, asset_statement
 from narthex_ledger.transactions import Seam, Transactions, open_sea
 from narthex_ledger.views import ManifestView, Rules
 
@@ -25,15 +26,18 @@ class Sessions:
         clock_shift: dt.timedelta = dt.timedelta(0),
         seam: Seam = open_sea,
         signer: Signer | None = None,
+        verifier: Verifier | None = None,
     ) -> None:
         """Open the ledger at an SQLAlchemy URL; nothing is connected until it is used.
 
-        With a signer, bundles that it has not signed are refused. `clock_shift` and `seam` are for
+        With a signer, what it has not signed is refused; with its verifier alone too, and nothing
+        is signed. `clock_shift` and `seam` are for
         tests: sessions that live later, and crash points.
         """
         self._rules = Rules() if rules is None else rules
         self._transactions = Transactions(dsn, clock_shift=clock_shift, seam=seam)
         self._signer = signer
+        self._verifier = verifier if signer is None else signer.verifier
         self._manifests: dict[UUID, ManifestView] = {}
 
     def close(self) -> None:
@@ -42,3 +46,20 @@ class Sessions:
 
     def _run(self, name: str, work: Callable[[Connection], _T]) -> _T:
         return self._transactions.run(name, work)
+
+    def _attest(self, statement: Json) -> bytes | None:
+        return None if self._signer is None else self._signer.attest(statement)
+
+    def _check_asset(self, row: RowMapping) -> None:
+        """Refuse an asset whose spec or name is not what was signed."""
+        if self._verifier is None:
+            return
+        statement = asset_statement(
+            row["tenant_id"],
+            row["kind"],
+            bytes(row["fingerprint"]),
+            physical_name=row["physical_name"],
+            spec=row["spec"],
+        )
+        signature = None if row["signature"] is None else bytes(row["signature"])
+        self._verifier.check(statement, signature, what=f"asset {row['physical_name']}")

@@ -1,26 +1,99 @@
-"""Signed bundles: who can write the database, and has not the key, brings in no definitions."""
+"""What the installation has signed: who can write the database, and has not the key, adds nothing.
 
+Bundles are signed by what they hold; commits and assets by what they are, where they stand, so that
+none of them can be put in the place of another.
+"""
+
+import functools
 import hashlib
 from pathlib import Path
 from typing import Final, Self
 
 import attrs
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from narthex.records import Json
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.key_files import load_key
+from narthex_ledger.plans import canonical
 
 MARK: Final = b"nxs1"
 KEY_ID_BYTES: Final = 8
 SIGNATURE_BYTES: Final = 64
+REMEMBERED: Final = 10_000
+"""How many signatures that were found sound are not computed again: engines look each second."""
+
 _HEAD: Final = len(MARK) + KEY_ID_BYTES + SIGNATURE_BYTES
 
 
 @attrs.frozen
+class Verifier:
+    """Opens what one key has signed, and signs nothing itself."""
+
+    public: Ed25519PublicKey = attrs.field(repr=False)
+    _sound: set[bytes] = attrs.field(factory=set, init=False, repr=False, eq=False)
+
+    @classmethod
+    def find(cls, path: Path) -> Self | None:
+        """Read the public half of an installation's key; None where it was not put."""
+        if not path.is_file():
+            return None
+        return cls(Ed25519PublicKey.from_public_bytes(path.read_bytes()))
+
+    @property
+    def key_id(self) -> bytes:
+        """Name the key by a hash of its public half."""
+        return hashlib.sha256(self._raw).digest()[:KEY_ID_BYTES]
+
+    def publish(self, path: Path) -> None:
+        """Put the public half where engines find it."""
+        path.write_bytes(self._raw)
+
+    def open(self, signed: bytes) -> bytes:
+        """Give what was signed; nothing at all needs no signature.
+
+        Raises:
+            NotSigned: It is not signed, or by another key, or was changed.
+        """
+        if not signed:
+            return signed
+        self._require(signed[:_HEAD], signed[_HEAD:], what="a bundle")
+        return signed[_HEAD:]
+
+    def check(self, statement: Json, signature: bytes | None, *, what: str) -> None:
+        """Check that a statement was signed.
+
+        Raises:
+            NotSigned: It was not, or by another key, or says something else now.
+        """
+        self._require(signature or b"", canonical(_of_database(statement)), what=what)
+
+    @property
+    def _raw(self) -> bytes:
+        return self.public.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    def _require(self, head: bytes, content: bytes, *, what: str) -> None:
+        if not head.startswith(MARK):
+            raise NotSigned(f"{what} of the ledger is not signed")
+        if head[len(MARK) : len(MARK) + KEY_ID_BYTES] != self.key_id:
+            raise NotSigned(f"{what} of the ledger is signed by another key")
+        seen = hashlib.sha256(head + content).digest()
+        if seen in self._sound:
+            return
+        try:
+            self.public.verify(head[_HEAD - SIGNATURE_BYTES :], content)
+        except InvalidSignature:
+            raise NotSigned(f"{what} of the ledger is not what was signed") from None
+        if len(self._sound) >= REMEMBERED:
+            self._sound.clear()
+        self._sound.add(seen)
+
+
+@attrs.frozen
 class Signer:
-    """Signs bundles with Ed25519, and opens those that it has signed.
+    """Signs with Ed25519, and opens what it has signed.
 
     The same content gives the same bytes, so that a bundle is stored once.
     """
@@ -32,31 +105,45 @@ class Signer:
         """Read the key of an installation, or make it."""
         return cls(Ed25519PrivateKey.from_private_bytes(load_key(path)))
 
-    @property
-    def key_id(self) -> bytes:
-        """Name the key by a hash of its public half."""
-        public = self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        return hashlib.sha256(public).digest()[:KEY_ID_BYTES]
+    @functools.cached_property
+    def verifier(self) -> Verifier:
+        """Its public half."""
+        return Verifier(self.key.public_key())
 
     def sign(self, content: bytes) -> bytes:
         """Give the content behind its signature."""
-        return MARK + self.key_id + self.key.sign(content) + content
+        return self._head(content) + content
 
-    def open(self, signed: bytes) -> bytes:
-        """Give what was signed; nothing at all needs no signature.
+    def attest(self, statement: Json) -> bytes:
+        """Sign a statement that is not stored with it."""
+        return self._head(canonical(_of_database(statement)))
 
-        Raises:
-            NotSigned: It is not signed, or by another key, or was changed.
-        """
-        if not signed:
-            return signed
-        if not signed.startswith(MARK):
-            raise NotSigned("a bundle of the ledger is not signed")
-        if signed[len(MARK) : len(MARK) + KEY_ID_BYTES] != self.key_id:
-            raise NotSigned("a bundle of the ledger is signed by another key")
-        signature, content = signed[_HEAD - SIGNATURE_BYTES : _HEAD], signed[_HEAD:]
-        try:
-            self.key.public_key().verify(signature, content)
-        except InvalidSignature:
-            raise NotSigned("a bundle of the ledger is not what was signed") from None
-        return content
+    def _head(self, content: bytes) -> bytes:
+        return MARK + self.verifier.key_id + self.key.sign(content)
+
+
+def commit_statement(
+    tenant_id: int, branch_id: int, commit_id: object, bundle_sha256: bytes
+) -> Json:
+    """Say which bundle a commit of a branch has."""
+    return ["commit", tenant_id, branch_id, str(commit_id), bundle_sha256.hex()]
+
+
+def asset_statement(
+    tenant_id: int, kind: str, fingerprint: bytes, *, physical_name: str, spec: Json
+) -> Json:
+    """Say what an asset is; its name has the installation and the incarnation in it."""
+    return ["asset", tenant_id, kind, fingerprint.hex(), physical_name, spec]
+
+
+def _of_database(plain: Json) -> Json:
+    """Give JSON as the database gives it back: a float that is whole may come as an integer."""
+    match plain:
+        case float() if plain.is_integer():
+            return int(plain)
+        case list():
+            return [_of_database(one) for one in plain]
+        case dict():
+            return {name: _of_database(one) for name, one in plain.items()}
+        case _:
+            return plain

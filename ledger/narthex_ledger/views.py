@@ -225,6 +225,7 @@ class CommitView:
     parent_commit_id: UUID | None
     manifest_id: UUID | None
     bundle_sha256: bytes
+    signature: bytes | None
     plan: Json
     plan_sha256: bytes | None
     expected_plan_sha256: bytes | None

@@ -58,7 +58,9 @@ def make_services(
 ) -> Services:
     """Connect a server process; migrates the ledger and makes the branch `main` when new."""
     migrate(settings.ledger_dsn)
-    ledger = Ledger(settings.ledger_dsn, signer=Signer.load(settings.signing_key))
+    signer = Signer.load(settings.signing_key)
+    signer.verifier.publish(settings.verifying_key)
+    ledger = Ledger(settings.ledger_dsn, signer=signer)
     ledger.install(settings.install_id)
     tenant = ledger.ensure_tenant(TENANT)
     ledger.ensure_branch(tenant, "main")

@@ -108,7 +108,7 @@ def _wish(request: Request, call: RollbackCall) -> BranchRequest:
 def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSONResponse:
     services: Services = request.app.state.services
     detail = gone.detail if isinstance(gone.detail, dict) else {}
-    bundle = services.ledger.bundle(bytes.fromhex(str(detail["bundle_sha256"])))
+    bundle = services.ledger.bundle_of(UUID(str(detail["commit_id"])))
     branch = services.ledger.branch(services.tenant, branch_of(request))
     key = idempotency_key(request)
     commit_id = new_commit_id(key, bundle)

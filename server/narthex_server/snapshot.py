@@ -166,7 +166,7 @@ class Snapshots:
         if manifest_id is None:
             raise HTTPException(status_code=404, detail={"err_msg": "nothing is deployed"})
         manifest: ManifestView = self._ledger.manifest(manifest_id)
-        bundle = read_bundle(self._ledger.bundle(manifest.bundle_sha256))
+        bundle = read_bundle(self._ledger.bundle_of(commit_id))
         return Snapshot(
             commit_id=commit_id,
             manifest_id=manifest_id,

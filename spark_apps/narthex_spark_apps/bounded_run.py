@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 
 from narthex.settings import load_settings
-from narthex_ledger import Ledger
+from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps.backfill import Backfill, say
 from narthex_spark_apps.session import open_session
 
@@ -28,9 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     session = functools.cache(
         functools.partial(open_session, settings, name=f"backfill {given.commit}")
     )
-    run = Backfill(
-        given.commit, ledger=Ledger(settings.ledger_dsn), settings=settings, session=session
-    )
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    run = Backfill(given.commit, ledger=ledger, settings=settings, session=session)
     done = run.run(progress=say)
     result = {
         "commit": str(given.commit),

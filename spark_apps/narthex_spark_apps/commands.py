@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from narthex.settings import load_settings
-from narthex_ledger import Ledger
+from narthex_ledger import Ledger, Verifier
 from narthex_spark_apps import row_commands
 from narthex_spark_apps.former_life import AlreadySupervisedError
 from narthex_spark_apps.snapshot_commands import snapshots
@@ -43,10 +43,9 @@ def supervisor(
             f"`{name}` is no name; letters, digits and - are", param_hint="name"
         )
     settings = load_settings()
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
     try:
-        supervisor = Supervisor(
-            settings, Ledger(settings.ledger_dsn), run_dir=run_dir(settings.home, name), lazy=lazy
-        )
+        supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
     except AlreadySupervisedError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None

@@ -113,7 +113,7 @@ def test_what_is_not_kept_any_more_names_the_definitions_to_commit_again(world: 
 
     assert refused.value.detail == {
         "seq": 1,
-        "bundle_sha256": world.ledger.commit(UUID(int=1)).bundle_sha256.hex(),
+        "commit_id": str(UUID(int=1)),
     }
     assert world.ledger.branch(world.tenant, "main").head_seq == 2
 

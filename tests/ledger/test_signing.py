@@ -14,8 +14,8 @@ def test_the_same_content_is_signed_alike_and_opens_as_it_was(tmp_path: Path) ->
     signed = signer.sign(b"features")
 
     assert signed == again.sign(b"features")
-    assert again.open(signed) == b"features"
-    assert again.open(b"") == b""
+    assert again.verifier.open(signed) == b"features"
+    assert again.verifier.open(b"") == b""
     assert stat.S_IMODE((tmp_path / "signing.key").stat().st_mode) == 0o600
 
 
@@ -26,4 +26,4 @@ def test_what_was_changed_or_signed_elsewhere_or_not_at_all_is_refused(tmp_path:
 
     for forged in (*changed, signed[:-1], signed + b"x", other.sign(b"features"), b"features"):
         with pytest.raises(NotSigned):
-            signer.open(forged)
+            signer.verifier.open(forged)

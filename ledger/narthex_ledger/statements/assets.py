@@ -24,9 +24,12 @@ _NEEDS = (
         ASSET_DEP.c.asset_id,
         ASSET_DEP.c.role,
         _NEEDED.c.asset_id.label("needs_asset_id"),
+        _NEEDED.c.tenant_id,
         _NEEDED.c.kind,
+        _NEEDED.c.fingerprint,
         _NEEDED.c.physical_name,
         _NEEDED.c.spec,
+        _NEEDED.c.signature,
         _NEEDED.c.state,
     )
     .join(_NEEDED, _NEEDED.c.asset_id == ASSET_DEP.c.needs_asset_id)

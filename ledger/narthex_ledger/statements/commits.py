@@ -96,7 +96,12 @@ def put_bundle(connection: Connection, sha256: bytes, content: bytes) -> None:
 
 
 def insert_commit(
-    connection: Connection, request: CommitRequest, bundle_sha256: bytes, base_seq: int
+    connection: Connection,
+    request: CommitRequest,
+    bundle_sha256: bytes,
+    base_seq: int,
+    *,
+    signature: bytes | None,
 ) -> bool:
     """Insert a QUEUED commit; false when the tenant used the key before.
 
@@ -112,6 +117,7 @@ def insert_commit(
             idempotency_key=request.idempotency_key,
             request_sha256=request.request_sha256,
             bundle_sha256=bundle_sha256,
+            signature=signature,
             request=request.request,
             actor=request.actor,
             message=request.message,

@@ -121,7 +121,7 @@ def deployed(
         install_id=settings.install_id,
         commit_id=commit_id,
         plans={plan.name: plan for plan in manifest.plans},
-        definitions=decode_commit(ledger.bundle(manifest.bundle_sha256)).definitions,
+        definitions=decode_commit(ledger.bundle_of(commit_id)).definitions,
         bindings=manifest.bindings,
         kafka=settings.kafka,
         index_dir=settings.index_dir,

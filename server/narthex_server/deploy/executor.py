@@ -73,7 +73,7 @@ class Executor:
         view = self.ledger.commit(commit_id)
         if view.state is CommitState.QUEUED:
             fence = self._claim(commit_id)
-            definitions = read_bundle(self.ledger.bundle(view.bundle_sha256)).definitions
+            definitions = read_bundle(self.ledger.bundle_of(commit_id)).definitions
             self.ledger.plan(
                 commit_id,
                 fence,
@@ -218,4 +218,4 @@ def definitions_of(ledger: Ledger, commit_id: UUID | None) -> Definitions | None
     """Give the definitions that a commit deployed; None for no commit."""
     if commit_id is None:
         return None
-    return read_bundle(ledger.bundle(ledger.commit(commit_id).bundle_sha256)).definitions
+    return read_bundle(ledger.bundle_of(commit_id)).definitions
