@@ -18,12 +18,15 @@ from fastapi.responses import RedirectResponse
 from typing_extensions import override
 
 from narthex_plugins.approvals import PersonApproves
-from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator
-from narthex_plugins.platform import platform
+from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator, key_of
+from narthex_plugins.platform import StepNotYet, StepRefused, platform
 
 PREFIX: Final = "/narthex"
 DAG: Final = "commit"
 """Whose runs are commits: the id of a run is the commit's."""
+
+ROLLBACK: Final = "rollback"
+"""Whose runs make a commit each, by a request whose key names the run."""
 
 NARROWED: Final = {"X-Narthex-Scope": "read:definitions", "X-Narthex-Embedded": "airflow"}
 """What is asked for somebody whom Airflow has let in: definitions, whatever our token may."""
@@ -61,9 +64,25 @@ async def data(path: str, request: Request) -> Response:
 
 @app.get("/runs/{dag_id}/{run_id}")
 def run(dag_id: str, run_id: str) -> Response:
-    """Send on to the page of the commit that a run carries out, or to all commits."""
-    page = f"commits/{run_id}" if dag_id == DAG and _is_id(run_id) else "commits"
+    """Send on to the page of the commit that a run carries out or makes, or to all commits."""
+    commit_id = run_id if dag_id == DAG and _is_id(run_id) else ""
+    if dag_id == ROLLBACK:
+        commit_id = _made_by(run_id)
+    page = f"commits/{commit_id}" if commit_id else "commits"
     return RedirectResponse(f"../../console/{page}?live=1", status_code=303)
+
+
+def _made_by(run_id: str) -> str:
+    """Give the commit that a run has made; empty while it has made none, or nobody says."""
+    try:
+        found = platform().read("commits", query={"key": key_of(run_id)})
+    except (StepNotYet, StepRefused):
+        return ""
+    match found:
+        case {"commits": [{"commit_id": str(commit_id)}]}:
+            return commit_id
+        case _:
+            return ""
 
 
 class ConsoleLink(BaseOperatorLink):

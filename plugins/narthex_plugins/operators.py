@@ -78,9 +78,14 @@ def _done_once(path: str, body: dict[str, Json], *, branch: str, run: Run) -> di
     headers = {
         "X-Narthex-Branch": branch,
         "X-Narthex-Actor": run.triggering_user_name or "",
-        "Idempotency-Key": f"airflow {run.run_id}"[:200],
+        "Idempotency-Key": key_of(run.run_id),
     }
     return platform().send(path, body, headers=headers)
+
+
+def key_of(run_id: str) -> str:
+    """Give the key of what a run asks for: the same when its task runs again."""
+    return f"airflow {run_id}"[:200]
 
 
 def _jars() -> Path:

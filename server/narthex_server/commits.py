@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -21,11 +21,12 @@ from narthex_ledger import (
     CommitRequest,
     CommitState,
     CommitView,
+    NotFound,
     PromotionState,
     stored_plan,
 )
 from narthex_server.asking import actor_of, idempotency_key, new_commit_id
-from narthex_server.auth import branch_of
+from narthex_server.auth import Asker, branch_of
 from narthex_server.definitions import Proposal, propose
 from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
 from narthex_server.deploy.report import PlanReport
@@ -174,12 +175,27 @@ def _plan_hash(text: str) -> bytes | None:
 
 
 @router.get("/commits")
-def commits(request: Request, limit: int = 50) -> dict[str, Json]:
-    """List the newest commits of the branch."""
+def commits(request: Request, limit: int = 50, key: str = "") -> dict[str, Json]:
+    """List the newest commits of the branch; with a key, the one that a request with it made."""
     services: Services = request.app.state.services
+    if key:
+        return {"commits": [*_of_key(request, key)]}
     branch = services.ledger.branch(services.tenant, branch_of(request))
     found = services.ledger.commits(limit=limit, branch=branch.branch_id)
     return {"commits": [_plain(services, view, branch=branch.name) for view in found]}
+
+
+def _of_key(request: Request, key: str) -> Iterator[Json]:
+    """Give the commit that a request with a key made, on whichever branch of the asker's."""
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    try:
+        view = services.ledger.commit_of_key(services.tenant, key)
+    except NotFound:
+        return
+    branch = services.ledger.branch_of(view.branch_id).name
+    if asker.may_name(branch):
+        yield _plain(services, view, branch=branch)
 
 
 @router.get("/commits/{commit_id}")

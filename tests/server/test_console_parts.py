@@ -1,6 +1,7 @@
 """What the console's pages are made of: links, the drawing of a graph, why a commit waits."""
 
 import itertools
+import re
 from typing import Any
 
 import pytest
@@ -43,6 +44,28 @@ def test_what_feeds_something_stands_left_of_it_and_no_box_covers_another(graph:
     assert all(box.y + BOX_HEIGHT < drawing.height for box in boxes)
     assert len(drawing.curves) == len(graph.edges)
     assert drawing == draw(graph)
+
+
+@given(graphs)
+def test_no_curve_runs_behind_a_box(graph: Any) -> None:
+    """Bows stay between two columns; what is straight has a place of its own in its column."""
+    drawing = draw(graph)
+
+    for curve in drawing.curves:
+        at = 0
+        for kind, numbers in re.findall(r"([MCH])([-\d, ]+)", curve):
+            (*_, to) = places = [int(one) for one in re.findall(r"\d+", numbers)]
+            match kind:
+                case "M":
+                    at, height = places
+                case "C":
+                    end, to_height = places[-2:]
+                    assert not [b for b in drawing.boxes if at < b.x + BOX_WIDTH and b.x < end]
+                    at, height = end, to_height
+                case _:
+                    column = [b for b in drawing.boxes if at < b.x + BOX_WIDTH and b.x < to]
+                    assert not [b for b in column if b.y <= height <= b.y + BOX_HEIGHT]
+                    at = to
 
 
 def test_curves_go_from_the_middle_of_a_right_edge_to_that_of_a_left_one() -> None:

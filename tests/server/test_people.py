@@ -190,3 +190,5 @@ def test_a_protected_branch_is_rolled_back_from_airflow_for_who_has_asked_there(
 
     assert answer.status_code == (200 if let_in else 403), answer.text
     assert listed(house) == (["Buyer"] if let_in else [])
+    made = house.client.get("/api/v1/commits", params={"key": f"airflow {RUN}"}).json()["commits"]
+    assert [(one["kind"], one["branch"]) for one in made] == [("rollback", "main")] * let_in

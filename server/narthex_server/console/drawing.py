@@ -1,10 +1,12 @@
 """The lineage graph as boxes and curves: laid out in layers here, drawn by the page's template.
 
-What feeds something stands left of it. Within a layer the boxes stand near what feeds them, so
+What feeds something stands left of it. A curve that passes a layer has a place of its own there,
+so that none runs behind a box. Within a layer the boxes stand near what feeds them, so
 that few curves cross; the same graph always gives the same picture.
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -19,6 +21,8 @@ GAP_Y: Final = 14
 MARGIN: Final = 12
 MOST_LETTERS: Final = 28
 SWEEPS: Final = 4
+PASSED: Final = ""
+"""The kind of a place that is no box, but where a curve passes a layer."""
 
 Node: TypeAlias = tuple[str, str]
 """Kind and name: a dataset and a source may have the same name."""
@@ -112,7 +116,12 @@ def picked(graph: Graph, name: str) -> Graph:
 
 def draw(graph: Graph) -> Drawing:
     """Lay a graph out."""
-    columns = _ordered(graph, _layers(graph))
+    layer = _layers(graph)
+    ways = {edge: _way(edge, layer) for edge in dict.fromkeys(graph.edges)}
+    passed = {node: at for way in ways.values() for node, at in way}
+    steps = [pair for way in ways.values() for pair in itertools.pairwise(node for node, _ in way)]
+    whole = Graph(nodes=tuple(passed | layer), edges=tuple(steps))
+    columns = _ordered(whole, passed | layer)
     boxes = {
         node: Box(
             kind=node[0],
@@ -128,9 +137,18 @@ def draw(graph: Graph) -> Drawing:
     return Drawing(
         width=2 * MARGIN + len(columns) * (BOX_WIDTH + GAP_X) - (GAP_X if columns else 0),
         height=2 * MARGIN + tallest * (BOX_HEIGHT + GAP_Y) - (GAP_Y if tallest else 0),
-        boxes=tuple(boxes.values()),
-        curves=tuple(_curve(boxes[start], boxes[end]) for start, end in graph.edges),
+        boxes=tuple(box for box in boxes.values() if box.kind != PASSED),
+        curves=tuple(_curve([boxes[node] for node, _ in way]) for way in ways.values()),
     )
+
+
+def _way(edge: tuple[Node, Node], layer: Mapping[Node, int]) -> list[tuple[Node, int]]:
+    """Give what an edge goes through, with layers: its ends, and a place in each between."""
+    start, end = edge
+    name = f"{start[0]} {start[1]} → {end[0]} {end[1]}"
+    between = range(layer[start] + 1, layer[end])
+    places = [((PASSED, f"{name} {at}"), at) for at in between]
+    return [(start, layer[start]), *places, (end, layer[end])]
 
 
 def _layers(graph: Graph) -> dict[Node, int]:
@@ -167,11 +185,18 @@ def _middle(graph: Graph, node: Node, place: Mapping[Node, int], *, forth: bool)
     return sum(rows) / len(rows) if rows else float(place[node])
 
 
-def _curve(start: Box, end: Box) -> str:
-    x, y = start.x + BOX_WIDTH, start.y + BOX_HEIGHT // 2
-    to_x, to_y = end.x, end.y + BOX_HEIGHT // 2
-    middle = (x + to_x) // 2
-    return f"M{x},{y} C{middle},{y} {middle},{to_y} {to_x},{to_y}"
+def _curve(way: Sequence[Box]) -> str:
+    """Draw from the right of the first box to the left of the last, straight where it passes."""
+    x, y = way[0].x + BOX_WIDTH, way[0].y + BOX_HEIGHT // 2
+    drawn = [f"M{x},{y}"]
+    for box in way[1:]:
+        to_x, to_y = box.x, box.y + BOX_HEIGHT // 2
+        middle = (x + to_x) // 2
+        drawn.append(f"C{middle},{y} {middle},{to_y} {to_x},{to_y}")
+        x, y = box.x + BOX_WIDTH, to_y
+        if box.kind == PASSED:
+            drawn.append(f"H{x}")
+    return " ".join(drawn)
 
 
 def _list(found: Json) -> list[Json]:
