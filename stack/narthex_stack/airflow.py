@@ -64,6 +64,8 @@ def environment(installation: Installation) -> dict[str, str]:
     # Airflow posts steps with the rights of its DAGs, and holds no key to the ledger.
     del own["NARTHEX_LEDGER_DSN"]
     own["NARTHEX_TOKEN"] = own.pop("NARTHEX_DAGS_TOKEN")
+    # Nor may a task answer for a person, as the platform's account there could.
+    own |= {"NARTHEX_AIRFLOW_USER": "", "NARTHEX_AIRFLOW_PASSWORD": ""}
     return own | {
         "AIRFLOW_HOME": str(home),
         "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),

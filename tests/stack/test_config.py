@@ -130,4 +130,5 @@ def test_airflow_gets_its_own_token_and_neither_the_platforms_nor_the_ledger(
     assert settings.dags_token in given
     assert settings.dags_token not in {"", settings.token}
     assert not given & {settings.token, settings.ledger_dsn, keys.ledger_password}
+    assert not given & {settings.airflow_password, keys.op_password}
     assert not [value for value in given if keys.ledger_password in value]
