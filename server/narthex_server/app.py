@@ -26,6 +26,7 @@ from narthex_server import (
     rows,
     tokens,
     upkeep,
+    waiting,
 )
 from narthex_server.auth import Askers, require_rights, require_token
 from narthex_server.limits import Limits
@@ -72,6 +73,7 @@ def make_app(services: Services) -> FastAPI:
         lineage,
         control_log,
         upkeep,
+        waiting,
         not_yet,
     ):
         app.include_router(room.router, prefix=API)

@@ -12,7 +12,16 @@ from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from narthex.records import Json
-from narthex_server import bank, branches, catalog, commit_plans, commits, failures, lineage
+from narthex_server import (
+    bank,
+    branches,
+    catalog,
+    commit_plans,
+    commits,
+    failures,
+    lineage,
+    waiting,
+)
 from narthex_server.auth import branch_of
 from narthex_server.console.drawing import draw, picked, read
 from narthex_server.console.rendering import Place, page, style_sheet
@@ -88,6 +97,14 @@ def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
     }
     planned = commit_plans.plan_of(commit_id, request)
     return page("commit", _place(request), planned | found, refresh=live and not ended)
+
+
+@router.get("/waiting")
+def waiting_page(request: Request) -> HTMLResponse:
+    """What has not reached its readers, on all branches, and why."""
+    live = _is_live(request)
+    found = waiting.waiting(request) | {"live": live}
+    return page("waiting", _place(request), found, refresh=live)
 
 
 @router.get("/branches")

@@ -33,6 +33,7 @@ _BAD: Final = frozenset({"ABORTED", "ABORTING", "REJECTED", "deleted", "failed",
 
 PAGES: Final = (
     "commits",
+    "waiting",
     "branches",
     "assets",
     "jobs",
