@@ -1,7 +1,6 @@
 """What tests run: cases of conformance, arriving in an order drawn by chance, and projects."""
 
 import itertools
-from collections.abc import Sequence
 
 from numpy.random import default_rng
 
@@ -12,17 +11,10 @@ from tests.differential.drawing import Jobs, from_seeds, passes
 from tests.differential.judging import Outcome
 from tests.differential.searching import Searcher, ways_of
 
-CASES_AT_ONCE = 30
 
-
-def case_rounds(jobs: Jobs) -> list[list[Case]]:
-    """Give the cases with such jobs, as many together as are run at once."""
-    found = [one for one in CASES if passes(one.definitions, jobs)]
-    return [found[at : at + CASES_AT_ONCE] for at in range(0, len(found), CASES_AT_ONCE)]
-
-
-def failed_cases(searcher: Searcher, cases: Sequence[Case]) -> list[str]:
-    """Run cases; say which of them are not what the reference says, or not as was written."""
+def failed_cases(searcher: Searcher, jobs: Jobs) -> list[str]:
+    """Run the cases with such jobs; say which are not what the reference says, or was written."""
+    cases = [one for one in CASES if passes(one.definitions, jobs)]
 
     def answered(place: int, outcome: Outcome) -> str | None:
         return wrong_answer(cases[place], outcome)

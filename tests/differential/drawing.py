@@ -1,6 +1,7 @@
 """Projects of a seed, as the search of an engine draws them, and what is in them."""
 
 import enum
+import functools
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,11 +12,12 @@ from narthex.entities import Definitions
 from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds
 
 
-def drawn(seed: int, *, count: int = A_SEED) -> list[Project]:
+@functools.lru_cache(maxsize=16)
+def drawn(seed: int, *, count: int = A_SEED) -> tuple[Project, ...]:
     """Give the projects of a seed: always the same ones, in the same order."""
     found: list[Project] = []
     each_of_seed(seed, found.append, count=count)
-    return found
+    return tuple(found)
 
 
 class Jobs(enum.Enum):

@@ -2,9 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import attrs
 from pyspark.errors import PySparkException
@@ -13,12 +12,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import ResolvedAsset
 from narthex.settings import Settings
-from narthex_spark_apps import kafka_io
 from narthex_spark_apps.jobs import input_topics, start_query
 from narthex_stores import Place
-
-INTERVAL_S = 6
-"""A live query says so often how far it is; a platform's own says it less often."""
 
 SESSION: Mapping[str, str] = {
     # Queries live for seconds: compiling them better costs more than it gives.
@@ -28,23 +23,13 @@ SESSION: Mapping[str, str] = {
 Starts = tuple[tuple[str, int, int], ...]
 
 
-@contextmanager
-def short_intervals() -> Iterator[None]:
-    """Let live queries say more often how far they are; nothing else about them changes."""
-    before = kafka_io.REAL_TIME_S
-    kafka_io.REAL_TIME_S = INTERVAL_S
-    try:
-        yield
-    finally:
-        kafka_io.REAL_TIME_S = before
-
-
 @attrs.define(kw_only=True)
 class LiveQuery:
     """One live job as a query.
 
     Attributes:
         starts: Where a first life reads from.
+        at: How far it said last that it has read.
         wrong: Why it cannot go on.
     """
 
@@ -54,6 +39,7 @@ class LiveQuery:
     starts: Starts = ()
     query: StreamingQuery | None = None
     lives: int = 0
+    at: dict[Place, int] = attrs.field(factory=dict)
     wrong: str | None = None
 
     @property
@@ -83,20 +69,16 @@ class LiveQuery:
             self.query = None
 
     def look(self) -> None:
-        """See whether it still runs."""
-        if self.query is not None and not self.query.isActive:
+        """See whether it still runs, and how far it has read."""
+        if self.query is None:
+            return
+        if not self.query.isActive:
             self.wrong = str(self.query.exception() or "the query ended")
-
-    def at(self) -> dict[Place, int]:
-        """Give how far it says that it has read."""
-        progress = None if self.query is None else self.query.lastProgress
-        if progress is None:
-            return {}
-        found: dict[Place, int] = {}
-        for source in json.loads(progress.json)["sources"]:
+            return
+        progress = self.query.lastProgress
+        for source in [] if progress is None else json.loads(progress.json)["sources"]:
             for topic, partitions in (source["endOffset"] or {}).items():
-                found |= {(topic, int(p)): int(o) for p, o in partitions.items()}
-        return found
+                self.at |= {(topic, int(p)): int(o) for p, o in partitions.items()}
 
 
 def each_at_once(found: Sequence[LiveQuery], *, pool: ThreadPoolExecutor, ends: bool) -> None:
@@ -118,4 +100,4 @@ def run_bounded(
 
 def wait_a_little() -> None:
     """Let Spark work, whose progress is only to be asked for."""
-    time.sleep(0.1)
+    time.sleep(0.3)

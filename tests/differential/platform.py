@@ -13,7 +13,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.session import open_session
 from narthex_stack import CONNECTORS, kafka_broker, resolve
 from tests.differential.beside_spark import shared_workers
-from tests.differential.on_spark import SESSION, short_intervals
+from tests.differential.on_spark import SESSION
 
 MEMORY = Path("/dev/shm")
 SLOTS = 256
@@ -35,7 +35,7 @@ def platform(kafka: str | None = None) -> Iterator[tuple[Session, Settings]]:
     with (
         tempfile.TemporaryDirectory(prefix="narthex-fuzz-", dir=place) as name,
         nullcontext(kafka) if kafka else kafka_broker(Path(name) / "broker") as bootstrap,
-        shared_by_many(),
+        shared_workers(),
     ):
         settings = settings_of(Path(name), bootstrap=bootstrap, jars_dir=resolve(CONNECTORS))
 
@@ -48,13 +48,6 @@ def platform(kafka: str | None = None) -> Iterator[tuple[Session, Settings]]:
         finally:
             if session.cache_info().currsize:
                 session().stop()
-
-
-@contextmanager
-def shared_by_many() -> Iterator[None]:
-    """Let stages share one worker, and live queries say sooner how far they are."""
-    with short_intervals(), shared_workers():
-        yield
 
 
 def settings_of(home: Path, *, bootstrap: str, jars_dir: Path) -> Settings:

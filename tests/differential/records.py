@@ -12,6 +12,8 @@ from narthex_stores import LogReader, LogTips, Place, Record, TransientError
 _POLL_S = 0.05
 _WAIT_S = 120.0
 _MANY = 100_000
+_SOME = 50
+_LEADER_S = 0.2
 
 
 class Records:
@@ -26,19 +28,26 @@ class Records:
 
     def watch(self, topics: Iterable[str]) -> None:
         """Read these topics, all of which are there or will be soon, from their beginnings."""
-        new = set(topics) - set(self._places)
-        ends_at = time.monotonic() + _WAIT_S
-        ends: Mapping[str, Mapping[int, int]] = {}
-        while new - set(ends):
-            if time.monotonic() > ends_at:
-                raise TimeoutError(f"the broker does not show {sorted(new - set(ends))[:3]}")
-            time.sleep(_POLL_S)
-            # A topic that was just made has no leader yet.
-            with contextlib.suppress(TransientError):
-                ends = self._tips.ends(new)
-        self._places |= {t: [(t, partition) for partition in sorted(ends[t])] for t in new}
+        new = sorted(set(topics) - set(self._places))
+        while new:
+            self._places |= self._shown(new[:_SOME])
+            new = new[_SOME:]
         self.kept = {place: [] for places in self._places.values() for place in places}
         self._reader.assign(dict.fromkeys(self.kept, 0))
+
+    def _shown(self, topics: Sequence[str]) -> dict[str, list[Place]]:
+        """Wait for topics that were just made to have leaders; give their partitions."""
+        ends_at = time.monotonic() + _WAIT_S
+        ends: Mapping[str, Mapping[int, int]] = {}
+        while True:
+            with contextlib.suppress(TransientError):
+                ends = self._tips.ends(topics)
+            if set(topics) <= set(ends):
+                return {t: [(t, partition) for partition in sorted(ends[t])] for t in topics}
+            if time.monotonic() > ends_at:
+                raise TimeoutError(f"the broker does not show {sorted(set(topics) - set(ends))}")
+            # To ask is work for the broker, too.
+            time.sleep(_LEADER_S)
 
     def places(self, topics: Iterable[str]) -> list[Place]:
         """Give the partitions of topics."""

@@ -79,7 +79,7 @@ RESTARTED, REPEATED = 1 / 3, 0.05
 """How many live queries are started again on the way; how often an idle feed applies twice."""
 
 SETTLED_WITHIN_S = 240.0
-"""Whoever has not worked its topics off by then does not do it any more."""
+"""While nothing moves for so long, nobody works anything off any more."""
 
 
 @attrs.define(kw_only=True)
@@ -201,14 +201,15 @@ class Round:
             self._start_live(half)
         both = [*live, *half]
         self._send_while_live({n: self._arrival(n)[h:] for n, h in halves.items()}, both)
+        with self._clock.doing("backfill"):
+            # Meanwhile live queries come to say that they have read all.
+            self._backfill(self._of(BACKFILL), noting=False)
         with self._clock.doing("settle"):
             self._settle(both)
         with self._clock.doing("stop"):
             each_at_once([q for run in both for q in run.queries], pool=self._pool, ends=True)
             for stage in self._stages(both):
                 stage.end()
-        with self._clock.doing("backfill"):
-            self._backfill(self._of(BACKFILL), noting=False)
         self.counts["queries"] += sum(q.lives for run in both for q in run.queries)
         self.counts["stages"] += sum(s.lives for run in both for s in run.stages)
 
@@ -325,15 +326,19 @@ class Round:
 
     def _settle(self, runs: Sequence[Run]) -> None:
         """Work on until nothing is left, and nothing new has come since that was seen."""
-        ends_at = time.monotonic() + SETTLED_WITHIN_S
+        ends, left = self.records.pull(), len(runs)
+        moved = time.monotonic()
         while True:
-            ends = self.records.pull()
             self._work(runs, None)
             self._producer.flush()
             late = self._late(runs)
-            if not late and self.records.pull() == ends:
+            before = ends, left
+            ends, left = self.records.pull(), len(late)
+            if not late and ends == before[0]:
                 return
-            if time.monotonic() > ends_at:
+            if (ends, left) != before:
+                moved = time.monotonic()
+            if time.monotonic() > moved + SETTLED_WITHIN_S:
                 for run in late:
                     run.fail(f"it does not work its topics off; {run.refused}")
             if late:
@@ -344,13 +349,13 @@ class Round:
         found = []
         for run in runs:
             for query in run.queries:
-                query.look()
+                if not self.records.are_read(query.at, query.topics):
+                    query.look()
                 if query.wrong is not None:
                     run.fail(query.wrong)
             if run.wrong is not None:
                 continue
-            readers = [(q.topics, q.at()) for q in run.queries]
-            readers += [(s.topics, s.at) for s in run.stages]
+            readers = [(one.topics, one.at) for one in (*run.queries, *run.stages)]
             readers += [((f.feed.topic,), f.feed.index.offsets()) for f in run.feeds]
             if not all(self.records.are_read(at, topics) for topics, at in readers):
                 found.append(run)

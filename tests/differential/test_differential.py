@@ -13,10 +13,10 @@ from narthex.facts import NEVER, Fact, Version
 from narthex_reference.generate import Project
 from narthex_spark_apps.index_writer import IndexFeed
 from narthex_stores import Record
-from tests.differential.beside_spark import MOST, some
+from tests.differential.beside_spark import MOST, shared_workers, some
 from tests.differential.deploying import Deployment, deploy, source_logs
 from tests.differential.drawing import drawn
-from tests.differential.platform import settings_of, shared_by_many
+from tests.differential.platform import settings_of
 from tests.differential.records import Records, facts_standing
 from tests.differential.round import LIVE, WAYS
 from tests.differential.searching import Searcher, smaller
@@ -89,7 +89,7 @@ def test_a_smaller_project_has_less_in_it(project: Project) -> None:
 def searcher(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searcher]:
     home = tmp_path_factory.mktemp("differential")
     settings = settings_of(home, bootstrap=kafka_bootstrap, jars_dir=Path())
-    with shared_by_many():
+    with shared_workers():
         yield Searcher(session=_no_spark, settings=settings, seed=0)
 
 

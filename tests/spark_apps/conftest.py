@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from narthex.settings import Settings
 from narthex_spark_apps.session import open_session
 from narthex_spark_apps.source_job import SourceJob
+from tests.differential.on_spark import SESSION
 from tests.spark_apps import spark_jobs
 
 _numbers = itertools.count(1)
@@ -45,7 +46,7 @@ def settings_of(tmp_path_factory: pytest.TempPathFactory, connector_jars: Path) 
 @pytest.fixture(scope="session")
 def spark(settings_of: Settings) -> Iterator[SparkSession]:
     """Run one Spark driver for the session."""
-    session = open_session(settings_of, name="tests")
+    session = open_session(settings_of, name="tests", extra=SESSION)
     yield session
     session.stop()
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex_reference.conformance import Case
-from tests.differential.cases import case_rounds, failed_cases, failed_projects
+from tests.differential.beside_spark import shared_workers
+from tests.differential.cases import failed_cases, failed_projects
 from tests.differential.drawing import Jobs
-from tests.differential.platform import settings_of, shared_by_many
+from tests.differential.platform import settings_of
 from tests.differential.searching import Searcher
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -27,15 +27,13 @@ def searcher(
 ) -> Iterator[Searcher]:
     home = tmp_path_factory.mktemp("differential")
     settings = settings_of(home, bootstrap=kafka_bootstrap, jars_dir=connector_jars)
-    with shared_by_many():
+    with shared_workers():
         yield Searcher(session=lambda: spark, settings=settings, seed=0)
 
 
-@pytest.mark.parametrize("cases", case_rounds(Jobs.ON_SPARK), ids=lambda cases: cases[0].name)
-def test_cases_are_answered_as_was_written(searcher: Searcher, cases: list[Case]) -> None:
-    assert failed_cases(searcher, cases) == []
+def test_cases_are_answered_as_was_written(searcher: Searcher) -> None:
+    assert failed_cases(searcher, Jobs.ON_SPARK) == []
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_what_nobody_wrote_means_the_same_on_spark(searcher: Searcher, seed: int) -> None:
-    assert failed_projects(searcher, seed=seed, jobs=Jobs.ON_SPARK, count=20) == []
+def test_what_nobody_wrote_means_the_same_on_spark(searcher: Searcher) -> None:
+    assert failed_projects(searcher, seed=1, jobs=Jobs.ON_SPARK, count=40) == []
