@@ -76,14 +76,16 @@ class Platform:
         answers, _ = self.client.query_columns([*columns], outputs, columns, as_of=as_of)
         return {name.split(".")[1]: values[0] for name, values in answers.items()}
 
-    def airflow(self, method: str, path: str, body: object = None) -> Any:
-        """Call Airflow's REST API as its admin."""
+    def airflow(
+        self, method: str, path: str, body: object = None, *, user: str = "", password: str = ""
+    ) -> Any:
+        """Call Airflow's REST API as a user; as its admin when none is named."""
         url = self.settings.airflow_url
         token = httpx.post(
             f"{url}/auth/token",
             json={
-                "username": self.settings.airflow_user,
-                "password": self.settings.airflow_password,
+                "username": user or self.settings.airflow_user,
+                "password": password or self.settings.airflow_password,
             },
             timeout=30.0,
         ).json()["access_token"]

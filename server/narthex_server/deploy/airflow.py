@@ -16,7 +16,10 @@ ACCEPTED = frozenset({200, 201, 409})
 
 
 class Airflow:
-    """Starts runs of the DAG `commit` through Airflow's REST API."""
+    """Starts runs of the DAG `commit` through Airflow's REST API, and asks after them.
+
+    Every call raises what httpx does when nobody answers, and PermissionError without a token.
+    """
 
     def __init__(self, settings: Settings) -> None:
         """Talk to the Airflow that the settings name; none is named when the URL is empty."""
@@ -51,27 +54,26 @@ class Airflow:
 
     def start(self, commit_id: str) -> bool:
         """Start the run of a commit, or find that it is started; give whether Airflow has it."""
-        if not self.there:
-            return False
         body = {"dag_run_id": commit_id, "logical_date": None, "conf": {"commit_id": commit_id}}
-        try:
-            answer = self._call("POST", "/api/v2/dags/commit/dagRuns", body)
-        except (httpx.TransportError, PermissionError) as error:
-            log.warning("airflow_did_not_answer", commit_id=commit_id, error=str(error))
-            return False
+        answer = self._call("POST", "/api/v2/dags/commit/dagRuns", body)
         if answer.status_code not in ACCEPTED:
             log.warning("airflow_refused_run", commit_id=commit_id, status=answer.status_code)
         return answer.status_code in ACCEPTED
 
     def state(self, commit_id: str) -> str | None:
         """Give the state of a commit's run: queued, running, success or failed; None if absent."""
-        if not self.there:
-            return None
-        try:
-            answer = self._call("GET", f"/api/v2/dags/commit/dagRuns/{commit_id}")
-        except (httpx.TransportError, PermissionError):
-            return None
+        answer = self._call("GET", f"/api/v2/dags/commit/dagRuns/{commit_id}")
         return str(answer.json().get("state")) if answer.is_success else None
+
+    def schedules(self) -> bool:
+        """Whether Airflow's scheduler lives: without it a run that is called running stands."""
+        answer = self._call("GET", "/api/v2/monitor/health")
+        return answer.is_success and answer.json()["scheduler"]["status"] == "healthy"
+
+    def answer_approval(self, commit_id: str) -> None:
+        """Answer what a run asks a person, if it does: the ledger knows who has approved."""
+        path = f"/api/v2/dags/commit/dagRuns/{commit_id}/taskInstances/approve/-1/hitlDetails"
+        self._call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
     def _call(
         self, method: str, path: str, body: Mapping[str, object] | None = None

@@ -20,6 +20,7 @@ import structlog
 
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
+    ApprovalView,
     BranchRequest,
     CommitKind,
     CommitState,
@@ -32,6 +33,7 @@ from narthex_ledger import (
     Refused,
 )
 from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_runs import AirflowRuns
 from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor, Impossible, NotYet
@@ -39,12 +41,9 @@ from narthex_server.deploy.executor import Executor, Impossible, NotYet
 log = structlog.get_logger()
 
 LOOK_EVERY_S = 1.0
-ASK_EVERY_S = 10.0
 SWEEP_EVERY_S = 10.0
 AUDIT_EVERY_S = 600.0
 FIRST_PAUSE_S, GREATEST_PAUSE_S = 10.0, 300.0
-SILENT_S = 60.0
-OFFER_EVERY_S = 5.0
 STOPS_S = 10.0
 FORGET_EVERY_S = 3600.0
 CALLS_KEPT = dt.timedelta(days=7)
@@ -78,10 +77,8 @@ class Recovery:
         self._executor = executor
         self._collector = collector
         self._auditor = auditor
-        self._airflow = airflow
+        self.runs = AirflowRuns(airflow)
         self._settings = settings
-        self._driven: dict[UUID, float] = {}
-        self._offered: dict[UUID, float] = {}
         self._noticed: set[UUID] = set()
         self._backfills: dict[UUID, _BackfillRun] = {}
         self._swept = -SWEEP_EVERY_S
@@ -94,12 +91,15 @@ class Recovery:
         """Run in threads of its own until `stop`: audits wait for stores, commits do not."""
         self._thread = threading.Thread(target=self._run, name="recovery", daemon=True)
         self._thread.start()
+        if self.runs.there:
+            self.runs.start()
         threading.Thread(target=self._audit_now_and_then, name="auditor", daemon=True).start()
 
     def stop(self) -> None:
         """Stop after the step that is being taken."""
         self._stopped.set()
         self._wake.set()
+        self.runs.stop()
         if self._thread is not None:
             self._thread.join(STOPS_S)
         for run in self._backfills.values():
@@ -107,13 +107,12 @@ class Recovery:
 
     def notice(self, commit_id: UUID) -> None:
         """There is something to do for a commit: do not wait for the next look."""
-        self._driven.setdefault(commit_id, time.monotonic())
         self._noticed.add(commit_id)
         self._wake.set()
 
     def driven(self, commit_id: UUID) -> None:
         """Somebody took a step of the commit just now."""
-        self._driven[commit_id] = time.monotonic()
+        self.runs.step_taken(commit_id)
 
     def roll_back(self, commit_id: UUID) -> str:
         """End a commit that failed; nothing to do for one whose readers have flipped.
@@ -165,7 +164,9 @@ class Recovery:
             self._noticed.update(self._ledger.claimable())
             # A copy: others notice commits meanwhile.
             unended = [self._ledger.commit(commit_id) for commit_id in tuple(self._noticed)]
-            self._noticed -= {v.commit_id for v in unended if v.finished_at is not None}
+            for finished in [v.commit_id for v in unended if v.finished_at is not None]:
+                self._noticed.discard(finished)
+                self.runs.ended(finished)
             self._collector.collect(None)
             self._forget_old_calls()
         except LedgerError as error:
@@ -208,8 +209,9 @@ class Recovery:
         try:
             if _must_be_undone(view):
                 self.roll_back(view.commit_id)
-            elif self._is_airflows(view):
-                return
+            elif self._is_airflows(view, approval := self._ledger.approval(view.commit_id)):
+                if approval.is_needed and approval.approved_by is not None:
+                    self._executor.promote(view.commit_id)
             else:
                 self._drive(view)
         except (NotYet, Impossible, Refused, NotReady, Contended) as waiting:
@@ -217,25 +219,17 @@ class Recovery:
         except LedgerError as error:
             log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
 
-    def _is_airflows(self, view: CommitView) -> bool:
+    def _is_airflows(self, view: CommitView, approval: ApprovalView) -> bool:
         """Tell whether Airflow drives the commit; offer it when it does not have it yet."""
-        if not self._airflow.there or view.kind != CommitKind.DEPLOY:
+        if not self.runs.there or view.kind != CommitKind.DEPLOY:
             return False
-        now = time.monotonic()
-        seen = self._driven.setdefault(view.commit_id, now)
-        if (
-            view.state is CommitState.QUEUED
-            and now - self._offered.get(view.commit_id, -OFFER_EVERY_S) >= OFFER_EVERY_S
-        ):
-            self._offered[view.commit_id] = now
-            self._airflow.start(str(view.commit_id))
-        if now - seen < SILENT_S:
-            return True
-        is_driven = self._airflow.state(str(view.commit_id)) in {"queued", "running"}
-        if is_driven:
-            # Asked again after a while, not at every look.
-            self._driven[view.commit_id] = now - SILENT_S + ASK_EVERY_S
-        return is_driven
+        if approval.is_needed and approval.approved_by is not None:
+            # Airflow may still ask for what a person has given elsewhere.
+            self.runs.approved(view.commit_id)
+        elif approval.is_needed or view.state is CommitState.QUEUED:
+            # What a person has to approve is offered even if this loop got it that far.
+            self.runs.offer(view.commit_id)
+        return self.runs.is_at(view.commit_id)
 
     def _drive(self, view: CommitView) -> None:
         """Take the next steps of a commit that nobody drives."""

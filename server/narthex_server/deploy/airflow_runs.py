@@ -1,0 +1,133 @@
+"""The runs of commits in Airflow: offered and asked after in a thread of their own.
+
+An Airflow that hangs answers late or never; the loop that ends commits does not wait for it.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import attrs
+import httpx
+import structlog
+
+from narthex_server.deploy.airflow import Airflow
+
+log = structlog.get_logger()
+
+ROUND_EVERY_S = 5.0
+SILENT_S = 60.0
+UNREACHED_S = 20.0
+
+
+@attrs.define
+class _Run:
+    """What is known of a commit's run.
+
+    Attributes:
+        heard: When Airflow, or a task of the run, was last known to be at it.
+        is_due: It is to be started, and Airflow has not said that it has it.
+        is_taken: Airflow has it.
+        is_approved: A person has approved, and Airflow may still ask for it.
+        is_ended: The commit has ended; the run may not have.
+    """
+
+    heard: float
+    is_due: bool = False
+    is_taken: bool = False
+    is_approved: bool = False
+    is_ended: bool = False
+
+
+class AirflowRuns:
+    """Offers each commit until Airflow has it, and knows which ones it drives."""
+
+    def __init__(self, airflow: Airflow, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Watch nothing yet; `start` does."""
+        self._airflow = airflow
+        self._clock = clock
+        self._runs: dict[UUID, _Run] = {}
+        self._wake = threading.Event()
+        self._stopping = False
+
+    @property
+    def there(self) -> bool:
+        """Whether an Airflow is named at all."""
+        return self._airflow.there
+
+    def start(self) -> None:
+        """Take rounds in a thread of its own until `stop`."""
+        threading.Thread(target=self._rounds, name="airflow-runs", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop after the call that is under way; nobody waits for it."""
+        self._stopping = True
+        self._wake.set()
+
+    def offer(self, commit_id: UUID) -> None:
+        """Have the run started as soon as Airflow answers, and until then."""
+        run = self._run(commit_id)
+        if not (run.is_taken or run.is_due):
+            run.is_due = True
+            self._wake.set()
+
+    def approved(self, commit_id: UUID) -> None:
+        """A person has approved the commit: what Airflow asks for it, or will, is answered."""
+        run = self._run(commit_id)
+        if not run.is_approved:
+            run.is_approved = True
+            self._wake.set()
+
+    def step_taken(self, commit_id: UUID) -> None:
+        """Somebody took a step of the commit just now."""
+        run = self._runs.get(commit_id)
+        if run is not None:
+            run.heard = self._clock()
+
+    def ended(self, commit_id: UUID) -> None:
+        """The commit has ended: a run that Airflow does not have is not needed any more."""
+        run = self._runs.get(commit_id)
+        if run is not None and run.is_taken:
+            run.is_ended = True
+        else:
+            self._runs.pop(commit_id, None)
+
+    def is_at(self, commit_id: UUID) -> bool:
+        """Whether Airflow drives the commit, or may still begin to."""
+        run = self._run(commit_id)
+        return self._clock() - run.heard < (SILENT_S if run.is_taken else UNREACHED_S)
+
+    def look(self) -> None:
+        """Take one round; what an Airflow that does not answer is to be told stays due."""
+        runs = tuple(self._runs.items())
+        try:
+            for commit_id, run in runs:
+                if run.is_due and self._airflow.start(str(commit_id)):
+                    run.is_due, run.is_taken, run.heard = False, True, self._clock()
+            if self._airflow.schedules():
+                for commit_id, run in runs:
+                    self._follow(commit_id, run)
+        except (httpx.TransportError, PermissionError) as error:
+            log.warning("airflow_did_not_answer", error=str(error))
+
+    def _run(self, commit_id: UUID) -> _Run:
+        return self._runs.setdefault(commit_id, _Run(heard=self._clock()))
+
+    def _rounds(self) -> None:
+        while not self._stopping:
+            self._wake.wait(ROUND_EVERY_S)
+            self._wake.clear()
+            if self._runs:
+                self.look()
+
+    def _follow(self, commit_id: UUID, run: _Run) -> None:
+        """Hear of a run that has taken no step for a while, and answer for who has approved."""
+        if run.is_approved:
+            self._airflow.answer_approval(str(commit_id))
+        elif not run.is_ended and self._clock() - run.heard < ROUND_EVERY_S:
+            return
+        if self._airflow.state(str(commit_id)) in {"queued", "running"}:
+            run.is_taken, run.heard = True, self._clock()
+        elif run.is_ended:
+            self._runs.pop(commit_id, None)

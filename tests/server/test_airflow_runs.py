@@ -1,0 +1,231 @@
+"""Commits are offered to Airflow until it has them, and ended by the platform when it is dead."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import attrs
+import pytest
+from typing_extensions import override
+
+from narthex.assets import AssetKind
+from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_runs import SILENT_S, UNREACHED_S, AirflowRuns
+from narthex_stores import Adapter
+from tests.server.conftest import NOBODY, House, house_at, settings_at
+from tests.server.driving import accept, catch_up, create_all, shown, step
+from tests.server.shop import shop_definitions
+
+COMMIT = UUID(int=7)
+
+
+@attrs.define
+class Told:
+    """What an Airflow that only listens was told, and what it says."""
+
+    is_dead: bool = False
+    scheduler: str = "healthy"
+    states: dict[str, str] = attrs.field(factory=dict)
+    approved: list[str] = attrs.field(factory=list)
+
+
+class Listener(ThreadingHTTPServer):
+    """Speaks as Airflow's API does, and runs nothing."""
+
+    told: Told
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Listener
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+    def read(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["content-length"])))
+
+    def say(self, status: int, body: object) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(503 if self.server.told.is_dead else status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        body, told = self.read(), self.server.told
+        if "dag_run_id" in body and not told.is_dead:
+            told.states[body["dag_run_id"]] = "running"
+        self.say(201, {"access_token": "a-token"})
+
+    def do_GET(self) -> None:
+        told = self.server.told
+        if self.path.endswith("/monitor/health"):
+            return self.say(200, {"scheduler": {"status": told.scheduler}})
+        state = told.states.get(self.path.rpartition("/")[2])
+        return self.say(200 if state else 404, {"state": state})
+
+    def do_PATCH(self) -> None:
+        self.read()
+        self.server.told.approved.append(self.path.split("/")[6])
+        self.say(200, {})
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def url(told: Told) -> Iterator[str]:
+    """The address of somebody who speaks as Airflow does."""
+    with Listener(("127.0.0.1", 0), Handler) as server:
+        server.told = told
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@attrs.define
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def runs(url: str, clock: Clock, tmp_path: Path) -> AirflowRuns:
+    settings = attrs.evolve(settings_at(tmp_path, dsn="", kafka=NOBODY), airflow_url=url)
+    return AirflowRuns(Airflow(settings), clock=clock)
+
+
+def test_a_commit_is_offered_until_airflow_has_it(
+    runs: AirflowRuns, told: Told, clock: Clock
+) -> None:
+    told.is_dead = True
+    runs.offer(COMMIT)
+    runs.look()
+    waited_for = runs.is_at(COMMIT)
+    clock.now += UNREACHED_S
+    given_up = runs.is_at(COMMIT)
+
+    told.is_dead = False
+    runs.look()
+
+    assert (waited_for, given_up) == (True, False)
+    assert told.states == {str(COMMIT): "running"}
+    assert runs.is_at(COMMIT)
+
+
+@pytest.mark.parametrize(("scheduler", "is_at"), [("healthy", True), ("unhealthy", False)])
+def test_a_run_that_waits_is_airflows_while_its_scheduler_lives(
+    runs: AirflowRuns, told: Told, clock: Clock, scheduler: str, is_at: bool
+) -> None:
+    runs.offer(COMMIT)
+    runs.look()
+    told.scheduler = scheduler
+
+    clock.now += SILENT_S
+    runs.look()
+
+    assert runs.is_at(COMMIT) is is_at
+
+
+def test_a_run_that_failed_in_silence_is_not_airflows(
+    runs: AirflowRuns, told: Told, clock: Clock
+) -> None:
+    runs.offer(COMMIT)
+    runs.look()
+    told.states[str(COMMIT)] = "failed"
+
+    clock.now += SILENT_S - 1
+    runs.step_taken(COMMIT)
+    runs.look()
+    after_a_step = runs.is_at(COMMIT)
+    clock.now += SILENT_S
+    runs.look()
+
+    assert (after_a_step, runs.is_at(COMMIT)) == (True, False)
+
+
+@pytest.fixture
+def watched(
+    url: str, tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter]
+) -> Iterator[House]:
+    """A server that somebody who speaks as Airflow listens to."""
+    settings = settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY)
+    with house_at(attrs.evolve(settings, airflow_url=url), adapters=adapters) as made:
+        yield made
+
+
+def look(house: House) -> None:
+    house.services.recovery.look()
+    house.services.recovery.runs.look()
+
+
+def waits_for_a_person(house: House) -> str:
+    """Bring a commit to where only a person is missing, as Airflow's tasks do."""
+    house.client.post("/api/v1/branch/protect", json={"protected": True})
+    commit_id = accept(house.client, shop_definitions())
+    look(house)
+    create_all(house.client, commit_id)
+    for name in ("ready", "commit", "backfilled"):
+        step(house.client, commit_id, name)
+    catch_up(house)
+    return commit_id
+
+
+@pytest.mark.postgres
+def test_who_approves_elsewhere_flips_readers_and_answers_airflow(
+    watched: House, told: Told
+) -> None:
+    commit_id = waits_for_a_person(watched)
+
+    given = watched.client.post(f"/api/v1/commits/{commit_id}/approve", json={})
+    look(watched)
+
+    assert given.json()["by"] == "platform"
+    assert shown(watched.client, commit_id)["promotion"] == "DONE"
+    assert told.approved == [commit_id]
+
+
+@pytest.mark.postgres
+def test_a_run_is_forgotten_when_it_has_ended_after_its_commit(watched: House, told: Told) -> None:
+    commit_id = waits_for_a_person(watched)
+    watched.client.post(f"/api/v1/commits/{commit_id}/approve", json={})
+    look(watched)
+
+    told.states[commit_id] = "success"
+    look(watched)
+    told.approved.clear()
+    look(watched)
+
+    assert told.approved == []
+
+
+@pytest.mark.postgres
+def test_a_dead_airflow_is_offered_again_what_a_person_must_approve(
+    watched: House, told: Told
+) -> None:
+    told.is_dead = True
+    commit_id = waits_for_a_person(watched)
+    not_taken = dict(told.states)
+
+    told.is_dead = False
+    look(watched)
+
+    assert not_taken == {}
+    assert told.states == {commit_id: "running"}
+    assert shown(watched.client, commit_id)["promotion"] == "PENDING"
