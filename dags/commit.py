@@ -14,6 +14,7 @@ from narthex_plugins.operators import (
     BackfillOperator,
     CaughtUpOperator,
     create_one,
+    move_head,
     step_task,
     take_step,
 )
@@ -42,15 +43,16 @@ def commit() -> None:
         return take_step(commit_id, "plan", within_s=120.0)["assets"]
 
     @step_task(map_index_template="{{ asset }}", execution_timeout=dt.timedelta(minutes=5))
-    def create_asset(asset: dict[str, str], commit_id: str) -> str:
-        return create_one(commit_id, asset, within_s=240.0)
+    def create_asset(asset: dict[str, str], commit_id: str) -> None:
+        create_one(commit_id, asset, within_s=240.0)
 
-    @step_task(trigger_rule="none_failed")
-    def move_head(commit_id: str) -> None:
-        take_step(commit_id, "ready", within_s=60.0)
-        take_step(commit_id, "commit", within_s=60.0)
+    @step_task(task_id="move_head", trigger_rule="none_failed")
+    def commit_point(commit_id: str) -> None:
+        move_head(commit_id, backfill="backfill", approve="approve")
 
-    @step_task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
+    @step_task(
+        trigger_rule="none_failed", outlets=[Asset(name="narthex_serving", uri="narthex://serving")]
+    )
     def promote(commit_id: str) -> None:
         take_step(commit_id, "promote", within_s=120.0)
 
@@ -72,12 +74,17 @@ def commit() -> None:
         max_retry_delay=dt.timedelta(minutes=5),
     )
     caught_up = CaughtUpOperator(
-        task_id="wait_until_caught_up", commit_id=COMMIT, within=dt.timedelta(hours=6)
+        task_id="wait_until_caught_up",
+        commit_id=COMMIT,
+        within=dt.timedelta(hours=6),
+        start_from_trigger=True,
+        trigger_rule="none_failed",
     )
     approved = PersonApproves(task_id="approve", commit_id=COMMIT)
     done = promote(COMMIT)
-    created >> move_head(COMMIT) >> backfill >> caught_up >> approved >> done
-    done >> roll_back(COMMIT).as_teardown(setups=opened)
+    # Where nobody has to approve, readers still wait for the jobs.
+    created >> commit_point(COMMIT) >> backfill >> caught_up >> [approved, done]
+    approved >> done >> roll_back(COMMIT).as_teardown(setups=opened)
 
 
 commit()

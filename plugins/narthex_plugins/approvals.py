@@ -8,8 +8,8 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 from typing_extensions import override
 
-from narthex_plugins.operators import take_step
-from narthex_plugins.platform import Json, StepRefused, platform
+from narthex_plugins.operators import take_step, waits_for_a_person
+from narthex_plugins.platform import Json, platform
 
 
 class PersonApproves(ApprovalOperator):
@@ -37,7 +37,7 @@ class PersonApproves(ApprovalOperator):
 
     @override
     def execute(self, context: Context) -> object:
-        if not is_needed(platform().read(f"commits/{self.commit_id}")):
+        if not waits_for_a_person(platform().read(f"commits/{self.commit_id}")):
             return None
         return super().execute(context)
 
@@ -50,12 +50,3 @@ class PersonApproves(ApprovalOperator):
         # The platform asks Airflow itself who has answered: a task's word would be anybody's.
         take_step(self.commit_id, "approved", within_s=60.0)
         return answer
-
-
-def is_needed(commit: Json) -> bool:
-    """Whether a commit waits for a person, as the platform shows it."""
-    match commit:
-        case {"approval": {"needed": bool(needed)}}:
-            return needed
-        case _:
-            raise StepRefused("the platform does not say whether a person has to approve")

@@ -10,6 +10,8 @@ from airflow.exceptions import AirflowFailException
 from airflow.providers.standard.decorators.python import _PythonDecoratedOperator
 from airflow.sdk import BaseOperator, Context, get_current_context
 from airflow.sdk.bases.decorator import TaskDecorator, task_decorator_factory
+from airflow.sdk.exceptions import DownstreamTasksSkipped
+from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
 from narthex_plugins.platform import Json, StepNotYet, StepRefused, platform
@@ -42,11 +44,37 @@ def _until(ask: Callable[[], dict[str, Json]], *, within_s: float) -> dict[str, 
         time.sleep(STEP_EVERY_S)
 
 
-def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) -> str:
+def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) -> None:
     """Create one asset of a commit; the task in the UI carries the asset's name."""
     get_current_context()["asset"] = str(asset["label"])
-    made = take_step(commit_id, f"create/{asset['asset_id']}", within_s=within_s)
-    return str(made.get("state", ""))
+    take_step(commit_id, f"create/{asset['asset_id']}", within_s=within_s)
+
+
+def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
+    """Move the head; name the two tasks after it, for neither is run where nothing is to be done.
+
+    Raises:
+        DownstreamTasksSkipped: Nothing is to be backfilled, or nobody has to approve.
+    """
+    take_step(commit_id, "ready", within_s=60.0)
+    take_step(commit_id, "commit", within_s=60.0)
+    needless: list[str] = []
+    if not take_step(commit_id, "backfill", within_s=60.0).get("jobs"):
+        take_step(commit_id, "backfilled", within_s=60.0)
+        needless.append(backfill)
+    if not waits_for_a_person(platform().read(f"commits/{commit_id}")):
+        needless.append(approve)
+    if needless:
+        raise DownstreamTasksSkipped(tasks=needless)
+
+
+def waits_for_a_person(commit: Json) -> bool:
+    """Whether a commit waits for a person, as the platform shows it."""
+    match commit:
+        case {"approval": {"needed": bool(needed)}}:
+            return needed
+        case _:
+            raise StepRefused("the platform does not say whether a person has to approve")
 
 
 class Run(Protocol):
@@ -157,15 +185,33 @@ class BackfillOperator(BaseOperator):
 
 
 class CaughtUpOperator(BaseOperator):
-    """Wait, without a worker, until every job of a commit has caught up."""
+    """Wait, without a worker, until every job of a commit has caught up.
+
+    With `start_from_trigger` no worker begins to wait either; the id is then no task's result.
+    """
 
     template_fields: Sequence[str] = ("commit_id",)
 
-    def __init__(self, *, commit_id: str, within: dt.timedelta, **rest: object) -> None:
+    def __init__(
+        self,
+        *,
+        commit_id: str,
+        within: dt.timedelta,
+        start_from_trigger: bool = False,
+        **rest: object,
+    ) -> None:
         """Wait for at most `within`."""
         super().__init__(**rest)
         self.commit_id = commit_id
         self.within = within
+        self.start_from_trigger = start_from_trigger
+        self.start_trigger_args = StartTriggerArgs(
+            trigger_cls="narthex_plugins.triggers.CaughtUpTrigger",
+            trigger_kwargs={"commit_id": commit_id},
+            next_method="resume",
+            next_kwargs=None,
+            timeout=within,
+        )
 
     @override
     def execute(self, context: Context) -> None:
@@ -174,7 +220,6 @@ class CaughtUpOperator(BaseOperator):
         )
 
     def resume(self, context: Context, event: Mapping[str, Json]) -> None:
-        """Go on, or fail when the commit ended otherwise."""
+        """Fail: the commit has ended otherwise."""
         del context
-        if not event.get("ready"):
-            raise StepRefused(f"commit {self.commit_id} ended as {event.get('state')}")
+        raise StepRefused(f"commit {self.commit_id} ended as {event.get('state')}")

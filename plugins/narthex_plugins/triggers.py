@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import httpx
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 from typing_extensions import override
 
 from narthex_plugins.platform import platform
 
 
 class CaughtUpTrigger(BaseTrigger):
-    """Fires when every job of a commit has caught up, or when the commit has ended otherwise."""
+    """Ends the task when every job of a commit has caught up.
+
+    Fires when the commit has ended otherwise: the task then says so.
+    """
 
     def __init__(self, commit_id: str, poll_s: float = 0.5) -> None:
         """Wait for one commit, asking every `poll_s`."""
@@ -30,7 +33,9 @@ class CaughtUpTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         found = platform()
         url = found.url(f"commits/{self.commit_id}/readiness")
-        async with httpx.AsyncClient(headers=found.headers, timeout=10.0) as client:
+        async with httpx.AsyncClient(
+            headers=found.headers, timeout=10.0, verify=found.certificates
+        ) as client:
             while True:
                 try:
                     answer = await client.get(url)
@@ -38,9 +43,9 @@ class CaughtUpTrigger(BaseTrigger):
                 except (httpx.TransportError, ValueError):
                     body = {}
                 if body.get("ready"):
-                    yield TriggerEvent({"ready": True})
+                    yield TaskSuccessEvent()
                     return
                 if body.get("ended"):
-                    yield TriggerEvent({"ready": False, "state": body["ended"]})
+                    yield TriggerEvent({"state": body["ended"]})
                     return
                 await asyncio.sleep(self.poll_s)

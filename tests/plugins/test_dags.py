@@ -98,7 +98,16 @@ def test_a_commit_creates_backfills_waits_and_promotes_in_that_order(
     assert tasks["backfill"]["upstream"] == ["move_head"]
     assert tasks["wait_until_caught_up"]["upstream"] == ["backfill"]
     assert tasks["approve"]["upstream"] == ["wait_until_caught_up"]
-    assert tasks["promote"]["upstream"] == ["approve"]
+    assert tasks["promote"]["upstream"] == ["approve", "wait_until_caught_up"]
+
+
+def test_readers_wait_for_the_jobs_where_neither_a_backfill_nor_a_person_is_needed(
+    drawn: Any,
+) -> None:
+    tasks = drawn["dags"]["commit"]["tasks"]
+
+    skipped = {name for name, task in tasks.items() if task["trigger_rule"] == "none_failed"}
+    assert skipped == {"move_head", "wait_until_caught_up", "promote"}
 
 
 def test_each_asset_is_a_task_of_its_own(drawn: Any) -> None:

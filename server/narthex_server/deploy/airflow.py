@@ -62,13 +62,19 @@ class Airflow:
 
     def state(self, commit_id: str) -> str | None:
         """Give the state of a commit's run: queued, running, success or failed; None if absent."""
-        answer = self._call("GET", f"/api/v2/dags/commit/dagRuns/{commit_id}")
-        return str(answer.json().get("state")) if answer.is_success else None
+        match self.read(f"dags/commit/dagRuns/{commit_id}"):
+            case {"state": str(state)}:
+                return state
+            case _:
+                return None
 
     def schedules(self) -> bool:
         """Whether Airflow's scheduler lives: without it a run that is called running stands."""
-        answer = self._call("GET", "/api/v2/monitor/health")
-        return answer.is_success and answer.json()["scheduler"]["status"] == "healthy"
+        match self.read("monitor/health"):
+            case {"scheduler": {"status": "healthy"}}:
+                return True
+            case _:
+                return False
 
     def answer_approval(self, commit_id: str) -> None:
         """Answer what a run asks a person, if it does: the ledger knows who has approved."""

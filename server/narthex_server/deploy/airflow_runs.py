@@ -18,7 +18,8 @@ log = structlog.get_logger()
 
 ROUND_EVERY_S = 5.0
 SILENT_S = 60.0
-UNREACHED_S = 20.0
+UNREACHED_S = 30.0
+"""How long an Airflow that has not taken a run is waited for: a busy one answers late."""
 
 
 @attrs.define
