@@ -178,10 +178,15 @@ class Platform:
         return pid
 
     def wait_back(self, name: str, *, other_than: int) -> None:
-        """Wait until a killed child is another process."""
-        wait_until(
-            lambda: self.child_pid(name) != other_than, within_s=STREAM_S, what=f"{name} is back"
-        )
+        """Wait until a killed child is another process; between them its file is not there."""
+
+        def is_back() -> bool:
+            try:
+                return self.child_pid(name) != other_than
+            except FileNotFoundError:
+                return False
+
+        wait_until(is_back, within_s=STREAM_S, what=f"{name} is back")
 
     def kill_service(self, name: str) -> int:
         """Kill a service's own process; give its old number."""
