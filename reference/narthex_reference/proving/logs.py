@@ -1,6 +1,6 @@
 """Dataset logs as they stand: every fact with its partition and offset, below given offsets."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TypeAlias
 
@@ -78,17 +78,34 @@ def read_log(
                     "what stood before was deleted"
                 )
         reader.assign({(topic, partition): 0 for partition in wanted})
-        silent_s = 0.0
-        while any(reader.positions[topic, p] < end for p, end in wanted.items()):
-            found = reader.poll(max_records=_BATCH, timeout_s=_POLL_S)
-            silent_s = 0.0 if found else silent_s + _POLL_S
-            if silent_s >= _SILENT_S:
-                raise TransientError(f"the log of `{dataset}` gave nothing for {_SILENT_S:g} s")
-            kept = [one for one in found if one.offset < wanted.get(one.partition, 0)]
-            rows += _decoded(codec.decode_many([one.value or b"" for one in kept]), kept)
-            if found:
-                tell(f"read {len(rows)} of {sum(wanted.values())} records of `{dataset}`")
+        places = {(topic, partition): end for partition, end in wanted.items()}
+        for found in read_up_to(reader, places, of=f"the log of `{dataset}`"):
+            rows += _decoded(codec.decode_many([one.value or b"" for one in found]), found)
+            tell(f"read {len(rows)} of {sum(wanted.values())} records of `{dataset}`")
     return Log(dataset=dataset, spec=spec, rows=tuple(rows), ends=ends)
+
+
+def read_up_to(
+    reader: LogReader, ends: Mapping[tuple[str, int], int], *, of: str
+) -> Iterator[list[Record]]:
+    """Read from where a reader stands the records below these offsets, in batches.
+
+    Args:
+        reader: Is assigned where it should begin.
+        ends: Topic and partition to the offset after the last record.
+        of: What is read, as the error says it.
+
+    Raises:
+        StoreError: The cluster does not answer, or gave nothing for 30 s.
+    """
+    silent_s = 0.0
+    while any(reader.positions[place] < end for place, end in ends.items()):
+        found = reader.poll(max_records=_BATCH, timeout_s=_POLL_S)
+        silent_s = 0.0 if found else silent_s + _POLL_S
+        if silent_s >= _SILENT_S:
+            raise TransientError(f"{of} gave nothing for {_SILENT_S:g} s")
+        if found:
+            yield [one for one in found if one.offset < ends.get((one.topic, one.partition), 0)]
 
 
 def _decoded(facts: Iterable[Fact], records: Iterable[Record]) -> list[LogRow]:

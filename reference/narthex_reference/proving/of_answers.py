@@ -23,13 +23,11 @@ from narthex.rendered_cells import parse_cell
 from narthex.workers import CodeCalls
 from narthex_reference.proving.deployed import Deployed
 from narthex_reference.proving.differences import Difference, named
-from narthex_reference.proving.logs import Ends, Log
+from narthex_reference.proving.logs import Ends, Log, read_up_to
 from narthex_reference.same import same_cells
-from narthex_stores import Found, LmdbIndex, LogReader, TransientError
+from narthex_stores import Found, LmdbIndex, LogReader
 
 _BATCH = 20_000
-_POLL_S = 1.0
-_SILENT_S = 30.0
 
 
 def kept_answers(platform: Deployed, *, most: int) -> list[KeptAnswer]:
@@ -44,12 +42,7 @@ def kept_answers(platform: Deployed, *, most: int) -> list[KeptAnswer]:
     with LogReader(platform.kafka) as reader:
         ends = reader.end_offsets([topic])
         reader.assign(reader.first_offsets([topic]))
-        silent_s = 0.0
-        while any(reader.positions[place] < end for place, end in ends.items()):
-            records = reader.poll(max_records=_BATCH, timeout_s=_POLL_S)
-            silent_s = 0.0 if records else silent_s + _POLL_S
-            if silent_s >= _SILENT_S:
-                raise TransientError(f"the kept answers gave nothing for {_SILENT_S:g} s")
+        for records in read_up_to(reader, ends, of="the log of kept answers"):
             answers = (KeptAnswer.decoded(record.value or b"") for record in records)
             found += [one for one in answers if one.commit_id == str(platform.commit_id)]
             found = found[-most:] if most else []
@@ -65,6 +58,7 @@ class Retold:
     log: Callable[[str], Log]
     changed: int = 0
     _indexes: dict[str, "_Index"] = attrs.field(factory=dict)
+    _plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
     _closing: ExitStack = attrs.field(factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -101,12 +95,12 @@ class Retold:
                 )
 
     def _plan(self, answer: KeptAnswer) -> ReadPlan:
-        return plan_read(
-            self.platform.definitions,
-            self.platform.plans,
-            inputs=tuple(answer.inputs),
-            outputs=tuple(answer.outputs),
-        )
+        asked = tuple(answer.inputs), tuple(answer.outputs)
+        if asked not in self._plans:
+            self._plans[asked] = plan_read(
+                self.platform.definitions, self.platform.plans, inputs=asked[0], outputs=asked[1]
+            )
+        return self._plans[asked]
 
     def _said(self, answer: KeptAnswer) -> dict[str, list[Cell]]:
         return _cells(answer.outputs, self._plan(answer))
