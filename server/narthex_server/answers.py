@@ -7,7 +7,7 @@ import attrs
 import structlog
 
 from narthex.assets import TopicRole, TopicSpec
-from narthex.kept_answers import KeptAnswer, answers_topic
+from narthex.kept_answers import answers_topic
 from narthex_stores import Adapter, LogProducer, StoreError
 
 log = structlog.get_logger()
@@ -32,15 +32,15 @@ class AnswerLog:
     _is_there: bool = False
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def keep(self, answer: KeptAnswer) -> bool:
-        """Append an answer, and wait until it stands; say whether it does.
+    def keep(self, answer: bytes) -> bool:
+        """Append an encoded answer, and wait until it stands; say whether it does.
 
         A question is answered even if its answer cannot be kept.
         """
         topic = answers_topic(self.install_id)
         try:
             self._make(topic)
-            self.producer.append(topic, value=answer.encoded()).result(self.stands_within_s)
+            self.producer.append(topic, value=answer).result(self.stands_within_s)
         except (StoreError, TimeoutError) as error:
             log.warning("answer_not_kept", error=str(error))
             return False
@@ -53,9 +53,9 @@ class AnswerLog:
                 self._is_there = True
 
 
-def is_drawn(answer: KeptAnswer, share: float | None) -> bool:
-    """Whether an answer is among the share that is kept: drawn by what it says; None is all."""
+def is_drawn(answer: bytes, share: float | None) -> bool:
+    """Whether an answer is among the share that is kept: drawn by its bytes; None is all."""
     if share is None:
         return True
-    drawn = hashlib.blake2b(answer.encoded(), digest_size=_DRAWN_BYTES).digest()
+    drawn = hashlib.blake2b(answer, digest_size=_DRAWN_BYTES).digest()
     return int.from_bytes(drawn, "big") / _DRAWN < share

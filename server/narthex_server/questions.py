@@ -133,7 +133,7 @@ def query(call: QueryCall, request: Request) -> Response:
             inputs={name: render_cells(columns[name], plan.types[name]) for name in plan.inputs},
             outputs=outputs,
             offsets=reading.offsets,
-        )
+        ).encoded()
         if is_drawn(answer, call.sampling_rate):
             stands = services.answers.keep(answer)
             services.meters.kept.add(stands=str(stands).lower())

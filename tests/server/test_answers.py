@@ -121,11 +121,11 @@ def test_an_answer_that_no_broker_takes_is_not_kept() -> None:
             stands_within_s=0.05,
         )
 
-        assert not log.keep(ANSWER)
+        assert not log.keep(ANSWER.encoded())
 
 
 def test_a_share_of_answers_is_drawn_by_what_they_say() -> None:
-    answers = [attrs.evolve(ANSWER, as_of=instant) for instant in range(2_000)]
+    answers = [attrs.evolve(ANSWER, as_of=instant).encoded() for instant in range(2_000)]
 
     drawn = [is_drawn(one, 0.25) for one in answers]
 
