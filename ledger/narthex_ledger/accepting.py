@@ -1,6 +1,5 @@
 """Taking requests in, and giving commits to executors."""
 
-import hashlib
 from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
@@ -20,10 +19,9 @@ from narthex_ledger.views import Accepted, CommitRequest, Fence, Replayed
 
 
 def accept(
-    connection: Connection, request: CommitRequest, signature: bytes | None
+    connection: Connection, request: CommitRequest, bundle_sha256: bytes, signature: bytes | None
 ) -> Accepted | Replayed:
     """T0: queue the request, or find what the same key made."""
-    bundle_sha256 = hashlib.sha256(request.bundle).digest()
     on_commits.put_bundle(connection, bundle_sha256, request.bundle)
     branch = on_commits.read_branch(connection, request.branch)
     if branch["tenant_id"] != request.tenant or branch["state"] != "active":

@@ -38,7 +38,7 @@ class Driving(Sessions):
         signature = self._attest(
             commit_statement(request.tenant, request.branch, request.commit_id, digest)
         )
-        return self._run("accept", lambda c: accepting.accept(c, request, signature))
+        return self._run("accept", lambda c: accepting.accept(c, request, digest, signature))
 
     def claim(self, commit_id: UUID, owner: str) -> Fence:
         """Take a commit for 30 s, to drive it; `owner` names one life of one process.

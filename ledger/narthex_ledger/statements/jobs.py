@@ -25,6 +25,24 @@ from narthex_ledger.statements.commits import NOW
 from narthex_ledger.states import Desired, Phase
 from narthex_ledger.views import Epoch, ShardReport
 
+SHARDS = (
+    sa.select(
+        JOB_SHARD,
+        SLOT_LEASE.c.owner.label("slot_owner"),
+        SLOT_LEASE.c.epoch.label("slot_epoch"),
+        (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
+    )
+    .join(
+        SLOT_LEASE,
+        sa.and_(
+            SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
+            SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
+        ),
+    )
+    .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
+)
+"""All shards with the leases of their slots, by asset."""
+
 FENCED_OFF = 2**62
 """The epoch of a destroyed sink's fence: no writer will ever have it."""
 
@@ -124,24 +142,7 @@ def lock_jobs(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ..
 
 def share_shards(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
     """Lock shards and their slots FOR SHARE: reports and takeovers wait while they are judged."""
-    found = (
-        sa.select(
-            JOB_SHARD,
-            SLOT_LEASE.c.owner.label("slot_owner"),
-            SLOT_LEASE.c.epoch.label("slot_epoch"),
-            (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
-        )
-        .join(
-            SLOT_LEASE,
-            sa.and_(
-                SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
-                SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
-            ),
-        )
-        .where(JOB_SHARD.c.asset_id.in_(asset_ids))
-        .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
-        .with_for_update(read=True)
-    )
+    found = SHARDS.where(JOB_SHARD.c.asset_id.in_(asset_ids)).with_for_update(read=True)
     return tuple(connection.execute(found).mappings())
 
 

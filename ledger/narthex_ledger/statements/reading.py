@@ -16,16 +16,15 @@ from narthex_ledger.schema import (
     DEPLOY_COMMIT,
     INSTALL,
     JOB,
-    JOB_SHARD,
     LEDGER_EVENT,
     MANIFEST,
     PIN,
     PROMOTION,
     REFCOUNT,
     REGISTRY_VERSION,
-    SLOT_LEASE,
 )
 from narthex_ledger.statements.commits import NOW
+from narthex_ledger.statements.jobs import SHARDS
 from narthex_ledger.states import AssetState
 from narthex_ledger.views import BranchId, TenantId
 
@@ -67,22 +66,6 @@ _JOBS = (
     .join(JOB, JOB.c.asset_id == ASSET.c.asset_id)
     .where(ASSET.c.state.in_(["live", "retiring"]))
     .order_by(ASSET.c.asset_id)
-)
-_SHARDS = (
-    sa.select(
-        JOB_SHARD,
-        SLOT_LEASE.c.owner.label("slot_owner"),
-        SLOT_LEASE.c.epoch.label("slot_epoch"),
-        (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
-    )
-    .join(
-        SLOT_LEASE,
-        sa.and_(
-            SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
-            SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
-        ),
-    )
-    .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
 )
 
 
@@ -215,7 +198,7 @@ def job_rows(connection: Connection) -> tuple[RowMapping, ...]:
 
 def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
     """Read all shards with their slots."""
-    return tuple(connection.execute(_SHARDS).mappings())
+    return tuple(connection.execute(SHARDS).mappings())
 
 
 def banked_names(
