@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -14,6 +15,8 @@ from narthex_stack import (
     postgres_server,
     resolve,
 )
+from narthex_stack.files import tail
+from narthex_stack.ports import is_listening
 
 # The same examples in every run, and no clock: a machine's mood is no property of the code.
 settings.register_profile(
@@ -26,6 +29,17 @@ settings.load_profile("house")
 
 
 _numbers = itertools.count(1)
+
+
+@attrs.frozen(kw_only=True)
+class Shared:
+    """A server that tests share: where it answers, and what it said."""
+
+    address: str
+    log: Path
+
+
+_BROKER = pytest.StashKey[Shared]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,10 +73,23 @@ def module_postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def kafka_bootstrap(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[str]:
     """Run one Kafka broker for the session; no test may use another's topic names."""
-    with kafka_broker(tmp_path_factory.mktemp("kafka")) as bootstrap:
+    home = tmp_path_factory.mktemp("kafka")
+    with kafka_broker(home) as bootstrap:
+        request.config.stash[_BROKER] = Shared(address=bootstrap, log=home / "kafka.log")
         yield bootstrap
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End the session when its broker has ended: each test of it would wait for a minute."""
+    broker = item.config.stash.get(_BROKER, None)
+    if broker is None or "kafka_bootstrap" not in getattr(item, "fixturenames", ()):
+        return
+    if not is_listening(int(broker.address.rpartition(":")[2])):
+        pytest.exit(f"the broker has ended:\n{tail(broker.log, lines=40)}", returncode=1)
 
 
 @pytest.fixture(scope="session")

@@ -36,14 +36,14 @@ class Broker:
         directory: Its properties and logs.
         port: For clients.
         controller_port: For itself.
-        heap_mb: The JVM's; what a broker of one machine needs.
+        heap_mb: What the JVM may grow to; it does with the number of partitions.
         cache: Where the jars are.
     """
 
     directory: Path
     port: int
     controller_port: int
-    heap_mb: int = 256
+    heap_mb: int = 1024
     cache: Path = attrs.field(factory=cache_dir)
 
     @property
@@ -113,6 +113,8 @@ def _java(broker: Broker, *, heap_mb: int, main: str) -> tuple[str, ...]:
         str(java_home(cache=broker.cache) / "bin" / "java"),
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
+        # One that has no room left lives on for minutes, and answers nobody.
+        "-XX:+ExitOnOutOfMemoryError",
         f"-Dlog4j2.configurationFile={broker.directory / 'log4j2.xml'}",
         "-cp",
         str(broker.cache / "jars" / BROKER.name / "*"),

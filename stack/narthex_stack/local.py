@@ -72,9 +72,7 @@ def postgres_server(home: Path) -> Iterator[PostgresServer]:
 def kafka_broker(home: Path) -> Iterator[str]:
     """Run an empty Kafka broker with its logs below a directory; give its bootstrap address."""
     port, controller_port = free_ports(2)
-    broker = kafka.Broker(
-        directory=home / "kafka", port=port, controller_port=controller_port, heap_mb=192
-    )
+    broker = kafka.Broker(directory=home / "kafka", port=port, controller_port=controller_port)
     with running(kafka.service(broker), home=home):
         yield broker.bootstrap
     shutil.rmtree(broker.directory, ignore_errors=True)

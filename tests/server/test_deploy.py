@@ -205,7 +205,6 @@ def test_a_commit_during_which_kafka_stops_is_undone_and_its_retry_succeeds(
         directory=tmp_path / "broker" / "kafka",
         port=port,
         controller_port=controller_port,
-        heap_mb=192,
     )
     service = kafka.service(broker)
     settings = settings_at(tmp_path / "home", dsn=postgres_dsn, kafka=broker.bootstrap)

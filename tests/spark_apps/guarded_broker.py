@@ -44,9 +44,7 @@ class Guarded:
 def guarded_broker(home: Path) -> Iterator[Guarded]:
     """Run such a broker below a directory."""
     port, controller_port, guarded_port = free_ports(3)
-    broker = kafka.Broker(
-        directory=home / "kafka", port=port, controller_port=controller_port, heap_mb=192
-    )
+    broker = kafka.Broker(directory=home / "kafka", port=port, controller_port=controller_port)
     keystore, ca_file = _certificate(home)
     doors = Guarded(open=broker.bootstrap, guarded=f"127.0.0.1:{guarded_port}", ca_file=ca_file)
 
