@@ -264,7 +264,7 @@ def require_rights(app: FastAPI, *, api: str) -> None:
         if not isinstance(route, APIRoute):
             raise TypeError(f"{route} is no route whose door can be closed")
         for verb in route.methods:
-            if route.path not in OPEN_PATHS and _right(route.path, verb, api=api) is None:
+            if route.path not in OPEN_PATHS and (verb, route.path.removeprefix(api)) not in RIGHTS:
                 raise RuntimeError(f"{verb} {route.path} takes no right; name one in `RIGHTS`")
 
 
@@ -303,10 +303,6 @@ def _narrowed(request: Request, asker: Asker) -> Asker:
     if scope is None:
         return asker
     return attrs.evolve(asker, rights=asker.rights & rights_of((scope,)))
-
-
-def _right(path: str, verb: str, *, api: str) -> Right | None:
-    return RIGHTS.get((verb, path.removeprefix(api)))
 
 
 def _is_theirs(request: Request, asker: Asker) -> bool:

@@ -78,7 +78,7 @@ class Airflow:
 
     def answer_approval(self, commit_id: str) -> None:
         """Answer what a run asks a person, if it does: the ledger knows who has approved."""
-        path = f"/api/v2/dags/commit/dagRuns/{commit_id}/taskInstances/approve/-1/hitlDetails"
+        path = f"/api/v2/{approval_of(commit_id)}"
         self._call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
     def _call(
@@ -111,3 +111,8 @@ class Airflow:
                 raise PermissionError(f"Airflow gives no token: {answer.status_code}")
             self._token = str(answer.json()["access_token"])
         return self._token
+
+
+def approval_of(commit_id: str) -> str:
+    """Give the path below Airflow's API of what a commit's run asks a person."""
+    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve/-1/hitlDetails"

@@ -10,7 +10,7 @@ from uuid import UUID
 import httpx
 
 from narthex.records import Json
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow import Airflow, approval_of
 from narthex_server.deploy.executor import NotYet
 
 
@@ -20,8 +20,7 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
     Raises:
         NotYet: Nobody has, or Airflow does not say.
     """
-    asked = f"dags/commit/dagRuns/{commit_id}/taskInstances/approve/-1/hitlDetails"
-    match _told(airflow, asked):
+    match _told(airflow, approval_of(str(commit_id))):
         case {
             "response_received": True,
             "chosen_options": ["Approve"],
