@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection, RowMapping
 from narthex.assets import AssetKind
 from narthex.records import Json
 from narthex_ledger.accepting import hold_fence, share_fence
+from narthex_ledger.checking import Checker
 from narthex_ledger.errors import (
     CommitCancelled,
     LedgerError,
@@ -16,7 +17,7 @@ from narthex_ledger.errors import (
     Refused,
     WrongState,
 )
-from narthex_ledger.resolving import Check, resolve
+from narthex_ledger.resolving import resolve
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import jobs as on_jobs
@@ -41,7 +42,7 @@ def intend(
     fence: Fence,
     call_timeout_s: float,
     *,
-    check: Check,
+    checker: Checker,
 ) -> IntentOutcome:
     """Ta: write down that the store is about to be called."""
     commit = _applying(connection, commit_id, fence)
@@ -56,7 +57,7 @@ def intend(
         asset,
         deadline=on_commits.NOW + dt.timedelta(seconds=call_timeout_s),
     )
-    return Go(asset=resolve(connection, [asset], check=check)[asset_id], attempt=attempt)
+    return Go(asset=resolve(connection, [asset], checker=checker)[asset_id], attempt=attempt)
 
 
 def created(

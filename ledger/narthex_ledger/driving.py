@@ -127,7 +127,7 @@ class Driving(Sessions):
         return self._run(
             "intend",
             lambda c: creation.intend(
-                c, asset_id, commit_id, fence, call_timeout_s, check=self._check_asset
+                c, asset_id, commit_id, fence, call_timeout_s, checker=self._checker
             ),
         )
 

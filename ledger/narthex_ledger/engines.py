@@ -28,7 +28,7 @@ class Engines(Sessions):
 
     def jobs(self) -> tuple[JobView, ...]:
         """Read every job that exists, with its shards and their slots."""
-        return self._run("jobs", lambda c: reads.jobs(c, self._check_asset))
+        return self._run("jobs", lambda c: reads.jobs(c, self._checker))
 
     def heartbeat(self, engine_id: str, *, weight: float = 1.0, info: Json = None) -> None:
         """Say that an engine is alive."""

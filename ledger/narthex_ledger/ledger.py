@@ -110,9 +110,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         kept = self._manifests
         found = kept.get(manifest_id)
         if found is None:
-            found = self._run(
-                "manifest", lambda c: reads.manifest(c, manifest_id, self._check_asset)
-            )
+            found = self._run("manifest", lambda c: reads.manifest(c, manifest_id, self._checker))
             while len(kept) >= _KEPT_MANIFESTS:
                 kept.pop(next(iter(kept)), None)
             kept[manifest_id] = found

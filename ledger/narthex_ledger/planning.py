@@ -14,7 +14,7 @@ from narthex_ledger.accepting import hold_fence, reject
 from narthex_ledger.errors import CommitInProgress, CommitRejected, Refused
 from narthex_ledger.plans import CommitPlan, PlannedAsset, jobs_to_backfill, sha256_of
 from narthex_ledger.reads import bindings_of, pending_backfills
-from narthex_ledger.signing import asset_statement
+from narthex_ledger.signing import asset_statement, manifest_statement, needs_statement
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import pins as on_pins
@@ -160,6 +160,7 @@ def _insert(
     statement = asset_statement(
         tenant_id, blueprint.kind.value, blueprint.fingerprint, physical_name=name, spec=spec
     )
+    needs = ((n.role, n.asset.kind.value, n.asset.fingerprint) for n in blueprint.needs)
     return on_assets.insert_asset(
         connection,
         {
@@ -172,6 +173,7 @@ def _insert(
             "spec": spec,
             "spec_sha256": sha256_of(spec),
             "signature": wish.attest(statement),
+            "needs_signature": wish.attest(needs_statement(tenant_id, name, needs)),
         },
     )
 
@@ -239,12 +241,20 @@ def _open_ledger(
 
 
 def _bind(connection: Connection, commit: RowMapping, wish: Wish, reserved: _Reserved) -> None:
-    bindings = [
-        (path, int(reserved.rows[asset.ref]["asset_id"]))
+    assets = [
+        (path, reserved.rows[asset.ref])
         for asset in wish.blueprint.assets
         for path in asset.paths or (f"asset/{asset.kind.value}/{asset.fingerprint.hex()}",)
     ]
+    bindings = [(path, int(row["asset_id"])) for path, row in assets]
     content: Json = {"datasets": to_plain(wish.blueprint.datasets), "content": wish.content}
+    statement = manifest_statement(
+        commit["tenant_id"],
+        commit["commit_id"],
+        bytes(commit["bundle_sha256"]),
+        content=content,
+        bound=[(path, row["physical_name"]) for path, row in assets],
+    )
     on_commits.insert_manifest(
         connection,
         commit,
@@ -252,6 +262,7 @@ def _bind(connection: Connection, commit: RowMapping, wish: Wish, reserved: _Res
         content_sha256=sha256_of(
             {"content": content, "bindings": [[path, asset] for path, asset in sorted(bindings)]}
         ),
+        signature=wish.attest(statement),
         bindings=bindings,
     )
     bound = {asset_id for _, asset_id in bindings}

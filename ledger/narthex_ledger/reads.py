@@ -7,8 +7,9 @@ from uuid import UUID
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.assets import AssetKind, AssetRef, ResolvedAsset
+from narthex_ledger.checking import UNCHECKED, Checker
 from narthex_ledger.errors import NotFound
-from narthex_ledger.resolving import Check, plans_of, resolve, unchecked
+from narthex_ledger.resolving import plans_of, resolve
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import reading as on_reading
@@ -81,11 +82,13 @@ def branch(connection: Connection, tenant_id: TenantId, name: str) -> BranchView
     return branch_view(row)
 
 
-def manifest(connection: Connection, manifest_id: UUID, check: Check) -> ManifestView:
+def manifest(connection: Connection, manifest_id: UUID, checker: Checker) -> ManifestView:
     """Read a manifest with every asset resolved, and checked."""
     row = on_reading.manifest_row(connection, manifest_id)
     if row is None:
         raise NotFound(f"there is no manifest {manifest_id}")
+    bindings = _bindings(connection, manifest_id, checker)
+    checker.manifest(row, [(path, asset.physical_name) for path, asset in bindings.items()])
     return ManifestView(
         manifest_id=manifest_id,
         tenant_id=TenantId(row["tenant_id"]),
@@ -93,7 +96,7 @@ def manifest(connection: Connection, manifest_id: UUID, check: Check) -> Manifes
         content_sha256=bytes(row["content_sha256"]),
         plans=plans_of(row["content"]["datasets"]),
         content=row["content"]["content"],
-        bindings=_bindings(connection, manifest_id, check),
+        bindings=bindings,
     )
 
 
@@ -102,7 +105,7 @@ def bindings_of(connection: Connection, commit_id: UUID | None) -> dict[str, Res
     if commit_id is None:
         return {}
     row = on_commits.read_commit(connection, commit_id)
-    return _bindings(connection, row["manifest_id"], unchecked)
+    return _bindings(connection, row["manifest_id"], UNCHECKED)
 
 
 def pending_backfills(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
@@ -161,10 +164,10 @@ def bank(
     )
 
 
-def jobs(connection: Connection, check: Check) -> tuple[JobView, ...]:
+def jobs(connection: Connection, checker: Checker) -> tuple[JobView, ...]:
     """Read every job of a live or retiring asset, with its shards."""
     rows = on_reading.job_rows(connection)
-    resolved = resolve(connection, rows, check=check)
+    resolved = resolve(connection, rows, checker=checker)
     shards: dict[int, tuple[ShardView, ...]] = {}
     for row in on_reading.shard_rows(connection):
         shards[row["asset_id"]] = (*shards.get(row["asset_id"], ()), _shard_view(row))
@@ -203,10 +206,12 @@ def events(connection: Connection, commit_id: UUID) -> tuple[EventView, ...]:
     )
 
 
-def _bindings(connection: Connection, manifest_id: UUID, check: Check) -> dict[str, ResolvedAsset]:
+def _bindings(
+    connection: Connection, manifest_id: UUID, checker: Checker
+) -> dict[str, ResolvedAsset]:
     rows = on_reading.binding_rows(connection, manifest_id)
     unique = {row["asset_id"]: row for row in rows}.values()
-    resolved = resolve(connection, unique, check=check)
+    resolved = resolve(connection, unique, checker=checker)
     return {row["logical_path"]: resolved[row["asset_id"]] for row in rows}
 
 

@@ -1,6 +1,6 @@
 """From rows to what engines and readers understand."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TypeVar
 
 from sqlalchemy.engine import Connection, RowMapping
@@ -21,16 +21,10 @@ from narthex.assets import (
     TopicSpec,
 )
 from narthex.records import Json, UnknownRecordError, from_plain
+from narthex_ledger.checking import Checker
 from narthex_ledger.statements import assets as on_assets
 
 _T = TypeVar("_T")
-
-Check = Callable[[RowMapping], None]
-"""Refuses an asset that is not what was signed."""
-
-
-def unchecked(_row: RowMapping) -> None:
-    """Let an asset pass that is told of, and neither run nor read."""
 
 
 def spec_of(plain: Json) -> AssetSpec:
@@ -64,7 +58,7 @@ def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
 
 
 def resolve(
-    connection: Connection, rows: Iterable[RowMapping], *, check: Check
+    connection: Connection, rows: Iterable[RowMapping], *, checker: Checker
 ) -> dict[int, ResolvedAsset]:
     """Give assets with the physical names of what they need. All of it never changes.
 
@@ -72,19 +66,13 @@ def resolve(
         NotSigned: One of them is not what was signed.
     """
     assets = list(rows)
+    needed: dict[int, list[RowMapping]] = {asset["asset_id"]: [] for asset in assets}
+    for row in on_assets.needs_of(connection, list(needed)):
+        checker.asset(row)
+        needed[row["asset_id"]].append(row)
     for asset in assets:
-        check(asset)
-    needs: dict[int, tuple[ResolvedNeed, ...]] = {}
-    for row in on_assets.needs_of(connection, [asset["asset_id"] for asset in assets]):
-        check(row)
-        need = ResolvedNeed(
-            role=row["role"],
-            kind=AssetKind(row["kind"]),
-            asset_id=row["needs_asset_id"],
-            physical_name=row["physical_name"],
-            spec=spec_of(row["spec"]),
-        )
-        needs[row["asset_id"]] = (*needs.get(row["asset_id"], ()), need)
+        checker.asset(asset)
+        checker.needs(asset, needed[asset["asset_id"]])
     return {
         asset["asset_id"]: ResolvedAsset(
             asset_id=asset["asset_id"],
@@ -92,10 +80,20 @@ def resolve(
             physical_name=asset["physical_name"],
             fingerprint=bytes(asset["fingerprint"]),
             spec=spec_of(asset["spec"]),
-            needs=needs.get(asset["asset_id"], ()),
+            needs=tuple(map(_need, needed[asset["asset_id"]])),
         )
         for asset in assets
     }
+
+
+def _need(row: RowMapping) -> ResolvedNeed:
+    return ResolvedNeed(
+        role=row["role"],
+        kind=AssetKind(row["kind"]),
+        asset_id=row["needs_asset_id"],
+        physical_name=row["physical_name"],
+        spec=spec_of(row["spec"]),
+    )
 
 
 def _instance(value: object, cls: type[_T]) -> _T:

@@ -83,6 +83,7 @@ MANIFEST = _table(
     tenant_id=BIG,
     content_sha256=BYTES,
     bundle_sha256=BYTES,
+    signature=BYTES,
     content=JSON,
     created_at=INSTANT,
 )
@@ -135,6 +136,7 @@ ASSET = _table(
     spec=JSON,
     spec_sha256=BYTES,
     signature=BYTES,
+    needs_signature=BYTES,
     state=TEXT,
     external_id=TEXT,
     live_at=INSTANT,

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex.records import Json
-from narthex_ledger.signing import Signer, Verifier, asset_statement
+from narthex_ledger.checking import Checker
+from narthex_ledger.signing import Signer, Verifier
 from narthex_ledger.transactions import Seam, Transactions, open_sea
 from narthex_ledger.views import ManifestView, Rules
 
@@ -38,6 +39,7 @@ class Sessions:
         self._transactions = Transactions(dsn, clock_shift=clock_shift, seam=seam)
         self._signer = signer
         self._verifier = verifier if signer is None else signer.verifier
+        self._checker = Checker(verifier=self._verifier)
         self._manifests: dict[UUID, ManifestView] = {}
 
     def close(self) -> None:
@@ -49,17 +51,3 @@ class Sessions:
 
     def _attest(self, statement: Json) -> bytes | None:
         return None if self._signer is None else self._signer.attest(statement)
-
-    def _check_asset(self, row: RowMapping) -> None:
-        """Refuse an asset whose spec or name is not what was signed."""
-        if self._verifier is None:
-            return
-        statement = asset_statement(
-            row["tenant_id"],
-            row["kind"],
-            bytes(row["fingerprint"]),
-            physical_name=row["physical_name"],
-            spec=row["spec"],
-        )
-        signature = None if row["signature"] is None else bytes(row["signature"])
-        self._verifier.check(statement, signature, what=f"asset {row['physical_name']}")

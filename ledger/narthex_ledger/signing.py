@@ -6,6 +6,8 @@ none of them can be put in the place of another.
 
 import functools
 import hashlib
+from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, Self
 
@@ -136,11 +138,33 @@ def asset_statement(
     return ["asset", tenant_id, kind, fingerprint.hex(), physical_name, spec]
 
 
+def needs_statement(
+    tenant_id: int, physical_name: str, needs: Iterable[tuple[str, str, bytes]]
+) -> Json:
+    """Say what an asset needs: role, kind and fingerprint of each."""
+    said: list[Json] = [[role, kind, value.hex()] for role, kind, value in sorted(needs)]
+    return ["needs", tenant_id, physical_name, said]
+
+
+def manifest_statement(
+    tenant_id: int,
+    manifest_id: object,
+    bundle_sha256: bytes,
+    *,
+    content: Json,
+    bound: Iterable[tuple[str, str]],
+) -> Json:
+    """Say what a manifest holds, and which asset it binds to each path, by physical name."""
+    paths: list[Json] = [[path, name] for path, name in sorted(bound)]
+    return ["manifest", tenant_id, str(manifest_id), bundle_sha256.hex(), content, paths]
+
+
 def _of_database(plain: Json) -> Json:
     """Give JSON as the database gives it back: a float that is whole may come as an integer."""
     match plain:
         case float() if plain.is_integer():
-            return int(plain)
+            # By its digits: the float 1e23 is a number that ends otherwise.
+            return int(Decimal(repr(plain)))
         case list():
             return [_of_database(one) for one in plain]
         case dict():

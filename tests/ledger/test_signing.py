@@ -4,7 +4,10 @@ import stat
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 
+from narthex.records import Json
 from narthex_ledger import NotSigned, Signer
 
 
@@ -27,3 +30,22 @@ def test_what_was_changed_or_signed_elsewhere_or_not_at_all_is_refused(tmp_path:
     for forged in (*changed, signed[:-1], signed + b"x", other.sign(b"features"), b"features"):
         with pytest.raises(NotSigned):
             signer.verifier.open(forged)
+
+
+@pytest.mark.postgres
+def test_a_statement_is_the_same_when_the_database_gives_its_numbers_back(
+    tmp_path: Path, postgres_dsn: str
+) -> None:
+    signer = Signer.load(tmp_path / "signing.key")
+    numbers: list[Json] = [1.0, 1e23, -1e300, 2.0**63, 1e-7, 0.1 + 0.2, 5e-324, -0.0, 2**63 + 1]
+    engine = sa.create_engine(postgres_dsn)
+    given = sa.select(sa.cast(sa.literal(numbers, sa.JSON), JSONB))
+
+    with engine.connect() as connection:
+        read = connection.execute(given).scalar_one()
+    engine.dispose()
+
+    assert [float(one) for one in read[:-1]] == numbers[:-1]
+    signer.verifier.check(read, signer.attest(numbers), what="a list")
+    with pytest.raises(NotSigned, match="a list of the ledger is not what was signed"):
+        signer.verifier.check([*read[:-1], 2**63], signer.attest(numbers), what="a list")

@@ -22,7 +22,7 @@ def write(house: House, statement: str, **values: Any) -> None:
     """Write the database behind the ledger's back, as its owner could."""
     engine = sa.create_engine(house.services.settings.ledger_dsn)
     with engine.begin() as connection:
-        for table in ("asset", "deploy_commit"):
+        for table in ("asset", "deploy_commit", "asset_dep", "manifest", "manifest_binding"):
             connection.execute(sa.text(f"ALTER TABLE {table} DISABLE TRIGGER USER"))
         changed = connection.execute(sa.text(statement), values)
         assert changed.rowcount > 0
@@ -112,6 +112,58 @@ def test_no_engine_takes_a_job_whose_spec_or_names_were_changed(
     assert before
     with pytest.raises(NotSigned, match="asset nx_tests000_"):
         engines.jobs()
+
+
+def test_no_engine_reads_or_writes_another_asset_than_its_job_was_planned_with(
+    house: House, engines: Ledger
+) -> None:
+    create_all(house.client, accept(house.client, shop_definitions()))
+    before = engines.jobs()
+
+    write(
+        house,
+        "UPDATE asset_dep d SET needs_asset_id = other.asset_id FROM asset mine, asset other"
+        " WHERE d.role = 'output' AND mine.asset_id = d.needs_asset_id"
+        " AND other.kind = mine.kind AND other.asset_id > mine.asset_id",
+    )
+
+    assert before
+    with pytest.raises(NotSigned, match=r"what asset nx_tests000_\S+ needs of the ledger"):
+        engines.jobs()
+
+
+def test_a_job_that_is_said_to_need_less_is_not_run(house: House, engines: Ledger) -> None:
+    create_all(house.client, accept(house.client, shop_definitions()))
+
+    write(house, "DELETE FROM asset_dep WHERE role = 'output'")
+
+    with pytest.raises(NotSigned, match=r"what asset nx_tests000_\S+ needs of the ledger"):
+        engines.jobs()
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        (
+            "UPDATE manifest_binding b SET asset_id = other.asset_id FROM asset mine, asset other"
+            " WHERE mine.asset_id = b.asset_id AND mine.kind = 'index'"
+            " AND other.kind = mine.kind AND other.asset_id <> mine.asset_id"
+        ),
+        "UPDATE manifest_binding SET logical_path = logical_path || '9'",
+        "DELETE FROM manifest_binding WHERE logical_path LIKE 'dataset/%/history'",
+        "UPDATE manifest SET content = jsonb_set(content, '{content}', '{}')",
+        "UPDATE manifest SET signature = NULL",
+    ],
+)
+def test_readers_are_not_led_elsewhere_by_a_manifest_that_was_changed(
+    house: House, engines: Ledger, tampering: str
+) -> None:
+    commit_id = serve(house, shop_definitions())
+
+    write(house, tampering)
+
+    with pytest.raises(NotSigned, match=rf"manifest {commit_id} of the ledger is not "):
+        engines.manifest(UUID(commit_id))
 
 
 def test_readers_are_not_led_to_an_asset_that_was_changed(house: House, engines: Ledger) -> None:

@@ -304,6 +304,7 @@ def insert_manifest(
     *,
     content: Json,
     content_sha256: bytes,
+    signature: bytes | None,
     bindings: Sequence[tuple[str, int]],
 ) -> None:
     """Insert the commit's manifest and its bindings; never changed afterwards."""
@@ -313,6 +314,7 @@ def insert_manifest(
             tenant_id=commit["tenant_id"],
             content_sha256=content_sha256,
             bundle_sha256=commit["bundle_sha256"],
+            signature=signature,
             content=content,
         )
     )
