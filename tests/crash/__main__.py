@@ -27,14 +27,17 @@ def main(
     ] = 200,
     seed: Annotated[int, typer.Option(help="Which pairs are drawn.")] = 0,
     scenario: Annotated[str, typer.Option(help="Only scenarios whose name begins so.")] = "",
-    part: Annotated[str, typer.Option(help="Only this part of the single faults.")] = "1/1",
+    part: Annotated[
+        str, typer.Option(help="Only this part of the single faults, and of all pairs.")
+    ] = "1/1",
     *,
+    alone: Annotated[bool, typer.Option("--alone/--no-alone", help="Single faults too.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
     """Let every call and every transaction of every scenario go wrong, one by one, then in pairs.
 
     Single faults are exhaustive; pairs (a second fault while the first is recovered from) are
-    drawn from those of the smallest scenario.
+    drawn from those of the first scenario, or all of them.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     chosen = [one for one in SCENARIOS if one.name.startswith(scenario)]
@@ -43,9 +46,12 @@ def main(
         world = World.open(server.create_database("crash"), home)
         try:
             rng = Random(seed)  # noqa: S311 (no secret)
-            alone = list(singles(world, chosen))[which - 1 :: parts]
+            ones = list(singles(world, chosen))[which - 1 :: parts] if alone else []
             two = pairs(world, chosen[0], most=n if n >= 0 else None, rng=rng) if n else iter(())
-            matrix = carry_out(itertools.chain(alone, two), of=f"{len(alone)} and {n} pairs")
+            if n < 0:
+                two = itertools.islice(two, which - 1, None, parts)
+            of = f"{len(ones)} and {n if n >= 0 else 'all'} pairs"
+            matrix = carry_out(itertools.chain(ones, two), of=of)
         finally:
             world.close()
     if as_json:
