@@ -8,6 +8,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from narthex_reference.generate import SEEDS_ALONE
 from narthex_stack import (
     CONNECTORS,
     PostgresServer,
@@ -18,9 +19,11 @@ from narthex_stack import (
 from narthex_stack.files import tail
 from narthex_stack.ports import is_listening
 
-# The same examples in every run, and no clock: a machine's mood is no property of the code.
+# The same examples in every run, of one file or of all, and no clock: a machine's mood is no
+# property of the code.
 settings.register_profile(
     "house",
+    backend=SEEDS_ALONE,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

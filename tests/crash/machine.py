@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from narthex_reference.generate import SEEDS_ALONE
 from narthex_stores import Crash
 from tests.crash.history import Foretold, History
 from tests.crash.invariants import broken_now, broken_when_quiet
@@ -261,6 +262,7 @@ SELECT commit_id FROM deploy_commit WHERE finished_at IS NULL ORDER BY accepted_
 def run(world: World, counts: Counts, *, seeds: Iterable[int], examples: int, steps: int) -> None:
     """Let the machine run once for each seed; the first broken promise ends it with its story."""
     plan = settings(
+        backend=SEEDS_ALONE,
         max_examples=examples,
         stateful_step_count=steps,
         database=None,

@@ -3,10 +3,11 @@
 from narthex_reference.generate.project import Project, instants_of
 from narthex_reference.generate.projects import projects
 from narthex_reference.generate.rendering import render_program, render_value
-from narthex_reference.generate.seeds import A_SEED, each_of_seed, kinds
+from narthex_reference.generate.seeds import A_SEED, SEEDS_ALONE, each_of_seed, kinds
 
 __all__ = [
     "A_SEED",
+    "SEEDS_ALONE",
     "Project",
     "each_of_seed",
     "instants_of",

@@ -19,7 +19,8 @@ A_SEED = 100
 class SeedsAlone(HypothesisProvider):
     """Draws as Hypothesis does, but none of the constants of whatever modules are loaded.
 
-    With those a seed would give other projects under a test runner than from a command.
+    With those a seed would give others under a test runner than from a command, and in a run of one
+    file others than in a run of all.
     """
 
     @override
@@ -27,8 +28,10 @@ class SeedsAlone(HypothesisProvider):
         return None
 
 
-_BACKEND = "narthex-seeds-alone"
-AVAILABLE_PROVIDERS[_BACKEND] = f"{SeedsAlone.__module__}.{SeedsAlone.__qualname__}"
+SEEDS_ALONE = "narthex-seeds-alone"
+"""What Hypothesis' settings call it, as `backend`."""
+
+AVAILABLE_PROVIDERS[SEEDS_ALONE] = f"{SeedsAlone.__module__}.{SeedsAlone.__qualname__}"
 
 
 def each_of_seed(
@@ -45,7 +48,7 @@ def each_of_seed(
 
     @hypothesis.seed(seed)
     @settings(
-        backend=_BACKEND,
+        backend=SEEDS_ALONE,
         max_examples=count,
         database=None,
         deadline=None,
