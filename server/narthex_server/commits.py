@@ -36,6 +36,7 @@ from narthex_server.rollbacks import pass_on_approval, plain_approval
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 from narthex_server.sight import Sight, assets_seen, require_cleared, sight, sight_of
+from narthex_server.why_waiting import whose_turn, why_waiting
 from narthex_stores import LogReader
 
 router = APIRouter(route_class=PlainRoute)
@@ -43,6 +44,9 @@ router = APIRouter(route_class=PlainRoute)
 _T = TypeVar("_T")
 
 _PLAN_HASH = re.compile(r"[0-9a-f]{64}")
+
+NEWEST = 200
+"""Among how many of the newest commits of a branch the one is looked for that has it."""
 
 ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
 
@@ -200,7 +204,7 @@ def _of_key(request: Request, key: str) -> Iterator[Json]:
 
 @router.get("/commits/{commit_id}")
 def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Show one commit whole: its ledger and what happened."""
+    """Show one commit whole: its ledger, what happened, and what it waits for."""
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
@@ -220,7 +224,18 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
         }
         for event in services.ledger.events(commit_id)
     ]
+    shown["waits_for"] = [*_waits_for(view, shown, request)]
     return shown
+
+
+def _waits_for(view: CommitView, shown: dict[str, Json], request: Request) -> Iterator[str]:
+    services: Services = request.app.state.services
+    if view.state is CommitState.QUEUED:
+        others = services.ledger.commits(limit=NEWEST, branch=view.branch_id)
+        yield from whose_turn(view, others)
+    else:
+        is_out = view.state is CommitState.COMMITTED
+        yield from why_waiting(shown, readiness(view.commit_id, request) if is_out else {})
 
 
 def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Json]:

@@ -136,20 +136,16 @@ def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) ->
     stub.answer(
         "commit", {"commit_id": "c1", "state": "QUEUED", "summary": ["+ Users"]}, status=202
     )
+    stuck = {"label": "Users", "state": "creating", "last_error": "no broker"}
     stub.answer(
         "commits/c1",
-        {"state": "QUEUED", "promotion": None},
+        {"state": "QUEUED", "promotion": None, "waits_for": ["commit c0 to end"]},
         {"state": "APPLYING", "promotion": "PENDING", "assets": [{"state": "live"}, {}]},
-        {"state": "COMMITTED", "promotion": "PENDING"},
-        {"state": "COMMITTED", "promotion": "PENDING"},
+        {"state": "APPLYING", "promotion": "PENDING", "assets": [{"state": "live"}, stuck]},
+        {"state": "COMMITTED", "promotion": "PENDING", "waits_for": ["Users: not backfilled"]},
+        {"state": "COMMITTED", "promotion": "PENDING", "waits_for": [*"abcde"]},
+        {"state": "COMMITTED", "promotion": "PENDING", "waits_for": []},
         {"state": "FINALIZED", "promotion": "DONE", "commit_id": "c1"},
-    )
-    waiting = {"job": "Users.index", "phase": "backfilling", "why": "not backfilled", "error": None}
-    failed = {"job": "Users", "phase": "stopped", "why": "its backfill failed: no x", "error": "x"}
-    stub.answer(
-        "commits/c1/readiness",
-        {"ready": False, "waiting_for": [waiting]},
-        {"ready": False, "waiting_for": [waiting, failed]},
     )
     told: list[str] = []
 
@@ -162,10 +158,12 @@ def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) ->
     )
     assert told == [
         "+ Users",
-        "queued",
+        "queued: waits for commit c0 to end",
         "creating assets, 1 of 2 live",
-        "committed: waiting for Users.index (backfilling)",
-        "committed: Users: its backfill failed: no x; it is tried again",
+        "creating assets, 1 of 2 live; tried again: Users: no broker",
+        "committed: waits for Users: not backfilled",
+        "committed: waits for a; b; c; d …",
+        "committed: readers are about to flip",
         "finalized",
     ]
     sent = stub.calls[0]
@@ -219,7 +217,6 @@ def test_a_commit_that_ends_otherwise_is_an_error(
 ) -> None:
     stub.answer("commit", {"commit_id": "c1"}, status=202)
     stub.answer("commits/c1", view)
-    stub.answer("commits/c1/readiness", {"waiting_for": []})
 
     with pytest.raises(CommitFailed, match=says):
         client.commit("x", [Users], [Person], tell=lambda _: None)

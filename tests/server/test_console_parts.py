@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from narthex_server.console.drawing import BOX_HEIGHT, BOX_WIDTH, draw, picked, read
 from narthex_server.console.rendering import Place, mood, number, short, when
-from narthex_server.console.waiting import has_ended, why_waiting
+from narthex_server.why_waiting import has_ended, why_waiting
 
 NAMES = [f"n{number}" for number in range(12)]
 
@@ -128,7 +128,7 @@ def test_values_are_rendered_for_people() -> None:
 
 
 def commit(state: str, **more: Any) -> dict[str, Any]:
-    return {"state": state, "approval": {"needed": False}, "assets": []} | more
+    return {"commit_id": "c1", "state": state, "approval": {"needed": False}, "assets": []} | more
 
 
 ASSETS = [
@@ -156,7 +156,7 @@ JOBS = {
         (
             commit("COMMITTED", approval={"needed": True}),
             {},
-            ["a person, who approves it in Airflow or with `narthex approve`"],
+            ["a person, who approves it in Airflow or with `narthex approve c1`"],
         ),
         (commit("READY"), {}, []),
         (commit("FINALIZED", approval={"needed": True}), JOBS, []),

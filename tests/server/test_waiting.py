@@ -33,7 +33,9 @@ def test_what_waits_is_told_with_why_until_it_has_ended(house: House) -> None:
 
     step(house.client, first, "backfilled")
     catch_up(house)
-    assert "a person, who approves it in Airflow or with `narthex approve`" in waiting(house)[first]
+    person = f"a person, who approves it in Airflow or with `narthex approve {first}`"
+    assert waiting(house)[first] == [person]
+    assert house.client.get(f"/api/v1/commits/{first}").json()["waits_for"] == [person]
     page = house.client.get("/console/waiting").text
     assert first in page
     assert "has the branch" in page

@@ -6,12 +6,15 @@ from typing import Final
 
 from narthex.client.responses import Response
 from narthex.client.transport import Caller, text_of
-from narthex.errors import CommitFailed, Refused
+from narthex.errors import CommitFailed
 from narthex.records import Json
 
 _FAILED: Final = frozenset({"ABORTED", "REJECTED", "ABORTING"})
 _COMMITTED: Final = frozenset({"COMMITTED", "FINALIZED"})
 _OFFLINE_ENDS: Final = frozenset({"done", "failed", "cancelled"})
+
+_SHOWN: Final = 4
+"""How many reasons fit a line."""
 
 Tell = Callable[[str], None]
 
@@ -28,7 +31,7 @@ def wait_for_commit(
     told = ""
     while True:
         answer = transport.read(f"commits/{commit_id}")
-        news = _news(transport, commit_id, answer.body)
+        news = _news(answer.body)
         if news != told:
             tell(news)
             told = news
@@ -68,36 +71,32 @@ def _reason(body: dict[str, Json]) -> str:
             return str(other)
 
 
-def _news(transport: Caller, commit_id: str, body: dict[str, Json]) -> str:
+def _news(body: dict[str, Json]) -> str:
     state = text_of(body, "state")
     if state == "APPLYING":
         return _applying(body)
-    if state not in _COMMITTED or body.get("promotion") == "DONE":
+    if state in _COMMITTED and body.get("promotion") == "DONE":
         return state.lower()
-    return f"{state.lower()}: {_waiting_for(transport, commit_id)}"
+    waits_for = body.get("waits_for")
+    reasons = [str(one) for one in waits_for] if isinstance(waits_for, list) else []
+    if state in _COMMITTED and not reasons:
+        return f"{state.lower()}: readers are about to flip"
+    return f"{state.lower()}: waits for {_some(reasons)}" if reasons else state.lower()
 
 
 def _applying(body: dict[str, Json]) -> str:
-    assets = body.get("assets")
-    if not isinstance(assets, list):
+    found = body.get("assets")
+    assets = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    if not assets:
         return "applying"
-    live = sum(1 for asset in assets if isinstance(asset, dict) and asset.get("state") == "live")
-    return f"creating assets, {live} of {len(assets)} live"
+    missing = [one for one in assets if one.get("state") != "live"]
+    failing = [f"{one.get('label')}: {e}" for one in missing if (e := one.get("last_error"))]
+    said = f"creating assets, {len(assets) - len(missing)} of {len(assets)} live"
+    return f"{said}; tried again: {_some(failing)}" if failing else said
 
 
-def _waiting_for(transport: Caller, commit_id: str) -> str:
-    try:
-        waiting = transport.read(f"commits/{commit_id}/readiness").body.get("waiting_for")
-    except Refused:
-        return "going on"
-    if not isinstance(waiting, list) or not waiting:
-        return "readers are about to flip"
-    found = [job for job in waiting if isinstance(job, dict)]
-    failed = [f"{job.get('job')}: {job.get('why')}" for job in found if job.get("error")]
-    if failed:
-        return f"{'; '.join(failed)}; it is tried again"
-    names = [f"{job.get('job')} ({job.get('phase')})" for job in found]
-    return f"waiting for {', '.join(names[:4])}" + (" …" if len(names) > 4 else "")  # noqa: PLR2004 (what fits a line)
+def _some(reasons: list[str]) -> str:
+    return "; ".join(reasons[:_SHOWN]) + (" …" if len(reasons) > _SHOWN else "")
 
 
 def wait_for_answers(

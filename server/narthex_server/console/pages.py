@@ -25,9 +25,9 @@ from narthex_server import (
 from narthex_server.auth import branch_of
 from narthex_server.console.drawing import draw, picked, read
 from narthex_server.console.rendering import Place, page, style_sheet
-from narthex_server.console.waiting import has_ended, why_waiting
 from narthex_server.services import Services
 from narthex_server.sessions import close_session, open_session
+from narthex_server.why_waiting import has_ended
 
 _OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
 """Where a browser may be sent after it has shown its token."""
@@ -88,13 +88,7 @@ def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
     """One commit whole: what it waits for, its plan, what it changes, its ledger."""
     commit = commits.commit_of(commit_id, request)
     ended, live = has_ended(commit), _is_live(request)
-    readiness = {} if ended else commits.readiness(commit_id, request)
-    found = {
-        "commit": commit,
-        "ended": ended,
-        "live": live,
-        "waiting": why_waiting(commit, readiness),
-    }
+    found = {"commit": commit, "ended": ended, "live": live}
     planned = commit_plans.plan_of(commit_id, request)
     return page("commit", _place(request), planned | found, refresh=live and not ended)
 

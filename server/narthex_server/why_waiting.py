@@ -1,8 +1,12 @@
 """Why a commit has not reached its readers, in one sentence each, from what the API tells of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from narthex.records import Json
+from narthex_ledger import CommitState, CommitView
+
+HOLDING = frozenset({CommitState.PLANNED, CommitState.APPLYING, CommitState.READY})
+"""The states in which a commit has its branch: no other is planned meanwhile."""
 
 _ENDED = frozenset({"FINALIZED", "ABORTED", "REJECTED"})
 
@@ -20,7 +24,7 @@ def why_waiting(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> tu
 def _reasons(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:
     match commit["state"]:
         case "QUEUED":
-            yield "its turn: another commit of the branch may have to end before it is planned"
+            yield "its turn to be planned"
         case "ABORTING":
             yield "its stores, to destroy what it had made; readers have noticed nothing"
         case "COMMITTED":
@@ -44,7 +48,19 @@ def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json
         yield f"{job['job']}: {job.get('why') or job['phase']}" + (f": {error}" if error else "")
     approval = commit.get("approval")
     if isinstance(approval, dict) and approval["needed"]:
-        yield "a person, who approves it in Airflow or with `narthex approve`"
+        command = f"narthex approve {commit['commit_id']}"
+        yield f"a person, who approves it in Airflow or with `{command}`"
+
+
+def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:
+    """Name the commit that has a queued one's branch; nobody does just before it is planned."""
+    ahead = [one for one in others if one.branch_id == view.branch_id and one.state in HOLDING]
+    yield from (
+        f"commit {one.commit_id} to end, which is {one.state.value} and has the branch"
+        for one in ahead
+    )
+    if not ahead:
+        yield "to be planned, which the next look does"
 
 
 def _records(found: Json) -> Iterator[dict[str, Json]]:
