@@ -164,6 +164,10 @@ WHOLE: Final = frozenset(
 """Routes that speak of all at once: no token for some branches or tags may ask these."""
 
 
+OF_EACH: Final = frozenset({("GET", "/branch/list"), ("GET", "/waiting")})
+"""Routes that give each asker what is theirs on all branches, whichever one the call names."""
+
+
 @attrs.frozen(kw_only=True)
 class Asker:
     """Who asks.
@@ -285,7 +289,8 @@ def require_token(request: Request) -> None:
     request.state.asker = asker = _narrowed(request, asker)
     key = request.method, path.removeprefix(request.app.state.api)
     is_beyond = asker.is_narrow and key in WHOLE
-    if is_beyond or RIGHTS.get(key) not in asker.rights or not _is_theirs(request, asker):
+    is_theirs = key in OF_EACH or _is_theirs(request, asker)
+    if is_beyond or RIGHTS.get(key) not in asker.rights or not is_theirs:
         raise HTTPException(status_code=403, detail="the token does not allow this")
 
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from narthex.definitions import definitions
-from narthex_server.auth import RIGHTS, WHOLE, Right
+from narthex_server.auth import OF_EACH, RIGHTS, WHOLE, Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import serve
@@ -69,6 +69,15 @@ def test_what_is_read_names_no_other_branch(two: Two, key: tuple[str, str]) -> N
 
     assert not [word for word in TOLD if word in mine]
     assert (answer.status_code == 403) is (key in WHOLE)
+
+
+@pytest.mark.parametrize("path", sorted(path for _, path in OF_EACH))
+def test_what_gives_each_what_is_theirs_is_asked_without_a_branch(two: Two, path: str) -> None:
+    answer = two.ada.get(f"/api/v1{path}")
+
+    assert answer.status_code == 200
+    assert not [word for word in TOLD if word in answer.text]
+    assert two.ada.get("/api/v1/datasets").status_code == 403
 
 
 @pytest.mark.parametrize("key", sorted(WHOLE))
