@@ -15,6 +15,7 @@ DONE, YOUR_MISTAKE, OUR_FAULT = 0, 1, 3
 def make_app() -> typer.Typer:
     """Make the application with every room's commands; a room that is not installed adds none."""
     app = typer.Typer(
+        rich_markup_mode=None,
         name="narthex",
         help="The open data plane for real-time machine-learning features.",
         no_args_is_help=True,

@@ -4,7 +4,7 @@ import typer
 
 from narthex_stack.commands import register
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 register(app)
 
 if __name__ == "__main__":
