@@ -15,7 +15,7 @@ from rich.console import Console
 from narthex_stack.errors import BadConfigError, NotHereError, StackError
 from narthex_stack.files import tail
 from narthex_stack.plan import GROUPS, parse_groups
-from narthex_stack.screen import Screen, table
+from narthex_stack.screen import Screen, doors, table
 from narthex_stack.stack import START_S, Stack
 from narthex_stack.status import Status, plain
 
@@ -72,6 +72,8 @@ def up(
             found = stack.wait_healthy(within_s=within, watch=screen.show)
         _tell(found, console=console, output=Output.JSON if as_json else Output.PEOPLE)
         console.print(f"healthy after {time.monotonic() - began:.1f} s", highlight=False)
+        for line in doors(found, stack.settings, keys=stack.layout.services):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def down(
@@ -97,10 +99,13 @@ def status(*, home: Home = None, as_json: AsJson = False) -> None:
     """Say what runs, and how it is; exits with 3 when something is not healthy."""
     console = Console(stderr=True)
     with _told(console):
-        found = Stack(home).status()
+        stack = Stack(home)
+        found = stack.status()
         if found.keeper is None and not as_json:
             raise NotHereError(f"nothing runs for `{found.home}`; start it with `narthex up`")
         _tell(found, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
+        for line in doors(found, stack.settings, keys=stack.layout.services):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
     if found.keeper is None:
         raise typer.Exit(_YOURS)
     if not found.is_well:

@@ -1,6 +1,8 @@
 """What a person sees of the services: a table while they start, a line where no table can be."""
 
 import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -8,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from narthex.settings import Settings
 from narthex_stack.status import ServiceStatus, State, Status
 
 _COLOURS = {
@@ -36,6 +39,16 @@ def table(status: Status, *, now: dt.datetime) -> Table:
     for service in status.services:
         drawn.add_row(*_cells(service, now=now))
     return drawn
+
+
+def doors(status: Status, settings: Settings, *, keys: Path) -> Iterator[str]:
+    """Say where people look, as far as it is there, and which file has what they sign in with."""
+    well = {service.name for service in status.services if service.is_well}
+    if "server" in well:
+        yield f"console: {settings.server_url}/console (sign in with `token` of {keys})"
+    if settings.airflow_url and any(name.startswith("airflow") for name in well):
+        user = "`airflow_user` and `airflow_password`"
+        yield f"Airflow: {settings.airflow_url} (sign in with {user} of {keys})"
 
 
 def _cells(service: ServiceStatus, *, now: dt.datetime) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from narthex.settings import Settings
 from narthex_stack.kafka import Broker, cluster_id, properties
 from narthex_stack.keeping import LONGEST_DELAY_S, delay_s
 from narthex_stack.probes import look_at_heartbeat
 from narthex_stack.processes import Process, is_alive, process_of
-from narthex_stack.screen import age
+from narthex_stack.screen import age, doors
 from narthex_stack.status import (
     GIVES_UP_AFTER,
     NEXT,
@@ -95,3 +96,34 @@ def test_a_broker_makes_no_topic_by_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("seconds", "said"), [(5, "5s"), (190, "3m10s"), (7500, "2h05m")])
 def test_an_age_is_short(seconds: int, said: str) -> None:
     assert age(dt.timedelta(seconds=seconds)) == said
+
+
+def test_people_are_told_where_they_look_as_far_as_it_is_there(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path,
+        install_id="doors000",
+        ledger_dsn="",
+        kafka="",
+        server_url="http://h:1",
+        token="secret",
+        airflow_url="http://h:2",
+        index_dir=tmp_path,
+        history_dir="",
+        checkpoint_dir=tmp_path,
+        files_root=tmp_path,
+        jars_dir=tmp_path,
+    )
+
+    def told(*names: str, state: State = State.HEALTHY) -> list[str]:
+        services = tuple(
+            ServiceStatus(name=name, group=name, state=state, since=NOON) for name in names
+        )
+        found = Status(home=tmp_path, keeper=ME, services=services)
+        return list(doors(found, settings, keys=Path("/keys.json")))
+
+    assert told("server", "airflow-api") == [
+        "console: http://h:1/console (sign in with `token` of /keys.json)",
+        "Airflow: http://h:2 (sign in with `airflow_user` and `airflow_password` of /keys.json)",
+    ]
+    assert told("kafka") == []
+    assert told("server", "airflow-api", state=State.UNWELL) == []
