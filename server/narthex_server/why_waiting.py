@@ -43,9 +43,12 @@ def _before_commit_point(commit: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Iterator[str]:
-    for job in _records(readiness.get("waiting_for")):
+    jobs = list(_records(readiness.get("waiting_for")))
+    for job in jobs:
         error = job.get("error")
         yield f"{job['job']}: {job.get('why') or job['phase']}" + (f": {error}" if error else "")
+    if not jobs and readiness.get("ready") is False:
+        yield "jobs that may not be shown to you"
     approval = commit.get("approval")
     if isinstance(approval, dict) and approval["needed"]:
         command = f"narthex approve {commit['commit_id']}"

@@ -158,6 +158,8 @@ JOBS = {
             {},
             ["a person, who approves it in Airflow or with `narthex approve c1`"],
         ),
+        (commit("COMMITTED"), {"ready": False}, ["jobs that may not be shown to you"]),
+        (commit("COMMITTED"), {"ready": True}, []),
         (commit("READY"), {}, []),
         (commit("FINALIZED", approval={"needed": True}), JOBS, []),
     ],
