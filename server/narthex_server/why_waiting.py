@@ -63,7 +63,7 @@ def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:
         for one in ahead
     )
     if not ahead:
-        yield "to be planned, which the next look does"
+        yield "the next look, which plans it"
 
 
 def _records(found: Json) -> Iterator[dict[str, Json]]:

@@ -75,6 +75,8 @@ def _news(body: dict[str, Json]) -> str:
     state = text_of(body, "state")
     if state == "APPLYING":
         return _applying(body)
+    if state == "PLANNED":
+        return "planned"
     if state in _COMMITTED and body.get("promotion") == "DONE":
         return state.lower()
     waits_for = body.get("waits_for")
