@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from narthex.records import Json
-from narthex_ledger import CommitState, CommitView
-
-HOLDING = frozenset({CommitState.PLANNED, CommitState.APPLYING, CommitState.READY})
-"""The states in which a commit has its branch: no other is planned meanwhile."""
+from narthex_ledger import IN_FLIGHT, CommitView
 
 _ENDED = frozenset({"FINALIZED", "ABORTED", "REJECTED"})
 
@@ -57,7 +54,7 @@ def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json
 
 def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:
     """Name the commit that has a queued one's branch; nobody does just before it is planned."""
-    ahead = [one for one in others if one.branch_id == view.branch_id and one.state in HOLDING]
+    ahead = [one for one in others if one.branch_id == view.branch_id and one.state in IN_FLIGHT]
     yield from (
         f"commit {one.commit_id} to end, which is {one.state.value} and has the branch"
         for one in ahead

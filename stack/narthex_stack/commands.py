@@ -70,10 +70,8 @@ def up(
             console.print("already running; making sure that it is healthy", highlight=False)
         with Screen(console) as screen:
             found = stack.wait_healthy(within_s=within, watch=screen.show)
-        _tell(found, console=console, output=Output.JSON if as_json else Output.PEOPLE)
+        _tell(found, stack, console=console, output=Output.JSON if as_json else Output.PEOPLE)
         console.print(f"healthy after {time.monotonic() - began:.1f} s", highlight=False)
-        for line in doors(found, stack.settings, keys=stack.layout.services):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def down(
@@ -103,9 +101,7 @@ def status(*, home: Home = None, as_json: AsJson = False) -> None:
         found = stack.status()
         if found.keeper is None and not as_json:
             raise NotHereError(f"nothing runs for `{found.home}`; start it with `narthex up`")
-        _tell(found, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
-        for line in doors(found, stack.settings, keys=stack.layout.services):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
     if found.keeper is None:
         raise typer.Exit(_YOURS)
     if not found.is_well:
@@ -162,12 +158,14 @@ def _print(path: Path, line: str, *, output: Output) -> None:
             typer.echo(f"{path.stem:<22} {line}")
 
 
-def _tell(found: Status, *, console: Console, output: Output) -> None:
+def _tell(found: Status, stack: Stack, *, console: Console, output: Output) -> None:
     match output:
         case Output.JSON:
             typer.echo(json.dumps(plain(found)))
         case Output.PEOPLE:
             console.print(table(found, now=dt.datetime.now(tz=dt.UTC)))
+            for line in doors(found, stack.settings, keys=stack.layout.services):
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _resolved(path: Path | None) -> Path | None:

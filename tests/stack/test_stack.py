@@ -136,6 +136,12 @@ def test_down_leaves_nothing_running(home: Path, stack: Stack) -> None:
     assert command("status", home=home).returncode == 1
 
 
+def test_a_home_where_nothing_was_ever_started_has_a_status_too(tmp_path: Path) -> None:
+    told = command("status", "--json", home=tmp_path)
+
+    assert (told.returncode, json.loads(told.stdout)["keeper"], told.stderr) == (1, None, "")
+
+
 def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> None:
     home = tmp_path / "home"
     installed = load_installation(Layout(home), environment={}, files_root=tmp_path)
