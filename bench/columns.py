@@ -8,14 +8,13 @@ windows. Each index is compared entry by entry with one that is filled anew: a w
 
 import argparse
 import gc
-import json
 import math
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.figures import load_average
+from bench.figures import load_average, tell
 from bench.tallies import LOG, columns_of, fact, index_spec
 from narthex.codec import encode
 from narthex.facts import Fact
@@ -78,7 +77,7 @@ def main() -> None:
             label = f"{users} users, {name}"
             figures[label] = round(max(log_rate(facts, by_columns=by_columns) for _ in range(2)))
             print(f"{label:30} {figures[label]:10,.0f} facts per CPU-second")
-    print(json.dumps(figures))
+    tell("columns", figures)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ cell first: a wrong fast one is void. A question of fewer than `COLUMNAR_ROWS` r
 """
 
 import argparse
-import json
 from collections.abc import Mapping
 from random import Random  # noqa: TID251 - seeded below
 
 import attrs
 import polars as pl
 
-from bench.figures import best_s, load_average, show
+from bench.figures import best_s, load_average, show, tell
 from narthex.evaluate.columns import cells_of, frame_of
 from narthex.evaluate.expressions import evaluate
 from narthex.evaluate.query import COLUMNAR_ROWS
@@ -115,7 +114,7 @@ def main() -> int:
         ],
     )
     figures = {one.name: {"row_us": one.by_row_us, "column_us": one.by_column_us} for one in costs}
-    print(json.dumps({"rows": rows, "load_average": load_average(), "expressions": figures}))
+    tell("expressions", {"rows": rows, "load_average": load_average(), "expressions": figures})
     return 0 if all(one.same for one in costs) else 1
 
 

@@ -1,9 +1,10 @@
 """Quantiles, and the table in which a benchmark shows them beside its targets."""
 
 import csv
+import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def keep_raw(name: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -
         writer.writerow(head)
         writer.writerows(rows)
     return str(path)
+
+
+def tell(name: str, result: Mapping[str, object]) -> None:
+    """Print what a bench came to, as JSON on stdout, and keep it beside its measurements."""
+    RAW.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(result)
+    (RAW / f"{name}.json").write_text(text)
+    print(text)
 
 
 def best_s(work: Callable[[], object]) -> float:

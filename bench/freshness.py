@@ -22,7 +22,7 @@ from pathlib import Path
 import attrs
 from confluent_kafka import KafkaError, Message, Producer
 
-from bench.figures import keep_raw, load_average, quantile, show
+from bench.figures import keep_raw, load_average, quantile, show, tell
 from bench.payments import ENDPOINT, TOPIC, WEBHOOK
 from bench.running import connect, deploy, platform, say
 from narthex.client import Client
@@ -279,7 +279,7 @@ def main() -> int:
     ok = bool(figures["exact"]) and not figures["missed"] and not figures["refused"]
     result = {"bench": "freshness", "result": "ok" if ok else "failed", **figures}
     result |= {"commit_s": round(commit_s, 1), "load_average": busy, "target_ms": TARGET_MS}
-    print(json.dumps(result))
+    tell("freshness", result)
     return 0 if ok else 1
 
 

@@ -7,7 +7,6 @@ Every run is compared with the in-memory index first: a wrong fast run is no run
 
 import argparse
 import gc
-import json
 import math
 import tempfile
 import time
@@ -17,6 +16,7 @@ from random import Random  # noqa: TID251 - seeded below
 
 import attrs
 
+from bench.figures import tell
 from narthex.aggregate_specs import (
     AggregateSpec,
     Average,
@@ -195,7 +195,7 @@ def main() -> None:
             named = f"read {label}, {each:,} rows a key"
             figures[named] = cost
             print(f"{named:56} {cost:10.1f} us a key")
-    print(json.dumps({name: round(value, 1) for name, value in figures.items()}))
+    tell("index", {name: round(value, 1) for name, value in figures.items()})
 
 
 if __name__ == "__main__":

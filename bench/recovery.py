@@ -8,7 +8,6 @@ one line of JSON.
 
 import argparse
 import datetime as dt
-import json
 import shutil
 import tempfile
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 import attrs
 from pyarrow import fs
 
-from bench.figures import keep_raw, load_average, show
+from bench.figures import keep_raw, load_average, show, tell
 from bench.index import index_spec, make_facts
 from narthex.assets import IndexSpec
 from narthex.facts import Fact
@@ -127,8 +126,9 @@ def main() -> int:
     rows = [(f"{one.facts:,}", *(f"{cell:.2f}" for cell in one.cells[1:])) for one in found]
     show("a lost index comes back", HEAD, rows)
     told = [attrs.asdict(one) | {"back_s": one.back_s} for one in found]
-    print(
-        json.dumps({"bench": "recovery", "load_average": load_average(), "runs": told, "raw": raw})
+    tell(
+        "recovery",
+        {"bench": "recovery", "load_average": load_average(), "runs": told, "raw": raw},
     )
     return 0
 

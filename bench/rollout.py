@@ -12,7 +12,6 @@ that was asked after an answer from the old one, makes the run fail and its figu
 
 import argparse
 import datetime as dt
-import json
 import secrets
 import threading
 import time
@@ -23,7 +22,7 @@ from typing import Self
 
 import attrs
 
-from bench.figures import keep_raw, load_average, quantile, show, tree_cpu_s
+from bench.figures import keep_raw, load_average, quantile, show, tell, tree_cpu_s
 from bench.running import connect, platform, say
 from bench.shop import WEBHOOK, Edition, edition
 from narthex.client import Client
@@ -278,7 +277,7 @@ def report(served: Sequence[Served], rollbacks: Sequence[float]) -> int:
             [(one.name, one.serves_s) for one in served] + [("rollback", s) for s in rollbacks],
         ),
     }
-    print(json.dumps(figures))
+    tell("rollout", figures)
     return 0
 
 

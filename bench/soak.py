@@ -10,7 +10,6 @@ void.
 """
 
 import argparse
-import json
 import secrets
 import threading
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import attrs
 
-from bench.figures import keep_raw, load_average, show
+from bench.figures import keep_raw, load_average, show, tell
 from bench.freshness import Load, Sender, is_exact, watch
 from bench.resources import Held, disk_mib, held, slope
 from bench.running import connect, deploy, platform, say
@@ -164,7 +163,7 @@ def main() -> int:
     _show(figures, asked.minutes)
     ok = bool(figures["exact"]) and not figures["refused"]
     result = {"bench": "soak", "result": "ok" if ok else "failed", **figures}
-    print(json.dumps(result | {"load_average": busy, "rows_per_s": asked.rows_per_s}))
+    tell("soak", result | {"load_average": busy, "rows_per_s": asked.rows_per_s})
     return 0 if ok else 1
 
 

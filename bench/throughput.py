@@ -3,39 +3,54 @@
     python -m bench.throughput [--rows 300000] [--users 100000] [--quick] [--only NAME …]
 
 Our index writer, beside a Structured Streaming job written by hand that upserts the same windows
-into the same kind of store; as a backfill, beside a Spark batch that writes the same tiles. Polars
-and DuckDB, which store nothing, are the floor. Rows per CPU-second of each process tree, without
-its start. All in one run on one machine, one after the other; a wrong fast one is void.
+into the same kind of store, and jobs of Quix Streams and Bytewax that do; as a backfill, beside a
+Spark batch that writes the same tiles. Polars and DuckDB, which store nothing, are the floor. Rows
+per CPU-second of each process tree, without its start. All in one run on one machine, one after
+the other; a wrong fast one is void.
 """
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import polars as pl
 
-from bench.figures import keep_raw, load_average, show
+from bench.contenders.tiles import TileStore
+from bench.figures import keep_raw, load_average, show, tell
+from bench.peers import peers_python
 from bench.running import say
-from bench.tallies import WINDOWS, Spent, columns_of, contend, index_spec, produce, rows_path
+from bench.tallies import (
+    LOG,
+    WINDOWS,
+    Spent,
+    columns_of,
+    contend,
+    index_spec,
+    produce,
+    rows_path,
+    same_tiles,
+    stored,
+    tumbled,
+)
+from narthex.codec import avro_schema
 from narthex_stack import kafka_broker
 
 TOPIC = "bench.tallies"
 QUICK_ROWS = 20_000
 AT_LEAST_OF_STREAM = 1.0
 AT_MOST_OF_BATCH = 1.3
-PEERS = Path(__file__).resolve().parents[1] / "build" / "bench" / "peers"
 
 
-OURS, STREAMING, BATCH, POLARS, DUCKDB = CONTENDERS = (
+OURS, STREAMING, BATCH, POLARS, DUCKDB, QUIX, BYTEWAX = CONTENDERS = (
     "Narthex index writer",
     "Structured Streaming by hand",
     "Spark batch by hand",
     "Polars, nothing stored",
     "DuckDB, nothing stored",
+    "Quix Streams",
+    "Bytewax",
 )
 
 
@@ -47,7 +62,6 @@ def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent
         drawn.write_parquet(rows_path(directory))
         say(f"producing {rows} rows")
         produce(bootstrap, TOPIC, drawn)
-        del drawn
         spark = "bench.contenders.spark_tiles"
         runs: Mapping[str, Callable[[], Spent]] = {
             OURS: lambda: contend("bench.contenders.narthex_index", bootstrap, TOPIC, name),
@@ -55,6 +69,8 @@ def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent
             BATCH: lambda: contend(spark, "batch", bootstrap, TOPIC, name),
             POLARS: lambda: contend("bench.contenders.polars_tiles", "stream", name),
             DUCKDB: lambda: _duckdb(directory, rows),
+            QUIX: lambda: _peer("quix", bootstrap, directory, drawn),
+            BYTEWAX: lambda: _peer("bytewax", bootstrap, directory, drawn),
         }
         found: dict[str, Spent] = {}
         for contender in contenders:
@@ -63,22 +79,23 @@ def measure(rows: int, users: int, contenders: Sequence[str]) -> dict[str, Spent
         return found
 
 
+def _peer(module: str, bootstrap: str, directory: Path, drawn: pl.DataFrame) -> Spent:
+    """Run who has an environment of its own and stores tiles; then check every tile."""
+    (directory / "schema.json").write_text(avro_schema(LOG))
+    lengths = tuple(WINDOWS.values())
+    arguments = (bootstrap, TOPIC, str(directory), _texts(lengths), str(drawn.height))
+    found = contend(f"bench.contenders.{module}_tiles", *arguments, python=str(peers_python()))
+    tiles = stored(TileStore(directory / module))
+    return attrs.evolve(found, correct=same_tiles(tiles, tumbled(drawn, lengths)))
+
+
 def _duckdb(directory: Path, rows: int) -> Spent:
-    python = PEERS / "bin" / "python"
-    if not python.exists():
-        PEERS.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
-        command = [str(python), "-m", "pip", "install", "--quiet", "duckdb"]
-        subprocess.run(command, check=True)
-    lengths = ",".join(str(length) for length in WINDOWS.values())
-    script = str(Path(__file__).parent / "contenders" / "duckdb_tiles.py")
-    done = subprocess.run(
-        [str(python), script, str(directory), lengths, str(rows)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    return Spent(**json.loads(done.stdout))
+    arguments = (str(directory), _texts(WINDOWS.values()), str(rows))
+    return contend("bench.contenders.duckdb_tiles", *arguments, python=str(peers_python()))
+
+
+def _texts(lengths: Iterable[int]) -> str:
+    return ",".join(str(length) for length in lengths)
 
 
 def _ratios(found: Mapping[str, Spent]) -> dict[str, float]:
@@ -138,7 +155,7 @@ def main() -> int:
         **_ratios(found),
         "contenders": {name: attrs.asdict(one) for name, one in found.items()},
     }
-    print(json.dumps(result))
+    tell("throughput", result)
     return 0 if ok else 1
 
 

@@ -1,7 +1,7 @@
 """The floor: DuckDB groups rows of a Parquet file, and stores nothing; run by an environment of
 its own that has nothing but DuckDB.
 
-python bench/contenders/duckdb_tiles.py DIRECTORY LENGTHS ROWS
+python -m bench.contenders.duckdb_tiles DIRECTORY LENGTHS ROWS
 """
 
 import json
@@ -25,8 +25,9 @@ def main() -> None:
     counted = 0
     for length in lengths:
         connection.execute(
-            "CREATE OR REPLACE TABLE tiles AS SELECT user, at // ? AS number, count(*) AS count, "
-            "sum(amount) AS sum, sum(price) AS price, max(amount) AS most FROM rows GROUP BY ALL",
+            'CREATE OR REPLACE TABLE tiles AS SELECT "user", "at" // ? AS number, '
+            "count(*) AS count, sum(amount) AS sum, sum(price) AS price, max(amount) AS most "
+            "FROM rows GROUP BY ALL",
             [length],
         )
         counted += connection.execute("SELECT sum(count) FROM tiles").fetchone()[0]

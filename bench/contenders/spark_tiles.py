@@ -8,20 +8,18 @@ level, each from the finer one. Neither keeps the rows, so neither could be exac
 sliding window, take a row back, or be repeated without counting twice.
 """
 
-import struct
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import lmdb
-import msgspec
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.avro.functions import from_avro
 
+from bench.contenders.tiles import NAMES, TileStore
 from bench.tallies import (
     LOG,
     WINDOWS,
@@ -31,6 +29,7 @@ from bench.tallies import (
     peak_mb_of_tree,
     rows_path,
     same_tiles,
+    stored,
     tell,
     tumbled,
 )
@@ -40,8 +39,6 @@ from narthex_spark_apps.session import open_session
 from narthex_stack import CONNECTORS, resolve
 
 ROWS_A_BATCH = 40_000
-_KEY = struct.Struct(">qq")
-_pack = msgspec.msgpack.Encoder().encode
 
 
 def session(directory: Path) -> SparkSession:
@@ -72,37 +69,11 @@ def session(directory: Path) -> SparkSession:
     )
 
 
-class Tiles:
-    """Tiles in LMDB, by user, length and number."""
-
-    def __init__(self, path: Path) -> None:
-        """Open an empty store."""
-        path.mkdir()
-        self._store = lmdb.open(str(path), map_size=64 << 30, metasync=False, readahead=False)
-
-    def upsert(self, table: pa.Table) -> None:
-        """Put the tiles of a table (user, length, number, count, sum, price, most)."""
-        names = ("user", "length", "number", "count", "sum", "price", "most")
-        users, lengths, numbers, *values = (table.column(name).to_pylist() for name in names)
-        items = [
-            (user.encode() + b"\x00" + _KEY.pack(length, number), _pack(value))
-            for user, length, number, value in zip(
-                users, lengths, numbers, zip(*values, strict=True), strict=True
-            )
-        ]
-        items.sort()
-        with self._store.begin(write=True) as transaction, transaction.cursor() as cursor:
-            cursor.putmulti(items)
-
-    def all(self) -> pl.DataFrame:
-        """Give every tile that is there."""
-        names = ("user", "length", "number", "count", "sum", "price", "most")
-        with self._store.begin() as transaction, transaction.cursor() as cursor:
-            rows = [
-                (key[:-17].decode(), *_KEY.unpack(key[-16:]), *msgspec.msgpack.decode(value))
-                for key, value in cursor
-            ]
-        return pl.DataFrame(rows, schema=names, orient="row")
+def upsert(tiles: TileStore, table: pa.Table) -> None:
+    """Put the tiles of a table, whose columns are those of `NAMES`."""
+    users, lengths, numbers, *values = (table.column(name).to_pylist() for name in NAMES)
+    places = zip(users, lengths, numbers, strict=True)
+    tiles.upsert(zip(places, zip(*values, strict=True), strict=True))
 
 
 def parsed(raw: DataFrame) -> DataFrame:
@@ -116,7 +87,9 @@ def parsed(raw: DataFrame) -> DataFrame:
     )
 
 
-def stream(spark: SparkSession, bootstrap: str, topic: str, directory: Path, tiles: Tiles) -> None:
+def stream(
+    spark: SparkSession, bootstrap: str, topic: str, directory: Path, tiles: TileStore
+) -> None:
     """Run the streaming job over all that stands in the topic."""
     lengths = F.array(*[F.lit(length) for length in WINDOWS.values()])
     raw = (
@@ -137,14 +110,14 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, directory: Path, til
     (
         counted.writeStream.outputMode("update")
         .option("checkpointLocation", str(directory / "checkpoint"))
-        .foreachBatch(lambda frame, _number: tiles.upsert(frame.toArrow()))
+        .foreachBatch(lambda frame, _number: upsert(tiles, frame.toArrow()))
         .trigger(availableNow=True)
         .start()
         .awaitTermination()
     )
 
 
-def batch(spark: SparkSession, bootstrap: str, topic: str, tiles: Tiles) -> None:
+def batch(spark: SparkSession, bootstrap: str, topic: str, tiles: TileStore) -> None:
     """Run the batch job: one groupBy a level, a finer level feeds the next."""
     raw = (
         spark.read.format("kafka")
@@ -176,7 +149,7 @@ def batch(spark: SparkSession, bootstrap: str, topic: str, tiles: Tiles) -> None
             )
         level = level.persist()
         for part in _parts(level):
-            tiles.upsert(part)
+            upsert(tiles, part)
 
 
 def _parts(frame: DataFrame) -> Iterable[pa.Table]:
@@ -199,7 +172,7 @@ def main() -> None:
     home.mkdir()
     spark = session(home)
     spark.range(1000).selectExpr("sum(id)").collect()  # the JVM is warm, as ours is
-    tiles = Tiles(home / "tiles")
+    tiles = TileStore(home / "tiles")
     began, cpu_began = time.monotonic(), cpu_of_tree()
     if how == "stream":
         stream(spark, bootstrap, topic, home, tiles)
@@ -209,7 +182,7 @@ def main() -> None:
     peak_mb = peak_mb_of_tree()
     rows = pl.read_parquet(rows_path(directory))
     lengths = tuple(WINDOWS.values()) if how == "stream" else index_spec().ladder_us
-    correct = same_tiles(tiles.all(), tumbled(rows, lengths))
+    correct = same_tiles(stored(tiles), tumbled(rows, lengths))
     spark.stop()
     tell(Spent(rows=rows.height, cpu_s=cpu_s, wall_s=wall_s, peak_mb=peak_mb, correct=correct))
 

@@ -1,0 +1,317 @@
+"""Many live jobs in one driver: how fresh, how many cores, how much memory; tables, then JSON.
+
+    python -m bench.jobs                       # 50 streams of expressions, a row a second each
+    python -m bench.jobs --code                # 5 streams with Python, 500 rows a second together
+
+Rows come by Kafka in an open loop, a topic a stream. A probe is a row with a user of its own (each
+row, or with `--code` each 25th), and is visible at the end of the first answer of /query that
+counts it. What the processes hold is read at both ends of the time that counts. Then every user's
+count must be exact, or the run has failed and its figures are void.
+"""
+
+import argparse
+import json
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.figures import keep_raw, load_average, quantile, show, tell
+from bench.resources import Held, held
+from bench.running import connect, platform, say
+from bench.streams import USER, Streams, seen, streams
+from narthex.client import Client
+from narthex.settings import Settings
+
+DRIVER = ("org.apache.spark.deploy.SparkSubmit", "narthex_spark_apps.driver")
+STAGES = ("narthex_spark_apps.stage_runner",)
+USERS = 100
+PROBE_EACH = 25
+TICK_S = 0.01
+WARM_UP_S = 10.0
+SETTLE_S = 60.0
+AT_ONCE = 500
+TARGETS = {
+    "plain": {"p99_ms": 500.0, "driver_cores": 1.0, "driver_mib": 1536.0},
+    "code": {"p50_ms": 300.0, "p99_ms": 1000.0},
+}
+
+
+@attrs.define
+class Probe:
+    """A row with a user of its own, on its way; instants are of the monotonic clock."""
+
+    stream: int
+    user: str
+    sent: float
+    accepted: float | None = None
+    visible: float | None = None
+
+    @property
+    def fresh_ms(self) -> float | None:
+        """Milliseconds from acknowledged to visible; none of what never came."""
+        if self.accepted is None or self.visible is None:
+            return None
+        # An answer may count a row before its sender has heard that it was accepted.
+        return max(0.0, (self.visible - self.accepted) * 1000)
+
+
+class Load:
+    """Sends to all streams in turn, at an even pace, whatever becomes of it."""
+
+    def __init__(self, settings: Settings, topics: Sequence[str], *, probe_each: int) -> None:
+        """Open a producer; what was expected is told by `expected`, by stream and user."""
+        self._producer = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 1})
+        self._topics = topics
+        self._probe_each = probe_each
+        self._run = secrets.token_hex(4)
+        self.expected: dict[tuple[int, str], int] = {}
+        self.probes: list[Probe] = []
+        self.failed: list[str] = []
+        self.latest_s = 0.0
+        self.made = 0
+
+    def send(self, rows_per_s: float, seconds: float) -> None:
+        """Send for so long; returns when the last row is acknowledged."""
+        began = time.monotonic()
+        wanted = int(rows_per_s * seconds)
+        while self.made < wanted:
+            due = min(wanted, int((time.monotonic() - began) * rows_per_s) + 1)
+            self.latest_s = max(self.latest_s, (due - self.made) / rows_per_s)
+            while self.made < due:
+                self._send_one()
+            self._producer.poll(0)
+            time.sleep(TICK_S)
+        self._producer.flush(30)
+
+    def _send_one(self) -> None:
+        number, self.made = self.made, self.made + 1
+        stream, turn = number % len(self._topics), number // len(self._topics)
+        is_probe = turn % self._probe_each == 0
+        user = f"{self._run}-{'p' if is_probe else 'u'}{turn if is_probe else turn % USERS}"
+        cents = turn % 10 if not is_probe else 1
+        if cents:
+            self.expected[stream, user] = self.expected.get((stream, user), 0) + 1
+        probe = Probe(stream=stream, user=user, sent=time.monotonic()) if is_probe else None
+        if probe is not None:
+            self.probes.append(probe)
+        row = {"user": user, "cents": cents, "paid_at": datetime.now(UTC).isoformat()}
+
+        def done(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+            elif probe is not None:
+                probe.accepted = time.monotonic()
+
+        self._producer.produce(self._topics[stream], json.dumps(row).encode(), on_delivery=done)
+
+
+def watch(client: Client, load: Load, stop: threading.Event) -> None:
+    """Ask for all probes that are under way, those of all their streams in one question."""
+    known = 0
+    waiting: list[Probe] = []
+    while not stop.is_set():
+        come = len(load.probes)
+        waiting += load.probes[known:come]
+        known = come
+        if not waiting:
+            time.sleep(0.001)
+            continue
+        users = sorted({probe.user for probe in waiting})
+        answers = _ask(client, users, sorted({probe.stream for probe in waiting}))
+        answered = time.monotonic()
+        for probe in waiting:
+            if answers[probe.stream, probe.user]:
+                probe.visible = answered
+        waiting = [probe for probe in waiting if probe.visible is None]
+
+
+def _ask(
+    client: Client, users: Sequence[str], numbers: Sequence[int]
+) -> dict[tuple[int, str], object]:
+    outputs = [seen(number) for number in numbers]
+    answers, _ = client.query_columns([USER], outputs, {USER: list(users)})
+    return {
+        (number, user): count
+        for number, output in zip(numbers, outputs, strict=True)
+        for user, count in zip(users, answers[output], strict=True)
+    }
+
+
+def differing(client: Client, expected: dict[tuple[int, str], int]) -> list[str]:
+    """Wait until every user has what was sent; give who has not."""
+    ends_at = time.monotonic() + SETTLE_S
+    agreed = 0
+    wrong: list[str] = []
+    # Twice, a second apart: a row that is counted twice may come after one that was counted once.
+    while agreed < 2 and time.monotonic() < ends_at:  # noqa: PLR2004
+        wrong = list(_wrong(client, expected))
+        agreed = 0 if wrong else agreed + 1
+        time.sleep(1.0)
+    return wrong
+
+
+def _wrong(client: Client, expected: dict[tuple[int, str], int]) -> Iterator[str]:
+    for number in sorted({number for number, _ in expected}):
+        users = sorted(user for stream, user in expected if stream == number)
+        for start in range(0, len(users), AT_ONCE):
+            found = _ask(client, users[start : start + AT_ONCE], [number])
+            for place, count in found.items():
+                if count != expected[place]:
+                    yield f"stream {number}, {place[1]}: {count}, not {expected[place]}"
+
+
+def deploy(settings: Settings, made: Streams) -> float:
+    """Commit the streams and wait until they serve; gives the seconds that it took."""
+    admin = AdminClient({"bootstrap.servers": settings.kafka})
+    there = admin.list_topics(timeout=10).topics
+    new = [NewTopic(topic, 1, 1) for topic in made.topics if topic not in there]
+    for created in (admin.create_topics(new) if new else {}).values():
+        created.result(30)
+    began = time.monotonic()
+    connect(settings).commit(
+        "many streams", datasets=list(made.datasets), featuresets=[made.featureset], tell=say
+    )
+    return time.monotonic() - began
+
+
+@attrs.frozen(kw_only=True)
+class Look:
+    """What the processes held at an instant of the monotonic clock."""
+
+    at: float
+    roles: dict[str, Held]
+
+
+def look(home: Path) -> Look:
+    """Look at all processes of a platform."""
+    return Look(at=time.monotonic(), roles=held(home))
+
+
+def measure(
+    settings: Settings, made: Streams, *, rows_per_s: float, seconds: float, by_code: bool
+) -> dict[str, object]:
+    """Run on a platform that serves the streams; gives the figures."""
+    load = Load(settings, made.topics, probe_each=PROBE_EACH if by_code else 1)
+    stop = threading.Event()
+    watcher = threading.Thread(
+        target=watch, args=(connect(settings), load, stop), daemon=True, name="asker"
+    )
+    sender = threading.Thread(
+        target=load.send, args=(rows_per_s, WARM_UP_S + seconds), daemon=True, name="sender"
+    )
+    began = time.monotonic()
+    watcher.start()
+    sender.start()
+    time.sleep(WARM_UP_S)
+    first = look(settings.home)
+    sender.join()
+    last = look(settings.home)
+    wrong = differing(connect(settings), load.expected)
+    stop.set()
+    watcher.join(10)
+    return _freshness(load.probes, began, "jobs_code" if by_code else "jobs_plain") | {
+        "jobs": _jobs(settings),
+        "driver": _held(first, last, DRIVER),
+        "stage_runner": _held(first, last, STAGES),
+        "all": _held(first, last, tuple(last.roles)),
+        "rows": load.made,
+        "refused": load.failed[:3],
+        "behind_s": round(load.latest_s, 2),
+        "wrong": wrong[:5],
+    }
+
+
+def _freshness(probes: Sequence[Probe], began: float, name: str) -> dict[str, object]:
+    raw = [(one.stream, round(one.sent - began, 3), one.fresh_ms) for one in probes]
+    fresh = [ms for _, sent, ms in raw if sent >= WARM_UP_S and ms is not None]
+    figures: dict[str, object] = {
+        f"{label}_ms": round(quantile(fresh, p), 1)
+        for label, p in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
+    }
+    return figures | {
+        "probes": len(fresh),
+        "missed": sum(ms is None for _, _, ms in raw),
+        "raw": keep_raw(name, ("stream", "sent_s", "freshness_ms"), raw),
+    }
+
+
+def _held(first: Look, last: Look, roles: Sequence[str]) -> dict[str, float]:
+    spent = sum(_cpu_s(last, role) - _cpu_s(first, role) for role in roles)
+    memory = sum(last.roles[role].memory_mib for role in roles if role in last.roles)
+    return {"cores": round(spent / (last.at - first.at), 3), "mib": round(memory)}
+
+
+def _cpu_s(seen_at: Look, role: str) -> float:
+    return seen_at.roles[role].cpu_s if role in seen_at.roles else 0.0
+
+
+def _jobs(settings: Settings) -> dict[str, int]:
+    """Count what runs, by where: in the driver, in the stage runner, or as a feed of a writer."""
+    jobs = connect(settings).read("/api/v1/jobs")["jobs"]
+    if not isinstance(jobs, list):
+        raise TypeError("the server lists no jobs")
+    running = (job for job in jobs if isinstance(job, dict) and job["desired"] == "running")
+    return dict(Counter(str(job["trigger"] or "feed") for job in running))
+
+
+def _show(figures: Mapping[str, object], targets: Mapping[str, float], title: str) -> None:
+    names = ("p50_ms", "p95_ms", "p99_ms", "max_ms")
+    show(
+        title,
+        ("", *names),
+        [
+            ("seen", *(str(figures[name]) for name in names)),
+            ("target", *(str(targets.get(name, "-")) for name in names)),
+        ],
+    )
+    held_by = [
+        (who, str(found["cores"]), str(found["mib"]))
+        for who in ("driver", "stage_runner", "all")
+        if isinstance(found := figures[who], dict)
+    ]
+    limits = [str(targets.get(name, "-")) for name in ("driver_cores", "driver_mib")]
+    show("what they held", ("", "cores", "MiB"), [*held_by, ("target of the driver", *limits)])
+
+
+def main() -> int:
+    """Run; exits with 1 if a count is wrong or a probe never came."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
+    parser.add_argument("--code", action="store_true", help="Python in each pipeline")
+    parser.add_argument("--streams", type=int, help="how many [50; with Python 5]")
+    parser.add_argument("--rows-per-s", type=float, help="of all streams [50; with Python 500]")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    asked = parser.parse_args()
+    count = asked.streams or (5 if asked.code else 50)
+    rows_per_s = asked.rows_per_s or (500.0 if asked.code else float(count))
+    made = streams(count, by_code=asked.code)
+    with platform(asked.home) as settings:
+        commit_s = deploy(settings, made)
+        say(f"serving after {commit_s:.1f} s; sending for {WARM_UP_S + asked.seconds:g} s")
+        busy = load_average()
+        figures = measure(
+            settings,
+            made,
+            rows_per_s=rows_per_s,
+            seconds=asked.seconds,
+            by_code=asked.code,
+        )
+    targets = TARGETS["code" if asked.code else "plain"]
+    _show(figures, targets, f"{count} streams, {rows_per_s:g} rows/s, ms to visible")
+    ok = not any(figures[name] for name in ("wrong", "missed", "refused"))
+    result = {"bench": "jobs", "result": "ok" if ok else "failed", "streams": count, **figures}
+    result |= {"code": asked.code, "commit_s": round(commit_s, 1), "load_average": busy}
+    tell("jobs_code" if asked.code else "jobs_plain", result | {"target": targets})
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,85 @@
+# ruff: noqa: ANN001, ANN202, ARG001 - Fennel's way to write a pipeline
+"""Many small streams: each a Kafka topic, a pipeline of expressions or of Python, and an index.
+
+Their classes are made by a function, so that a bench has as many as it asks for.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import attrs
+
+from narthex.connectors import Kafka, source
+from narthex.datasets import Count, Dataset, dataset, field, pipeline
+from narthex.dtypes import Continuous
+from narthex.expr import col
+from narthex.featuresets import Featureset, feature, featureset
+from narthex.lib import inputs
+
+__owner__ = "bench@narthex.dev"
+
+FEATURESET = "StreamUser"
+USER = f"{FEATURESET}.user"
+
+broker = Kafka(
+    name="bench", bootstrap_servers="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Streams:
+    """What is committed, and where its rows come from: a topic each."""
+
+    topics: Sequence[str]
+    datasets: Sequence[Dataset]
+    featureset: Featureset
+
+
+def seen(number: int) -> str:
+    """Name the feature that counts a user's rows of a stream."""
+    return f"{FEATURESET}.seen_{number}"
+
+
+def streams(count: int, *, by_code: bool) -> Streams:
+    """Make so many streams; with `by_code` each has Python in its pipeline."""
+    kind = "Code" if by_code else "Plain"
+    topics = [f"bench.{kind.lower()}.{number}" for number in range(count)]
+    made = [
+        _stream(f"{kind}{number}", topic, by_code=by_code) for number, topic in enumerate(topics)
+    ]
+    features = {f"seen_{number}": counted for number, (_, counted) in enumerate(made)}
+    body = {name: feature(counted.seen, default=0) for name, counted in features.items()}
+    columns = {"user": str} | dict.fromkeys(features, int)
+    return Streams(
+        topics=topics,
+        datasets=[dataset for pair in made for dataset in pair],
+        featureset=featureset(_class(FEATURESET, columns, body)),
+    )
+
+
+def _stream(name: str, topic: str, *, by_code: bool) -> tuple[Dataset, Dataset]:
+    columns = {"user": str, "cents": int, "paid_at": datetime}
+    paid = _class(f"{name}Paid", columns, {"paid_at": field(timestamp=True)})
+    read = source(broker.topic(topic), disorder="1h", cdc="append")(dataset(paid))
+
+    def kept_by_expression(cls, rows):
+        return _counted(rows.filter(col("cents") > 0))
+
+    def kept_by_code(cls, rows):
+        return _counted(rows.filter(lambda df: df["cents"] > 0))
+
+    body = {
+        "user": field(key=True),
+        "paid_at": field(timestamp=True),
+        "kept": pipeline(inputs(read)(kept_by_code if by_code else kept_by_expression)),
+    }
+    columns = {"user": str, "seen": int, "paid_at": datetime}
+    return read, dataset(index=True)(_class(f"{name}Seen", columns, body))
+
+
+def _counted(rows):
+    return rows.groupby("user").aggregate(seen=Count(window=Continuous("forever")))
+
+
+def _class(name: str, columns: dict[str, type], body: dict[str, object]) -> type:
+    return type(name, (), {"__annotations__": columns, "__module__": __name__, **body})
