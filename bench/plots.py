@@ -52,12 +52,12 @@ def _memory(rows: Rows) -> None:
         some = [row for row in rows if row["role"] == role]
         plt.plot(
             [float(row["at_s"]) / 60 for row in some],
-            [float(row["memory_mib"]) for row in some],
+            [float(row["own_mib"]) for row in some],
             label=role,
         )
     plt.xlabel("minutes of constant load")
     plt.ylabel("MiB")
-    plt.title("Memory by process")
+    plt.title("Memory by process, pages of files left out")
     plt.legend(fontsize=5, ncols=2)
 
 

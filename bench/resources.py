@@ -19,11 +19,13 @@ class Held:
 
     Attributes:
         memory_mib: Proportional set size: a page that several share counts once in all.
+        own_mib: What of it is no page of a file: maps of an index or a log grow with their files.
         cpu_s: Of the processes that live; less than before where one ended.
     """
 
     processes: int = 0
     memory_mib: float = 0.0
+    own_mib: float = 0.0
     files: int = 0
     threads: int = 0
     cpu_s: float = 0.0
@@ -36,19 +38,27 @@ def held(home: Path) -> dict[str, Held]:
         try:
             with process.oneshot():
                 role = role_of(process.cmdline())
-                memory = process.memory_full_info().pss / MIB
+                memory = _pages(process.pid)
                 files, threads = process.num_fds(), process.num_threads()
                 cpu = process.cpu_times()
-        except psutil.Error:
+        except (psutil.Error, OSError):
             # It ended while it was looked at.
             continue
         sum_of = found.setdefault(role, Held())
         sum_of.processes += 1
-        sum_of.memory_mib += memory
+        sum_of.memory_mib += memory["Pss"] / MIB
+        sum_of.own_mib += memory["Pss_Anon"] / MIB
         sum_of.files += files
         sum_of.threads += threads
         sum_of.cpu_s += cpu.user + cpu.system
     return found
+
+
+def _pages(pid: int) -> dict[str, int]:
+    """Give the bytes of a process's pages, by kind, as the kernel adds them up."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    fields = (line.split() for line in lines)
+    return {name.rstrip(":"): int(kib) * 1024 for name, kib, *_ in fields}
 
 
 def _family(home: Path) -> Iterator[psutil.Process]:

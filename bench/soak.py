@@ -81,7 +81,7 @@ def _figures(samples: list[Sample]) -> dict[str, object]:
         for one in samples
         for role, value in sorted(one.roles.items())
     ]
-    head = ("at_s", "role", "processes", "memory_mib", "files", "threads", "cpu_s")
+    head = ("at_s", "role", "processes", "memory_mib", "own_mib", "files", "threads", "cpu_s")
     warm = [one for one in samples if one.at_s >= samples[-1].at_s * WARM_UP]
     roles = sorted({role for one in warm for role in one.roles})
     lasting = [role for role in roles if all(role in one.roles for one in warm)]
@@ -91,6 +91,7 @@ def _figures(samples: list[Sample]) -> dict[str, object]:
         "disk_mib": [round(samples[0].disk_mib), round(samples[-1].disk_mib)],
         "roles": {role: _of_role(warm, role) for role in lasting},
         "all": _line([(one.at_s, _total(one)) for one in warm]),
+        "all_own": _line([(one.at_s, sum(h.own_mib for h in one.roles.values())) for one in warm]),
         "passing": [role for role in roles if role not in lasting],
     }
 
@@ -99,6 +100,7 @@ def _of_role(warm: list[Sample], role: str) -> dict[str, object]:
     seen = [(one.at_s, one.roles[role]) for one in warm]
     return {
         "memory_mib": _line([(at, one.memory_mib) for at, one in seen]),
+        "own_mib": _line([(at, one.own_mib) for at, one in seen]),
         "files": _line([(at, float(one.files)) for at, one in seen]),
         "threads": _line([(at, float(one.threads)) for at, one in seen]),
         "cpu_share": round(
@@ -128,6 +130,7 @@ def _show(figures: dict[str, object], minutes: float) -> None:
         (
             role,
             *(str(one["memory_mib"][name]) for name in ("first", "last", "most", "per_hour")),
+            f"{one['own_mib']['last']:g} ({one['own_mib']['per_hour']:+g})",
             *(
                 f"{one[what]['last']:g} ({one[what]['per_hour']:+g})"
                 for what in ("files", "threads")
@@ -142,6 +145,7 @@ def _show(figures: dict[str, object], minutes: float) -> None:
         "at the end",
         "most",
         "MiB/h",
+        "of no file (/h)",
         "files (/h)",
         "threads (/h)",
         "CPU",

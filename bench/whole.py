@@ -1,0 +1,120 @@
+"""What the whole way costs: Kafka source, two pipelines, index and history; a table, then JSON.
+
+    python -m bench.whole [--home HOME] [--rows 300000] [--users 20000]
+
+Rows are put into the source's topic as fast as the broker takes them, and the platform, which runs
+live meanwhile, works them off. CPU seconds are those of each kind of process from the first row
+until every user's count and sum is exact; a run in which one is not has no figures. `throughput`
+measures the index writer alone, beside others.
+"""
+
+import argparse
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Producer
+
+from bench.figures import load_average, show, tell
+from bench.freshness import totals
+from bench.payments import TOPIC
+from bench.resources import held
+from bench.running import connect, deploy, platform, say
+from narthex.settings import Settings
+
+SETTLE_S = 600.0
+ASKED = 200
+FULL = 100_000
+"""Messages that the producer holds before the broker must take some."""
+
+
+def measure(settings: Settings, *, rows: int, users: int) -> dict[str, object]:
+    """Run on a platform that serves; gives the figures."""
+    run = secrets.token_hex(4)
+    expected: dict[str, tuple[int, int]] = {}
+    before = _cpu_s(settings.home)
+    began = time.monotonic()
+    producer = Producer(
+        {"bootstrap.servers": settings.kafka, "linger.ms": 20, "compression.type": "lz4"}
+    )
+    for user, cents in _rows(run, rows, users):
+        seen, total = expected.get(user, (0, 0))
+        expected[user] = seen + 1, total + cents
+        row = {"user": user, "cents": cents, "paid_at": datetime.now(UTC).isoformat()}
+        producer.produce(TOPIC, json.dumps(row).encode())
+        if len(producer) > FULL:
+            producer.poll(1)
+    producer.flush(60)
+    produced_s = time.monotonic() - began
+    say(f"{rows} rows stand in the topic after {produced_s:.1f} s")
+    exact = _until_exact(settings, expected)
+    wall_s = time.monotonic() - began
+    after = _cpu_s(settings.home)
+    spent = {role: round(after[role] - before.get(role, 0.0), 2) for role in after}
+    return {
+        "rows": rows,
+        "users": users,
+        "exact": exact,
+        "produced_s": round(produced_s, 1),
+        "wall_s": round(wall_s, 1),
+        "cpu_s": {role: s for role, s in spent.items() if s > 0},
+        "rows_per_cpu_s": round(rows / sum(spent.values())),
+    }
+
+
+def _rows(run: str, rows: int, users: int) -> Iterator[tuple[str, int]]:
+    for number in range(rows):
+        yield f"{run}-{number * 7919 % users}", 1 + number % 9_999
+
+
+def _until_exact(settings: Settings, expected: dict[str, tuple[int, int]]) -> bool:
+    """Wait until some users are exact, then see whether all are."""
+    client = connect(settings)
+    users = sorted(expected)
+    some = users[:: max(1, len(users) // ASKED)]
+    ends_at = time.monotonic() + SETTLE_S
+    while time.monotonic() < ends_at:
+        found = totals(client, some)
+        if all(found[user] == expected[user] for user in some):
+            return all(found == expected[user] for user, found in totals(client, users).items())
+        time.sleep(1.0)
+    return False
+
+
+def _cpu_s(home: Path) -> dict[str, float]:
+    """Give the CPU seconds of each kind of process that lives."""
+    return {role: of.cpu_s for role, of in held(home).items()}
+
+
+def main() -> int:
+    """Run; exits with 1 if a count is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
+    parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--users", type=int, default=20_000)
+    asked = parser.parse_args()
+    with platform(asked.home) as settings:
+        say(f"serving after {deploy(settings):.1f} s; on {psutil.cpu_count()} cores")
+        busy = load_average()
+        figures = measure(settings, rows=asked.rows, users=asked.users)
+    spent = figures["cpu_s"]
+    if not isinstance(spent, dict):
+        raise TypeError("no process was seen")
+    rows = sorted(((s, role) for role, s in spent.items()), reverse=True)
+    show(
+        f"{asked.rows} rows in {figures['wall_s']} s, {figures['rows_per_cpu_s']} rows/CPU-s",
+        ("process", "CPU s", "rows/CPU-s"),
+        [(role, f"{s:.1f}", f"{asked.rows / s:,.0f}") for s, role in rows],
+    )
+    ok = bool(figures["exact"])
+    result = {"bench": "whole", "result": "ok" if ok else "failed", **figures}
+    tell("whole", result | {"load_average": busy})
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
