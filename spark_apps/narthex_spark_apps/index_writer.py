@@ -30,7 +30,7 @@ from narthex_spark_apps.children import (
     send,
 )
 from narthex_spark_apps.feeds import FeedReader
-from narthex_spark_apps.index_snapshots import ensure_index
+from narthex_spark_apps.snapshots import ensure_index
 from narthex_stores import (
     ColumnReader,
     Fenced,

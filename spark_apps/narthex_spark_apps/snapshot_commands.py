@@ -1,8 +1,8 @@
-"""`narthex snapshots`: list, take and restore snapshots of indexes."""
+"""`narthex snapshots`: list, take and restore snapshots of indexes and jobs' states."""
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -10,24 +10,27 @@ from typing import Annotated
 import attrs
 import typer
 
-from narthex.assets import AssetKind
 from narthex.settings import NotInstalledError, load_settings
 from narthex_spark_apps.file_store import UnknownStoreError
-from narthex_spark_apps.index_snapshots import NoSnapshotsError, snapshots_of, take_index
+from narthex_spark_apps.snapshots import (
+    NoSnapshotsError,
+    names_here,
+    place_of,
+    snapshots_of,
+    take_snapshot,
+)
 from narthex_stores import (
     EnvironmentMissingError,
     NoSuchSnapshotError,
-    Owner,
     SnapshotView,
     StoreError,
-    find_owner,
 )
 
 _YOURS, _OURS = 1, 3
 
 snapshots = typer.Typer(
     name="snapshots",
-    help="Consistent copies of the indexes of this machine, with the offsets they contain.",
+    help="Consistent copies of the indexes and jobs' states of this machine, with their offsets.",
     no_args_is_help=True,
 )
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
@@ -35,11 +38,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on 
 
 @snapshots.command("list")
 def list_snapshots(
-    name: Annotated[str | None, typer.Argument(help="An index; all of them if left out.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="An index or a checkpoint; all if left out.")
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List snapshots: of each index the latest first."""
+    """List snapshots: of each name the latest first."""
     with _told():
         for view in snapshots_of(load_settings()).list(name):
             _print(view, as_json=as_json)
@@ -48,7 +53,8 @@ def list_snapshots(
 @snapshots.command()
 def take(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Indexes; all of this machine if left out.")
+        list[str] | None,
+        typer.Argument(help="Indexes, checkpoints; all of this machine if left out."),
     ] = None,
     *,
     changed: Annotated[
@@ -59,16 +65,17 @@ def take(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a snapshot of each index now; its writer goes on meanwhile."""
+    """Take a snapshot of each index and state now; its writer goes on meanwhile."""
     with _told():
         settings = load_settings()
         store = snapshots_of(settings)
-        paths = [settings.index_dir / one for one in names or _indexes(settings.index_dir)]
-        for number, path in enumerate(paths, start=1):
-            typer.echo(f"{number} of {len(paths)}: {path.name}", err=True)
-            view = take_index(
+        wanted = names or names_here(settings)
+        for number, name in enumerate(wanted, start=1):
+            typer.echo(f"{number} of {len(wanted)}: {name}", err=True)
+            view = take_snapshot(
                 store,
-                path,
+                name,
+                place_of(settings, name),
                 at=dt.datetime.now(tz=dt.UTC),
                 keep=settings.snapshots_kept if keep is None else keep,
                 only_changed=changed,
@@ -79,26 +86,26 @@ def take(
 
 @snapshots.command()
 def restore(
-    names: Annotated[list[str], typer.Argument(help="Indexes.")],
+    names: Annotated[list[str], typer.Argument(help="Indexes, checkpoints.")],
     *,
     snapshot: Annotated[
         str | None, typer.Option(help="Which one, by its id; the latest if left out.")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Move away the index that stands there.")
+        bool, typer.Option("--replace", help="Move away what stands there.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring indexes of this machine back; their writer reads on from the offsets they contain.
+    """Bring indexes and states back; their writers read on from the offsets they contain.
 
-    A writer that runs sees it within a second, and so do readers.
+    An index's writer sees it within a second, and so do its readers; a job with its next row.
     """
     with _told():
         settings = load_settings()
         store = snapshots_of(settings)
         for name in names:
             view = store.find(name, snapshot)
-            target = settings.index_dir / name
+            target = place_of(settings, name)
             if target.exists() and not replace:
                 raise StandsError(f"`{target}` stands there; replace it with `--replace`")
             _move_away(target)
@@ -107,22 +114,13 @@ def restore(
 
 
 class StandsError(RuntimeError):
-    """An index stands where another one should be restored."""
+    """Something stands where another one should be restored."""
 
 
 def _move_away(target: Path) -> None:
     if target.exists():
         now = dt.datetime.now(tz=dt.UTC).strftime("%Y%m%dT%H%M%S.%f")
         target.rename(target.with_name(f".replaced-{target.name}-{now}"))
-
-
-def _indexes(directory: Path) -> Sequence[str]:
-    paths = (path for path in sorted(directory.glob("[a-z]*")) if path.is_dir())
-    return [
-        path.name
-        for path in paths
-        if isinstance(owner := find_owner(path), Owner) and owner.kind is AssetKind.INDEX
-    ]
 
 
 def _print(view: SnapshotView, *, as_json: bool) -> None:

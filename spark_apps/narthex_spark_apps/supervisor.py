@@ -46,9 +46,9 @@ from narthex_ledger import (
 )
 from narthex_spark_apps.children import Assignment, Desired, OfflineReport, OfflineRun, Report
 from narthex_spark_apps.former_life import FormerLife
-from narthex_spark_apps.index_snapshots import SnapshotRounds
 from narthex_spark_apps.kept_child import KeptChild
 from narthex_spark_apps.report_gate import ReportGate
+from narthex_spark_apps.snapshots import SnapshotRounds
 
 log = structlog.get_logger()
 
@@ -168,7 +168,7 @@ class Supervisor:
                 self._let_go()
             for child in self._children.values():
                 child.tend()
-            self._snapshots.tend(self._indexes())
+            self._snapshots.tend(self._written())
             (self._run_dir / "supervisor.heartbeat").touch()
             time.sleep(TURN_S)
         self._end()
@@ -284,14 +284,11 @@ class Supervisor:
                     start_offsets=_start_offsets(shard.backfill),
                 )
 
-    def _indexes(self) -> tuple[str, ...]:
-        """Name the indexes that a child of ours writes."""
+    def _written(self) -> tuple[str, ...]:
+        """Name the indexes, and the checkpoints with a state, that a child of ours writes."""
         staying = self._staying() if self._held.trusted else {}
-        return tuple(
-            job.asset.need("index").physical_name
-            for job in self._jobs
-            if job.asset.kind is AssetKind.INDEX_FEED and job.shards[0].slot in staying
-        )
+        ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
+        return tuple(name for asset in ours for name in _kept_by(asset))
 
     def _pass_on(self) -> None:
         reports: dict[int, ShardReport] = {}
@@ -344,6 +341,15 @@ class Supervisor:
                 self._ledger.report_offline(request_id, epoch, progress=said.progress)
         if state is not OfflineState.RUNNING:
             self._offline.pop(said.request_id, None)
+
+
+def _kept_by(asset: ResolvedAsset) -> tuple[str, ...]:
+    """Name what a job or a feed writes of which snapshots are taken."""
+    if asset.kind is AssetKind.INDEX_FEED:
+        return (asset.need("index").physical_name,)
+    if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
+        return (asset.need("checkpoint").physical_name,)
+    return ()
 
 
 def _shard_report(said: Report) -> ShardReport:

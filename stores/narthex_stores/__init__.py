@@ -40,7 +40,7 @@ from narthex_stores.index import (
     index_adapter,
     stored_differences,
 )
-from narthex_stores.job_state import JobState, StateBatch
+from narthex_stores.job_state import JobState, StateBatch, offsets_in_state
 from narthex_stores.lmdb_environment import EnvironmentMissingError
 from narthex_stores.logs import (
     Delivered,
@@ -130,6 +130,7 @@ __all__ = [
     "history_rows",
     "index_adapter",
     "newest",
+    "offsets_in_state",
     "public",
     "render_fact",
     "copy_environment",

@@ -276,6 +276,13 @@ class JobState:
         with self._environment.transaction(write=False) as transaction:
             return offsets_of(transaction, self._environment.tables[b"meta"])
 
+    def is_replaced(self) -> bool:
+        """Whether another state, or none, stands in the directory by now.
+
+        What is committed here goes on to be kept by what stood when it was opened.
+        """
+        return self._environment.is_replaced()
+
     def sync(self) -> None:
         """Make all batches survive a loss of power."""
         self._environment.flush()
@@ -283,3 +290,17 @@ class JobState:
     def close(self) -> None:
         """Let go of the state; what was committed stays."""
         self._environment.close()
+
+
+def offsets_in_state(path: Path) -> Offsets:
+    """Give how far the state in a directory has read, without opening it for a run.
+
+    Raises:
+        EnvironmentMissingError: No state stands there.
+    """
+    environment = LmdbEnvironment(path, tables=_TABLES, readonly=True)
+    try:
+        with environment.transaction(write=False) as transaction:
+            return offsets_of(transaction, environment.tables[b"meta"])
+    finally:
+        environment.close()

@@ -21,8 +21,8 @@ from narthex_spark_apps.index_writer import IndexFeed
 from narthex_spark_apps.jobs import checkpoint_of, input_topics
 from narthex_spark_apps.join_stage import JoinStage
 from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.snapshots import STATE
 from narthex_spark_apps.stateful import StatefulStage, stage
-from narthex_spark_apps.stateful.stage import STATE
 from narthex_stores import LogProducer, Place, Record
 from tests.differential.records import Records
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from narthex.settings import Settings
 from narthex_spark_apps.session import open_session
 from narthex_spark_apps.source_job import SourceJob
+from narthex_stores import LogTips, TransientError
 from tests.differential.on_spark import SESSION
 from tests.spark_apps import spark_jobs
 
@@ -58,11 +59,23 @@ class Log:
         self.bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._tips = LogTips(bootstrap)
 
     def topic(self, label: str, *, partitions: int = 1) -> str:
         name = f"t{next(_numbers)}_{label}"
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+        # It is there before its partitions have leaders, and jobs ask at once how far they are.
+        ends_at = time.monotonic() + _WAIT_S
+        while not self._is_led(name):
+            assert time.monotonic() < ends_at, f"`{name}` has no leaders"
+            time.sleep(0.02)
         return name
+
+    def _is_led(self, name: str) -> bool:
+        try:
+            return name in self._tips.ends([name])
+        except TransientError:
+            return False
 
     def send(self, topic: str, value: bytes | Mapping[str, object], key: bytes = b"k") -> None:
         payload = value if isinstance(value, bytes) else json.dumps(value).encode()

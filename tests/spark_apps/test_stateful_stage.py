@@ -1,9 +1,14 @@
 """The stage of a stateful job on a real broker: restarts, repetitions and what a crash left."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from narthex.aggregate_specs import Count, Sum
@@ -13,13 +18,13 @@ from narthex.codec import key_bytes, keyed_row_id
 from narthex.facts import NEVER, Cell, Fact, RowId, Version, position
 from narthex.operators import Aggregate, DatasetRef, Union
 from narthex.schema import Field, Role, Schema
-from narthex.settings import Settings
+from narthex.settings import Settings, environment_of
 from narthex.types import Datetime, Float, Int, Str, Struct, StructField
 from narthex.windows import Session
 from narthex_spark_apps.jobs import checkpoint_of
 from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.snapshots import STATE, snapshots_of
 from narthex_spark_apps.stateful import StatefulStage, work_off_stateful
-from narthex_spark_apps.stateful.stage import STATE
 from narthex_stores import Fenced, JobState, LogReader
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (
@@ -275,6 +280,85 @@ def test_a_state_restored_from_a_copy_comes_to_say_what_the_lost_one_said(
         ("ann", 100, 101): (2, 3.0),
         ("bob", 100, 100): (1, 1.5),
     }
+
+
+def test_a_lost_state_comes_back_as_its_latest_snapshot_and_goes_on_from_there(
+    log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
+) -> None:
+    keeping = attrs.evolve(platform, snapshot_dir=str(tmp_path / "kept"))
+    checkpoint = checkpoint_of(job.asset, platform)
+    send(log, job, visit(1, "ann", 100), visit(2, "bob", 100))
+    with live(job, keeping) as running:
+        wait_caught_up(running, 2)
+        taken = snapshot_of_state(keeping, checkpoint.name)
+    assert sum(taken.values()) == 2
+    send(log, job, visit(3, "bob", 108))
+    with live(job, keeping, epoch=2) as running:
+        wait_caught_up(running, 3)
+    shutil.rmtree(checkpoint)
+
+    stage = StatefulStage(job, settings=keeping, checkpoint=checkpoint, epoch=3)
+    restored = {f"{topic} {number}": at for (topic, number), at in stage.positions().items()}
+    stage.close()
+    send(log, job, visit(3, "bob", 108, version=1, alive=False), visit(4, "ann", 101))
+    with live(job, keeping, epoch=4) as running:
+        wait_caught_up(running, 5)
+
+    assert restored == taken
+    assert standing(told(platform, job)) == {
+        ("ann", 100, 101): (2, 3.0),
+        ("bob", 100, 100): (1, 1.5),
+    }
+
+
+def test_a_job_that_runs_goes_on_in_the_state_that_a_person_restored(
+    log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
+) -> None:
+    keeping = attrs.evolve(platform, snapshot_dir=str(tmp_path / "kept"))
+    state = checkpoint_of(job.asset, platform) / STATE
+    send(log, job, visit(1, "ann", 100))
+    with live(job, keeping) as running:
+        wait_caught_up(running, 1)
+        snapshot_of_state(keeping, state.parent.name)
+        send(log, job, visit(2, "ann", 105))
+        wait_caught_up(running, 2)
+        state.rename(tmp_path / "moved away")
+        store = snapshots_of(keeping)
+        store.restore(store.find(state.parent.name), state)
+        send(log, job, visit(3, "ann", 109))
+        wait_caught_up(running, 3)
+
+    assert running.progress.restarts == 1
+    assert standing(told(platform, job)) == {("ann", 100, 109): (3, 4.5)}
+
+
+def test_a_machine_that_has_neither_state_nor_snapshot_reads_all_again(
+    log: Log, platform: Settings, job: PipelineJob, tmp_path: Path
+) -> None:
+    send(log, job, visit(1, "ann", 100))
+    elsewhere = attrs.evolve(
+        platform,
+        checkpoint_dir=tmp_path / "elsewhere",
+        snapshot_dir=str(tmp_path / "nothing kept"),
+    )
+    with live(job, elsewhere) as running:
+        wait_caught_up(running, 1)
+
+    assert standing(told(platform, job)) == {("ann", 100, 100): (1, 1.5)}
+
+
+def snapshot_of_state(settings: Settings, name: str) -> dict[str, int]:
+    """Take a snapshot while the job runs, in a process of its own; give its offsets."""
+    done = subprocess.run(
+        [sys.executable, "-m", "narthex.cli", "snapshots", "take", name, "--json"],
+        env={**os.environ, **environment_of(settings)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    offsets: dict[str, int] = json.loads(done.stdout)["said"]["offsets"]
+    return offsets
 
 
 def test_two_datasets_with_one_log_are_two_sides_of_a_union(

@@ -12,14 +12,20 @@ from narthex.settings import Settings
 from narthex.steps import Context
 from narthex.workers import WorkerPool
 from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.snapshots import STATE, ensure_state
 from narthex_spark_apps.stateful.told import Said, Told
 from narthex_spark_apps.stateful.tree import tree_of
-from narthex_stores import JobState, LogProducer, LogReader, Place, Record, StateBatch
+from narthex_stores import (
+    JobState,
+    LogProducer,
+    LogReader,
+    Place,
+    Record,
+    StateBatch,
+    TransientError,
+)
 
 log = structlog.get_logger()
-
-STATE = "state"
-"""The directory of a job's checkpoint that holds its state."""
 
 CHUNK = 20_000
 """So many facts are taken over, or settled, in one batch of the state."""
@@ -39,6 +45,8 @@ class StatefulStage:
     ) -> None:
         """Open the state, and append what an earlier run may have left unsaid.
 
+        A state that is not there comes back as its latest snapshot, if one was taken.
+
         Args:
             job: The job.
             settings: Where the brokers are.
@@ -50,6 +58,7 @@ class StatefulStage:
             StoreError: What was left unsaid could not be appended.
         """
         self._job = job
+        ensure_state(settings, checkpoint)
         self._state = JobState(checkpoint / STATE, epoch=epoch)
         self._workers = WorkerPool(size=1)
         self._producer = LogProducer(settings.kafka)
@@ -133,10 +142,13 @@ class StatefulStage:
 
         Raises:
             Fenced: A run of a later epoch has taken over; nothing was changed.
-            StoreError: Something could not be appended; it will be, before anything else.
+            StoreError: Something could not be appended; it will be, before anything else. Or the
+                state was replaced: whoever opens it next goes on there.
         """
         if not records:
             return
+        if self._state.is_replaced():
+            raise TransientError("another state stands in the checkpoint, or none")
         values: dict[str, list[bytes]] = {}
         offsets: dict[tuple[str, int], int] = {}
         for record in records:
