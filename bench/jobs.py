@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.figures import keep_raw, load_average, quantile, show, tell
 from bench.resources import Held, held
 from bench.running import connect, platform, say
-from bench.streams import USER, Streams, seen, streams
+from bench.streams import Streams, streams
 from narthex.client import Client
 from narthex.settings import Settings
 
@@ -113,7 +113,7 @@ class Load:
         self._producer.produce(self._topics[stream], json.dumps(row).encode(), on_delivery=done)
 
 
-def watch(client: Client, load: Load, stop: threading.Event) -> None:
+def watch(client: Client, made: Streams, load: Load, stop: threading.Event) -> None:
     """Ask for all probes that are under way, those of all their streams in one question."""
     known = 0
     waiting: list[Probe] = []
@@ -125,7 +125,7 @@ def watch(client: Client, load: Load, stop: threading.Event) -> None:
             time.sleep(0.001)
             continue
         users = sorted({probe.user for probe in waiting})
-        answers = _ask(client, users, sorted({probe.stream for probe in waiting}))
+        answers = _ask(client, made, users, sorted({probe.stream for probe in waiting}))
         answered = time.monotonic()
         for probe in waiting:
             if answers[probe.stream, probe.user]:
@@ -134,10 +134,10 @@ def watch(client: Client, load: Load, stop: threading.Event) -> None:
 
 
 def _ask(
-    client: Client, users: Sequence[str], numbers: Sequence[int]
+    client: Client, made: Streams, users: Sequence[str], numbers: Sequence[int]
 ) -> dict[tuple[int, str], object]:
-    outputs = [seen(number) for number in numbers]
-    answers, _ = client.query_columns([USER], outputs, {USER: list(users)})
+    outputs = [made.seen(number) for number in numbers]
+    answers, _ = client.query_columns([made.user], outputs, {made.user: list(users)})
     return {
         (number, user): count
         for number, output in zip(numbers, outputs, strict=True)
@@ -145,24 +145,24 @@ def _ask(
     }
 
 
-def differing(client: Client, expected: dict[tuple[int, str], int]) -> list[str]:
+def differing(client: Client, made: Streams, expected: dict[tuple[int, str], int]) -> list[str]:
     """Wait until every user has what was sent; give who has not."""
     ends_at = time.monotonic() + SETTLE_S
     agreed = 0
     wrong: list[str] = []
     # Twice, a second apart: a row that is counted twice may come after one that was counted once.
     while agreed < 2 and time.monotonic() < ends_at:  # noqa: PLR2004
-        wrong = list(_wrong(client, expected))
+        wrong = list(_wrong(client, made, expected))
         agreed = 0 if wrong else agreed + 1
         time.sleep(1.0)
     return wrong
 
 
-def _wrong(client: Client, expected: dict[tuple[int, str], int]) -> Iterator[str]:
+def _wrong(client: Client, made: Streams, expected: dict[tuple[int, str], int]) -> Iterator[str]:
     for number in sorted({number for number, _ in expected}):
         users = sorted(user for stream, user in expected if stream == number)
         for start in range(0, len(users), AT_ONCE):
-            found = _ask(client, users[start : start + AT_ONCE], [number])
+            found = _ask(client, made, users[start : start + AT_ONCE], [number])
             for place, count in found.items():
                 if count != expected[place]:
                     yield f"stream {number}, {place[1]}: {count}, not {expected[place]}"
@@ -202,7 +202,7 @@ def measure(
     load = Load(settings, made.topics, probe_each=PROBE_EACH if by_code else 1)
     stop = threading.Event()
     watcher = threading.Thread(
-        target=watch, args=(connect(settings), load, stop), daemon=True, name="asker"
+        target=watch, args=(connect(settings), made, load, stop), daemon=True, name="asker"
     )
     sender = threading.Thread(
         target=load.send, args=(rows_per_s, WARM_UP_S + seconds), daemon=True, name="sender"
@@ -214,7 +214,7 @@ def measure(
     first = look(settings.home)
     sender.join()
     last = look(settings.home)
-    wrong = differing(connect(settings), load.expected)
+    wrong = differing(connect(settings), made, load.expected)
     stop.set()
     watcher.join(10)
     return _freshness(load.probes, began, "jobs_code" if by_code else "jobs_plain") | {
@@ -255,7 +255,7 @@ def _cpu_s(seen_at: Look, role: str) -> float:
 
 def _jobs(settings: Settings) -> dict[str, int]:
     """Count what runs, by where: in the driver, in the stage runner, or as a feed of a writer."""
-    jobs = connect(settings).read("/api/v1/jobs")["jobs"]
+    jobs = connect(settings).read("jobs")["jobs"]
     if not isinstance(jobs, list):
         raise TypeError("the server lists no jobs")
     running = (job for job in jobs if isinstance(job, dict) and job["desired"] == "running")

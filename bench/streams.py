@@ -18,9 +18,6 @@ from narthex.lib import inputs
 
 __owner__ = "bench@narthex.dev"
 
-FEATURESET = "StreamUser"
-USER = f"{FEATURESET}.user"
-
 broker = Kafka(
     name="bench", bootstrap_servers="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
 )
@@ -30,14 +27,19 @@ broker = Kafka(
 class Streams:
     """What is committed, and where its rows come from: a topic each."""
 
+    name: str
     topics: Sequence[str]
     datasets: Sequence[Dataset]
     featureset: Featureset
 
+    @property
+    def user(self) -> str:
+        """The feature that names the user who is asked about."""
+        return f"{self.name}.user"
 
-def seen(number: int) -> str:
-    """Name the feature that counts a user's rows of a stream."""
-    return f"{FEATURESET}.seen_{number}"
+    def seen(self, number: int) -> str:
+        """Name the feature that counts a user's rows of a stream."""
+        return f"{self.name}.seen_{number}"
 
 
 def streams(count: int, *, by_code: bool) -> Streams:
@@ -50,10 +52,12 @@ def streams(count: int, *, by_code: bool) -> Streams:
     features = {f"seen_{number}": counted for number, (_, counted) in enumerate(made)}
     body = {name: feature(counted.seen, default=0) for name, counted in features.items()}
     columns = {"user": str} | dict.fromkeys(features, int)
+    name = f"{kind}User"
     return Streams(
+        name=name,
         topics=topics,
         datasets=[dataset for pair in made for dataset in pair],
-        featureset=featureset(_class(FEATURESET, columns, body)),
+        featureset=featureset(_class(name, columns, body)),
     )
 
 

@@ -29,6 +29,9 @@ _CONFIGURATION = {
     "spark.locality.wait": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.cleaner.periodicGC.interval": "10min",
+    # A live job is planned anew at each end of its interval, and nothing flows meanwhile: what
+    # checks the optimizer's own work costs a quarter of that.
+    "spark.sql.lightweightPlanChangeValidation": "false",
     # Spark's own choice starts processes (`readlink`, `chmod`) for each file of a checkpoint: 90 ms
     # of a processor, against 20; a live job writes two of them in each interval.
     "spark.sql.streaming.checkpointFileManagerClass": (
