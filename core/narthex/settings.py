@@ -42,7 +42,8 @@ class Settings:
         snapshot_every_s: Seconds between snapshots of an index that changes.
         snapshots_kept: How many of each index stay.
         files_root: What relative paths of file sources stand below.
-        spark_master: Such as `local[64]`.
+        spark_master: Such as `local[512]`: a live job holds a slot for each partition that it
+            reads, and one that gets none waits. On one machine a slot is a thread.
         jars_dir: The Kafka and Avro connectors of Spark.
         run_job: The door that a backfill runs through.
         secrets_dir: Where a manager mounts the secrets that definitions name, as files; empty: they
@@ -68,7 +69,7 @@ class Settings:
     snapshot_every_s: float = attrs.field(default=300.0, converter=float)
     snapshots_kept: int = attrs.field(default=3, converter=int)
     files_root: Path = attrs.field(converter=Path)
-    spark_master: str = "local[64]"
+    spark_master: str = "local[512]"
     jars_dir: Path = attrs.field(converter=Path)
     secrets_dir: str = ""
     ca_file: str = ""

@@ -11,6 +11,7 @@ import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from narthex.assets import PipelineJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.records import Json
 from narthex.settings import Settings, load_settings
@@ -26,6 +27,7 @@ from narthex_spark_apps.children import (
 )
 from narthex_spark_apps.feeds import LogEnds
 from narthex_spark_apps.jobs import input_broker, input_topics
+from narthex_spark_apps.kafka_io import interval_s
 from narthex_spark_apps.live_job import LiveJob
 from narthex_spark_apps.offline import answer_query, parse_query
 from narthex_spark_apps.session import open_session
@@ -35,6 +37,8 @@ log = structlog.get_logger()
 
 TURN_S = 0.2
 REPORT_EVERY_S = 1.0
+LENGTHEN_EVERY_S = 1.0
+"""One job at a time starts again with longer intervals, not all at once."""
 
 
 class Driver:
@@ -49,6 +53,7 @@ class Driver:
         self._turn = 0
         self._ends: dict[Broker, LogEnds] = {}
         self._offline: set[str] = set()
+        self._lengthened_at = float("-inf")
 
     def assign(self, desired: Desired) -> None:
         """Make the jobs what is desired; a new epoch is a new run."""
@@ -85,9 +90,16 @@ class Driver:
             self._ends[broker].watch(topics)
 
     def tend(self) -> None:
-        """Start what should run and does not."""
+        """Start what should run and does not, with intervals as long as that many jobs ask for."""
+        wanted_s = interval_s(sum(map(_is_in_real_time, self._jobs.values())))
         for job in self._jobs.values():
-            job.tend()
+            job.tend(interval_s=wanted_s)
+        now = time.monotonic()
+        if now - self._lengthened_at >= LENGTHEN_EVERY_S:
+            short = next((job for job in self._jobs.values() if job.is_short(wanted_s)), None)
+            if short is not None:
+                short.start_again()
+                self._lengthened_at = now
 
     def report(self) -> None:
         """Tell the supervisor what runs, and how each job stands."""
@@ -128,6 +140,11 @@ class Driver:
             send(_offline(run, "failed", {}, error=str(error)))
         else:
             send(_offline(run, "done", {"rows": rows}))
+
+
+def _is_in_real_time(job: LiveJob) -> bool:
+    spec = job.assignment.asset.spec
+    return isinstance(spec, PipelineJobSpec) and spec.trigger is Trigger.REAL_TIME
 
 
 def _offline(

@@ -22,7 +22,7 @@ from narthex_spark_apps.asked_source import AskedSource, OpensSource
 from narthex_spark_apps.author_topics import broker_of
 from narthex_spark_apps.file_source import FileSource
 from narthex_spark_apps.join_stage import start_joined
-from narthex_spark_apps.kafka_io import Run, in_micro_batches
+from narthex_spark_apps.kafka_io import REAL_TIME_S, Run, in_micro_batches
 from narthex_spark_apps.optional_clients import load_client
 from narthex_spark_apps.plan_columns import PipelineJob, start_pipeline
 from narthex_spark_apps.rendering import NotRenderedError
@@ -119,7 +119,7 @@ def asked_source(asset: ResolvedAsset, settings: Settings) -> AskedSource | None
     return opens(job, settings=settings, memory=memory)
 
 
-def start_query(
+def start_query(  # noqa: PLR0913 (how a job runs this time)
     session: SparkSession,
     asset: ResolvedAsset,
     *,
@@ -127,6 +127,7 @@ def start_query(
     bounded: bool,
     starts: tuple[tuple[str, int, int], ...] = (),
     epoch: int = 0,
+    interval_s: int = REAL_TIME_S,
 ) -> StreamingQuery:
     """Start a job that reads topics by Spark: chosen only by its trigger.
 
@@ -142,6 +143,7 @@ def start_query(
         trigger=Trigger.BOUNDED if bounded else spec.trigger,
         checkpoint=str(checkpoint_of(asset, settings) / kind),
         starts=starts,
+        interval_s=interval_s,
     )
     if isinstance(spec, SourceJobSpec):
         job = SourceJob(asset=asset, spec=spec)

@@ -15,7 +15,20 @@ StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
 """Triples (topic, partition, next offset to read); empty reads from the beginning."""
 
 REAL_TIME_S = 10
-"""A query in Real-time Mode says how far it is, and pauses for some 0.1 s, after so long."""
+"""A query in Real-time Mode says how far it is, and is planned anew, after so long at least."""
+
+PLANNED_EACH_S = 1.25
+"""So much longer intervals become with each job: planning one takes some 0.2 s of a processor."""
+
+
+def interval_s(jobs: int) -> int:
+    """Give how long intervals are to be in a driver where so many jobs live in real time.
+
+    However many there are, planning them takes a fixed share of a processor, a sixth or so. A
+    longer interval has more rows read again after a crash; that harms nothing but takes a moment.
+    """
+    return max(REAL_TIME_S, round(jobs * PLANNED_EACH_S))
+
 
 _MAX_RECORD_BYTES = 32 * 1024 * 1024
 _MICRO_BATCH_ROWS = 50_000
@@ -52,12 +65,14 @@ class Run:
     Attributes:
         checkpoint: A directory of this kind of run alone.
         starts: Where a checkpoint that has not started yet reads from.
+        interval_s: How long the intervals of Real-time Mode are.
     """
 
     name: str
     trigger: Trigger
     checkpoint: str
     starts: StartOffsets = ()
+    interval_s: int = REAL_TIME_S
 
 
 def in_micro_batches(run: Run) -> Run:
@@ -106,7 +121,7 @@ def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQ
     )
     match run.trigger:
         case Trigger.REAL_TIME:
-            return writer.trigger(realTime=f"{REAL_TIME_S} seconds").start()
+            return writer.trigger(realTime=f"{run.interval_s} seconds").start()
         case Trigger.MICRO_BATCH | Trigger.STAGE | Trigger.STATEFUL:
             return writer.trigger(processingTime="200 milliseconds").start()
         case Trigger.BOUNDED:

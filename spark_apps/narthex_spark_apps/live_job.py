@@ -4,6 +4,8 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
 
 import attrs
 import structlog
@@ -33,6 +35,9 @@ GREATEST_PAUSE_S = 30.0
 FILES_EVERY_S = 5.0
 LISTEN_EVERY_S = 0.5
 
+Offsets: TypeAlias = dict[str, dict[int, int]]
+"""The next offset to read, by topic and partition."""
+
 
 @attrs.define
 class LiveJob:
@@ -44,6 +49,8 @@ class LiveJob:
     progress: Progress
     query: StreamingQuery | None = None
     files: FileSource | None = None
+    interval_s: int = REAL_TIME_S
+    _ending: StreamingQuery | None = None
     _seen_batch: int = -1
     _pause_s: float = FIRST_PAUSE_S
     _not_before: float = 0.0
@@ -68,23 +75,44 @@ class LiveJob:
         """What it is called in logs."""
         return self.assignment.asset.physical_name
 
-    def tend(self) -> None:
-        """Start what should run and does not; take in what the query says of itself."""
+    def tend(self, *, interval_s: int = REAL_TIME_S) -> None:
+        """Start what should run and does not; take in what the query says of itself.
+
+        Args:
+            interval_s: How long its intervals are to be, unless it has never run: then it says
+                soon how far it is, for readers wait for that.
+        """
         if self.query is not None and not self.query.isActive:
             self._failed(self.query)
-        if self.query is None and self.files is None and time.monotonic() >= self._not_before:
-            self._start()
+        if self._ending is not None and not self._ending.isActive:
+            self._ending = None
+        is_due = self._ending is None and time.monotonic() >= self._not_before
+        if self.query is None and self.files is None and is_due:
+            self._start(interval_s)
         if self.query is not None:
             self._listen(self.query)
         if self.files is not None and time.monotonic() - self._files_at >= FILES_EVERY_S:
             self._read_files(self.files)
 
-    def _start(self) -> None:
+    def is_short(self, interval_s: int) -> bool:
+        """Whether it has told how far it is, and its intervals are far shorter than these."""
+        has_told = self.query is not None and self._seen_batch >= 0
+        return has_told and interval_s >= 2 * self.interval_s
+
+    def start_again(self) -> None:
+        """End the query, so that `tend` goes on with other intervals where it has been."""
+        self._ending, self.query = self.query, None
+        _stop(self._ending, self.name)
+
+    def _start(self, interval_s: int) -> None:
         asset = self.assignment.asset
         try:
             self.files = file_source(lambda: self.session, asset, self.settings)
             if self.files is None:
-                fresh = not (checkpoint_of(asset, self.settings) / "live" / "offsets").exists()
+                committed = committed_offsets(checkpoint_of(asset, self.settings) / "live")
+                self.interval_s = REAL_TIME_S if committed is None else interval_s
+                self.progress.stale_s = self.interval_s + LISTEN_EVERY_S
+                self._seen_batch = -1
                 self.query = start_query(
                     self.session,
                     asset,
@@ -92,20 +120,27 @@ class LiveJob:
                     bounded=False,
                     starts=self.assignment.start_offsets,
                     epoch=self.assignment.epoch,
+                    interval_s=self.interval_s,
                 )
-                self._begin_at(fresh=fresh)
+                self._begin_at(committed)
         except (PySparkException, NotRunnableError) as error:
             self._pause(str(error))
         else:
             log.info("job_started", job=self.name, epoch=self.assignment.epoch)
 
-    def _begin_at(self, *, fresh: bool) -> None:
-        """Know where a first start reads from; a later one says so with its first progress."""
-        if not fresh:
-            return
+    def _begin_at(self, committed: Offsets | None) -> None:
+        """Know where it reads from: where its checkpoint says, or where it is told to begin."""
         self.progress.known = True
-        for topic, partition, offset in self.assignment.start_offsets:
-            self.progress.read.setdefault(topic, {})[partition] = offset
+        found = committed
+        if found is None:
+            found = {}
+            for topic, partition, offset in self.assignment.start_offsets:
+                found.setdefault(topic, {})[partition] = offset
+        self._read_up_to(found)
+
+    def _read_up_to(self, offsets: Offsets) -> None:
+        for topic, partitions in offsets.items():
+            self.progress.read.setdefault(topic, {}).update(partitions)
 
     def _failed(self, query: StreamingQuery) -> None:
         error = query.exception()
@@ -132,11 +167,9 @@ class LiveJob:
     def _take_in(self, said: Mapping[str, Json]) -> None:
         sources = said.get("sources")
         for source in sources if isinstance(sources, list) else []:
-            offsets = source.get("endOffset") if isinstance(source, dict) else None
-            for topic, partitions in (offsets or {}).items() if isinstance(offsets, dict) else ():
-                if isinstance(partitions, dict):
-                    read = self.progress.read.setdefault(topic, {})
-                    read |= {int(p): int(str(o)) for p, o in partitions.items()}
+            self._read_up_to(
+                _offsets(source.get("endOffset") if isinstance(source, dict) else None)
+            )
         self.progress.known = True
         self.progress.error = None
         self._pause_s = FIRST_PAUSE_S
@@ -166,9 +199,37 @@ class LiveJob:
     @property
     def is_running(self) -> bool:
         """Whether a query of it is not over yet."""
-        return self.query is not None and self.query.isActive
+        queries = (self.query, self._ending)
+        return any(query is not None and query.isActive for query in queries)
 
     def stop(self) -> None:
         """Stop the query in a thread of its own; what it wrote stays."""
         if self.query is not None:
-            threading.Thread(target=self.query.stop, name=f"stop-{self.name}", daemon=True).start()
+            _stop(self.query, self.name)
+
+
+def _stop(query: StreamingQuery | None, name: str) -> None:
+    if query is not None:
+        threading.Thread(target=query.stop, name=f"stop-{name}", daemon=True).start()
+
+
+def committed_offsets(checkpoint: Path) -> Offsets | None:
+    """Read how far a query has come by its checkpoint; None of one that has committed nothing."""
+    numbers = [int(one.name) for one in (checkpoint / "commits").glob("*") if one.name.isdigit()]
+    if not numbers:
+        return None
+    found: Offsets = {}
+    # A line that names the format, one of metadata, then one a source.
+    for line in (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[2:]:
+        for topic, partitions in _offsets(json.loads(line)).items():
+            found.setdefault(topic, {}).update(partitions)
+    return found
+
+
+def _offsets(told: Json) -> Offsets:
+    """Read the offsets of a source, as Spark tells them."""
+    return {
+        topic: {int(partition): int(str(offset)) for partition, offset in partitions.items()}
+        for topic, partitions in (told.items() if isinstance(told, dict) else ())
+        if isinstance(partitions, dict)
+    }

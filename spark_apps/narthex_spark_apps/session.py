@@ -27,6 +27,8 @@ _CONFIGURATION = {
     "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.locality.wait": "0",
+    # Else as many as there are slots, which are many.
+    "spark.rpc.netty.dispatcher.numThreads": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.cleaner.periodicGC.interval": "10min",
     # A live job is planned anew at each end of its interval, and nothing flows meanwhile: what

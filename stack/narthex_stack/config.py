@@ -32,7 +32,7 @@ class Config:
         checkpoint_dir: Where Spark's checkpoints lie.
         snapshot_dir: Where snapshots of indexes are kept: a path or an `s3://` URL.
         files_root: What relative paths of file sources stand below.
-        spark_master: Such as `local[64]`.
+        spark_master: Such as `local[512]`: a slot for each partition that a live job reads.
         secrets_dir: Where a manager mounts the secrets of authors, as files.
         ca_file: Certificates of who vouches for services of authors.
         dags_dir: The DAGs of an Airflow that is started here.

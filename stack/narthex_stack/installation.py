@@ -96,7 +96,7 @@ def decide(
         checkpoint_dir=config.checkpoint_dir or layout.home / "checkpoints",
         snapshot_dir=config.snapshot_dir or str(layout.home / "snapshots"),
         files_root=files_root,
-        spark_master=config.spark_master or "local[64]",
+        spark_master=config.spark_master or "local[512]",
         secrets_dir=config.secrets_dir,
         ca_file=config.ca_file,
         jars_dir=jars_dir,

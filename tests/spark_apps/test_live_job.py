@@ -1,0 +1,119 @@
+"""A live job of the driver: how long its intervals are, and where it goes on."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from narthex.assets import PipelineInput
+from narthex.codec import encode
+from narthex.facts import Fact, RowId, Version, position
+from narthex.operators import DatasetRef, Drop
+from narthex.schema import Field, Role, Schema
+from narthex.settings import Settings
+from narthex.types import Datetime, Int, Str
+from narthex_spark_apps.children import Assignment
+from narthex_spark_apps.feeds import LogEnds
+from narthex_spark_apps.kafka_io import REAL_TIME_S, interval_s
+from narthex_spark_apps.live_job import LISTEN_EVERY_S, LiveJob, committed_offsets
+from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_stores import Broker
+from tests.spark_apps.conftest import Log
+from tests.spark_apps.spark_jobs import checkpoint_need, log_of, pipeline_job, topic_need
+
+CLICKS = Schema(
+    (
+        Field(name="who", type=Str()),
+        Field(name="n", type=Int()),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+    )
+)
+LONG_S = 60
+
+
+def test_few_jobs_have_short_intervals_and_many_plan_for_a_fixed_share_of_a_processor() -> None:
+    assert [interval_s(jobs) for jobs in (0, 1, 8)] == [REAL_TIME_S] * 3
+    assert {jobs / interval_s(jobs) for jobs in (40, 80, 400)} == {0.8}
+
+
+def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"clicks":{"0":3}}')
+
+    assert committed_offsets(tmp_path) is None
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
+    log: Log, spark: SparkSession, platform: Settings
+) -> None:
+    job = clicks_without_number(log)
+    send(log, job, 0, 3)
+    ends = LogEnds(Broker(bootstrap=platform.kafka))
+    ends.watch([job.input_topic])
+    live = LiveJob.of(Assignment(asset=job.asset, epoch=1, generation=1), spark, platform, ends)
+
+    tend_until(live, lambda: live.is_short(LONG_S))
+    assert live.interval_s == REAL_TIME_S
+    assert live.progress.read == {job.input_topic: {0: 3}}
+    live.start_again()
+    assert not live.is_short(LONG_S)
+    tend_until(live, lambda: live.query is not None)
+    send(log, job, 3, 2)
+    found = log.records(job.output, count=5, distinct=True)
+    told = live.report()
+    live.stop()
+    wait_until(lambda: not live.is_running)
+
+    assert len(set(found)) == 5
+    assert live.interval_s == LONG_S
+    assert live.progress.stale_s == LONG_S + LISTEN_EVERY_S
+    assert told.progress["offsets"] == {job.input_topic: {"0": 3}}
+    assert live.progress.restarts == 0
+
+
+def clicks_without_number(log: Log) -> PipelineJob:
+    return pipeline_job(
+        Drop(DatasetRef("Clicks"), ("n",)),
+        inputs=(PipelineInput(dataset="Clicks", log=log_of(CLICKS), schema=CLICKS),),
+        schema=Schema(tuple(one for one in CLICKS.fields if one.name != "n")),
+        needs=(
+            topic_need("input:Clicks", log.topic("clicks"), log=log_of(CLICKS)),
+            topic_need("output", log.topic("out")),
+            checkpoint_need(Path(log.topic("checkpoint"))),
+        ),
+    )
+
+
+def send(log: Log, job: PipelineJob, first: int, count: int) -> None:
+    codec = encode(log_of(CLICKS))
+    for number in range(first, first + count):
+        fact = Fact(
+            row_id=RowId(position("webhook:a/b", 0, number)),
+            version=Version(b"\x00"),
+            event_time=1_357_000_000_000_000 + number,
+            key=(),
+            values=(f"who {number}", number),
+        )
+        log.send(job.input_topic, codec.encode(fact))
+
+
+def tend_until(live: LiveJob, happens: Callable[[], bool]) -> None:
+    """Tend the job, as the driver does, until something is true of it."""
+
+    def has_happened() -> bool:
+        live.tend(interval_s=LONG_S)
+        assert live.progress.error is None
+        return happens()
+
+    wait_until(has_happened)
+
+
+def wait_until(happens: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 120.0
+    while not happens():
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
