@@ -3,6 +3,7 @@
 Ends its whole process group when the supervisor is gone, because the JVM would outlive it.
 """
 
+import itertools
 import sys
 import threading
 import time
@@ -91,14 +92,17 @@ class Driver:
 
     def tend(self) -> None:
         """Start what should run and does not, with intervals as long as that many jobs ask for."""
-        wanted_s = interval_s(sum(map(_is_in_real_time, self._jobs.values())))
-        for job in self._jobs.values():
-            job.tend(interval_s=wanted_s)
+        count = sum(map(_is_in_real_time, self._jobs.values()))
+        wanted_s = {asset_id: interval_s(count, asset_id) for asset_id in self._jobs}
+        for asset_id, job in self._jobs.items():
+            job.tend(interval_s=wanted_s[asset_id])
         now = time.monotonic()
         if now - self._lengthened_at >= LENGTHEN_EVERY_S:
-            short = next((job for job in self._jobs.values() if job.is_short(wanted_s)), None)
-            if short is not None:
-                short.start_again()
+            short = (
+                job for asset_id, job in self._jobs.items() if job.is_short(wanted_s[asset_id])
+            )
+            for job in itertools.islice(short, 1):
+                job.start_again()
                 self._lengthened_at = now
 
     def report(self) -> None:
