@@ -11,6 +11,7 @@ until the right index contains them, else it would look up the past again. And i
 left index contains all that the stage has read, else it would miss a row that it has joined.
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -18,6 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -83,9 +86,19 @@ def start_joined(
         .option("checkpointLocation", run.checkpoint)
         .foreachBatch(stage.take_batch)
     )
-    if bounded:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=MICRO_BATCH).start()
+    trigger = {"availableNow": True} if bounded else {"processingTime": MICRO_BATCH}
+    query = writer.trigger(**trigger).start()
+    threading.Thread(
+        target=_close_after, args=(query, stage), name=f"close-{run.name}", daemon=True
+    ).start()
+    return query
+
+
+def _close_after(query: StreamingQuery, stage: "JoinStage") -> None:
+    """Let go of what a stage holds when its query has ended; how it ended is told to others."""
+    with contextlib.suppress(PySparkException, Py4JError):
+        query.awaitTermination()
+    stage.close()
 
 
 class JoinStage:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
@@ -92,4 +93,7 @@ def open_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # Spark calls functions of batches back by a socket that is waited for with `select`, which
+    # knows no file beyond the 1,024th, and then nobody answers. Opened now it is among the first.
+    ensure_callback_server_started(session.sparkContext._gateway)  # noqa: SLF001 (as Spark does)
     return session
