@@ -95,9 +95,16 @@ class LiveJob:
             self._read_files(self.files)
 
     def is_short(self, interval_s: int) -> bool:
-        """Whether it has told how far it is, and its intervals are far shorter than these."""
+        """Whether it has noted how far it is, and its intervals are far shorter than these."""
         has_told = self.query is not None and self._seen_batch >= 0
-        return has_told and interval_s >= 2 * self.interval_s
+        if not has_told or interval_s < 2 * self.interval_s:
+            return False
+        # It tells of an interval before that is noted: ended between, it would begin anew.
+        return committed_offsets(self._checkpoint) is not None
+
+    @property
+    def _checkpoint(self) -> Path:
+        return checkpoint_of(self.assignment.asset, self.settings) / "live"
 
     def start_again(self) -> None:
         """End the query, so that `tend` goes on with other intervals where it has been."""
@@ -109,7 +116,7 @@ class LiveJob:
         try:
             self.files = file_source(lambda: self.session, asset, self.settings)
             if self.files is None:
-                committed = committed_offsets(checkpoint_of(asset, self.settings) / "live")
+                committed = committed_offsets(self._checkpoint)
                 self.interval_s = REAL_TIME_S if committed is None else interval_s
                 self.progress.stale_s = self.interval_s + LISTEN_EVERY_S
                 self._seen_batch = -1

@@ -17,6 +17,7 @@ from narthex.settings import Settings
 from narthex.types import Datetime, Int, Str
 from narthex_spark_apps.children import Assignment
 from narthex_spark_apps.feeds import LogEnds
+from narthex_spark_apps.jobs import checkpoint_of
 from narthex_spark_apps.kafka_io import REAL_TIME_S, interval_s
 from narthex_spark_apps.live_job import LISTEN_EVERY_S, LiveJob, committed_offsets
 from narthex_spark_apps.plan_columns import PipelineJob
@@ -69,6 +70,8 @@ def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
 
     tend_until(live, lambda: live.is_short(LONG_S))
     assert live.interval_s == REAL_TIME_S
+    noted = committed_offsets(checkpoint_of(job.asset, platform) / "live")
+    assert noted == {job.input_topic: {0: 3}}
     assert live.progress.read == {job.input_topic: {0: 3}}
     live.start_again()
     assert not live.is_short(LONG_S)
