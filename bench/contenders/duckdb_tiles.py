@@ -1,5 +1,5 @@
-"""The floor: DuckDB groups rows of a Parquet file, and stores nothing; run by an environment of
-its own that has nothing but DuckDB.
+"""The floor: DuckDB groups rows of a Parquet file, and stores nothing; run by an environment
+that has nothing of ours, see `bench.peers`.
 
 python -m bench.contenders.duckdb_tiles DIRECTORY LENGTHS ROWS
 """

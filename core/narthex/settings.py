@@ -37,10 +37,10 @@ class Settings:
         index_dir: LMDB environments, one directory an index.
         history_dir: Delta tables; a path or an `s3://` URL.
         checkpoint_dir: Spark checkpoints.
-        snapshot_dir: Where snapshots of indexes are kept: a path or an `s3://` URL; empty for
-            nowhere.
-        snapshot_every_s: Seconds between snapshots of an index that changes.
-        snapshots_kept: How many of each index stay.
+        snapshot_dir: Where snapshots of indexes and jobs' states are kept: a path or an `s3://`
+            URL; empty for nowhere.
+        snapshot_every_s: Seconds between snapshots of what changes.
+        snapshots_kept: How many of each index and state stay.
         files_root: What relative paths of file sources stand below.
         spark_master: Such as `local[512]`: a live job holds a slot for each partition that it
             reads, and one that gets none waits. On one machine a slot is a thread.

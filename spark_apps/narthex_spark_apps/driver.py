@@ -3,7 +3,6 @@
 Ends its whole process group when the supervisor is gone, because the JVM would outlive it.
 """
 
-import itertools
 import sys
 import threading
 import time
@@ -98,11 +97,10 @@ class Driver:
             job.tend(interval_s=wanted_s[asset_id])
         now = time.monotonic()
         if now - self._lengthened_at >= LENGTHEN_EVERY_S:
-            short = (
-                job for asset_id, job in self._jobs.items() if job.is_short(wanted_s[asset_id])
-            )
-            for job in itertools.islice(short, 1):
-                job.start_again()
+            jobs = self._jobs.items()
+            short = next((job for number, job in jobs if job.is_short(wanted_s[number])), None)
+            if short is not None:
+                short.start_again()
                 self._lengthened_at = now
 
     def report(self) -> None:

@@ -108,8 +108,8 @@ class LiveJob:
 
     def start_again(self) -> None:
         """End the query, so that `tend` goes on with other intervals where it has been."""
+        self.stop()
         self._ending, self.query = self.query, None
-        _stop(self._ending, self.name)
 
     def _start(self, interval_s: int) -> None:
         asset = self.assignment.asset
@@ -212,12 +212,7 @@ class LiveJob:
     def stop(self) -> None:
         """Stop the query in a thread of its own; what it wrote stays."""
         if self.query is not None:
-            _stop(self.query, self.name)
-
-
-def _stop(query: StreamingQuery | None, name: str) -> None:
-    if query is not None:
-        threading.Thread(target=query.stop, name=f"stop-{name}", daemon=True).start()
+            threading.Thread(target=self.query.stop, name=f"stop-{self.name}", daemon=True).start()
 
 
 def committed_offsets(checkpoint: Path) -> Offsets | None:

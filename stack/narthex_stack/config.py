@@ -30,7 +30,7 @@ class Config:
         index_dir: Where indexes lie.
         history_dir: Where history lies: a path or an `s3://` URL.
         checkpoint_dir: Where Spark's checkpoints lie.
-        snapshot_dir: Where snapshots of indexes are kept: a path or an `s3://` URL.
+        snapshot_dir: Where snapshots of indexes and states are kept: a path or an `s3://` URL.
         files_root: What relative paths of file sources stand below.
         spark_master: Such as `local[512]`: a slot for each partition that a live job reads.
         secrets_dir: Where a manager mounts the secrets of authors, as files.
