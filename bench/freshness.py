@@ -24,6 +24,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from bench.figures import keep_raw, load_average, quantile, show, tell
 from bench.payments import ENDPOINT, TOPIC, WEBHOOK
+from bench.probes import Probe, last_differences
 from bench.running import connect, deploy, platform, say
 from narthex.client import Client
 from narthex.frames import frame_of_rows
@@ -38,17 +39,6 @@ SETTLE_S = 90.0
 AT_ONCE = 500
 TARGET_MS = {"p50": 20.0, "p99": 250.0}
 COUNT, CENTS, USER = "BenchUser.count_ever", "BenchUser.cents_ever", "BenchUser.user"
-
-
-@attrs.define
-class Probe:
-    """A row with a user of its own, on its way; instants are of the monotonic clock."""
-
-    user: str
-    by: str
-    sent: float
-    accepted: float | None = None
-    visible: float | None = None
 
 
 @attrs.define
@@ -154,21 +144,21 @@ def ask(client: Client, users: Sequence[str], outputs: Sequence[str]) -> dict[st
 def is_exact(client: Client, expected: dict[str, tuple[int, int]]) -> bool:
     """Wait until every user has what was sent; false if it is another number, or never comes."""
     users = sorted(expected)
-    ends_at = time.monotonic() + SETTLE_S
-    agreed = 0
-    differing: list[str] = []
-    # Twice, a second apart: a row that is counted twice may come after one that was counted once.
-    while agreed < 2 and time.monotonic() < ends_at:  # noqa: PLR2004
+
+    def find() -> list[str]:
         found = totals(client, users)
-        differing = [user for user in users if found[user] != expected[user]]
-        agreed = 0 if differing else agreed + 1
-        time.sleep(1.0)
+        return [
+            f"{user}: {found[user]}, not {expected[user]}"
+            for user in users
+            if found[user] != expected[user]
+        ]
+
+    differing = last_differences(find, within_s=SETTLE_S)
     if differing:
-        found = totals(client, users)
-        say(f"{len(differing)} of {len(users)} users differ, such as (user, found, wanted):")
-        for user in differing[:5]:
-            say(f"  {user} {found[user]} {expected[user]}")
-    return agreed > 1
+        say(f"{len(differing)} of {len(users)} users differ (rows, cents), such as")
+        for one in differing[:5]:
+            say(f"  {one}")
+    return not differing
 
 
 def totals(client: Client, users: Sequence[str]) -> dict[str, tuple[object, object]]:
@@ -217,10 +207,7 @@ def measure(settings: Settings, *, rows_per_s: float, seconds: float) -> dict[st
 
 
 def _figures(probes: Sequence[Probe], began: float) -> dict[str, object]:
-    raw = [
-        (probe.by, probe.sent - began, _ms(probe.sent, probe.accepted), _fresh_ms(probe))
-        for probe in probes
-    ]
+    raw = [(probe.by, probe.sent - began, probe.accepting_ms, probe.fresh_ms) for probe in probes]
     path = keep_raw("freshness", ("by", "sent_s", "accepting_ms", "freshness_ms"), raw)
     warm = [one for one in raw if one[1] >= WARM_UP_S]
     figures: dict[str, object] = {"probes": len(warm), "raw": path}
@@ -234,16 +221,6 @@ def _figures(probes: Sequence[Probe], began: float) -> dict[str, object]:
         for label, p in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)):
             figures[f"{name}{label}_ms"] = round(quantile(fresh, p), 1)
     return figures
-
-
-def _fresh_ms(probe: Probe) -> float | None:
-    # An answer may count a row before its sender has heard that it was accepted.
-    found = _ms(probe.accepted, probe.visible)
-    return None if found is None else max(0.0, found)
-
-
-def _ms(begin: float | None, end: float | None) -> float | None:
-    return None if begin is None or end is None else (end - begin) * 1000
 
 
 def _now() -> str:

@@ -24,6 +24,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.figures import keep_raw, load_average, quantile, show, tell
+from bench.probes import Probe, last_differences
 from bench.resources import Held, held
 from bench.running import connect, platform, say
 from bench.streams import Streams, streams
@@ -44,25 +45,6 @@ TARGETS = {
 }
 
 
-@attrs.define
-class Probe:
-    """A row with a user of its own, on its way; instants are of the monotonic clock."""
-
-    stream: int
-    user: str
-    sent: float
-    accepted: float | None = None
-    visible: float | None = None
-
-    @property
-    def fresh_ms(self) -> float | None:
-        """Milliseconds from acknowledged to visible; none of what never came."""
-        if self.accepted is None or self.visible is None:
-            return None
-        # An answer may count a row before its sender has heard that it was accepted.
-        return max(0.0, (self.visible - self.accepted) * 1000)
-
-
 class Load:
     """Sends to all streams in turn, at an even pace, whatever becomes of it."""
 
@@ -70,6 +52,7 @@ class Load:
         """Open a producer; what was expected is told by `expected`, by stream and user."""
         self._producer = Producer({"bootstrap.servers": settings.kafka, "linger.ms": 1})
         self._topics = topics
+        self._numbers = {topic: number for number, topic in enumerate(topics)}
         self._probe_each = probe_each
         self._run = secrets.token_hex(4)
         self.expected: dict[tuple[int, str], int] = {}
@@ -91,6 +74,10 @@ class Load:
             time.sleep(TICK_S)
         self._producer.flush(30)
 
+    def stream_of(self, probe: Probe) -> int:
+        """Give the number of the stream that a probe takes."""
+        return self._numbers[probe.by]
+
     def _send_one(self) -> None:
         number, self.made = self.made, self.made + 1
         stream, turn = number % len(self._topics), number // len(self._topics)
@@ -99,7 +86,8 @@ class Load:
         cents = turn % 10 if not is_probe else 1
         if cents:
             self.expected[stream, user] = self.expected.get((stream, user), 0) + 1
-        probe = Probe(stream=stream, user=user, sent=time.monotonic()) if is_probe else None
+        sent = time.monotonic()
+        probe = Probe(user=user, by=self._topics[stream], sent=sent) if is_probe else None
         if probe is not None:
             self.probes.append(probe)
         row = {"user": user, "cents": cents, "paid_at": datetime.now(UTC).isoformat()}
@@ -125,10 +113,10 @@ def watch(client: Client, made: Streams, load: Load, stop: threading.Event) -> N
             time.sleep(0.001)
             continue
         users = sorted({probe.user for probe in waiting})
-        answers = _ask(client, made, users, sorted({probe.stream for probe in waiting}))
+        answers = _ask(client, made, users, sorted({load.stream_of(probe) for probe in waiting}))
         answered = time.monotonic()
         for probe in waiting:
-            if answers[probe.stream, probe.user]:
+            if answers[load.stream_of(probe), probe.user]:
                 probe.visible = answered
         waiting = [probe for probe in waiting if probe.visible is None]
 
@@ -143,19 +131,6 @@ def _ask(
         for number, output in zip(numbers, outputs, strict=True)
         for user, count in zip(users, answers[output], strict=True)
     }
-
-
-def differing(client: Client, made: Streams, expected: dict[tuple[int, str], int]) -> list[str]:
-    """Wait until every user has what was sent; give who has not."""
-    ends_at = time.monotonic() + SETTLE_S
-    agreed = 0
-    wrong: list[str] = []
-    # Twice, a second apart: a row that is counted twice may come after one that was counted once.
-    while agreed < 2 and time.monotonic() < ends_at:  # noqa: PLR2004
-        wrong = list(_wrong(client, made, expected))
-        agreed = 0 if wrong else agreed + 1
-        time.sleep(1.0)
-    return wrong
 
 
 def _wrong(client: Client, made: Streams, expected: dict[tuple[int, str], int]) -> Iterator[str]:
@@ -214,7 +189,8 @@ def measure(
     first = look(settings.home)
     sender.join()
     last = look(settings.home)
-    wrong = differing(connect(settings), made, load.expected)
+    client = connect(settings)
+    wrong = last_differences(lambda: list(_wrong(client, made, load.expected)), within_s=SETTLE_S)
     stop.set()
     watcher.join(10)
     return _freshness(load.probes, began, "jobs_code" if by_code else "jobs_plain") | {
@@ -230,7 +206,7 @@ def measure(
 
 
 def _freshness(probes: Sequence[Probe], began: float, name: str) -> dict[str, object]:
-    raw = [(one.stream, round(one.sent - began, 3), one.fresh_ms) for one in probes]
+    raw = [(one.by, round(one.sent - began, 3), one.fresh_ms) for one in probes]
     fresh = [ms for _, sent, ms in raw if sent >= WARM_UP_S and ms is not None]
     figures: dict[str, object] = {
         f"{label}_ms": round(quantile(fresh, p), 1)
@@ -239,7 +215,7 @@ def _freshness(probes: Sequence[Probe], began: float, name: str) -> dict[str, ob
     return figures | {
         "probes": len(fresh),
         "missed": sum(ms is None for _, _, ms in raw),
-        "raw": keep_raw(name, ("stream", "sent_s", "freshness_ms"), raw),
+        "raw": keep_raw(name, ("topic", "sent_s", "freshness_ms"), raw),
     }
 
 

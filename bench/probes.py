@@ -1,0 +1,60 @@
+"""Probes: rows with users of their own, timed on their way into an answer; and exactness.
+
+Instants are of the monotonic clock, seconds.
+"""
+
+import time
+from collections.abc import Callable
+
+import attrs
+
+TWICE = 2
+"""A row that is counted twice may come after one that was counted once: so all is read again."""
+
+
+@attrs.define
+class Probe:
+    """A row with a user of its own, on its way.
+
+    Attributes:
+        by: The way, or the stream, that it takes.
+    """
+
+    user: str
+    by: str
+    sent: float
+    accepted: float | None = None
+    visible: float | None = None
+
+    @property
+    def accepting_ms(self) -> float | None:
+        """Milliseconds from sent to acknowledged; none of what was not."""
+        return None if self.accepted is None else (self.accepted - self.sent) * 1000
+
+    @property
+    def fresh_ms(self) -> float | None:
+        """Milliseconds from acknowledged to visible; none of what never came."""
+        if self.accepted is None or self.visible is None:
+            return None
+        # An answer may count a row before its sender has heard that it was accepted.
+        return max(0.0, (self.visible - self.accepted) * 1000)
+
+
+def last_differences(find: Callable[[], list[str]], *, within_s: float) -> list[str]:
+    """Look for differences until there are none, twice, a second apart.
+
+    Args:
+        find: Reads all that was expected, and says what is another.
+        within_s: So long at most.
+
+    Returns:
+        What was found last; empty if all is as expected.
+    """
+    ends_at = time.monotonic() + within_s
+    agreed = 0
+    found: list[str] = []
+    while agreed < TWICE and time.monotonic() < ends_at:
+        found = find()
+        agreed = 0 if found else agreed + 1
+        time.sleep(1.0)
+    return found
