@@ -3,15 +3,12 @@
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
-
-_CONNECTORS = ("spark-sql-kafka-*", "spark-token-provider-kafka-*", "kafka-clients-*")
-_ALL_CONNECTORS = (*_CONNECTORS, "commons-pool2-*", "spark-avro_*")
+from narthex_spark_apps.jvm import class_path, java_options, ready_environment
 
 _CONFIGURATION = {
     "spark.ui.enabled": "false",
@@ -44,27 +41,6 @@ _CONFIGURATION = {
 }
 
 
-class MissingConnectorError(RuntimeError):
-    """A jar that Spark needs to speak with Kafka is not where the settings say."""
-
-
-def connector_jars(jars_dir: Path) -> tuple[Path, ...]:
-    """Find the jars by which Spark reads and writes Kafka and Avro.
-
-    Raises:
-        MissingConnectorError: One is not there.
-    """
-    found: list[Path] = []
-    for pattern in _ALL_CONNECTORS:
-        matches = sorted(jars_dir.glob(pattern + ".jar"))
-        if not matches:
-            raise MissingConnectorError(
-                f"`{jars_dir}` has no `{pattern}.jar`; fetch the connectors with `narthex up`"
-            )
-        found.append(matches[-1])
-    return tuple(found)
-
-
 def open_session(
     settings: Settings, *, name: str, extra: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -76,15 +52,15 @@ def open_session(
     # Workers must be this interpreter, with this environment: the system's has no packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    jars = ",".join(str(jar) for jar in connector_jars(settings.jars_dir))
+    ready_environment()
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     configuration = {
         **_CONFIGURATION,
-        "spark.jars": jars,
+        **class_path(settings),
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=4 -Xss4m",
+        "spark.driver.extraJavaOptions": java_options(settings),
         "spark.local.dir": str(settings.home / "spark"),
         "spark.sql.warehouse.dir": str(settings.home / "spark" / "warehouse"),
         **(extra or {}),

@@ -143,14 +143,15 @@ def resolve(jars: JarSet, *, cache: Path | None = None) -> Path:
     root = cache or cache_dir()
     directory = root / "jars" / jars.name
     expected = committed(jars)
-    with _one_at_a_time(root / "jars" / f".{jars.name}.lock"):
+    with one_at_a_time(root / "jars" / f".{jars.name}.lock"):
         if check(directory, expected=expected):
             _fetch(jars, directory=directory, cache=root, expected=expected)
     return directory
 
 
 @contextmanager
-def _one_at_a_time(path: Path) -> Iterator[None]:
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Let one process in at once; the others wait. The file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from narthex.settings import environment_of
+from narthex_stack.class_archive import ensure_class_archive
 from narthex_stack.installation import Installation
 from narthex_stack.jars import CONNECTORS, resolve
 from narthex_stack.java import java_home
@@ -60,9 +61,15 @@ def supervisors(installation: Installation) -> tuple[Service, ...]:
 def _supervisor(installation: Installation, name: str) -> Service:
     layout = installation.layout
     heartbeat = layout.heartbeat(name)
+    java = str(java_home(cache=installation.cache))
+    environment = _environment(installation) | {
+        "JAVA_HOME": java,
+        "PYSPARK_PYTHON": sys.executable,
+    }
 
     def prepare() -> None:
         resolve(CONNECTORS, cache=installation.cache)
+        ensure_class_archive(installation.settings, {**os.environ, **environment})
         heartbeat.unlink(missing_ok=True)
 
     return Service(
@@ -73,8 +80,7 @@ def _supervisor(installation: Installation, name: str) -> Service:
             "supervisor",
             *(() if name == SUPERVISOR else ("--name", name)),
         ),
-        environment=_environment(installation)
-        | {"JAVA_HOME": str(java_home(cache=installation.cache)), "PYSPARK_PYTHON": sys.executable},
+        environment=environment,
         cwd=layout.home,
         needs=(
             *_needs(installation),
