@@ -2,13 +2,17 @@
 
 The table's own transaction carries how far each partition was read; a zombie with an older
 version is refused by it, and a replay of a batch is no second row.
+
+A write is a file and a commit, tens of milliseconds of a processor however few its rows are. So
+feeds take turns, and all together write for a share of the time: few feeds write every two
+seconds, a hundred every twenty.
 """
 
 import gc
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -34,11 +38,20 @@ MAX_RECORDS = 50_000
 POLL_S = 0.05
 REPORT_EVERY_S = 1.0
 WRITE_EVERY_S = 2.0
+"""A feed waits so long at least from write to write, unless it has `MAX_RECORDS`."""
+WRITING_SHARE = 1 / 8
+"""The share of a processor that all writes may take, but for those of `MAX_RECORDS`."""
 
 
 @attrs.define
 class HistoryFeed:
-    """One log tailed into one table; records wait here until a write is worth a file."""
+    """One log tailed into one table; records wait here until a write is worth a file.
+
+    Attributes:
+        wrote_at: When it was last written, by the machine's own clock (monotonic).
+        waited_s: How long the oldest record of the last write had waited.
+        level_at: When all of the log was last seen to be written.
+    """
 
     assignment: Assignment
     topic: str
@@ -48,6 +61,10 @@ class HistoryFeed:
     newest_us: int | None = None
     waiting: list[Record] = attrs.field(factory=list)
     written: int = 0
+    wrote_at: float = float("-inf")
+    waited_s: float = 0.0
+    level_at: float = float("-inf")
+    _waiting_since: float = 0.0
 
     @classmethod
     def open(cls, assignment: Assignment, settings: Settings) -> "HistoryFeed":
@@ -70,6 +87,20 @@ class HistoryFeed:
             newest_us=table.newest_event_time(),
         )
 
+    def take(self, record: Record) -> None:
+        """Let a record wait for the next write."""
+        if not self.waiting:
+            self._waiting_since = time.monotonic()
+        self.waiting.append(record)
+
+    def is_due(self, now: float) -> bool:
+        """Whether something waits, and the last write was a while ago."""
+        return bool(self.waiting) and now - self.wrote_at >= WRITE_EVERY_S
+
+    def is_caught_up(self, now: float, behind: int) -> bool:
+        """Whether all is written that stood in the log before the last turns of this feed."""
+        return behind == 0 or now - self.level_at <= 2 * (WRITE_EVERY_S + self.waited_s)
+
     def write(self) -> None:
         """Append what waits, in one transaction with its offsets."""
         if not self.waiting:
@@ -90,6 +121,26 @@ class HistoryFeed:
             self.offsets[record.partition] = record.offset + 1
         self.written += len(self.waiting)
         self.waiting = []
+        self.wrote_at = time.monotonic()
+        self.waited_s = self.wrote_at - self._waiting_since
+
+
+@attrs.define
+class Turns:
+    """Whose turn it is to write, one feed at a time."""
+
+    _not_before: float = float("-inf")
+
+    def next(self, feeds: Iterable[HistoryFeed], now: float) -> HistoryFeed | None:
+        """Give the feed that has waited longest, if one is due and the share allows it."""
+        if now < self._not_before:
+            return None
+        due = (feed for feed in feeds if feed.is_due(now))
+        return min(due, key=lambda feed: feed.wrote_at, default=None)
+
+    def spent(self, cpu_s: float, now: float) -> None:
+        """Take in what a write has cost."""
+        self._not_before = now + cpu_s * (1 / WRITING_SHARE - 1)
 
 
 class HistoryWriter:
@@ -101,6 +152,7 @@ class HistoryWriter:
         self._reader = FeedReader(settings.kafka)
         self._feeds: dict[int, HistoryFeed] = {}
         self._turn = 0
+        self._turns = Turns()
 
     def assign(self, desired: Desired) -> None:
         """Make the feeds what is desired."""
@@ -127,22 +179,37 @@ class HistoryWriter:
         for record in self._reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S):
             feed = by_topic.get(record.topic)
             if feed is not None:
-                feed.waiting.append(record)
+                feed.take(record)
                 if len(feed.waiting) >= MAX_RECORDS:
                     feed.write()
 
     def write(self) -> None:
-        """Append what waits in each feed."""
-        for feed in self._feeds.values():
-            feed.write()
+        """Append what waits in one feed, if one is due."""
+        feed = self._turns.next(self._feeds.values(), time.monotonic())
+        if feed is None:
+            return
+        before_s = time.process_time()
+        feed.write()
+        self._turns.spent(time.process_time() - before_s, time.monotonic())
+        self._look(feed, self._reader.ends())
+
+    def _look(self, feed: HistoryFeed, ends: Mapping[str, Mapping[int, int]]) -> int | None:
+        """See how many records of its log a feed has not written; None while that is unknown."""
+        if feed.topic not in ends:
+            return None
+        behind = _behind(feed, ends[feed.topic].items())
+        if behind == 0:
+            feed.level_at = time.monotonic()
+        return behind
 
     def report(self) -> None:
         """Tell the supervisor what runs, and how each feed stands."""
         send(Standing(turn=self._turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():
-            behind = _behind(feed, ends.get(feed.topic, {}).items())
-            caught_up = feed.topic in ends and behind == 0
+            seen = self._look(feed, ends)
+            behind = seen or 0
+            caught_up = seen is not None and feed.is_caught_up(time.monotonic(), seen)
             wrong = self._reader.wrong(feed.topic)
             send(
                 Report(
@@ -191,16 +258,14 @@ def main() -> None:
     writer = HistoryWriter(settings)
     # What was imported lives for ever: the collector need not look at it again and again.
     gc.freeze()
-    reported = written = time.monotonic()
+    reported = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)
         if desired is not None:
             writer.assign(desired)
         writer.step()
+        writer.write()
         now = time.monotonic()
-        if now - written >= WRITE_EVERY_S:
-            writer.write()
-            written = time.monotonic()
         if now - reported >= REPORT_EVERY_S:
             writer.report()
             reported = now

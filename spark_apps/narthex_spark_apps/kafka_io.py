@@ -18,14 +18,14 @@ StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
 REAL_TIME_S = 10
 """A query in Real-time Mode says how far it is, and is planned anew, after so long at least."""
 
-PLANNED_EACH_S = 1.25
+PLANNED_EACH_S = 2.5
 """So much longer intervals become with each job: planning one takes some 0.2 s of a processor."""
 
 
 def interval_s(jobs: int, number: int) -> int:
     """Give how long the intervals of a job are to be, where so many jobs live in real time.
 
-    However many there are, planning them takes a fixed share of a processor, a sixth or so. Those
+    However many there are, planning them takes a fixed share of a processor, a twelfth or so. Those
     that began together do not end together: lengths differ by the job's number, from three
     fifths to seven fifths, spread as the multiples of the golden ratio are. A longer interval
     has more rows read again after a crash; that harms nothing but takes a moment.

@@ -62,6 +62,7 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     _samples: deque[tuple[float, Ends]] = attrs.field(factory=deque)
     _behind_since: float | None = None
+    _has_followed: bool = False
 
     def behind(self) -> int | None:
         """Give how many records of its topics it has not read; None while that is not known."""
@@ -89,7 +90,11 @@ class Progress:
         if behind == 0:
             return True
         since, ends = self._samples[0]
-        return now - since >= self.stale_s and self._behind(ends) == 0
+        # The samples reach back less far than they should when `stale_s` has just grown: what has
+        # followed its topics until then still does, unless it is seen to be behind.
+        is_old = now - since >= self.stale_s
+        self._has_followed = (is_old or self._has_followed) and self._behind(ends) == 0
+        return self._has_followed
 
     def report(self, *, is_running: bool, behind: int | None) -> Report:
         """Say how the job stands."""

@@ -21,7 +21,13 @@ from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import Int
 from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.history_writer import HistoryFeed, lateness_told
+from narthex_spark_apps.history_writer import (
+    WRITE_EVERY_S,
+    WRITING_SHARE,
+    HistoryFeed,
+    Turns,
+    lateness_told,
+)
 from narthex_stores import HistoryAdapter, Record
 
 LOG = LogSpec(shape=LogShape.ROWS, keys=(), values=(Column("n", Int()),), time_field="at")
@@ -138,3 +144,48 @@ def test_what_takes_a_row_back_is_no_newest_event(settings: Settings) -> None:
 
     assert feed.newest_us == 1_000
     assert open_feed_again(settings).newest_us == 1_000
+
+
+def test_feeds_write_in_turn_and_none_twice_within_two_seconds(settings: Settings) -> None:
+    first = open_feed(settings, disorder_us=None)
+    second, idle = open_feed_again(settings), open_feed_again(settings)
+    first.wrote_at, second.wrote_at = 10.0, 11.0
+    for feed in (first, second):
+        feed.take(record(0, 1_000))
+    feeds = (second, idle, first)
+    turns = Turns()
+
+    assert turns.next(feeds, 10.0 + WRITE_EVERY_S - 0.1) is None
+    assert turns.next(feeds, 11.0 + WRITE_EVERY_S) is first
+    first.wrote_at = 20.0
+    assert turns.next(feeds, 20.0) is second
+
+
+def test_writes_take_their_share_of_a_processor_and_no_more(settings: Settings) -> None:
+    feeds = [open_feed(settings, disorder_us=None), *(open_feed_again(settings) for _ in range(49))]
+    for feed in feeds:
+        feed.take(record(0, 1_000))
+    turns, now, cost_s, spent_s = Turns(), 0.0, 0.025, 0.0
+    while now < 60.0:
+        feed = turns.next(feeds, now)
+        if feed is None:
+            now += 0.001
+            continue
+        now += cost_s
+        spent_s += cost_s
+        feed.wrote_at = now
+        turns.spent(cost_s, now)
+
+    assert spent_s / now == pytest.approx(WRITING_SHARE, rel=0.02)
+    assert min(feed.wrote_at for feed in feeds) > 60.0 - 50 * cost_s / WRITING_SHARE - 1
+
+
+def test_a_feed_between_its_turns_is_caught_up_until_they_fail_to_come(settings: Settings) -> None:
+    feed = open_feed(settings, disorder_us=None)
+    assert feed.is_caught_up(5.0, 0)
+    assert not feed.is_caught_up(5.0, 1)
+
+    feed.level_at, feed.waited_s = 5.0, 18.0
+
+    assert feed.is_caught_up(5.0 + 2 * (18.0 + WRITE_EVERY_S), 1)
+    assert not feed.is_caught_up(5.1 + 2 * (18.0 + WRITE_EVERY_S), 1)

@@ -36,18 +36,18 @@ LONG_S = 60
 
 
 def test_few_jobs_have_short_intervals_and_many_plan_for_a_fixed_share_of_a_processor() -> None:
-    assert {interval_s(jobs, number) for jobs in (0, 1, 5) for number in range(50)} == {REAL_TIME_S}
+    assert {interval_s(jobs, number) for jobs in (0, 1, 2) for number in range(50)} == {REAL_TIME_S}
     for jobs in (50, 100, 400):
         lengths = [interval_s(jobs, number) for number in range(jobs)]
         planned_a_second = sum(1 / length for length in lengths)
-        assert 0.8 < planned_a_second < 0.9
+        assert 0.4 < planned_a_second < 0.45
 
 
 def test_jobs_that_began_together_do_not_end_together() -> None:
     lengths = sorted(interval_s(50, number) for number in range(1000, 1050))
 
-    assert (lengths[0], lengths[-1]) == (38, 87)
-    assert max(after - before for before, after in itertools.pairwise(lengths)) <= 2
+    assert (lengths[0], lengths[-1]) == (76, 174)
+    assert max(after - before for before, after in itertools.pairwise(lengths)) <= 4
 
 
 def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) -> None:
