@@ -7,6 +7,9 @@ Rows come by Kafka in an open loop, a topic a stream. A probe is a row with a us
 row, or with `--code` each 25th), and is visible at the end of the first answer of /query that
 counts it. What the processes hold is read at both ends of the time that counts. Then every user's
 count must be exact, or the run has failed and its figures are void.
+
+Before that the platform rests: when many jobs are new, each starts again with longer intervals, one
+a second. `--rest 0` shows how fresh it is meanwhile.
 """
 
 import argparse
@@ -265,13 +268,16 @@ def main() -> int:
     parser.add_argument("--streams", type=int, help="how many [50; with Python 5]")
     parser.add_argument("--rows-per-s", type=float, help="of all streams [50; with Python 500]")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rest", type=float, default=120.0, help="seconds before the load [120]")
     asked = parser.parse_args()
     count = asked.streams or (5 if asked.code else 50)
     rows_per_s = asked.rows_per_s or (500.0 if asked.code else float(count))
     made = streams(count, by_code=asked.code)
     with platform(asked.home) as settings:
         commit_s = deploy(settings, made)
-        say(f"serving after {commit_s:.1f} s; sending for {WARM_UP_S + asked.seconds:g} s")
+        say(f"serving after {commit_s:.1f} s; resting for {asked.rest:g} s")
+        time.sleep(asked.rest)
+        say(f"sending for {WARM_UP_S + asked.seconds:g} s")
         busy = load_average()
         figures = measure(
             settings,
@@ -284,7 +290,12 @@ def main() -> int:
     _show(figures, targets, f"{count} streams, {rows_per_s:g} rows/s, ms to visible")
     ok = not any(figures[name] for name in ("wrong", "missed", "refused"))
     result = {"bench": "jobs", "result": "ok" if ok else "failed", "streams": count, **figures}
-    result |= {"code": asked.code, "commit_s": round(commit_s, 1), "load_average": busy}
+    result |= {
+        "code": asked.code,
+        "commit_s": round(commit_s, 1),
+        "rest_s": asked.rest,
+        "load_average": busy,
+    }
     tell("jobs_code" if asked.code else "jobs_plain", result | {"target": targets})
     return 0 if ok else 1
 
