@@ -28,6 +28,7 @@ from narthex.entities import (
     RegistryFormat,
     Sink,
     SinkTarget,
+    SnowflakeDatabase,
     Source,
     SqlDatabase,
     Table,
@@ -151,10 +152,10 @@ def _of_target(target: SinkTarget) -> Iterator[tuple[str, str]]:
             credentials = [target.host, target.ca_cert, *(value for _, value in target.headers)]
         case Files():
             pass
-        case Table(database=SqlDatabase() as database):
+        case Table(database=SqlDatabase() | SnowflakeDatabase() as database):
             credentials = [database.username, database.password]
         case Table():
-            yield "a sink into Snowflake is not written yet", "write to Postgres, or to files"
+            raise TypeError("the sink's database is refused by `narthex.sink_checks`")
         case _:
             assert_never(target)
     for what, hint in _of_credentials(credentials):

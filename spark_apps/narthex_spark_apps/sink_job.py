@@ -4,10 +4,18 @@ import os
 from typing import assert_never
 
 from narthex.assets import ResolvedAsset, SinkJobSpec
-from narthex.connections import Files, HttpPath, KafkaTopic, SqlDatabase, Table
+from narthex.connections import (
+    Files,
+    HttpPath,
+    KafkaTopic,
+    SnowflakeDatabase,
+    SqlDatabase,
+    Table,
+)
 from narthex.settings import Settings
 from narthex.times import SECOND_US
 from narthex_spark_apps.author_topics import broker_of
+from narthex_spark_apps.optional_clients import load_client
 from narthex_spark_apps.sink_delta import DeltaSink
 from narthex_spark_apps.sink_http import Address, HttpSink
 from narthex_spark_apps.sink_kafka import KafkaSink
@@ -25,6 +33,7 @@ def open_sink(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> SinkSt
     Raises:
         SecretMissing: A secret that lets us in is not there.
         Fenced: A run of a later epoch has been here.
+        ClientMissingError: The client library of its target is not installed.
     """
     spec = asset.spec
     if not isinstance(spec, SinkJobSpec):
@@ -53,6 +62,11 @@ def _target(spec: SinkJobSpec, name: str, settings: Settings) -> Target:
             return DeltaSink(where, name=name, spec=spec, storage=storage_options(os.environ))
         case Table(database=SqlDatabase(kind="postgres") as database, table=table):
             return PostgresSink(database, table=table, name=name, spec=spec, settings=settings)
+        case Table(database=SnowflakeDatabase() as database, table=table):
+            made: Target = load_client("sink_snowflake", extra="snowflake").SnowflakeSink(
+                database, table=table, name=name, spec=spec, settings=settings
+            )
+            return made
         case Table():
             raise TypeError("the sink's database is refused by `narthex.capability`")
         case _:

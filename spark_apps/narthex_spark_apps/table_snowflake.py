@@ -1,12 +1,12 @@
 """Tables of Snowflake: one statement, whose result stays as it was while it is fetched.
 
-A name is written as its author would write it there: without quotes unless it needs them, so that
-`orders` finds `ORDERS`. Columns that were made without quotes come in lower case. Nothing that
-Snowflake knows of a primary key is held to: rows are told apart by all that they are.
+A name means what it would without quotes there, unless it needs them: `orders` finds `ORDERS`, and
+columns that were made without quotes come in lower case. Nothing that Snowflake knows of a primary
+key is held to: rows are told apart by all that they are.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Final
 
@@ -14,7 +14,7 @@ from snowflake import connector
 from snowflake.connector import errors
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from narthex.connections import SnowflakeDatabase
+from narthex.connections import Credential, SnowflakeDatabase
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     BATCH,
@@ -31,26 +31,35 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
     """Open a reading, as `ReadsTable`."""
+    database = access.table.database
+    if not isinstance(database, SnowflakeDatabase):
+        raise TypeError("not a database of Snowflake")
     try:
-        with closing(connect(access)) as connection, closing(connection.cursor()) as rows:
+        with (
+            closing(connect(database, access.reveal)) as connection,
+            closing(connection.cursor()) as rows,
+        ):
             yield Reading(key=(), batches=_batches(rows, access, start))
     except errors.Error as error:
         raise TableError(str(error.msg or error).strip()) from None
 
 
-def connect(access: TableAccess) -> "connector.SnowflakeConnection":
+def connect(
+    database: SnowflakeDatabase, reveal: Callable[[Credential], str]
+) -> "connector.SnowflakeConnection":
     """Connect to a schema of an account.
+
+    Args:
+        database: Where.
+        reveal: Gives the value of a credential.
 
     Raises:
         SecretMissing: A secret that lets us in is not there.
     """
-    database = access.table.database
-    if not isinstance(database, SnowflakeDatabase):
-        raise TypeError("not a database of Snowflake")
     return connector.connect(
         account=database.account,
-        user=access.reveal(database.username),
-        password=access.reveal(database.password),
+        user=reveal(database.username),
+        password=reveal(database.password),
         database=database.db_name,
         schema=database.schema,
         warehouse=database.warehouse,
@@ -62,12 +71,14 @@ def connect(access: TableAccess) -> "connector.SnowflakeConnection":
 
 
 def quoted(name: str) -> str:
-    """Write a name, each of its parts as it needs; `%` twice, for it stands among parameters."""
-    parts = name.split(".")
-    return ".".join(
-        part if _PLAIN.fullmatch(part) else '"' + part.replace('"', '""').replace("%", "%%") + '"'
-        for part in parts
-    )
+    """Write a name so that no part of it is a word of the language."""
+    parts = (part.upper() if _PLAIN.fullmatch(part) else part for part in name.split("."))
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def among_parameters(text: str) -> str:
+    """Write what stands in a statement that has parameters, where `%` begins one."""
+    return text.replace("%", "%%")
 
 
 def folded(column: str) -> str:
@@ -82,11 +93,11 @@ def _batches(
     (described,) = rows.describe(f"SELECT {ordered} FROM {table}")  # noqa: S608 (quoted)
     if FIELD_ID_TO_NAME[described.type_code] == "TEXT":
         ordered += " COLLATE 'utf8'"  # by bytes, whatever the column's own order is
-    wanted = "IS NOT NULL" if start is None else ">= %s"
-    rows.execute(
-        f"SELECT * FROM {table} WHERE {ordered} {wanted} ORDER BY {ordered}",  # noqa: S608 (quoted)
-        None if start is None else (start,),
-    )
+    chosen, order = f"SELECT * FROM {table} WHERE {ordered}", f"ORDER BY {ordered}"  # noqa: S608 (quoted)
+    if start is None:
+        rows.execute(f"{chosen} IS NOT NULL {order}")
+    else:
+        rows.execute(f"{among_parameters(chosen)} >= %s {among_parameters(order)}", (start,))
     names = [folded(column.name) for column in rows.description]
     while batch := rows.fetchmany(BATCH):
         yield [_row(names, cells) for cells in batch]

@@ -241,7 +241,7 @@ def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World
     shop = SqlShop(execute=_nothing, instant="timestamp_tz(6)", text="varchar")
     world = World(database=database, secrets=secrets, shop=shop)
     at = world.access(Table(database=database, table="none", cursor="changed"))
-    with contextlib.closing(client.connect(at)) as connection:
+    with contextlib.closing(client.connect(database, at.reveal)) as connection:
         written = attrs.evolve(
             shop, execute=lambda statement, row: connection.cursor().execute(statement, row or None)
         )

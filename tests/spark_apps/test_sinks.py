@@ -25,15 +25,11 @@ from tests.mounted_secrets import mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.sink_world import (
-    KEYLESS,
     STORY,
     T0,
     door,
-    event,
     instant,
     opened,
-    postgres_of,
-    query,
     records,
     row,
     run,
@@ -159,49 +155,6 @@ def test_a_server_is_told_call_by_call_and_again_with_the_same_key_when_it_faile
         for one in rows
     ]
     assert told == [("c", 1), ("c", 2), ("u", 1), ("d", 2)]
-
-
-@pytest.mark.kafka
-@pytest.mark.postgres
-def test_a_table_of_postgres_has_what_stands_each_change_once(
-    platform: Settings, log: Log, postgres_dsn: str
-) -> None:
-    topic = log.topic("users")
-    spec = spec_of(
-        postgres_of(postgres_dsn, platform), how="incremental", renames=(("name", "who"),)
-    )
-    send(log, topic, spec, [*STORY, *STORY])
-    asset = sink_asset(spec, topic)
-
-    run(asset, platform, 2 * len(STORY))
-    owner = opened(asset, platform, 5)
-    zombie = opened(asset, spark_jobs.without_checkpoints(platform), 4)
-    for stage, fact in ((owner, row(1, 8, 9, name="new")), (zombie, row(1, 7, 8, name="old"))):
-        stage.take(records(spec, [fact], begin=100))
-    owner.tell()
-    with pytest.raises(SinkFailedError, match="a later run writes"):
-        zombie.tell()
-    owner.close()
-    zombie.close()
-
-    found = query(postgres_dsn, 'SELECT uid, who, price::text, tags, at FROM "shop"."users"')
-    assert found == [(1, "new", "2.50", ["a", "b"], instant(8))]
-
-
-@pytest.mark.kafka
-@pytest.mark.postgres
-def test_rows_without_a_key_have_a_column_that_names_them(
-    platform: Settings, log: Log, postgres_dsn: str
-) -> None:
-    topic = log.topic("events")
-    spec = spec_of(postgres_of(postgres_dsn, platform), schema=KEYLESS, how="incremental")
-    facts = [event(1, 1), event(2, 1), event(1, 2, name="bob"), event(2, 2, alive=False)]
-    send(log, topic, spec, facts)
-
-    run(sink_asset(spec, topic), platform, len(facts))
-
-    found = query(postgres_dsn, "SELECT _narthex_row, name FROM shop.users")
-    assert found == [(b"row1".hex(), "bob")]
 
 
 @pytest.fixture(scope="module")
