@@ -8,7 +8,6 @@ feeds take turns, and all together write for a share of the time: few feeds writ
 seconds, a hundred every twenty.
 """
 
-import gc
 import os
 import sys
 import time
@@ -22,6 +21,7 @@ from narthex.facts import NEVER
 from narthex.lateness import Lateness, render_late_row
 from narthex.records import Json
 from narthex.settings import Settings, load_settings
+from narthex_spark_apps import collector
 from narthex_spark_apps.children import (
     Assignment,
     Desired,
@@ -256,8 +256,7 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     writer = HistoryWriter(settings)
-    # What was imported lives for ever: the collector need not look at it again and again.
-    gc.freeze()
+    collector.settle()
     reported = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)

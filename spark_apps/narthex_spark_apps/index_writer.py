@@ -7,7 +7,6 @@ the two repeats the message, which is harmless, and never loses it.
 """
 
 import base64
-import gc
 import json
 import sys
 import time
@@ -20,6 +19,7 @@ from narthex.assets import IndexSpec, LogShape, ResolvedAsset
 from narthex.codec import FactCodec, key_encoder
 from narthex.codec import encode as fact_codec
 from narthex.settings import Settings, load_settings
+from narthex_spark_apps import collector
 from narthex_spark_apps.children import (
     Assignment,
     Desired,
@@ -267,8 +267,7 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     writer = IndexWriter(settings)
-    # What was imported lives for ever: the collector need not look at it again and again.
-    gc.freeze()
+    collector.settle()
     reported = synced = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)
