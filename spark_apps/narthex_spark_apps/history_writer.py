@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 import attrs
+import structlog
 
 from narthex.assets import AssetSpec, FeedSpec, HistorySpec
 from narthex.codec import encode
@@ -32,13 +33,24 @@ from narthex_spark_apps.children import (
     send,
 )
 from narthex_spark_apps.feeds import FeedReader
-from narthex_stores import HistoryTable, LogRow, Record, history_path, storage_options
+from narthex_stores import (
+    HistoryTable,
+    LogRow,
+    Record,
+    TransientError,
+    history_path,
+    storage_options,
+)
+
+log = structlog.get_logger()
 
 MAX_RECORDS = 50_000
 POLL_S = 0.05
 REPORT_EVERY_S = 1.0
 WRITE_EVERY_S = 2.0
 """A feed waits so long at least from write to write, unless it has `MAX_RECORDS`."""
+COMPACT_EACH = 500
+"""Files that one write left each become few large ones: readers, and this process, hold a list."""
 WRITING_SHARE = 1 / 8
 """The share of a processor that all writes may take, but for those of `MAX_RECORDS`."""
 
@@ -51,6 +63,7 @@ class HistoryFeed:
         wrote_at: When it was last written, by the machine's own clock (monotonic).
         waited_s: How long the oldest record of the last write had waited.
         level_at: When all of the log was last seen to be written.
+        small_files: How many files were written since the last compaction, or more.
     """
 
     assignment: Assignment
@@ -64,6 +77,7 @@ class HistoryFeed:
     wrote_at: float = float("-inf")
     waited_s: float = 0.0
     level_at: float = float("-inf")
+    small_files: int = 0
     _waiting_since: float = 0.0
 
     @classmethod
@@ -85,6 +99,7 @@ class HistoryFeed:
             offsets=table.offsets(),
             lateness=_lateness(asset.spec),
             newest_us=table.newest_event_time(),
+            small_files=table.file_count(),
         )
 
     def take(self, record: Record) -> None:
@@ -123,6 +138,19 @@ class HistoryFeed:
         self.waiting = []
         self.wrote_at = time.monotonic()
         self.waited_s = self.wrote_at - self._waiting_since
+        self.small_files += 1
+        if self.small_files >= COMPACT_EACH:
+            self._compact()
+
+    def _compact(self) -> None:
+        self.small_files = 0
+        try:
+            replaced = self.table.compact()
+        except TransientError as error:
+            # Nothing depends on it; the files that come next make it due again.
+            log.warning("history_not_compacted", topic=self.topic, error=str(error))
+        else:
+            log.info("history_compacted", topic=self.topic, files=replaced)
 
 
 @attrs.define

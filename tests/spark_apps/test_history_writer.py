@@ -20,6 +20,7 @@ from narthex.facts import NEVER, Fact, RowId, Version, position
 from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import Int
+from narthex_spark_apps import history_writer
 from narthex_spark_apps.children import Assignment
 from narthex_spark_apps.history_writer import (
     WRITE_EVERY_S,
@@ -189,3 +190,18 @@ def test_a_feed_between_its_turns_is_caught_up_until_they_fail_to_come(settings:
 
     assert feed.is_caught_up(5.0 + 2 * (18.0 + WRITE_EVERY_S), 1)
     assert not feed.is_caught_up(5.1 + 2 * (18.0 + WRITE_EVERY_S), 1)
+
+
+def test_files_of_many_writes_become_few(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_writer, "COMPACT_EACH", 5)
+    feed = open_feed(settings, disorder_us=None)
+    for offset in range(7):
+        feed.take(record(offset, 1_000 + offset))
+        feed.write()
+
+    assert feed.table.file_count() == 3
+    assert (feed.small_files, open_feed_again(settings).small_files) == (2, 3)
+    assert sorted(feed.table.scan().column("offset").to_pylist()) == list(range(7))
+    assert open_feed_again(settings).offsets == {0: 7}
