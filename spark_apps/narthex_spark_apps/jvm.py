@@ -22,8 +22,13 @@ OPTIONS = (
     "-Xlog:all=error:stderr",
 )
 
-_CONNECTORS = ("spark-sql-kafka-*", "spark-token-provider-kafka-*", "kafka-clients-*")
-_ALL_CONNECTORS = (*_CONNECTORS, "commons-pool2-*", "spark-avro_*")
+_CONNECTORS = (
+    "spark-sql-kafka-*",
+    "spark-token-provider-kafka-*",
+    "kafka-clients-*",
+    "commons-pool2-*",
+    "spark-avro_*",
+)
 _LAUNCHER_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
@@ -38,7 +43,7 @@ def connector_jars(jars_dir: Path) -> tuple[Path, ...]:
         MissingConnectorError: One is not there.
     """
     found: list[Path] = []
-    for pattern in _ALL_CONNECTORS:
+    for pattern in _CONNECTORS:
         matches = sorted(jars_dir.glob(pattern + ".jar"))
         if not matches:
             raise MissingConnectorError(

@@ -24,9 +24,8 @@ from narthex.settings import Settings
 from narthex.types import DataType
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.sink_changes import Change
-from narthex_spark_apps.sink_rows import row_of_fact
 from narthex_spark_apps.sink_stage import SinkFailedError, Target
-from narthex_spark_apps.sink_tables import ROW_COLUMN, Layout, net
+from narthex_spark_apps.sink_tables import Layout, net
 
 CONNECT_S: Final = 10
 _TYPES: Final[Mapping[type[DataType], str]] = {
@@ -103,14 +102,7 @@ class PostgresSink(Target):
                 cursor.executemany(self._upsert(), stands)
 
     def _cells(self, change: Change) -> dict[str, object]:
-        row = row_of_fact(change.fact, self._spec)
-        cells = {
-            name: _cell(row[public], self._layout.types[name])
-            for public, name in self._layout.names.items()
-        }
-        if ROW_COLUMN in self._layout.types:
-            cells[ROW_COLUMN] = change.identity.hex()
-        return cells
+        return self._layout.cells(change, self._spec, cell=_cell)
 
     def _delete(self) -> sql.Composed:
         same = sql.SQL(" AND ").join(

@@ -26,9 +26,8 @@ from narthex.settings import Settings
 from narthex.types import DataType
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.sink_changes import Change
-from narthex_spark_apps.sink_rows import row_of_fact
 from narthex_spark_apps.sink_stage import SinkFailedError, Target
-from narthex_spark_apps.sink_tables import ROW_COLUMN, Layout, net
+from narthex_spark_apps.sink_tables import Layout, net
 from narthex_spark_apps.table_snowflake import among_parameters, connect, quoted
 
 GONE: Final = "_narthex_gone"
@@ -111,13 +110,7 @@ class SnowflakeSink(Target):
         cursor.execute(self._merge())
 
     def _cells(self, change: Change) -> tuple[object, ...]:
-        row = row_of_fact(change.fact, self._spec)
-        cells: dict[str, object] = {
-            name: _cell(row[public], self._layout.types[name])
-            for public, name in self._layout.names.items()
-        }
-        if ROW_COLUMN in self._types:
-            cells[ROW_COLUMN] = change.identity.hex()
+        cells = self._layout.cells(change, self._spec, cell=_cell)
         return (*(cells[name] for name in self._types), change.after is None)
 
     def _merge(self) -> str:

@@ -1,13 +1,15 @@
 """Changes as rows of a table: what stands of each row after all of them, under its public names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from narthex.assets import SinkJobSpec
+from narthex.records import Json
 from narthex.types import DataType, Str
 from narthex_spark_apps.sink_changes import Change
+from narthex_spark_apps.sink_rows import row_of_fact
 
 ROW_COLUMN: Final = "_narthex_row"
 """The column that names the rows of a keyless dataset."""
@@ -37,6 +39,22 @@ class Layout:
         if not identity:
             return cls(names=names, identity=(ROW_COLUMN,), types={ROW_COLUMN: Str(), **types})
         return cls(names=names, identity=identity, types=types)
+
+    def cells(
+        self, change: Change, spec: SinkJobSpec, *, cell: Callable[[Json, DataType], object]
+    ) -> dict[str, object]:
+        """Give the row of a change by the names in the table.
+
+        Args:
+            change: Of the dataset of `spec`.
+            spec: The sink whose layout this is.
+            cell: Gives a rendered cell as the table's database takes it.
+        """
+        row = row_of_fact(change.fact, spec)
+        cells = {name: cell(row[public], self.types[name]) for public, name in self.names.items()}
+        if ROW_COLUMN in self.types:
+            cells[ROW_COLUMN] = change.identity.hex()
+        return cells
 
 
 def net(changes: Sequence[Change]) -> tuple[Change, ...]:
