@@ -68,6 +68,6 @@ def _target(spec: SinkJobSpec, name: str, settings: Settings) -> Target:
             )
             return made
         case Table():
-            raise TypeError("the sink's database is refused by `narthex.capability`")
+            raise TypeError("the sink's database is refused by `narthex.sink_checks`")
         case _:
             assert_never(spec.sink.target)
