@@ -20,6 +20,13 @@ def compile_blueprint(definitions: Definitions) -> Blueprint:
     parts need is listed once, with all its paths.
     """
     bill = Bill()
+    made = held_by_name(bill, definitions)
+    plans = tuple(made[dataset.name].plan for dataset in definitions.datasets)
+    return Blueprint(assets=bill.assets, datasets=plans)
+
+
+def held_by_name(bill: Bill, definitions: Definitions) -> dict[str, Held]:
+    """List all assets of checked definitions, and give what holds each dataset."""
     made: dict[str, Held] = {}
     all_typed = typed_datasets(definitions)
     infos = {typed.dataset.name: typed.info for typed in all_typed}
@@ -36,8 +43,7 @@ def compile_blueprint(definitions: Definitions) -> Blueprint:
             bill, typed, plan, upstream=made, joined=name in joined, stateful=stateful
         )
         _fill(bill, typed, run_as, made)
-    plans = tuple(made[dataset.name].plan for dataset in definitions.datasets)
-    return Blueprint(assets=bill.assets, datasets=plans)
+    return made
 
 
 def _run_as(

@@ -268,9 +268,28 @@ class Expectation:
 
 
 @record
+@attrs.frozen
+class Carried:
+    """The log of an earlier version of a dataset, which a later one goes on with.
+
+    Attributes:
+        contributions: The fingerprint of what that log holds. The log counts only for a version
+            whose log would hold the same.
+        data: The fingerprint that the assets of the log have.
+    """
+
+    contributions: bytes
+    data: bytes
+
+
+@record
 @attrs.frozen(kw_only=True)
 class Dataset:
-    """A named, typed log of rows with one event-time field."""
+    """A named, typed log of rows with one event-time field.
+
+    Attributes:
+        carried: What `narthex.carrying.carry_on` found in the commit before; no author says it.
+    """
 
     name: str
     version: int
@@ -283,6 +302,7 @@ class Dataset:
     metadata: Metadata = attrs.field(default=Metadata(), metadata=DESCRIPTION)
     origin: Origin = attrs.field(default=NOWHERE, metadata=DESCRIPTION)
     sinks: tuple[Sink, ...] = ()
+    carried: Carried | None = attrs.field(default=None, metadata=LATER)
 
 
 @record

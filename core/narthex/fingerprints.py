@@ -166,6 +166,22 @@ def operator_fingerprint(
     return fingerprint("op.output", columns, (_steps_fingerprint(operator, inputs),))
 
 
+def contributions_fingerprint(
+    aggregate: Aggregate, inputs: dict[str, Fingerprint], kept: Value
+) -> Fingerprint:
+    """Hash what the log of a dataset holds that ends in an aggregate: rows by their groups.
+
+    It is blind to the version, and to which aggregates and windows are folded of them.
+
+    Args:
+        aggregate: The last step.
+        inputs: The fingerprints of the datasets that it reads, by name.
+        kept: What the log has of each row, and for how long.
+    """
+    value = (ENGINE_SEMANTICS["aggregate"], aggregate.by, aggregate.along, aggregate.emit, kept)
+    return fingerprint("contributions", value, (_steps_fingerprint(aggregate.input, inputs),))
+
+
 def _steps_fingerprint(operator: Operator, inputs: dict[str, Fingerprint]) -> Fingerprint:
     """Hash a step with what it rests on, both sides of joins and unions."""
     parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []

@@ -19,8 +19,14 @@ from narthex.assets import (
 )
 from narthex.bill import Bill
 from narthex.entities import Dataset
-from narthex.fingerprints import fingerprint, operator_fingerprint, source_fingerprint
+from narthex.fingerprints import (
+    contributions_fingerprint,
+    fingerprint,
+    operator_fingerprint,
+    source_fingerprint,
+)
 from narthex.graph import TypedDataset, reads
+from narthex.logs import final_aggregate
 
 DATASET_PARTITIONS: Final = 2
 """How many partitions a dataset's log has; its rows are spread by key."""
@@ -31,7 +37,11 @@ class Held:
     """A dataset whose assets are listed.
 
     Attributes:
-        data: The fingerprint of what is in it.
+        meaning: The fingerprint of its rows, as whoever reads it gets them.
+        data: The fingerprint of what its log holds: its meaning, or that of the version whose log
+            it goes on with.
+        contributions: The fingerprint of the same without the version and what is folded of it;
+            None unless it ends in an aggregate.
         index: None when nothing looks it up.
         touched: Where its corrections are told to joins; None without an index by key.
         voidable: Whether a keyed row of it may cease to exist (`narthex.facts.NEVER`).
@@ -39,7 +49,9 @@ class Held:
 
     typed: TypedDataset
     plan: DatasetPlan
+    meaning: Fingerprint
     data: Fingerprint
+    contributions: Fingerprint | None
     topic: AssetRef
     index: AssetRef | None
     touched: AssetRef | None
@@ -71,7 +83,11 @@ def hold(
     )
     corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
     plan = attrs.evolve(plan, correctable=corrected or voidable)
-    data = data_fingerprint(typed, upstream)
+    meaning = meaning_of(typed, upstream)
+    contributions = contributions_of(typed, plan, upstream)
+    carried = dataset.carried
+    is_carried = carried is not None and carried.contributions == contributions
+    data = Fingerprint(carried.data) if carried is not None and is_carried else meaning
     topic = bill.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.dataset", None, (data,)),
@@ -96,7 +112,9 @@ def hold(
     return Held(
         typed=typed,
         plan=plan,
+        meaning=meaning,
         data=data,
+        contributions=contributions,
         topic=topic,
         index=index,
         touched=touched,
@@ -109,19 +127,35 @@ def disorder_of(dataset: Dataset) -> int | None:
     return max((source.disorder_us for source in dataset.sources), default=None)
 
 
-def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
-    """Hash what is in a dataset: its fields, its version, and where its rows come from."""
+def meaning_of(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
+    """Hash what a dataset is: its fields, its version, and where its rows come from."""
     dataset = typed.dataset
     value = (dataset.version, dataset.schema, dataset.history_us)
     sources = sorted(source_fingerprint(one, dataset.schema) for one in dataset.sources)
     computed: tuple[Fingerprint, ...] = ()
     if typed.node is not None:
         columns = (*typed.node.keys, *typed.node.values)
-        data = {name: held.data for name, held in upstream.items()}
+        inputs = _meanings(upstream)
         computed = tuple(
-            operator_fingerprint(pipeline.terminal, data, columns) for pipeline in dataset.pipelines
+            operator_fingerprint(pipeline.terminal, inputs, columns)
+            for pipeline in dataset.pipelines
         )
     return fingerprint("dataset", value, (*sources, *computed))
+
+
+def contributions_of(
+    typed: TypedDataset, plan: DatasetPlan, upstream: Mapping[str, Held]
+) -> Fingerprint | None:
+    """Hash what the log of a dataset that ends in an aggregate holds; None for others."""
+    dataset = typed.dataset
+    aggregate = final_aggregate(dataset)
+    if aggregate is None or dataset.sources or len(dataset.pipelines) > 1:
+        return None
+    return contributions_fingerprint(aggregate, _meanings(upstream), (plan.log, dataset.history_us))
+
+
+def _meanings(upstream: Mapping[str, Held]) -> dict[str, Fingerprint]:
+    return {name: held.meaning for name, held in upstream.items()}
 
 
 def add_index_feed(

@@ -5,6 +5,7 @@ import attrs
 from narthex.assets import Blueprint
 from narthex.blueprint import compile_blueprint
 from narthex.capability import not_carried_out
+from narthex.carrying import carry_on
 from narthex.changes import Changes, compare
 from narthex.closure import verify_all
 from narthex.entities import Definitions
@@ -48,14 +49,15 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     altered = verify_all(payload.definitions)
     raise_all([*check(changes.definitions), *changes.errors, *altered])
     raise_all(not_carried_out(changes.definitions))
-    whole = attrs.evolve(payload, definitions=changes.definitions)
+    definitions = carry_on(deployed, changes.definitions)
+    whole = attrs.evolve(payload, definitions=definitions)
     return Proposal(
         payload=payload,
-        definitions=changes.definitions,
-        blueprint=compile_definitions(changes.definitions),
+        definitions=definitions,
+        blueprint=compile_definitions(definitions),
         bundle=encode_commit(whole),
         changes=changes,
-        reasons=reasons(deployed, changes.definitions),
+        reasons=reasons(deployed, definitions),
     )
 
 
