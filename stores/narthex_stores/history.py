@@ -31,6 +31,9 @@ _ATTEMPTS = 4
 KEPT_AFTER_COMPACTION = timedelta(hours=24)
 """How long files that compaction replaced stay for readers that hold their list."""
 
+LOG_KEPT = {"delta.logRetentionDuration": "interval 1 days"}
+"""How long the table's own log says what each write did; nothing here reads an older version."""
+
 
 @attrs.frozen(kw_only=True)
 class Appended:
@@ -211,7 +214,7 @@ class HistoryTable:
         """Rewrite small files into large ones; give how many files that replaced.
 
         What the table holds, and its offsets, stay. Replaced files are deleted once they have
-        been out of use for `keep`.
+        been out of use for `keep`, and entries of its log after `LOG_KEPT`.
         """
         self._refresh()
         try:
@@ -221,6 +224,8 @@ class HistoryTable:
                 dry_run=False,
                 enforce_retention_duration=False,
             )
+            self._table.create_checkpoint()
+            self._table.cleanup_metadata()
         except (DeltaError, OSError) as error:
             raise TransientError(f"`{self._table.table_uri}`: {error}") from error
         return int(done["numFilesRemoved"])

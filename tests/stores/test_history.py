@@ -1,3 +1,4 @@
+import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -247,6 +248,24 @@ def test_compaction_keeps_facts_and_offsets(table: HistoryTable) -> None:
     assert sorted(table.scan().to_pylist(), key=lambda one: one["offset"]) == before
     assert table.offsets() == {0: 4}
     assert table.append_rows([row(3, at=3)]).rows == 0
+
+
+def test_the_log_of_a_table_forgets_the_writes_of_days_ago(path: str, table: HistoryTable) -> None:
+    log = Path(path) / "_delta_log"
+    for offset in range(8):
+        table.append_rows([row(offset, at=offset)])
+    table.compact()
+    two_days_ago = (log / f"{0:020}.json").stat().st_mtime - 2 * 86_400
+    for entry in log.iterdir():
+        os.utime(entry, (two_days_ago, two_days_ago))
+    table.append_rows([row(8, at=8)])
+
+    table.compact()
+
+    assert not (log / f"{3:020}.json").exists()
+    again = HistoryTable(path, SPEC)
+    assert again.offsets() == table.offsets()
+    assert again.scan().num_rows == 9
 
 
 def test_every_type_comes_back_as_it_went() -> None:
