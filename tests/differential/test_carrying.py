@@ -1,0 +1,69 @@
+"""Whatever a version goes on with is filled by the job that would have filled its own."""
+
+from collections import Counter
+
+import attrs
+import pytest
+
+from narthex.aggregate_specs import Count
+from narthex.assets import AssetBlueprint, AssetKind, CheckpointSpec, PipelineJobSpec
+from narthex.blueprint import compile_blueprint
+from narthex.canonical import encode
+from narthex.carrying import carry_on
+from narthex.entities import Dataset, Definitions
+from narthex.logs import final_aggregate
+from narthex.schema import Field, Schema
+from narthex.types import Int
+from tests.differential.drawing import drawn
+
+ADDED = "one_more"
+
+
+def with_one_more(dataset: Dataset) -> Dataset:
+    """Raise the version of a dataset that ends in an aggregate, and count its rows beside."""
+    aggregate = final_aggregate(dataset)
+    if aggregate is None:
+        return dataset
+    count = Count(into=ADDED, window=aggregate.specs[0].window)
+    more = attrs.evolve(aggregate, specs=(*aggregate.specs, count))
+    fields = (*dataset.schema.fields, Field(name=ADDED, type=Int()))
+    return attrs.evolve(
+        dataset,
+        version=dataset.version + 1,
+        schema=Schema(fields),
+        pipelines=tuple(attrs.evolve(one, terminal=more) for one in dataset.pipelines),
+    )
+
+
+def by_path(definitions: Definitions) -> dict[str, AssetBlueprint]:
+    return {path: asset for asset in compile_blueprint(definitions).assets for path in asset.paths}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_shared_asset_is_the_one_that_either_version_would_make(seed: int) -> None:
+    shared: Counter[str] = Counter()
+    for project in drawn(seed, count=40):
+        old = project.definitions
+        changed = {one.name for one in old.datasets if final_aggregate(one) is not None}
+        new = attrs.evolve(old, datasets=tuple(map(with_one_more, old.datasets)))
+        was, alone, now = by_path(old), by_path(new), by_path(carry_on(old, new))
+        for path, asset in now.items():
+            _, name, *_ = path.split("/")
+            if asset.ref != was[path].ref or name not in changed:
+                continue
+            shared[asset.kind.value] += 1
+            assert _filled_by(was[path]) == _filled_by(alone[path]), path
+    assert shared[AssetKind.STREAM_JOB.value] > 5
+
+
+def _filled_by(asset: AssetBlueprint) -> tuple[bytes, frozenset[str]]:
+    """Give what an asset is made of, without what other versions of its dataset are called.
+
+    A job that fills groups does not look at the public schema of its dataset.
+    """
+    spec = asset.spec
+    if isinstance(spec, PipelineJobSpec):
+        spec = attrs.evolve(spec, schema=Schema(()))
+    if isinstance(spec, CheckpointSpec):
+        spec = CheckpointSpec(job="")
+    return encode(spec), frozenset(need.role for need in asset.needs)
