@@ -55,7 +55,7 @@ def test_one_window_more_is_filled_from_the_log_that_is_there(market: Market) ->
         what="nine payments are there",
         so_far=lambda: euros(platform),
     )
-    log = platform.topic("log of Paid")
+    log = platform.topic("dataset/Paid/log")
     written = [(one.partition, one.offset) for one in platform.records(log)]
     assert len(written) == 9
 
@@ -73,4 +73,4 @@ def test_one_window_more_is_filled_from_the_log_that_is_there(market: Market) ->
     wait_until(lambda: euros(platform) == 16.0, within_s=STREAM_S, what="the tenth is there")
     found = platform.ask(asked, as_of=NOON, payer="ann")
     assert found == {"euros": 16.0, "lately": 12.0, "mean": 1.6, "times": 10}
-    assert platform.topic("log of Paid") == log
+    assert platform.topic("dataset/Paid/log") == log
