@@ -31,8 +31,15 @@ _ATTEMPTS = 4
 KEPT_AFTER_COMPACTION = timedelta(hours=24)
 """How long files that compaction replaced stay for readers that hold their list."""
 
-LOG_KEPT = {"delta.logRetentionDuration": "interval 1 days"}
-"""How long the table's own log says what each write did; nothing here reads an older version."""
+PROPERTIES = {
+    "delta.logRetentionDuration": "interval 15 minutes",
+    "delta.deletedFileRetentionDuration": "interval 2 days",
+}
+"""How long the table's own log says what each write did, and which files were replaced.
+
+Each write lists the log: with 3,000 entries, two hours of them, it took twice as long. A reader
+that is further behind begins with the newest checkpoint.
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -214,7 +221,8 @@ class HistoryTable:
         """Rewrite small files into large ones; give how many files that replaced.
 
         What the table holds, and its offsets, stay. Replaced files are deleted once they have
-        been out of use for `keep`, and entries of its log after `LOG_KEPT`.
+        been out of use for `keep`, and so are those that no write came to name; entries of its
+        log go as `PROPERTIES` says.
         """
         self._refresh()
         try:
@@ -223,6 +231,7 @@ class HistoryTable:
                 retention_hours=int(keep / timedelta(hours=1)),
                 dry_run=False,
                 enforce_retention_duration=False,
+                full=True,
             )
             self._table.create_checkpoint()
             self._table.cleanup_metadata()

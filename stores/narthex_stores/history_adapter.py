@@ -23,7 +23,7 @@ from narthex_stores.errors import (
     TransientError,
 )
 from narthex_stores.fact_tables import fact_schema
-from narthex_stores.history import LOG_KEPT, open_table
+from narthex_stores.history import PROPERTIES, open_table
 
 _TRASH = ".trash"
 
@@ -98,7 +98,7 @@ class HistoryAdapter:
                 mode="error",
                 name=name,
                 description=json.dumps(mark, sort_keys=True),
-                configuration=LOG_KEPT,
+                configuration=PROPERTIES,
                 storage_options=self._options(timeout_s),
             )
         except (DeltaError, OSError) as error:

@@ -250,14 +250,36 @@ def test_compaction_keeps_facts_and_offsets(table: HistoryTable) -> None:
     assert table.append_rows([row(3, at=3)]).rows == 0
 
 
-def test_the_log_of_a_table_forgets_the_writes_of_days_ago(path: str, table: HistoryTable) -> None:
+def two_hours_older(path: Path) -> None:
+    then = path.stat().st_mtime - 2 * 3_600
+    os.utime(path, (then, then))
+
+
+def test_a_file_that_no_write_came_to_name_goes_and_no_other(
+    path: str, table: HistoryTable
+) -> None:
+    for offset in range(4):
+        table.append_rows([row(offset, at=offset)])
+    named = {Path(one).name for one in table.files()}
+    lost = Path(path) / "part-of-a-write-that-died.parquet"
+    lost.write_bytes(b"")
+    for file in Path(path).glob("*.parquet"):
+        two_hours_older(file)
+
+    table.compact(keep=timedelta(hours=1))
+
+    left = {file.name for file in Path(path).glob("*.parquet")}
+    assert lost.name not in left
+    assert named < left
+
+
+def test_the_log_of_a_table_forgets_what_a_checkpoint_has(path: str, table: HistoryTable) -> None:
     log = Path(path) / "_delta_log"
     for offset in range(8):
         table.append_rows([row(offset, at=offset)])
     table.compact()
-    two_days_ago = (log / f"{0:020}.json").stat().st_mtime - 2 * 86_400
     for entry in log.iterdir():
-        os.utime(entry, (two_days_ago, two_days_ago))
+        two_hours_older(entry)
     table.append_rows([row(8, at=8)])
 
     table.compact()
