@@ -93,7 +93,8 @@ def _told(seconds: list[float]) -> dict[str, object]:
     if not seconds:
         return {"count": 0}
     middle, high = quantiles(seconds)
-    return {"count": len(seconds), "p50": round(middle, 2), "p95": round(high, 2)}
+    each = [round(one, 1) for one in seconds]
+    return {"count": len(each), "p50": round(middle, 2), "p95": round(high, 2), "each": each}
 
 
 def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
