@@ -83,11 +83,10 @@ def hold(
     )
     corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
     plan = attrs.evolve(plan, correctable=corrected or voidable)
-    meaning = meaning_of(typed, upstream)
+    meaning = data = data_fingerprint(typed, upstream)
     contributions = contributions_of(typed, plan, upstream)
-    carried = dataset.carried
-    is_carried = carried is not None and carried.contributions == contributions
-    data = Fingerprint(carried.data) if carried is not None and is_carried else meaning
+    if dataset.carried is not None and dataset.carried.contributions == contributions:
+        data = Fingerprint(dataset.carried.data)
     topic = bill.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.dataset", None, (data,)),
@@ -127,8 +126,8 @@ def disorder_of(dataset: Dataset) -> int | None:
     return max((source.disorder_us for source in dataset.sources), default=None)
 
 
-def meaning_of(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
-    """Hash what a dataset is: its fields, its version, and where its rows come from."""
+def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
+    """Hash what is in a dataset: its fields, its version, and where its rows come from."""
     dataset = typed.dataset
     value = (dataset.version, dataset.schema, dataset.history_us)
     sources = sorted(source_fingerprint(one, dataset.schema) for one in dataset.sources)

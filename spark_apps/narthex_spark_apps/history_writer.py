@@ -99,7 +99,7 @@ class HistoryFeed:
             offsets=table.offsets(),
             lateness=_lateness(asset.spec),
             newest_us=table.newest_event_time(),
-            small_files=table.file_count(),
+            small_files=len(table.files()),
         )
 
     def take(self, record: Record) -> None:

@@ -213,10 +213,6 @@ class HistoryTable:
             found = max(times[times < NEVER], default=None)
         return None if found is None else int(found)
 
-    def file_count(self) -> int:
-        """Give of how many files the table is made, as this process last saw it."""
-        return len(self._table.file_uris())
-
     def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
         """Rewrite small files into large ones; give how many files that replaced.
 

@@ -24,8 +24,8 @@ from narthex.wire import CommitPayload, decode_commit, encode_commit
 Edit = Callable[[Dataset], Dataset]
 
 WEEK = Sum(into="week", window=Continuous("7d"), of="amount")
-FILL = ("log", "history", "history_feed")
-"""What the past of a dataset is filled into, below its name; beside its job."""
+FILLED = {"log", "history", "history_feed", "pipeline/spend", "pipeline/spend/checkpoint"}
+"""What the past of a dataset is filled into, and by what."""
 
 
 def raised(dataset: Dataset) -> Dataset:
@@ -78,9 +78,6 @@ def _made_of(spec: AssetSpec) -> AssetSpec:
     if isinstance(spec, PipelineJobSpec) and spec.log.shape is LogShape.CONTRIBUTIONS:
         return attrs.evolve(spec, schema=Schema(()))
     return spec
-
-
-FILLED = {*FILL, "pipeline/spend", "pipeline/spend/checkpoint"}
 
 
 def test_a_window_more_needs_another_index_and_no_other_rows(shop: Definitions) -> None:
