@@ -19,13 +19,14 @@ from narthex_ledger import (
     BeingAppended,
     IdempotencyKeyReused,
     Ledger,
+    LedgerError,
     LookForIt,
     Standing,
 )
 from narthex_stores import Delivered, LogReader, StoreError, TransientError
 
 KEPT = 10_000
-"""How many calls a process remembers, so that it need not ask the ledger."""
+"""How many calls a process remembers: so that it need not ask the ledger, or can tell it."""
 
 KEY_HEADER = "idempotency_key"
 READ_S = 5.0
@@ -54,6 +55,7 @@ class Once:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], _Call] = OrderedDict()
         self._tips: dict[str, int] = {}
+        self._under_way: OrderedDict[tuple[str, str], Future[Delivered]] = OrderedDict()
 
     def append(self, topic: str, key: str, value: bytes, append: Append) -> Delivered:
         """Append a call unless it was; give where it stands.
@@ -93,20 +95,56 @@ class Once:
                         self._keep(topic, key, found) if found else self._append(topic, key, append)
                     )
                 case BeingAppended():
+                    with self._lock:
+                        ours = self._under_way.get((topic, key))
+                    if ours is not None:
+                        return self._awaited(topic, key, ours)
                     if time.monotonic() > ends_at:
                         raise TransientError(f"call `{key}` is being appended; ask again")
                     time.sleep(LOOK_EVERY_S)
 
     def _append(self, topic: str, key: str, append: Append) -> Delivered:
+        appended = append()
+        with self._lock:
+            self._under_way[topic, key] = appended
+            if len(self._under_way) > KEPT:
+                self._under_way.popitem(last=False)
+        return self._awaited(topic, key, appended)
+
+    def _awaited(self, topic: str, key: str, appended: "Future[Delivered]") -> Delivered:
+        """Wait for an append of this process, and tell the ledger how it ended.
+
+        Who waited in vain, or could not tell the ledger, leaves that to the call's next coming.
+        """
         try:
-            delivered = append().result(timeout=DELIVERY_S)
+            delivered = appended.result(timeout=DELIVERY_S)
         except StoreError:
             # The producer has given up: it stands or not, and the log says which.
-            self._ledger.call_failed(topic, key)
+            if self._is_taken(topic, key, appended):
+                self._tell_failed(topic, key, appended)
             raise
         except TimeoutError as error:
             raise TransientError(f"`{topic}` did not take call `{key}` in time") from error
-        return self._keep(topic, key, delivered)
+        kept = self._keep(topic, key, delivered)
+        self._is_taken(topic, key, appended)
+        return kept
+
+    def _is_taken(self, topic: str, key: str, appended: "Future[Delivered]") -> bool:
+        """Take an append from those under way; False when another thread did."""
+        with self._lock:
+            if self._under_way.get((topic, key)) is not appended:
+                return False
+            del self._under_way[topic, key]
+            return True
+
+    def _tell_failed(self, topic: str, key: str, appended: "Future[Delivered]") -> None:
+        """Let the next one look for a call: once, for it may be appended anew right after."""
+        try:
+            self._ledger.call_failed(topic, key)
+        except LedgerError:
+            with self._lock:
+                self._under_way.setdefault((topic, key), appended)
+            raise
 
     def _keep(self, topic: str, key: str, delivered: Delivered) -> Delivered:
         self._ledger.called(topic, key, partition=delivered.partition, offset=delivered.offset)

@@ -129,6 +129,54 @@ def test_while_an_append_may_take_effect_nobody_else_appends(
         _once(one, one.ledger).append(topic, "in-doubt", b"other", _die)
 
 
+def test_a_call_that_the_broker_takes_too_late_is_acknowledged_when_it_comes_again(
+    pair: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = pair
+    topic = ingest_topic(one)
+    before = len(records(one))
+    monkeypatch.setattr(once, "WAIT_S", 0.0)
+    process = _once(one, one.ledger)
+    slow: Future[Delivered] = Future()
+
+    monkeypatch.setattr(once, "DELIVERY_S", 0.0)
+    with pytest.raises(TransientError, match="in time"):
+        process.append(topic, "too-late", b"{}", lambda: slow)
+    with pytest.raises(TransientError, match="in time"):
+        process.append(topic, "too-late", b"{}", _die)
+    with pytest.raises(TransientError, match="being appended"):
+        _once(one, one.ledger).append(topic, "too-late", b"{}", _die)
+    slow.set_result(_appending(one, "too-late")().result(timeout=30))
+    stands = process.append(topic, "too-late", b"{}", _die)
+    elsewhere = _once(one, one.ledger).append(topic, "too-late", b"{}", _die)
+
+    assert stands == elsewhere == slow.result()
+    assert len(records(one)) == before + 1
+
+
+def test_a_call_that_the_broker_refused_late_is_appended_when_it_comes_again(
+    pair: tuple[House, House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = pair
+    topic = ingest_topic(one)
+    before = len(records(one))
+    process = _once(one, one.ledger)
+    slow: Future[Delivered] = Future()
+
+    with monkeypatch.context() as hasty:
+        hasty.setattr(once, "DELIVERY_S", 0.0)
+        with pytest.raises(TransientError, match="in time"):
+            process.append(topic, "refused-late", b"{}", lambda: slow)
+    slow.set_exception(TransientError("the producer gave up"))
+    with pytest.raises(TransientError, match="gave up"):
+        process.append(topic, "refused-late", b"{}", _die)
+    stands = process.append(topic, "refused-late", b"{}", _appending(one, "refused-late"))
+    again = process.append(topic, "refused-late", b"{}", _die)
+
+    assert stands == again
+    assert len(records(one)) == before + 1
+
+
 def test_old_calls_are_forgotten(pair: tuple[House, House]) -> None:
     one, _ = pair
     log(one, [GOOD], **{"idempotency-key": "an-old-call"})
