@@ -69,9 +69,11 @@ class Driver:
                 job.assign(found)
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
-                broker = input_broker(assignment.asset, self._settings)
-                ends = self._ends_at(broker)
-                self._jobs[asset_id] = LiveJob.of(assignment, self._session, self._settings, ends)
+                ends = self._ends_at(input_broker(assignment.asset, self._settings))
+                before = tuple(j for j in self._stopping if j.assignment.asset.asset_id == asset_id)
+                self._jobs[asset_id] = LiveJob.of(
+                    assignment, self._session, self._settings, ends, after=before
+                )
         self._watch()
         for run in desired.offline:
             self._answer(run)

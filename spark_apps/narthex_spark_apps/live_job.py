@@ -50,6 +50,7 @@ class LiveJob:
     query: StreamingQuery | None = None
     files: FileSource | None = None
     interval_s: int = REAL_TIME_S
+    _after: tuple["LiveJob", ...] = ()
     _ending: StreamingQuery | None = None
     _seen_batch: int = -1
     _pause_s: float = FIRST_PAUSE_S
@@ -60,11 +61,26 @@ class LiveJob:
 
     @classmethod
     def of(
-        cls, assignment: Assignment, session: SparkSession, settings: Settings, ends: LogEnds
+        cls,
+        assignment: Assignment,
+        session: SparkSession,
+        settings: Settings,
+        ends: LogEnds,
+        *,
+        after: tuple["LiveJob", ...] = (),
     ) -> "LiveJob":
-        """Prepare a job; `tend` starts it."""
+        """Prepare a job; `tend` starts it, when its runs before, `after` which it comes, are over.
+
+        Two runs of one job in one driver would share a name and a checkpoint.
+        """
         progress = Progress(assignment=assignment, ends=ends, stale_s=REAL_TIME_S + LISTEN_EVERY_S)
-        return cls(assignment=assignment, session=session, settings=settings, progress=progress)
+        return cls(
+            assignment=assignment,
+            session=session,
+            settings=settings,
+            progress=progress,
+            after=after,
+        )
 
     def assign(self, assignment: Assignment) -> None:
         """Go on under a newer generation of the same epoch."""
@@ -84,9 +100,11 @@ class LiveJob:
         """
         if self.query is not None and not self.query.isActive:
             self._failed(self.query)
-        if self._ending is not None and not self._ending.isActive:
+        if self._ending is not None and not self._is_known(self._ending):
             self._ending = None
-        is_due = self._ending is None and time.monotonic() >= self._not_before
+        self._after = tuple(job for job in self._after if job.is_running)
+        is_free = self._ending is None and not self._after
+        is_due = is_free and time.monotonic() >= self._not_before
         if self.query is None and self.files is None and is_due:
             self._start(interval_s)
         if self.query is not None:
@@ -207,7 +225,11 @@ class LiveJob:
     def is_running(self) -> bool:
         """Whether a query of it is not over yet."""
         queries = (self.query, self._ending)
-        return any(query is not None and query.isActive for query in queries)
+        return any(query is not None and self._is_known(query) for query in queries)
+
+    def _is_known(self, query: StreamingQuery) -> bool:
+        """Whether Spark still has a query: it keeps the name a moment longer than it is active."""
+        return query.isActive or any(one.id == query.id for one in self.session.streams.active)
 
     def stop(self) -> None:
         """Stop the query in a thread of its own; what it wrote stays."""

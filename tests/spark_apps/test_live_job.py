@@ -89,6 +89,34 @@ def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
     assert live.progress.restarts == 0
 
 
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
+    log: Log, spark: SparkSession, platform: Settings
+) -> None:
+    job = clicks_without_number(log)
+    send(log, job, 0, 3)
+    ends = LogEnds(Broker(bootstrap=platform.kafka))
+    ends.watch([job.input_topic])
+    first, second = (Assignment(asset=job.asset, epoch=epoch, generation=1) for epoch in (1, 2))
+    before = LiveJob.of(first, spark, platform, ends)
+    tend_until(before, lambda: before.is_short(LONG_S))
+
+    live = LiveJob.of(second, spark, platform, ends, after=(before,))
+    live.tend()
+    waits = live.query is None
+    before.stop()
+    tend_until(live, lambda: live.query is not None)
+
+    assert waits
+    send(log, job, 3, 2)
+    found = log.records(job.output, count=5, distinct=True)
+    live.stop()
+    wait_until(lambda: not live.is_running)
+    assert len(set(found)) == 5
+    assert live.progress.restarts == 0
+
+
 def clicks_without_number(log: Log) -> PipelineJob:
     return pipeline_job(
         Drop(DatasetRef("Clicks"), ("n",)),
