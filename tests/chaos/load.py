@@ -26,12 +26,15 @@ class Sent:
         probes: When each was first sent, in order (monotonic seconds).
         visible: When so many of them were first seen; by their number, from 1.
         repeated: Calls that were made twice on purpose, or because their outcome was not known.
+        waits: How long each call took until it was accepted, seconds: one that nobody accepts
+            holds back what its sender would have sent meanwhile, and so what is watched.
     """
 
     rows: list[Row] = attrs.field(factory=list)
     probes: list[float] = attrs.field(factory=list)
     visible: dict[int, float] = attrs.field(factory=dict)
     repeated: int = 0
+    waits: list[float] = attrs.field(factory=list)
 
     @property
     def payments(self) -> list[Payment]:
@@ -100,9 +103,11 @@ class Load:
     def _push(self, endpoint: str, rows: list[Payment] | list[Merchant], *, call: str) -> None:
         """Push rows until they are accepted: the same call, under the same key."""
         plain = [row.plain() for row in rows]
+        began = time.monotonic()
         while not self._plant.log(endpoint, plain, call=call):
             self.sent.repeated += 1
             time.sleep(AGAIN_AFTER_S)
+        self.sent.waits.append(time.monotonic() - began)
         self.sent.rows += rows
 
     def _again(self, endpoint: str, rows: list[Payment], *, call: str) -> None:

@@ -42,6 +42,7 @@ class Outcome:
     Attributes:
         missed: Faults that found nothing to hit: the victim was just dead.
         settled_s: How long after the last fault all was worked off.
+        slowest_call_s: The longest that a call was made again until it was accepted.
         recovery_s: By victim, from a kill to the first new row visible.
         unsettled: Why it was never worked off.
     """
@@ -52,6 +53,7 @@ class Outcome:
     faults: tuple[Fault, ...]
     missed: int
     settled_s: float
+    slowest_call_s: float
     differences: dict[str, Difference]
     recovery_s: dict[str, list[float]]
     unsettled: str = ""
@@ -78,6 +80,7 @@ class Outcome:
             "exact": self.is_exact,
             "unsettled": self.unsettled,
             "settled_s": round(self.settled_s, 1),
+            "slowest_call_s": round(self.slowest_call_s, 1),
             "lost": sum(one.lost for one in self.differences.values()),
             "doubled": sum(one.doubled for one in self.differences.values()),
             "wrong": sum(one.wrong for one in self.differences.values()),
@@ -127,6 +130,7 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
             faults=tuple(faults),
             missed=missed,
             settled_s=settled_s,
+            slowest_call_s=max(sent.waits),
             differences=judge(found, sent),
             recovery_s=recoveries(sent, faults),
             unsettled=unsettled,
