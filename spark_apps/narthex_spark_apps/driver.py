@@ -25,13 +25,13 @@ from narthex_spark_apps.children import (
     end_process_group,
     send,
 )
-from narthex_spark_apps.feeds import LogEnds
+from narthex_spark_apps.feeds import BrokerEnds
 from narthex_spark_apps.jobs import input_broker, input_topics
 from narthex_spark_apps.kafka_io import interval_s
 from narthex_spark_apps.live_job import LiveJob
 from narthex_spark_apps.offline import answer_query, parse_query
 from narthex_spark_apps.session import open_session
-from narthex_stores import Broker, StoreError
+from narthex_stores import StoreError
 
 log = structlog.get_logger()
 
@@ -51,7 +51,7 @@ class Driver:
         self._jobs: dict[int, LiveJob] = {}
         self._stopping: list[LiveJob] = []
         self._turn = 0
-        self._ends: dict[Broker, LogEnds] = {}
+        self._ends = BrokerEnds()
         self._offline: set[str] = set()
         self._lengthened_at = float("-inf")
 
@@ -65,31 +65,20 @@ class Driver:
                 del self._jobs[asset_id]
                 job.stop()
                 self._stopping.append(job)
+                if found is None:
+                    self._ends.forget(asset_id)
             else:
                 job.assign(found)
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
-                ends = self._ends_at(input_broker(assignment.asset, self._settings))
+                broker = input_broker(assignment.asset, self._settings)
+                ends = self._ends.watch(asset_id, broker, input_topics(assignment.asset))
                 before = tuple(j for j in self._stopping if j.assignment.asset.asset_id == asset_id)
                 self._jobs[asset_id] = LiveJob.of(
                     assignment, self._session, self._settings, ends, after=before
                 )
-        self._watch()
         for run in desired.offline:
             self._answer(run)
-
-    def _ends_at(self, broker: Broker) -> LogEnds:
-        if broker not in self._ends:
-            self._ends[broker] = LogEnds(broker)
-        return self._ends[broker]
-
-    def _watch(self) -> None:
-        by_broker: dict[Broker, set[str]] = {broker: set() for broker in self._ends}
-        for job in self._jobs.values():
-            asset = job.assignment.asset
-            by_broker[input_broker(asset, self._settings)] |= set(input_topics(asset))
-        for broker, topics in by_broker.items():
-            self._ends[broker].watch(topics)
 
     def tend(self) -> None:
         """Start what should run and does not, with intervals as long as that many jobs ask for."""

@@ -58,6 +58,7 @@ class LogEnds:
         self._topics: tuple[str, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
         self._changed = threading.Event()
+        self._is_closed = False
         threading.Thread(target=self._run, name="log-ends", daemon=True).start()
 
     def watch(self, topics: Iterable[str]) -> None:
@@ -70,10 +71,17 @@ class LogEnds:
         """Give the next offset of each partition of each topic that could be seen."""
         return dict(self._ends)
 
+    def close(self) -> None:
+        """Ask no more; what is known stays so."""
+        self._is_closed = True
+        self._changed.set()
+
     def _run(self) -> None:
         while True:
             self._changed.wait(ENDS_EVERY_S)
             self._changed.clear()
+            if self._is_closed:
+                return
             try:
                 self._ends = {**self._ends, **self._tips.ends(self._topics)}
             except StoreError as error:
@@ -92,10 +100,13 @@ class BrokerEnds:
     def watch(self, job: int, broker: Broker, topics: Iterable[str]) -> LogEnds:
         """Watch the topics of a job from now on; give what knows how far they reach."""
         with self._lock:
+            before = self._watched.get(job)
             self._watched[job] = (broker, frozenset(topics))
             if broker not in self._ends:
                 self._ends[broker] = LogEnds(broker)
             self._tell(broker)
+            if before is not None and before[0] != broker:
+                self._tell(before[0])
             return self._ends[broker]
 
     def forget(self, job: int) -> None:
@@ -106,10 +117,11 @@ class BrokerEnds:
                 self._tell(watched[0])
 
     def _tell(self, broker: Broker) -> None:
-        topics = [
-            topic for at, wanted in self._watched.values() if at == broker for topic in wanted
-        ]
-        self._ends[broker].watch(topics)
+        wanted = [topics for at, topics in self._watched.values() if at == broker]
+        if wanted:
+            self._ends[broker].watch(topic for topics in wanted for topic in topics)
+        else:
+            self._ends.pop(broker).close()
 
 
 class FeedReader:
@@ -177,6 +189,11 @@ class FeedReader:
     def ends(self) -> dict[str, dict[int, int]]:
         """Give the next offset of each partition of each topic that could be seen."""
         return self._ends.known()
+
+    def close(self) -> None:
+        """End; nothing that was read is forgotten, for nothing was kept."""
+        self._ends.close()
+        self._log.close()
 
     def waiting_ms(self, topic: str, behind: int) -> int:
         """Give for how long the topic has had records that are not worked off."""

@@ -338,7 +338,8 @@ class StageRunner:
                 del self._jobs[asset_id]
                 job.stop()
                 self._stopping.append(job)
-                self._ends.forget(asset_id)
+                if found is None:
+                    self._ends.forget(asset_id)
             else:
                 job.assign(found)
         for asset_id, assignment in wanted.items():

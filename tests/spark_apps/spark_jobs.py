@@ -151,12 +151,14 @@ def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) ->
 def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
     """Run a job live by its asset."""
     assignment = Assignment(asset=asset, epoch=epoch, generation=1)
-    running = StageJob(assignment, platform, BrokerEnds())
+    ends = BrokerEnds()
+    running = StageJob(assignment, platform, ends)
     try:
         yield running
     finally:
         running.stop()
         running.join(timeout_s=60.0)
+        ends.forget(asset.asset_id)
 
 
 def wait_caught_up(running: StageJob, records: int) -> Report:

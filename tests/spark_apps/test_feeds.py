@@ -1,13 +1,14 @@
 """What the reader of the feeds does with a topic that cannot be read on."""
 
+import threading
 import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex_spark_apps.feeds import FeedReader
-from narthex_stores import LogProducer
+from narthex_spark_apps.feeds import BrokerEnds, FeedReader
+from narthex_stores import Broker, LogProducer
 
 WITHIN_S = 60.0
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.kafka
 VALUES = [b"a", b"b", b"c"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def topic(kafka_bootstrap: str) -> str:
     """A topic with three records."""
     name = "feeds_of_records_that_are_gone"
@@ -51,4 +52,34 @@ def test_a_topic_whose_records_are_gone_is_told_and_read_again_when_it_is_restar
     reader.restart(topic)
     assert reader.wrong(topic) is None
     poll_until(lambda: len(found) == len(VALUES))
+    reader.close()
     assert found == VALUES
+
+
+def test_a_broker_is_asked_until_no_job_is_at_it(kafka_bootstrap: str, topic: str) -> None:
+    before = set(threading.enumerate())
+    broker, other = (
+        Broker(bootstrap=kafka_bootstrap),
+        Broker(bootstrap=f"{kafka_bootstrap},{kafka_bootstrap}"),
+    )
+    ends = BrokerEnds()
+
+    known = ends.watch(1, broker, [topic])
+    assert ends.watch(2, broker, [topic]) is known
+    wait_until(lambda: known.known() == {topic: {0: len(VALUES)}})
+    ends.watch(3, other, [topic])
+    ends.forget(1)
+    ends.watch(3, broker, [topic])
+    asking = set(threading.enumerate()) - before
+    wait_until(lambda: sum(thread.is_alive() for thread in asking) == 1)
+    ends.forget(2)
+    assert known.known() == {topic: {0: len(VALUES)}}
+    ends.forget(3)
+    wait_until(lambda: not any(thread.is_alive() for thread in asking))
+
+
+def wait_until(happens: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + WITHIN_S
+    while not happens():
+        assert time.monotonic() < ends_at, f"not within {WITHIN_S:g} s"
+        time.sleep(0.02)

@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,6 +35,14 @@ CLICKS = Schema(
 LONG_S = 60
 
 
+@pytest.fixture
+def ends(platform: Settings) -> Iterator[LogEnds]:
+    """Ask how far topics reach, until the test ends."""
+    found = LogEnds(Broker(bootstrap=platform.kafka))
+    yield found
+    found.close()
+
+
 def test_few_jobs_have_short_intervals_and_many_plan_for_a_fixed_share_of_a_processor() -> None:
     assert {interval_s(jobs, number) for jobs in (0, 1, 2) for number in range(50)} == {REAL_TIME_S}
     for jobs in (50, 100, 400):
@@ -60,12 +68,11 @@ def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) ->
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
-    log: Log, spark: SparkSession, platform: Settings
+    log: Log, spark: SparkSession, platform: Settings, ends: LogEnds
 ) -> None:
     job = clicks_without_number(log)
-    send(log, job, 0, 3)
-    ends = LogEnds(Broker(bootstrap=platform.kafka))
     ends.watch([job.input_topic])
+    send(log, job, 0, 3)
     live = LiveJob.of(Assignment(asset=job.asset, epoch=1, generation=1), spark, platform, ends)
 
     tend_until(live, lambda: live.is_short(LONG_S))
@@ -92,12 +99,11 @@ def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
-    log: Log, spark: SparkSession, platform: Settings
+    log: Log, spark: SparkSession, platform: Settings, ends: LogEnds
 ) -> None:
     job = clicks_without_number(log)
-    send(log, job, 0, 3)
-    ends = LogEnds(Broker(bootstrap=platform.kafka))
     ends.watch([job.input_topic])
+    send(log, job, 0, 3)
     first, second = (Assignment(asset=job.asset, epoch=epoch, generation=1) for epoch in (1, 2))
     before = LiveJob.of(first, spark, platform, ends)
     tend_until(before, lambda: before.is_short(LONG_S))
