@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from typing_extensions import override
 
 from narthex_plugins.operators import take_step, waits_for_a_person
-from narthex_plugins.platform import Json, platform
+from narthex_plugins.platform import Json, StepNotYet, platform
 
 
 class PersonApproves(ApprovalOperator):
@@ -18,7 +18,7 @@ class PersonApproves(ApprovalOperator):
     Whoever answers in Airflow is named in the ledger. A rejection fails the run, and its teardown
     takes the commit back. An answer within a second or two of the question can fail the task:
     Airflow then hears that the question is over after the task has gone on, and takes it for
-    dead. It is tried again, finds the approval, or asks again.
+    dead. It is tried again, and finds the approval that was given; a rejection it asks for again.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "commit_id")
@@ -39,7 +39,17 @@ class PersonApproves(ApprovalOperator):
     def execute(self, context: Context) -> object:
         if not waits_for_a_person(platform().read(f"commits/{self.commit_id}")):
             return None
+        if context["ti"].try_number > 1 and self._is_approved():
+            return None
         return super().execute(context)
+
+    def _is_approved(self) -> bool:
+        """Whether a person has approved when an earlier try asked."""
+        try:
+            take_step(self.commit_id, "approved", within_s=0.0)
+        except StepNotYet:
+            return False
+        return True
 
     @override
     def execute_complete(self, context: Context, event: dict[str, Json]) -> object:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -89,8 +89,12 @@ def waiting(house: House) -> str:
     return commit_id
 
 
+def task(commit_id: str) -> str:
+    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve"
+
+
 def asks(commit_id: str) -> str:
-    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve/-1/hitlDetails"
+    return f"{task(commit_id)}/-1/hitlDetails"
 
 
 def test_what_a_person_has_approved_in_airflow_is_passed_on_with_who_it_was(
@@ -106,6 +110,36 @@ def test_what_a_person_has_approved_in_airflow_is_passed_on_with_who_it_was(
     assert [passed.status_code, again.status_code] == [200, 200]
     approval = shown(house.client, commit_id)["approval"]
     assert (approval["needed"], approval["by"], bool(approval["at"])) == (False, "grace", True)
+
+
+NO = YES | {"chosen_options": ["Reject"], "responded_by_user": {"id": "8", "name": "ada"}}
+OPEN = YES | {"response_received": False, "chosen_options": None}
+
+
+@pytest.mark.parametrize(
+    ("stands", "earlier", "by"),
+    [
+        (None, [YES], "grace"),
+        (OPEN, [YES], "grace"),
+        (None, [NO, YES, None], "grace"),
+        (None, [YES, NO], None),
+        (NO, [YES], None),
+        (OPEN, [None, OPEN], None),
+    ],
+)
+def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
+    house: House, airflow: Says, stands: Any, earlier: Sequence[Any], by: str | None
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = stands
+    airflow.answers[task(commit_id)] = {"try_number": len(earlier) + 1}
+    for number, said in enumerate(earlier, start=1):
+        airflow.answers[f"{asks(commit_id)}/tries/{number}"] = said
+
+    passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+
+    assert passed.status_code == (200 if by else 409)
+    assert shown(house.client, commit_id)["approval"]["by"] == by
 
 
 @pytest.mark.parametrize(

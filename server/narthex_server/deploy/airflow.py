@@ -113,6 +113,11 @@ class Airflow:
         return self._token
 
 
+def task_of(commit_id: str) -> str:
+    """Give the path below Airflow's API of the task that asks a person about a commit."""
+    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve"
+
+
 def approval_of(commit_id: str) -> str:
     """Give the path below Airflow's API of what a commit's run asks a person."""
-    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve/-1/hitlDetails"
+    return f"{task_of(commit_id)}/-1/hitlDetails"

@@ -10,17 +10,19 @@ from uuid import UUID
 import httpx
 
 from narthex.records import Json
-from narthex_server.deploy.airflow import Airflow, approval_of
+from narthex_server.deploy.airflow import Airflow, approval_of, task_of
 from narthex_server.deploy.executor import NotYet
 
 
 def approver(airflow: Airflow, commit_id: UUID) -> str:
     """Name who has approved a commit in its run: the person whom Airflow let in.
 
+    Where the question was asked again because its task had failed, the last answer counts.
+
     Raises:
         NotYet: Nobody has, or Airflow does not say.
     """
-    match _told(airflow, approval_of(str(commit_id))):
+    match _last_answer(airflow, str(commit_id)):
         case {
             "response_received": True,
             "chosen_options": ["Approve"],
@@ -30,6 +32,28 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
             return name
         case _:
             raise NotYet(f"nobody has approved commit {commit_id} in Airflow")
+
+
+def _last_answer(airflow: Airflow, commit_id: str) -> Json:
+    """Give what was last answered to the run's question; as it stands now if nothing was."""
+    asked = approval_of(commit_id)
+    stands = _told(airflow, asked)
+    if _is_answered(stands):
+        return stands
+    match _told(airflow, task_of(commit_id)):
+        case {"try_number": int(tries)}:
+            earlier = (_told(airflow, f"{asked}/tries/{n}") for n in range(tries - 1, 0, -1))
+            return next(filter(_is_answered, earlier), stands)
+        case _:
+            return stands
+
+
+def _is_answered(said: Json) -> bool:
+    match said:
+        case {"response_received": True}:
+            return True
+        case _:
+            return False
 
 
 def has_asked_to_roll_back(
