@@ -120,16 +120,16 @@ class Once:
             delivered = appended.result(timeout=DELIVERY_S)
         except StoreError:
             # The producer has given up: it stands or not, and the log says which.
-            if self._is_taken(topic, key, appended):
+            if self._take(topic, key, appended):
                 self._tell_failed(topic, key, appended)
             raise
         except TimeoutError as error:
             raise TransientError(f"`{topic}` did not take call `{key}` in time") from error
         kept = self._keep(topic, key, delivered)
-        self._is_taken(topic, key, appended)
+        self._take(topic, key, appended)
         return kept
 
-    def _is_taken(self, topic: str, key: str, appended: "Future[Delivered]") -> bool:
+    def _take(self, topic: str, key: str, appended: "Future[Delivered]") -> bool:
         """Take an append from those under way; False when another thread did."""
         with self._lock:
             if self._under_way.get((topic, key)) is not appended:

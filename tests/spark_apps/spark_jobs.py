@@ -161,6 +161,14 @@ def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> I
         ends.forget(asset.asset_id)
 
 
+def wait_until(happens: Callable[[], bool], *, within_s: float, so_far: object = "") -> None:
+    """Look until it is true; what was found `so_far` is told if it never is."""
+    ends_at = time.monotonic() + within_s
+    while not happens():
+        assert time.monotonic() < ends_at, f"not within {within_s:g} s; {so_far}"
+        time.sleep(0.02)
+
+
 def wait_caught_up(running: StageJob, records: int) -> Report:
     """Wait until so many records of its topics are read."""
     ends_at = time.monotonic() + 60.0

@@ -1,7 +1,6 @@
 """What the reader of the feeds does with a topic that cannot be read on."""
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex_spark_apps.feeds import BrokerEnds, FeedReader
 from narthex_stores import Broker, LogProducer
+from tests.spark_apps.spark_jobs import wait_until
 
 WITHIN_S = 60.0
 
@@ -38,10 +38,11 @@ def test_a_topic_whose_records_are_gone_is_told_and_read_again_when_it_is_restar
     found: list[bytes | None] = []
 
     def poll_until(happens: Callable[[], bool]) -> None:
-        ends_at = time.monotonic() + WITHIN_S
-        while not happens():
-            assert time.monotonic() < ends_at, f"not within {WITHIN_S:g} s; {found}"
+        def has_happened() -> bool:
             found.extend(r.value for r in reader.poll(max_records=10, timeout_s=0.1))
+            return happens()
+
+        wait_until(has_happened, within_s=WITHIN_S, so_far=found)
 
     reader.assign({topic: {0: 100}})
     poll_until(lambda: reader.wrong(topic) is not None)
@@ -66,20 +67,13 @@ def test_a_broker_is_asked_until_no_job_is_at_it(kafka_bootstrap: str, topic: st
 
     known = ends.watch(1, broker, [topic])
     assert ends.watch(2, broker, [topic]) is known
-    wait_until(lambda: known.known() == {topic: {0: len(VALUES)}})
+    wait_until(lambda: known.known() == {topic: {0: len(VALUES)}}, within_s=WITHIN_S)
     ends.watch(3, other, [topic])
     ends.forget(1)
     ends.watch(3, broker, [topic])
     asking = set(threading.enumerate()) - before
-    wait_until(lambda: sum(thread.is_alive() for thread in asking) == 1)
+    wait_until(lambda: sum(thread.is_alive() for thread in asking) == 1, within_s=WITHIN_S)
     ends.forget(2)
     assert known.known() == {topic: {0: len(VALUES)}}
     ends.forget(3)
-    wait_until(lambda: not any(thread.is_alive() for thread in asking))
-
-
-def wait_until(happens: Callable[[], bool]) -> None:
-    ends_at = time.monotonic() + WITHIN_S
-    while not happens():
-        assert time.monotonic() < ends_at, f"not within {WITHIN_S:g} s"
-        time.sleep(0.02)
+    wait_until(lambda: not any(thread.is_alive() for thread in asking), within_s=WITHIN_S)

@@ -1,7 +1,6 @@
 """A live job of the driver: how long its intervals are, and where it goes on."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +22,13 @@ from narthex_spark_apps.live_job import LISTEN_EVERY_S, LiveJob, committed_offse
 from narthex_spark_apps.plan_columns import PipelineJob
 from narthex_stores import Broker
 from tests.spark_apps.conftest import Log
-from tests.spark_apps.spark_jobs import checkpoint_need, log_of, pipeline_job, topic_need
+from tests.spark_apps.spark_jobs import (
+    checkpoint_need,
+    log_of,
+    pipeline_job,
+    topic_need,
+    wait_until,
+)
 
 CLICKS = Schema(
     (
@@ -33,12 +38,22 @@ CLICKS = Schema(
     )
 )
 LONG_S = 60
+WITHIN_S = 120.0
 
 
 @pytest.fixture
-def ends(platform: Settings) -> Iterator[LogEnds]:
-    """Ask how far topics reach, until the test ends."""
+def job(log: Log) -> PipelineJob:
+    """A job with three rows before it."""
+    found = clicks_without_number(log)
+    send(log, found, 0, 3)
+    return found
+
+
+@pytest.fixture
+def ends(platform: Settings, job: PipelineJob) -> Iterator[LogEnds]:
+    """Ask how far the job's topic reaches, until the test ends."""
     found = LogEnds(Broker(bootstrap=platform.kafka))
+    found.watch([job.input_topic])
     yield found
     found.close()
 
@@ -68,11 +83,8 @@ def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) ->
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
-    log: Log, spark: SparkSession, platform: Settings, ends: LogEnds
+    log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
 ) -> None:
-    job = clicks_without_number(log)
-    ends.watch([job.input_topic])
-    send(log, job, 0, 3)
     live = LiveJob.of(Assignment(asset=job.asset, epoch=1, generation=1), spark, platform, ends)
 
     tend_until(live, lambda: live.is_short(LONG_S))
@@ -87,7 +99,7 @@ def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
     found = log.records(job.output, count=5, distinct=True)
     told = live.report()
     live.stop()
-    wait_until(lambda: not live.is_running)
+    wait_until(lambda: not live.is_running, within_s=WITHIN_S)
 
     assert len(set(found)) == 5
     assert live.interval_s == LONG_S
@@ -99,11 +111,8 @@ def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
-    log: Log, spark: SparkSession, platform: Settings, ends: LogEnds
+    log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
 ) -> None:
-    job = clicks_without_number(log)
-    ends.watch([job.input_topic])
-    send(log, job, 0, 3)
     first, second = (Assignment(asset=job.asset, epoch=epoch, generation=1) for epoch in (1, 2))
     before = LiveJob.of(first, spark, platform, ends)
     tend_until(before, lambda: before.is_short(LONG_S))
@@ -118,7 +127,7 @@ def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
     send(log, job, 3, 2)
     found = log.records(job.output, count=5, distinct=True)
     live.stop()
-    wait_until(lambda: not live.is_running)
+    wait_until(lambda: not live.is_running, within_s=WITHIN_S)
     assert len(set(found)) == 5
     assert live.progress.restarts == 0
 
@@ -157,11 +166,4 @@ def tend_until(live: LiveJob, happens: Callable[[], bool]) -> None:
         assert live.progress.error is None
         return happens()
 
-    wait_until(has_happened)
-
-
-def wait_until(happens: Callable[[], bool]) -> None:
-    ends_at = time.monotonic() + 120.0
-    while not happens():
-        assert time.monotonic() < ends_at
-        time.sleep(0.05)
+    wait_until(has_happened, within_s=WITHIN_S)
