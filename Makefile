@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # A place of its own: `uv pip sync` removes what the lock file does not name, itself included.
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
+SITE := $(VENV)/site
 PURE := not (postgres or mysql or kafka or spark or stack or airflow or acceptance)
 ARGS ?=
 N ?= 1000
@@ -16,7 +17,7 @@ STEPS ?= 2000
 ENGINE ?= narthex_reference.inprocess:engine_of
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fix check test peer acceptance demo up down status bench fuzz fuzz-spark chaos crash model kills sabotage clean
+.PHONY: help setup lock fix check docs test peer acceptance demo up down status bench fuzz fuzz-spark chaos crash model kills sabotage clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,8 @@ $(STAMP): requirements.lock pyproject.toml | $(UV)
 lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
 	$(UV) pip compile --quiet --python-version 3.11 --override overrides.txt --generate-hashes \
 	  --output-file requirements.lock requirements.in
+	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
+	  --output-file docs/site/requirements.lock docs/site/requirements.in
 
 fix: setup  ## Format, then fix what can be fixed
 	$(BIN)/ruff format .
@@ -49,6 +52,15 @@ check: setup  ## Everything that needs no service: what a commit must pass
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -m "$(PURE)" $(ARGS)
+
+$(SITE)/.synced: docs/site/requirements.lock | $(UV)
+	$(PYTHON) -m venv $(SITE)
+	$(UV) pip sync --quiet --python $(SITE)/bin/python docs/site/requirements.lock
+	@touch $@
+
+docs: $(SITE)/.synced  ## Build the documentation site in build/site, checking every link
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 test: setup  ## All tests; some of them: make test ARGS="-m spark tests/stores"
 	$(BIN)/pytest $(ARGS)
