@@ -1,9 +1,9 @@
-# The one list of commands. `make` alone shows it.
+# All commands of the project; `make` alone lists them.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A place of its own: `uv pip sync` removes what the lock file does not name, itself included.
+# A separate environment: `uv pip sync` removes everything that the lock file does not name, uv included.
 UV := $(VENV)/uv/bin/uv
 STAMP := $(VENV)/.synced
 SITE := $(VENV)/site
@@ -22,7 +22,7 @@ ENGINE ?= narthex_reference.inprocess:engine_of
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP)  ## Make the environment that the lock file describes
+setup: $(STAMP)  ## Create the environment from the lock file
 
 $(UV):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -42,11 +42,11 @@ lock: | $(UV)  ## Compile requirements.in to requirements.lock, with hashes
 	$(UV) pip compile --quiet --python-version 3.11 --generate-hashes \
 	  --output-file docs/site/requirements.lock docs/site/requirements.in
 
-fix: setup  ## Format, then fix what can be fixed
+fix: setup  ## Format the code and apply automatic fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-check: setup  ## Everything that needs no service: what a commit must pass
+check: setup  ## Run every check that needs no service; a commit must pass it
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -62,25 +62,25 @@ docs: $(SITE)/.synced  ## Build the documentation site in build/site, checking e
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
 	@echo "build/site/index.html"
 
-test: setup  ## All tests; some of them: make test ARGS="-m spark tests/stores"
+test: setup  ## Run all tests, or some: make test ARGS="-m spark tests/stores"
 	$(BIN)/pytest $(ARGS)
 
-peer: setup  ## The 150 tests of Fennel's own client, unmodified, on Narthex (they are downloaded)
+peer: setup  ## Download the 150 tests of Fennel's client and run them unmodified on Narthex
 	$(BIN)/python -m tests.peer $(ARGS)
 
-acceptance: setup  ## A person's paths through the whole platform
+acceptance: setup  ## Run the acceptance tests on the whole platform
 	$(BIN)/pytest -m acceptance $(ARGS)
 
-demo: setup  ## Start everything, run the flights example, show what it says
+demo: setup  ## Start everything and run the flights example
 	$(BIN)/python -m examples.flights.demo $(ARGS)
 
 up: setup  ## Start the services of this machine
 	$(BIN)/narthex up $(ARGS)
 
-down: setup  ## Stop the services of this machine; with their state: make down ARGS=--wipe
+down: setup  ## Stop the services of this machine; also delete their state: make down ARGS=--wipe
 	$(BIN)/narthex down $(ARGS)
 
-status: setup  ## Say what runs
+status: setup  ## Show the services and their health
 	$(BIN)/narthex status $(ARGS)
 
 bench: setup  ## Measure latency and throughput
@@ -95,18 +95,18 @@ fuzz-spark: setup  ## Compare Kafka, Spark, stages and indexes with the referenc
 chaos: setup  ## Kill processes at random under load: make chaos SEED=0 MINUTES=5 FAULTS=60
 	$(BIN)/python -m tests.chaos --seed $(SEED) --minutes $(MINUTES) --faults $(FAULTS) $(ARGS)
 
-crash: setup  ## Let each call and transaction of the ledger go wrong, alone and (N=) in pairs
+crash: setup  ## Fail each call and transaction of the ledger, alone and (N=) in pairs
 	$(BIN)/python -m tests.crash --n $(N) --seed $(SEED) $(ARGS)
 
-model: setup  ## Let commits, crashes, time and collectors meet at random: make model STEPS=100000 SEED=0
+model: setup  ## Test the ledger with random commits, crashes and clock steps: make model STEPS=100000 SEED=0
 	$(BIN)/python -m tests.crash.model --steps $(STEPS) --seed $(SEED) $(ARGS)
 
-kills: setup  ## Kill and stop processes in the middle of commits, on real Kafka and PostgreSQL: make kills N=300
+kills: setup  ## Kill and stop processes during commits, on real Kafka and PostgreSQL: make kills N=300
 	$(BIN)/python -m tests.crash.kills --n $(N) --seed $(SEED) $(ARGS)
 
-sabotage: setup  ## Switch each guard of the ledger off, and show which test notices
+sabotage: setup  ## Switch off each guard of the ledger and show which test fails
 	$(BIN)/python -m tests.crash.noticing $(ARGS)
 
-clean:  ## Delete what was made here: environment, caches, builds
+clean:  ## Delete the environment, caches and builds
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

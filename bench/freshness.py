@@ -243,7 +243,7 @@ def _show(figures: dict[str, object]) -> None:
 def main() -> int:
     """Run; exits with 1 if a count is wrong or a probe never came."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
+    parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--rows-per-s", type=float, default=500.0)
     parser.add_argument("--seconds", type=float, default=30.0)
     asked = parser.parse_args()

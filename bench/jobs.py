@@ -263,12 +263,16 @@ def _show(figures: Mapping[str, object], targets: Mapping[str, float], title: st
 def main() -> int:
     """Run; exits with 1 if a count is wrong or a probe never came."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
-    parser.add_argument("--code", action="store_true", help="Python in each pipeline")
-    parser.add_argument("--streams", type=int, help="how many [50; with Python 5]")
-    parser.add_argument("--rows-per-s", type=float, help="of all streams [50; with Python 500]")
+    parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
+    parser.add_argument("--code", action="store_true", help="use Python in each pipeline")
+    parser.add_argument("--streams", type=int, help="the number of streams [50; with Python 5]")
+    parser.add_argument(
+        "--rows-per-s", type=float, help="rows per second of all streams [50; with Python 500]"
+    )
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--rest", type=float, default=120.0, help="seconds before the load [120]")
+    parser.add_argument(
+        "--rest", type=float, default=120.0, help="seconds to wait before the load [120]"
+    )
     asked = parser.parse_args()
     count = asked.streams or (5 if asked.code else 50)
     rows_per_s = asked.rows_per_s or (500.0 if asked.code else float(count))

@@ -214,8 +214,8 @@ def _show(cases: Sequence[dict[str, object]]) -> None:
 def main() -> int:
     """Run; exits with 1 if an answer was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each case")
+    parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
+    parser.add_argument("--seconds", type=float, default=3.0, help="the duration of each case")
     asked = parser.parse_args()
     cases: list[dict[str, object]] = []
     with platform(asked.home) as settings:

@@ -45,7 +45,9 @@ def _flat(result: Mapping[str, object], before: str = "") -> Iterator[tuple[str,
 def main() -> int:
     """Write the page; exits with 1 if no bench has kept a result."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--to", type=Path, default=RAW / "report", help="the directory of the page")
+    parser.add_argument(
+        "--to", type=Path, default=RAW / "report", help="the directory to write the page to"
+    )
     to: Path = parser.parse_args().to
     results = {path.stem: json.loads(path.read_text()) for path in sorted(RAW.glob("*.json"))}
     if not results:

@@ -236,7 +236,7 @@ def measure_rollbacks(settings: Settings, branch: str, count: int) -> tuple[Serv
 def main() -> int:
     """Measure and print; fails when an answer was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
+    parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--commits", type=int, default=3)
     parser.add_argument("--rollbacks", type=int, default=6)
     asked = parser.parse_args()

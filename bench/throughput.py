@@ -117,9 +117,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--users", type=int, default=100_000)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows, for correctness")
     parser.add_argument(
-        "--only", nargs="+", choices=CONTENDERS, default=CONTENDERS, help="some of the contenders"
+        "--quick", action="store_true", help=f"run {QUICK_ROWS} rows, to check correctness"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=CONTENDERS,
+        default=CONTENDERS,
+        help="run only these contenders",
     )
     asked = parser.parse_args()
     rows = QUICK_ROWS if asked.quick else asked.rows

@@ -93,7 +93,7 @@ def _cpu_s(home: Path) -> dict[str, float]:
 def main() -> int:
     """Run; exits with 1 if a count is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--home", type=Path, help="a platform that is there [a new one]")
+    parser.add_argument("--home", type=Path, help="the home of a running platform [a new one]")
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--users", type=int, default=20_000)
     asked = parser.parse_args()

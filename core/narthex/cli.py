@@ -1,4 +1,4 @@
-"""The command line: `narthex`, whose commands the rooms bring along."""
+"""The command line `narthex`; each room registers its own commands."""
 
 import sys
 from importlib import metadata
@@ -13,7 +13,7 @@ DONE, YOUR_MISTAKE, OUR_FAULT = 0, 1, 3
 
 
 def make_app() -> typer.Typer:
-    """Make the application with every room's commands; a room that is not installed adds none."""
+    """Build the application from the commands of all installed rooms."""
     app = typer.Typer(
         rich_markup_mode=None,
         name="narthex",
@@ -30,9 +30,10 @@ def make_app() -> typer.Typer:
 
 
 def _options(
-    *, verbose: bool = typer.Option(default=False, help="Also say which commands are left out.")
+    *,
+    verbose: bool = typer.Option(default=False, help="Also report commands that cannot be loaded."),
 ) -> None:
-    del verbose  # read from the command line itself, before commands are known
+    del verbose  # `_register` reads it from `sys.argv`, before typer parses options
 
 
 def _register(app: typer.Typer, entry: metadata.EntryPoint) -> None:
@@ -40,7 +41,7 @@ def _register(app: typer.Typer, entry: metadata.EntryPoint) -> None:
         register = entry.load()
     except Exception as error:  # noqa: BLE001 (a broken room must not take the others' commands)
         if "--verbose" in sys.argv:
-            sys.stderr.write(f"narthex: the commands of `{entry.name}` are left out: {error}\n")
+            sys.stderr.write(f"narthex: cannot load the commands of `{entry.name}`: {error}\n")
         return
     register(app)
 
@@ -48,7 +49,7 @@ def _register(app: typer.Typer, entry: metadata.EntryPoint) -> None:
 def main() -> None:
     """Run the command line.
 
-    Exits with 0 when done, 1 for a mistake of yours, 2 for the command line, 3 for our fault.
+    Exits with 0 on success, 1 for a user error, 2 for a usage error, 3 for a platform error.
     """
     app = make_app()
     try:

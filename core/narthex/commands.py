@@ -1,4 +1,4 @@
-"""Commands of authors: `narthex check`, `plan`, `commit`, `rollback`, `commits`, `query`, `log`."""
+"""Commands for authors: `narthex check`, `plan`, `commit`, `rollback`, `query`, `log` and more."""
 
 import json
 import sys
@@ -16,15 +16,19 @@ from narthex.errors import ArgumentsUnfit, render_report
 from narthex.frames import columns_of, frame_of_columns, frame_of_rows
 from narthex.records import Json
 
-File = Annotated[Path, typer.Argument(help="The Python file that declares.", metavar="FILE")]
-Env = Annotated[str, typer.Option(help="Take what is declared for this env.")]
+File = Annotated[Path, typer.Argument(help="The Python file with the definitions.", metavar="FILE")]
+Env = Annotated[str, typer.Option(help="Use the definitions for this env.")]
+Incremental = Annotated[
+    bool, typer.Option(help="Keep deployed definitions that FILE does not contain.")
+]
+Wait = Annotated[bool, typer.Option(help="Wait until readers read the commit.")]
 
 
-_LEGAL = "legal, but the platform does not carry it out yet and refuses its commit:"
+_LEGAL = "valid, but the platform does not support it yet, so a commit refuses it:"
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of authors."""
+    """Add the commands for authors."""
     app.command("check")(check)
     app.command("plan")(plan)
     app.command("commit")(commit)
@@ -40,9 +44,9 @@ def register(app: typer.Typer) -> None:
 
 
 def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
-    """Say everything that is wrong with a file; nothing is sent anywhere.
+    """Report all mistakes in FILE; send nothing anywhere.
 
-    What is legal but not carried out by the platform yet is told apart, and is no mistake.
+    Valid definitions that the platform does not support yet are listed separately.
     """
     found = load_file(file)
     errors = found.check(env or None)
@@ -68,12 +72,12 @@ def plan(  # noqa: PLR0913 (one parameter an option)
     token: Token = "",
     branch: Branch = "main",
     env: Env = "",
-    incremental: bool = False,
+    incremental: Incremental = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a commit of a file would create, share, backfill and release, and why.
+    """Show what a commit of FILE would create, share, backfill and release, and why.
 
-    Nothing changes.
+    This changes nothing.
     """
     found = load_whole(file)
     answer = connect(url, token, branch).commit(
@@ -92,20 +96,25 @@ def plan(  # noqa: PLR0913 (one parameter an option)
 def commit(  # noqa: PLR0913 (one parameter an option)
     file: File,
     *,
-    message: Annotated[str, typer.Option("-m", "--message", help="What it is for.")] = "",
+    message: Annotated[
+        str, typer.Option("-m", "--message", help="The purpose of the commit.")
+    ] = "",
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
     env: Env = "",
-    incremental: bool = False,
-    backfill: bool = True,
+    incremental: Incremental = False,
+    backfill: Annotated[
+        bool, typer.Option(help="Fill new assets from history; without it, refuse if any need it.")
+    ] = True,
     expect_plan: Annotated[
-        str, typer.Option(help="The `plan_sha256` of `narthex plan --json`; refuse any other plan.")
+        str,
+        typer.Option(help="Refuse a plan other than this `plan_sha256` of `narthex plan --json`."),
     ] = "",
-    wait: bool = True,
+    wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Commit a file's definitions and wait until they serve."""
+    """Commit the definitions in FILE and wait until they serve."""
     found = load_whole(file)
     answer = connect(url, token, branch).commit(
         message or f"commit of {file.name}",
@@ -125,16 +134,17 @@ def commit(  # noqa: PLR0913 (one parameter an option)
 
 def rollback(
     to: Annotated[
-        int | None, typer.Argument(help="A commit's number [what was read before].")
+        int | None,
+        typer.Argument(help="The number of a commit [the one that readers read before]."),
     ] = None,
     *,
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
-    wait: bool = True,
+    wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Deploy again what the branch had before; readers read it at once while its jobs run."""
+    """Redeploy an earlier commit; readers flip at once if its jobs still run."""
     client = connect(url, token, branch)
     done = client.rollback(to).body
     if wait and not done.get("served"):
@@ -145,25 +155,31 @@ def rollback(
         print_line(str(done["commit_id"]))
 
 
-def approve(commit_id: str, *, url: Url = "", token: Token = "", branch: Branch = "main") -> None:
-    """Let the readers of a protected branch flip to a commit."""
-    print_json(connect(url, token, branch).approve(commit_id).body)
-
-
-def commits(
-    commit_id: Annotated[str, typer.Argument(help="One commit [the newest ones].")] = "",
+def approve(
+    commit_id: Annotated[str, typer.Argument(help="The id of the commit.")],
     *,
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
 ) -> None:
-    """Show one commit whole, or list the newest; the answer is JSON."""
+    """Approve a commit on a protected branch, so that its readers flip."""
+    print_json(connect(url, token, branch).approve(commit_id).body)
+
+
+def commits(
+    commit_id: Annotated[str, typer.Argument(help="The id of one commit [list the newest].")] = "",
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Show one commit in full, or list the newest commits; prints JSON."""
     path = f"commits/{commit_id}" if commit_id else "commits"
     print_json(connect(url, token, branch).read(path))
 
 
 def query(
-    outputs: Annotated[list[str], typer.Argument(help="Features or featuresets.")],
+    outputs: Annotated[list[str], typer.Argument(help="Features or featuresets to compute.")],
     *,
     given: Annotated[
         list[str] | None, typer.Option("--with", help="An input, `Featureset.feature=value`.")
@@ -173,7 +189,7 @@ def query(
     token: Token = "",
     branch: Branch = "main",
 ) -> None:
-    """Ask for features; the answer is JSON."""
+    """Query features; prints JSON."""
     columns = {name: [value] for name, value in map(_given, given or [])}
     answers, read = connect(url, token, branch).query_columns(
         list(columns), outputs, columns, as_of=as_of or None
@@ -183,17 +199,17 @@ def query(
 
 
 def log(
-    webhook: str,
-    endpoint: str,
+    webhook: Annotated[str, typer.Argument(help="The name of the webhook.")],
+    endpoint: Annotated[str, typer.Argument(help="The endpoint of the webhook.")],
     *,
     rows: Annotated[
-        Path | None, typer.Option(help="A file of JSON lines [stdin].", exists=True)
+        Path | None, typer.Option(help="A file with one JSON object per line [stdin].", exists=True)
     ] = None,
     url: Url = "",
     token: Token = "",
     branch: Branch = "main",
 ) -> None:
-    """Push rows, one JSON object a line, to a webhook's endpoint."""
+    """Push rows, one JSON object per line, to an endpoint of a webhook."""
     text = rows.read_text() if rows else sys.stdin.read()
     parsed = [json.loads(line) for line in text.splitlines() if line.strip()]
     client = connect(url, token, branch)

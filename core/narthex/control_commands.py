@@ -1,4 +1,4 @@
-"""Commands of keepers: `narthex token`, `narthex control-log`."""
+"""Commands for operators: `narthex token`, `narthex control-log`."""
 
 from typing import Annotated, Final
 
@@ -8,29 +8,30 @@ from narthex.commanding import AsJson, Token, Url, connect, print_json, print_li
 from narthex.records import Json
 
 token_app: Final = typer.Typer(
-    name="token", help="Make, list and revoke tokens.", no_args_is_help=True
+    name="token", help="Create, list and revoke tokens.", no_args_is_help=True
 )
 
-Days = Annotated[int, typer.Option(help="How long it lets somebody in, at most 365.")]
+Days = Annotated[int, typer.Option(help="Days until the token expires, at most 365.")]
 
 
 @token_app.command("create")
 def create(  # noqa: PLR0913 (one parameter an option)
-    name: Annotated[str, typer.Argument(help="Whom it names.")],
+    name: Annotated[str, typer.Argument(help="The name of the token's owner.")],
     *,
-    scope: Annotated[list[str], typer.Option(help="A role or a right; may come again.")],
+    scope: Annotated[list[str], typer.Option(help="A role or a right; repeatable.")],
     branch: Annotated[
-        list[str] | None, typer.Option(help="A pattern of branches; may come again [all].")
+        list[str] | None, typer.Option(help="A pattern of branches; repeatable [all].")
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="A pattern of tags; may come again; empty: none [all].")
+        list[str] | None,
+        typer.Option(help="A pattern of tags; repeatable; empty: untagged only [all]."),
     ] = None,
     days: Days = 90,
     url: Url = "",
     token: Token = "",
     as_json: AsJson = False,
 ) -> None:
-    """Make a token; it is shown once, and nowhere again."""
+    """Create a token and print it; it cannot be shown again."""
     client = connect(url, token)
     made = client.create_token(name, scope, branch or ["*"], tags=tag or ["*"], days=days).body
     if as_json:
@@ -41,25 +42,32 @@ def create(  # noqa: PLR0913 (one parameter an option)
 
 @token_app.command("list")
 def listed(*, url: Url = "", token: Token = "") -> None:
-    """List the tokens as JSON; none can be read back."""
+    """List the tokens as JSON, without their secret values."""
     print_json(connect(url, token).read("tokens"))
 
 
 @token_app.command("revoke")
-def revoke(token_id: str, *, url: Url = "", token: Token = "") -> None:
-    """Let a token in no more."""
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="The id of the token, from `token list`.")],
+    *,
+    url: Url = "",
+    token: Token = "",
+) -> None:
+    """Revoke a token."""
     connect(url, token).revoke_token(token_id)
-    tell(f"token {token_id} lets nobody in any more")
+    tell(f"token {token_id} is revoked")
 
 
 def control_log(
     *,
-    verify: Annotated[bool, typer.Option("--verify", help="Check the chain instead.")] = False,
-    after: Annotated[int, typer.Option(help="Begin after the entry of that number.")] = 0,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify the hash chain instead.")
+    ] = False,
+    after: Annotated[int, typer.Option(help="Start after the entry with this number.")] = 0,
     url: Url = "",
     token: Token = "",
 ) -> None:
-    """Show what was asked of the control plane, as JSON; or check that none of it was changed."""
+    """Print the log of the control plane as JSON, or verify that nobody changed it."""
     client = connect(url, token)
     if not verify:
         print_json(client.read("control-log", {"after": after}))

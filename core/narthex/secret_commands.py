@@ -1,4 +1,4 @@
-"""Commands for the secrets that definitions name: `narthex secret set|list|delete`."""
+"""Commands for the secrets that definitions refer to: `narthex secret set|list|delete`."""
 
 import sys
 from typing import Annotated
@@ -7,14 +7,14 @@ import typer
 
 from narthex.commanding import AsJson, Token, Url, connect, print_json, print_line, tell
 
-Name = Annotated[str, typer.Argument(help='What definitions call it, `Secret("name")`.')]
+Name = Annotated[str, typer.Argument(help='The name in definitions, `Secret("name")`.')]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     secret = typer.Typer(
         name="secret",
-        help="Keep the secrets that definitions name, sealed in the platform's ledger.",
+        help="Manage the secrets of definitions, which the ledger stores sealed.",
         no_args_is_help=True,
     )
     secret.command("set")(keep)
@@ -24,9 +24,9 @@ def register(app: typer.Typer) -> None:
 
 
 def keep(name: Name, url: Url = "", token: Token = "") -> None:
-    """Keep a secret; its value is read from stdin, and asked for on a terminal.
+    """Store a secret; read its value from stdin, or prompt for it on a terminal.
 
-    A line's end after the value is not part of it. Jobs read it at their next start.
+    A final newline is not part of the value. Jobs read the value at their next start.
     """
     if sys.stdin.isatty():
         value = str(typer.prompt(f"value of {name}", hide_input=True, err=True))
@@ -37,11 +37,11 @@ def keep(name: Name, url: Url = "", token: Token = "") -> None:
         client.update_secret(name, value)
     else:
         client.add_secret(name, value)
-    tell(f"secret `{name}` is kept")
+    tell(f"stored secret `{name}`")
 
 
 def names(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
-    """List the names of secrets; never their values."""
+    """List the names of secrets, without their values."""
     found = connect(url, token).list_secrets()
     if as_json:
         print_json([*found])
@@ -51,6 +51,6 @@ def names(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:
 
 
 def forget(name: Name, url: Url = "", token: Token = "") -> None:
-    """Remove a secret; what needs it fails at its next start."""
+    """Delete a secret; jobs that need it fail at their next start."""
     connect(url, token).delete_secret(name)
-    tell(f"secret `{name}` is gone")
+    tell(f"deleted secret `{name}`")

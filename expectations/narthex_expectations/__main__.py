@@ -1,7 +1,4 @@
-"""`narthex audit`: with a dataset, its history against its promises; without, what should exist.
-
-Both hold what is said against what is there.
-"""
+"""`narthex audit`: check a dataset against its expectations, or the stores against the ledger."""
 
 import datetime as dt
 import json
@@ -42,13 +39,13 @@ def _of_assets(settings: Settings, *, adopt: bool, as_json: bool) -> None:
 
 
 def render_assets(found: dict[str, Json]) -> str:
-    """Tell people what an audit of the stores found, a line a finding."""
+    """Render the result of an audit of the stores for people, one line per finding."""
     lines = []
     systems = found["systems"]
     for system in systems if isinstance(systems, list) else ():
         if not isinstance(system, dict):
             continue
-        lines.append(f"{system['kind']}: {system['listed']} there {system['error']}".rstrip())
+        lines.append(f"{system['kind']}: {system['listed']} found {system['error']}".rstrip())
         findings = system["findings"]
         for one in findings if isinstance(findings, list) else ():
             if isinstance(one, dict):
@@ -65,33 +62,35 @@ def render_assets(found: dict[str, Json]) -> str:
 
 def main(  # noqa: PLR0913 - one argument an option
     dataset: Annotated[
-        str, typer.Argument(help="The dataset's name [none: the ledger against the stores].")
+        str, typer.Argument(help="The name of a dataset [audit the stores instead].")
     ] = "",
     *,
-    from_: Annotated[str | None, typer.Option("--from", metavar="RFC3339")] = None,
-    to: Annotated[str | None, typer.Option("--to", metavar="RFC3339")] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="RFC3339", help="The start, included.")
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="RFC3339", help="The end, excluded.")
+    ] = None,
     last_hour: Annotated[
-        bool, typer.Option("--last-hour", help="The hour that ends with the newest row.")
+        bool, typer.Option("--last-hour", help="Audit the hour that ends with the newest row.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     suite: Annotated[
-        bool, typer.Option("--suite", help="Print the Great Expectations suite, and do no more.")
+        bool, typer.Option("--suite", help="Only print the Great Expectations suite.")
     ] = False,
-    branch: Annotated[str, typer.Option(help="Whose version of the dataset.")] = "main",
+    branch: Annotated[str, typer.Option(help="The branch of the dataset.")] = "main",
     adopt: Annotated[
         bool,
-        typer.Option(
-            "--adopt", help="After a restore: let this ledger's word count in the stores."
-        ),
+        typer.Option("--adopt", help="After a restore: make this ledger the owner of the stores."),
     ] = False,
 ) -> None:
-    """Hold a dataset's history against its expectations; or the ledger against the stores.
+    """Check a dataset against its expectations, or all stores against the ledger.
 
-    With a DATASET: the rows in [FROM, TO). The result is kept by the server. The exit status says
-    whether the audit could be made, not whether promises were kept: that is in the result.
+    With DATASET: check the rows in [FROM, TO). The server stores the result. The exit status is 0
+    if the audit ran, even if expectations failed: the result lists those.
 
-    Without: every topic, index, history and checkpoint. The exit status is 0 when all is as the
-    ledger says, 1 when something is not, 3 when a store or the server did not answer.
+    Without DATASET: check every topic, index, history and checkpoint. The exit status is 0 if all
+    match the ledger, 1 if something differs, 3 if a store or the server did not answer.
     """
     try:
         settings = load_settings()
@@ -120,7 +119,7 @@ def _span(
     if last_hour:
         return newest_hour(found.plan, found.history_path)
     if from_ is None or to is None:
-        raise typer.BadParameter("give --from and --to, or --last-hour")
+        raise typer.BadParameter("pass --from and --to, or --last-hour")
     return _instant(from_), _instant(to)
 
 
@@ -128,7 +127,9 @@ def _instant(text: str) -> int:
     try:
         return to_micros(dt.datetime.fromisoformat(text))
     except ValueError:
-        raise typer.BadParameter(f"`{text}` is no instant such as 2013-01-01T00:00:00Z") from None
+        raise typer.BadParameter(
+            f"`{text}` is not an instant such as 2013-01-01T00:00:00Z"
+        ) from None
 
 
 def _told(result: AuditResult) -> str:
@@ -140,4 +141,7 @@ def _told(result: AuditResult) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    # Without `rich_markup_mode=None` help texts lose what is in square brackets.
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
+    app()

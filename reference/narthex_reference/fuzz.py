@@ -116,11 +116,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m narthex_reference.fuzz")
-    parser.add_argument("--n", type=int, default=1000, help="how many projects")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed; go on at another one")
+    parser.add_argument("--n", type=int, default=1000, help="the number of projects")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the first seed; to continue, the last one printed"
+    )
     parser.add_argument("--engine", default=REFERENCE, help="`reference`, or `module:factory`")
-    parser.add_argument("--judge", default=REFERENCE, help="what is right")
-    parser.add_argument("--programs", type=Path, default=Path(), help="where to write what fails")
+    parser.add_argument("--judge", default=REFERENCE, help="the engine to compare with, likewise")
+    parser.add_argument(
+        "--programs", type=Path, default=Path(), help="the directory for programs of failures"
+    )
     return parser
 
 

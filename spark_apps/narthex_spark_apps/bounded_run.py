@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="run_job.py", description="Fill a commit's new assets with history."
     )
-    parser.add_argument("--commit", required=True, type=UUID, help="the commit's id")
+    parser.add_argument("--commit", required=True, type=UUID, help="the id of the commit")
     given = parser.parse_args(arguments)
     settings = load_settings()
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Commands of the engine: `narthex supervisor`, `narthex snapshots`, and those about rows."""
+"""Commands of the engine: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""
 
 import re
 from pathlib import Path
@@ -27,20 +27,21 @@ def register(app: typer.Typer) -> None:
 def supervisor(
     *,
     name: Annotated[
-        str, typer.Option(help="Tells apart the supervisors of one machine and home.")
+        str, typer.Option(help="A name that is unique on this machine and home.")
     ] = FIRST,
     lazy: Annotated[
-        bool, typer.Option("--lazy", help="Start the driver and the writers when they have work.")
+        bool,
+        typer.Option("--lazy", help="Start the driver and the writers only when they have work."),
     ] = False,
 ) -> None:
-    """Keep a share of the streaming jobs alive, until told to stop.
+    """Run a share of the streaming jobs until stopped.
 
-    Any number of supervisors may run, on any machines; they share the jobs evenly. SIGTERM drains
-    and gives everything back.
+    Any number of supervisors may run, on any machines; they share the jobs evenly. On SIGTERM a
+    supervisor drains its jobs and returns them.
     """
     if not _NAME.fullmatch(name):
         raise typer.BadParameter(
-            f"`{name}` is no name; letters, digits and - are", param_hint="name"
+            f"`{name}` is not a name: use lower-case letters, digits and -", param_hint="name"
         )
     settings = load_settings()
     ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
@@ -53,5 +54,5 @@ def supervisor(
 
 
 def run_dir(home: Path, name: str) -> Path:
-    """Give the directory of a supervisor: the first one's is the installation's own."""
+    """Return the directory of a supervisor; the first one uses the installation's own."""
     return home / "run" if name == FIRST else home / "run" / name

@@ -1,4 +1,4 @@
-"""Commands about rows: `narthex quarantine list|show|replay` and `narthex late`."""
+"""Commands for rejected and late rows: `narthex quarantine` and `narthex late`."""
 
 import json
 import sys
@@ -23,9 +23,9 @@ from narthex_stores import LogProducer
 
 _SHOWN = 100
 
-Dataset = Annotated[str, typer.Argument(help="The dataset's name.")]
-Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The branch.")]
-Limit = Annotated[int, typer.Option(help="How many at most, the newest ones.")]
+Dataset = Annotated[str, typer.Argument(help="The name of the dataset.")]
+Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The name of the branch.")]
+Limit = Annotated[int, typer.Option(help="The largest number of rows to print, newest first.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     quarantine = typer.Typer(
         name="quarantine",
-        help="Rows that a source refused: list them, show one, admit them again.",
+        help="List, show and replay the rows that a source rejected.",
         no_args_is_help=True,
     )
     quarantine.command("list")(list_rows)
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 def list_rows(
     dataset: Dataset, *, branch: Branch = "main", limit: Limit = _SHOWN, as_json: AsJson = False
 ) -> None:
-    """List the rows of a dataset that are in quarantine, the newest last."""
+    """List the quarantined rows of a dataset, the newest last."""
     found = _open(dataset, branch).refused()
     shown = found[-limit:] if limit > 0 else ()
     if as_json:
@@ -58,32 +58,39 @@ def list_rows(
     _tell(f"{len(found)} in quarantine, {len(shown)} shown")
 
 
-def show(dataset: Dataset, row: str, *, branch: Branch = "main") -> None:
-    """Show one row whole, as JSON: its payload, why it was refused, where it stood."""
+def show(
+    dataset: Dataset,
+    row: Annotated[str, typer.Argument(help="The name of the row, from `quarantine list`.")],
+    *,
+    branch: Branch = "main",
+) -> None:
+    """Print one row as JSON: its payload, its position, and why it was rejected."""
     (found,) = _named(_open(dataset, branch).refused(), [row])
     _print(_listed(found) | {"kind": found.kind.value, "payload": found.payload})
 
 
 def replay(
     dataset: Dataset,
-    rows: Annotated[list[str] | None, typer.Argument(help="Names of rows.")] = None,
+    rows: Annotated[
+        list[str] | None, typer.Argument(help="The names of rows, from `quarantine list`.")
+    ] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="All rows that are listed.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Replay all quarantined rows.")] = False,
     payload: Annotated[
         Path | None,
-        typer.Option(help="A JSON object to take in the row's place; of one row.", exists=True),
+        typer.Option(help="A JSON object that replaces the payload of one row.", exists=True),
     ] = None,
     branch: Branch = "main",
     as_json: AsJson = False,
 ) -> None:
-    """Admit rows again, each at the place where it stood; exits with 1 if some are still refused.
+    """Validate rows again, each at its position; exit with 1 if some are still rejected.
 
-    A row that is admitted, or left out, leaves the list. Who does it twice changes nothing.
+    An accepted or filtered row leaves the quarantine. Replaying a row twice changes nothing.
     """
     opened = _open(dataset, branch)
     found = opened.refused()
     if every == bool(rows):
-        raise ArgumentsUnfit("say which rows, by their names or with `--all`")
+        raise ArgumentsUnfit("no rows are given: pass their names or `--all`")
     chosen = found if every else _named(found, rows or [])
     repaired = _repaired(chosen, payload)
     with LogProducer(opened.settings.kafka) as producer:
@@ -103,7 +110,7 @@ def replay(
 def late(
     dataset: Dataset, *, branch: Branch = "main", limit: Limit = _SHOWN, as_json: AsJson = False
 ) -> None:
-    """List the rows of a dataset that came later than its `disorder`, and what each changed."""
+    """List the rows that came later than the dataset's `disorder`, and what each changed."""
     opened = _open(dataset, branch)
     log = opened.log
     disorder = {
@@ -133,10 +140,10 @@ def late(
 
 @attrs.frozen(kw_only=True)
 class _Opened:
-    """A dataset of a branch as it serves.
+    """A dataset of the commit that serves a branch.
 
     Attributes:
-        changed: The datasets that are made from it.
+        changed: The datasets that pipelines derive from it.
     """
 
     settings: Settings
@@ -159,8 +166,8 @@ class _Opened:
         asset = self.bindings.get(f"dataset/{self.name}/quarantine")
         if asset is None:
             raise ArgumentsUnfit(
-                f"`{self.name}` has no quarantine: no source fills it",
-                hint="name the dataset that it is made from",
+                f"`{self.name}` has no quarantine, because no source feeds it",
+                hint="name the dataset that it is derived from",
             )
         return refused_rows(self.settings, asset.physical_name)
 
@@ -189,7 +196,7 @@ def _open(dataset: str, branch: str) -> _Opened:
 
 
 def _made_from(bindings: Mapping[str, ResolvedAsset], dataset: str) -> tuple[str, ...]:
-    """Name the datasets that jobs make from a dataset, directly or through others."""
+    """Return the datasets that jobs derive from a dataset, directly or indirectly."""
     reads: dict[str, set[str]] = {}
     for path, asset in bindings.items():
         match path.split("/"):
@@ -219,10 +226,10 @@ def _repaired(chosen: tuple[RefusedRow, ...], payload: Path | None) -> dict[str,
     if payload is None:
         return {}
     if len(chosen) != 1:
-        raise ArgumentsUnfit(f"`--payload` is of one row; {len(chosen)} were named")
+        raise ArgumentsUnfit(f"`--payload` replaces one row, not {len(chosen)}; name a single row")
     said = json.loads(payload.read_text())
     if not isinstance(said, dict):
-        raise ArgumentsUnfit(f"`{payload}` holds no JSON object")
+        raise ArgumentsUnfit(f"`{payload}` does not contain a JSON object")
     return {chosen[0].name: said}
 
 

@@ -1,4 +1,4 @@
-"""`narthex snapshots`: list, take and restore snapshots of indexes and jobs' states."""
+"""`narthex snapshots`: list, take and restore snapshots of indexes and job states."""
 
 import datetime as dt
 import json
@@ -30,21 +30,21 @@ _YOURS, _OURS = 1, 3
 
 snapshots = typer.Typer(
     name="snapshots",
-    help="Consistent copies of the indexes and jobs' states of this machine, with their offsets.",
+    help="List, take and restore consistent copies of indexes and job states.",
     no_args_is_help=True,
 )
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line on stdout.")]
 
 
 @snapshots.command("list")
 def list_snapshots(
     name: Annotated[
-        str | None, typer.Argument(help="An index or a checkpoint; all if left out.")
+        str | None, typer.Argument(help="The name of an index or a checkpoint [all].")
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """List snapshots: of each name the latest first."""
+    """List snapshots, for each name the latest first."""
     with _told():
         for view in snapshots_of(load_settings()).list(name):
             _print(view, as_json=as_json)
@@ -54,18 +54,20 @@ def list_snapshots(
 def take(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Indexes, checkpoints; all of this machine if left out."),
+        typer.Argument(help="The names of indexes or checkpoints [all on this machine]."),
     ] = None,
     *,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only of those that changed since their latest one.")
+        bool,
+        typer.Option("--changed", help="Skip those without changes since their last snapshot."),
     ] = False,
     keep: Annotated[
-        int | None, typer.Option(help="How many of each stay [as the settings say].", min=1)
+        int | None,
+        typer.Option(help="The number of snapshots to keep of each [from the settings].", min=1),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a snapshot of each index and state now; its writer goes on meanwhile."""
+    """Take a snapshot of each index and state now; the writers keep running."""
     with _told():
         settings = load_settings()
         store = snapshots_of(settings)
@@ -86,19 +88,19 @@ def take(
 
 @snapshots.command()
 def restore(
-    names: Annotated[list[str], typer.Argument(help="Indexes, checkpoints.")],
+    names: Annotated[list[str], typer.Argument(help="The names of indexes or checkpoints.")],
     *,
     snapshot: Annotated[
-        str | None, typer.Option(help="Which one, by its id; the latest if left out.")
+        str | None, typer.Option(help="The id of the snapshot [the latest].")
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Move away what stands there.")
+        bool, typer.Option("--replace", help="Move an existing index or state out of the way.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring indexes and states back; their writers read on from the offsets they contain.
+    """Restore indexes and states; their writers continue from the offsets in the snapshot.
 
-    An index's writer sees it within a second, and so do its readers; a job with its next row.
+    The writer and the readers of an index open it within a second, a job with its next row.
     """
     with _told():
         settings = load_settings()
@@ -107,14 +109,14 @@ def restore(
             view = store.find(name, snapshot)
             target = place_of(settings, name)
             if target.exists() and not replace:
-                raise StandsError(f"`{target}` stands there; replace it with `--replace`")
+                raise StandsError(f"`{target}` exists already; pass `--replace` to replace it")
             _move_away(target)
             store.restore(view, target)
             _print(view, as_json=as_json)
 
 
 class StandsError(RuntimeError):
-    """Something stands where another one should be restored."""
+    """The target of a restore exists already."""
 
 
 def _move_away(target: Path) -> None:
@@ -133,7 +135,7 @@ def _print(view: SnapshotView, *, as_json: bool) -> None:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tell a failure in one sentence, and whose it is by the exit code."""
+    """Print a failure in one sentence, and exit with 1 for a user error, 3 for a platform error."""
     try:
         yield
     except (

@@ -1,4 +1,4 @@
-"""`narthex up`, `down`, `status`, `logs`: the services of this machine, on the command line."""
+"""`narthex up`, `down`, `status` and `logs`: commands for the services of this machine."""
 
 import datetime as dt
 import json
@@ -24,13 +24,15 @@ _POLL_S = 0.3
 
 Home = Annotated[
     Path | None,
-    typer.Option("--home", envvar="NARTHEX_HOME", help="State of the installation [~/.narthex]."),
+    typer.Option(
+        "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the status as JSON on stdout.")]
 
 
 class Output(Enum):
-    """How a status is told."""
+    """The format of a status."""
 
     PEOPLE = "people"
     JSON = "json"
@@ -48,18 +50,20 @@ def up(
     *,
     home: Home = None,
     only: Annotated[
-        str | None, typer.Option(help=f"Some of {','.join(GROUPS)}, with what they need.")
+        str | None, typer.Option(help=f"Start only some of {','.join(GROUPS)}, and what they need.")
     ] = None,
     files_root: Annotated[
-        Path | None, typer.Option(help="What relative paths of file sources stand below [here].")
+        Path | None, typer.Option(help="The root of relative file sources [this directory].")
     ] = None,
-    within: Annotated[float, typer.Option(help="Seconds until all must be healthy.")] = START_S,
+    within: Annotated[
+        float, typer.Option(help="The longest wait for healthy services, in seconds.")
+    ] = START_S,
     as_json: AsJson = False,
 ) -> None:
     """Start the services of this machine and wait until they are healthy.
 
-    What runs already is left alone. A service that dies later is started again. What
-    `config.toml` gives an address for is not started.
+    Services that run already are left alone, and a service that dies later is restarted. A
+    service with an address in `config.toml` is not started.
     """
     console = Console(stderr=True)
     with _told(console):
@@ -67,7 +71,7 @@ def up(
         began = time.monotonic()
         was_running = stack.launch()
         if was_running:
-            console.print("already running; making sure that it is healthy", highlight=False)
+            console.print("already running; checking that it is healthy", highlight=False)
         with Screen(console) as screen:
             found = stack.wait_healthy(within_s=within, watch=screen.show)
         _tell(found, stack, console=console, output=Output.JSON if as_json else Output.PEOPLE)
@@ -77,10 +81,10 @@ def up(
 def down(
     *,
     home: Home = None,
-    wipe: Annotated[bool, typer.Option("--wipe", help="Delete the state too.")] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete the state.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Stop the services of this machine, in order; nothing of them is left running."""
+    """Stop all services of this machine, in order."""
     console = Console(stderr=True)
     with _told(console):
         stack = Stack(home)
@@ -94,13 +98,13 @@ def down(
 
 
 def status(*, home: Home = None, as_json: AsJson = False) -> None:
-    """Say what runs, and how it is; exits with 3 when something is not healthy."""
+    """Show the services and their health; exit with 3 if one is not healthy."""
     console = Console(stderr=True)
     with _told(console):
         stack = Stack(home)
         found = stack.status()
         if found.keeper is None and not as_json:
-            raise NotHereError(f"nothing runs for `{found.home}`; start it with `narthex up`")
+            raise NotHereError(f"no services run for `{found.home}`; start them with `narthex up`")
         _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
     if found.keeper is None:
         raise typer.Exit(_YOURS)
@@ -109,14 +113,18 @@ def status(*, home: Home = None, as_json: AsJson = False) -> None:
 
 
 def logs(
-    service: Annotated[
-        str | None, typer.Argument(help="Its name; all of them if left out.")
-    ] = None,
+    service: Annotated[str | None, typer.Argument(help="The name of a service [all].")] = None,
     *,
     home: Home = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as they grow.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many of each at first.")] = 40,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", help="The number of last lines to print of each log.")
+    ] = 40,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
 ) -> None:
     """Print the logs of services on stdout."""
     console = Console(stderr=True)
@@ -133,7 +141,7 @@ def logs(
 
 
 def _follow(paths: list[Path], *, output: Output) -> None:
-    """Print what logs gain, until the person has seen enough."""
+    """Print new lines of the logs until Ctrl-C."""
     files = {path: path.open(errors="replace") for path in paths}
     for file in files.values():
         file.seek(0, 2)
@@ -174,7 +182,7 @@ def _resolved(path: Path | None) -> Path | None:
 
 @contextmanager
 def _told(console: Console) -> Iterator[None]:
-    """Tell a failure in one piece, and whose it is by the exit code."""
+    """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
     try:
         yield
     except (BadConfigError, NotHereError) as error:

@@ -15,18 +15,23 @@ from tests.chaos.running import Outcome, Wanted, run
 
 
 def main() -> int:
-    """Run once and tell what came of it."""
+    """Run once and print the outcome."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--minutes", type=float, default=5.0, help="for how long faults hit [5]")
-    parser.add_argument("--faults", type=int, default=60, help="about how many [60]")
-    parser.add_argument("--rate", type=float, default=40.0, help="payments a second [40]")
-    parser.add_argument("--supervisors", type=int, default=2, help="how many share the jobs [2]")
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long to inject faults [5]")
     parser.add_argument(
-        "--within", type=float, default=300.0, help="seconds to come up, and to settle [300]"
+        "--faults", type=int, default=60, help="the approximate number of faults [60]"
     )
-    parser.add_argument("--home", type=Path, help="an empty directory that stays [one that goes]")
-    parser.add_argument("--json", action="store_true", help="the outcome as JSON on stdout")
+    parser.add_argument("--rate", type=float, default=40.0, help="payments per second [40]")
+    parser.add_argument("--supervisors", type=int, default=2, help="the number of supervisors [2]")
+    parser.add_argument(
+        "--within",
+        type=float,
+        default=300.0,
+        help="the longest start and the longest recovery, in seconds [300]",
+    )
+    parser.add_argument("--home", type=Path, help="an empty directory to keep [a temporary one]")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON on stdout")
     given = parser.parse_args()
     wanted = Wanted(
         seed=given.seed,

@@ -227,7 +227,7 @@ def test_check_tells_what_is_legal_but_not_carried_out_yet_and_it_is_no_mistake(
     assert _run(monkeypatch, "check", _file(tmp_path, NOT_YET)) == 0
 
     told = capsys.readouterr().err
-    assert told.startswith("2 datasets, 0 featuresets: sound\n\nlegal, but the platform does not")
+    assert told.startswith("2 datasets, 0 featuresets: sound\n\nvalid, but the platform does not")
     assert "files behind a role of AWS are not read yet" in told
     assert "[NX901]" in told
     assert "--> features.py:14" in told

@@ -1,4 +1,4 @@
-"""`python -m tests.crash`: the crash matrix on a PostgreSQL of its own, printed as a table."""
+"""`python -m tests.crash`: run the crash matrix on its own PostgreSQL and print a table."""
 
 import itertools
 import json
@@ -23,21 +23,26 @@ ENOUGH = 20
 
 def main(
     n: Annotated[
-        int, typer.Option("--n", help="How many pairs of faults to draw; -1: all of them.")
+        int, typer.Option("--n", help="The number of random pairs of faults; -1: all pairs.")
     ] = 200,
-    seed: Annotated[int, typer.Option(help="Which pairs are drawn.")] = 0,
-    scenario: Annotated[str, typer.Option(help="Only scenarios whose name begins so.")] = "",
+    seed: Annotated[int, typer.Option(help="The seed of the pairs.")] = 0,
+    scenario: Annotated[
+        str, typer.Option(help="Run only scenarios whose names start with this.")
+    ] = "",
     part: Annotated[
-        str, typer.Option(help="Only this part of the single faults, and of all pairs.")
+        str,
+        typer.Option(help="Run only this part of the single faults and of all pairs, such as 1/8."),
     ] = "1/1",
     *,
-    alone: Annotated[bool, typer.Option("--alone/--no-alone", help="Single faults too.")] = True,
+    alone: Annotated[
+        bool, typer.Option("--alone/--no-alone", help="Also run single faults.")
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Let every call and every transaction of every scenario go wrong, one by one, then in pairs.
+    """Fail every call and every transaction of every scenario, one by one, then in pairs.
 
-    Single faults are exhaustive; pairs (a second fault while the first is recovered from) are
-    drawn from those of the first scenario, or all of them.
+    Single faults are exhaustive. Pairs (a second fault during recovery from the first) are drawn
+    at random from those of the first scenario, or are all of them.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     chosen = [one for one in SCENARIOS if one.name.startswith(scenario)]

@@ -269,12 +269,12 @@ def _bundles() -> list[bytes]:
 
 
 def main(
-    n: Annotated[int, typer.Option("--n", help="How often to strike.")] = 300,
-    seed: Annotated[int, typer.Option(help="Whom, when and how.")] = 0,
+    n: Annotated[int, typer.Option("--n", help="The number of strikes.")] = 300,
+    seed: Annotated[int, typer.Option(help="The seed of targets, times and signals.")] = 0,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Strike processes that carry commits out; exit with 1 when a promise was broken."""
+    """Kill and stop processes that run commits; exit with 1 if an invariant was broken."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     with (
         tempfile.TemporaryDirectory() as home,

@@ -1,4 +1,4 @@
-"""`python -m tests.crash.model`: the state machine, step by step, from any seed on."""
+"""`python -m tests.crash.model`: run the state machine of the ledger, from any seed."""
 
 import json
 import sys
@@ -17,14 +17,16 @@ EXAMPLES, STEPS = 10, 100
 
 
 def main(
-    steps: Annotated[int, typer.Option(help="How many steps at least.")] = 2000,
-    seed: Annotated[int, typer.Option(help="The first seed; where an earlier run stopped.")] = 0,
+    steps: Annotated[int, typer.Option(help="The least number of steps.")] = 2000,
+    seed: Annotated[
+        int, typer.Option(help="The first seed; to continue, the last one of an earlier run.")
+    ] = 0,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")] = False,
 ) -> None:
-    """Run the model until so many steps are done; a seed is some ten stories of a hundred steps.
+    """Run the model for a number of steps; a seed is about ten runs of a hundred steps.
 
-    A broken promise ends it, with the story that leads there and the seed that tells it again.
+    A broken invariant ends it, and it prints the steps that lead there and the seed to repeat them.
     """
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     counts = Counts()

@@ -125,9 +125,9 @@ def pass_by_themselves(bench: Bench, guards: Iterable[Guard]) -> dict[str, str]:
 
 
 def main(
-    guard: Annotated[str, typer.Option(help="Only guards whose name begins so.")] = "",
+    guard: Annotated[str, typer.Option(help="Test only guards whose names start with this.")] = "",
 ) -> None:
-    """Switch each guard off; exit with 1 when nothing notices."""
+    """Switch each guard off; exit with 1 if no test fails."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(QUIET))
     chosen = [one for one in GUARDS if one.name.startswith(guard)]
     with (

@@ -1,11 +1,11 @@
-"""`make fuzz-spark`: generated projects on Kafka, Spark, stages and indexes, against the reference.
+"""`make fuzz-spark`: compare Kafka, Spark, stages and indexes with the reference.
 
     python -m tests.differential --n 200 --seed 0
 
-Each seed gives a hundred projects, always the same ones; those are run that have facts. Each runs
-live, cut by chance and started again, and as backfill, and one in three half and half too. What
-fails is made smaller and written as a program. Progress goes to stderr, with the seed to go on at;
-with `--json` one line to stdout. It exits with 1 if something is not what it means.
+Each seed generates the same hundred projects; those with facts are run. Each project runs live with
+random batches and restarts, and as a backfill; one in three also half and half. A failing project
+is shrunk and written as a program. Progress goes to stderr, with the seed to continue from; with
+`--json`, one line of JSON goes to stdout. Exits with 1 if a log or an index differs.
 """
 
 import argparse
@@ -127,19 +127,21 @@ def _write(difference: Difference, name: str, directory: Path) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make fuzz-spark", description=__doc__)
-    parser.add_argument("--n", type=int, default=100, help="how many projects")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed; go on at another one")
-    parser.add_argument("--at-once", type=int, default=40, help="how many projects a round has")
-    parser.add_argument("--minutes", type=float, help="begin no round after so many minutes")
-    parser.add_argument("--smaller", type=int, default=3, help="make so many failures smaller")
+    parser.add_argument("--n", type=int, default=100, help="the number of projects")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the first seed; to continue, the last one printed"
+    )
+    parser.add_argument("--at-once", type=int, default=40, help="the number of projects per round")
+    parser.add_argument("--minutes", type=float, help="start no round after this many minutes")
+    parser.add_argument("--smaller", type=int, default=3, help="the number of failures to shrink")
     parser.add_argument("--programs", type=Path, default=Path("build/fuzz-spark"))
-    parser.add_argument("--kafka", help="bootstrap servers of a broker that runs [a new one]")
-    parser.add_argument("--json", action="store_true", help="one line of JSON to stdout")
+    parser.add_argument("--kafka", help="the bootstrap servers of a running broker [a new one]")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON on stdout")
     parser.add_argument(
         "--jobs",
         choices=[one.value for one in Jobs],
         default=Jobs.ANY.value,
-        help="run all projects, those with a job in Spark, or the others",
+        help="run all projects, only those with Spark jobs, or only the others",
     )
     return parser
 

@@ -128,7 +128,7 @@ def test_late_rows_are_listed_with_the_datasets_that_they_changed(run: Any) -> N
         (("quarantine", "list", "Nothing"), "has no dataset `Nothing`"),
         (("quarantine", "list", "Spend"), "`Spend` has no quarantine"),
         (("quarantine", "show", "Orders", "abc"), "no row in quarantine is named abc"),
-        (("quarantine", "replay", "Orders"), "say which rows"),
+        (("quarantine", "replay", "Orders"), "no rows are given"),
         (("late", "Spend"), "`Spend` has no source"),
     ],
 )

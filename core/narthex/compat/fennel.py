@@ -75,7 +75,7 @@ class _Config(Protocol):
 
 def pytest_addoption(parser: _Options) -> None:
     """Add `--shadow-fennel`."""
-    parser.addoption(SHADOW, action="store_true", help="hide a `fennel` that is installed")
+    parser.addoption(SHADOW, action="store_true", help="hide an installed `fennel`")
 
 
 def pytest_load_initial_conftests(early_config: _Config) -> None:

@@ -1,4 +1,4 @@
-"""`narthex prove`: compute everything again, and say where the platform differs."""
+"""`narthex prove`: recompute everything and report where the platform differs."""
 
 import json
 import sys
@@ -22,28 +22,30 @@ _WORKERS = 2
 
 def main(  # noqa: PLR0913 - one argument an option
     *,
-    commit: Annotated[str, typer.Option(help="A commit's id [the one that serves].")] = "",
+    commit: Annotated[str, typer.Option(help="The id of a commit [the one that serves].")] = "",
     dataset: Annotated[
-        list[str] | None, typer.Option(help="A dataset; may come again [all].")
+        list[str] | None, typer.Option(help="The name of a dataset; repeatable [all].")
     ] = None,
     sample: Annotated[
-        float, typer.Option(help="The share of keys to look at.", min=0.0, max=1.0)
+        float, typer.Option(help="The share of keys to compare.", min=0.0, max=1.0)
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Draws the instants that are asked.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the instants to compare.")] = 0,
     wait: Annotated[
-        float, typer.Option(help="Seconds to wait at most until nothing moves.", min=0.0)
+        float, typer.Option(help="The longest wait for jobs to drain, in seconds.", min=0.0)
     ] = 60.0,
     answers: Annotated[
-        int, typer.Option(help="How many kept answers to ask again, the newest.", min=0)
+        int, typer.Option(help="The number of logged queries to repeat, newest first.", min=0)
     ] = 1_000,
-    branch: Annotated[str, typer.Option(help="Whose serving commit.")] = "main",
+    branch: Annotated[
+        str, typer.Option(help="The branch whose serving commit is checked.")
+    ] = "main",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Compute every dataset again from the logs of its sources, and compare row by row.
+    """Recompute every dataset from the logs of its sources, and compare row by row.
 
-    The reference engine judges the logs of pipelines, the indexes (their answers at each key's
-    instants, and every row and tile that they store) and the histories. Exits with 0 when all
-    is equal, 1 when something differs, 2 when something could not be compared.
+    The reference engine checks the logs of pipelines, the indexes (their answers at each key's
+    instants, and every row and tile that they store) and the histories. Exits with 0 if all
+    are equal, 1 if something differs, 2 if something could not be compared.
     """
     asked = Asked(
         datasets=tuple(dataset or ()), sample=sample, seed=seed, wait_s=wait, answers=answers
@@ -70,7 +72,7 @@ def main(  # noqa: PLR0913 - one argument an option
 
 
 def status_of(proof: Proof) -> int:
-    """Give the exit status: a difference outweighs what could not be compared."""
+    """Return the exit status; a difference outweighs a missing comparison."""
     if not proof.is_equal:
         return DIFFERENT
     return NOT_COMPARED if proof.unproved else EQUAL
@@ -83,7 +85,7 @@ def told(proof: Proof) -> str:
     lines += [f"not compared: {one.store} of `{one.dataset}`: {one.why}" for one in proof.unproved]
     lines += [f"{count:>8} compared: {store}" for store, count in proof.compared.items()]
     if proof.changed_answers:
-        lines.append(f"{proof.changed_answers:>8} answers would be others now: rows came later")
+        lines.append(f"{proof.changed_answers:>8} answers would differ now: rows arrived later")
     lines.append("equal" if proof.is_equal else "DIFFERENT")
     return "\n".join(lines) + "\n"
 
@@ -93,4 +95,7 @@ def _tell(line: str) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    # Without `rich_markup_mode=None` help texts lose what is in square brackets.
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
+    app()
