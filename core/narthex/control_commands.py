@@ -75,5 +75,5 @@ def control_log(
     found: dict[str, Json] = client.read("control-log/verify")
     print_json(found)
     if not found.get("whole"):
-        tell(f"entry {found.get('broken_at')} was changed or is missing")
+        tell(f"entry {found.get('broken_at')} of the control log: {found.get('why')}")
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import UUID
 
 import attrs
 
@@ -48,6 +49,9 @@ class Settings:
         run_job: The door that a backfill runs through.
         secrets_dir: Where a manager mounts the secrets that definitions name, as files; empty: they
             are sealed in the ledger.
+        control_log_heads: A file outside the database to which the server appends the hash of
+            each entry of the control log; empty is `control-log.heads` in `home`. Ship it to
+            another machine: what it lists can no longer be cut off or rewritten unnoticed.
         ca_file: Certificates of who vouches for services of authors; empty is whom the machine
             trusts.
     """
@@ -72,8 +76,19 @@ class Settings:
     spark_master: str = "local[512]"
     jars_dir: Path = attrs.field(converter=Path)
     secrets_dir: str = ""
+    control_log_heads: str = ""
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
+
+    @property
+    def control_log_heads_file(self) -> Path:
+        """The file that lists the hashes of the control log's entries."""
+        named = self.control_log_heads
+        return Path(named) if named else self.home / "control-log.heads"
+
+    def offline_directory(self, request_id: str) -> Path:
+        """Return the directory of an offline query's spine and answers."""
+        return self.home / "offline" / str(UUID(request_id))
 
     @property
     def secrets_key(self) -> Path:

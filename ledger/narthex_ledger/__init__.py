@@ -2,7 +2,7 @@
 
 from narthex_ledger.audit_views import AuditView, Finding, InstallView, InventoryRow
 from narthex_ledger.calls import AppendNow, BeingAppended, CallOutcome, LookForIt, Standing
-from narthex_ledger.control_views import LogEntry, SecretView, TokenView
+from narthex_ledger.control_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.errors import (
     AlreadyCommitted,
     BranchExists,
@@ -116,6 +116,7 @@ __all__ = [
     "BranchId",
     "BranchRequest",
     "BranchView",
+    "BrokenLog",
     "BrokenConnection",
     "CallOutcome",
     "CommitCancelled",
@@ -149,6 +150,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "LogEntry",
+    "LogHead",
     "LookForIt",
     "MainStays",
     "ManifestView",

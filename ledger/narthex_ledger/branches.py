@@ -22,6 +22,7 @@ from narthex_ledger.plans import sha256_of
 from narthex_ledger.promotion import open_promotion
 from narthex_ledger.reads import branch_view
 from narthex_ledger.registry import resume_jobs
+from narthex_ledger.signing import attest, head_statement
 from narthex_ledger.statements import branches as on_branches
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import pins as on_pins
@@ -308,6 +309,13 @@ def record(
     if change.part:
         digest = hashlib.sha256(f"{commit_id}/{change.part}".encode()).digest()
         commit_id, key = UUID(bytes=digest[:16], version=4), digest.hex()
+    statement = head_statement(
+        request.tenant,
+        branch["branch_id"],
+        branch["name"],
+        commit_id=commit_id,
+        manifest_id=change.manifest_id,
+    )
     on_branches.insert_done(
         connection,
         request,
@@ -320,6 +328,7 @@ def record(
         commit_id=commit_id,
         key=key,
         seq=change.seq,
+        head_signature=attest(connection, statement),
     )
     on_commits.insert_event(
         connection,

@@ -5,7 +5,18 @@ from collections.abc import Iterable
 import attrs
 from sqlalchemy.engine import RowMapping
 
-from narthex_ledger.signing import Verifier, asset_statement, manifest_statement, needs_statement
+from narthex_ledger.errors import NotSigned
+from narthex_ledger.signing import (
+    Verifier,
+    asset_statement,
+    entry_statement,
+    head_statement,
+    manifest_statement,
+    needs_statement,
+    offline_statement,
+    token_statement,
+)
+from narthex_ledger.views import BranchView
 
 
 @attrs.frozen(kw_only=True)
@@ -52,6 +63,47 @@ class Checker:
         )
         what = f"manifest {row['manifest_id']}"
         self.verifier.check(statement, _bytes(row["signature"]), what=what)
+
+    def token(self, row: RowMapping) -> None:
+        """Refuse a token whose rights are not those that were signed."""
+        if self.verifier is not None:
+            what = f"token {row['token_id']}"
+            self.verifier.check(token_statement(row), _bytes(row["signature"]), what=what)
+
+    def offline(self, row: RowMapping) -> None:
+        """Refuse an offline query whose request is not the one that was signed."""
+        if self.verifier is None:
+            return
+        statement = offline_statement(
+            row["request_id"], row["manifest_id"], row["actor"], row["request"]
+        )
+        what = f"offline query {row['request_id']}"
+        self.verifier.check(statement, _bytes(row["signature"]), what=what)
+
+    def head(self, branch: BranchView, row: RowMapping) -> None:
+        """Refuse a commit as the head of a branch that it was not committed to."""
+        if self.verifier is None:
+            return
+        statement = head_statement(
+            branch.tenant_id,
+            branch.branch_id,
+            branch.name,
+            commit_id=row["commit_id"],
+            manifest_id=row["manifest_id"],
+        )
+        what = f"commit {row['commit_id']} as the head of branch `{branch.name}`"
+        self.verifier.check(statement, _bytes(row["head_signature"]), what=what)
+
+    def entry(self, number: int, sha256: bytes, signature: object) -> bool:
+        """Whether an entry of the control log is signed with its number and its chained hash."""
+        if self.verifier is None:
+            return True
+        try:
+            statement = entry_statement(number, sha256)
+            self.verifier.check(statement, _bytes(signature), what=f"entry {number}")
+        except NotSigned:
+            return False
+        return True
 
 
 UNCHECKED = Checker(verifier=None)

@@ -2,13 +2,16 @@
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.records import Json
-from narthex_ledger.control_views import LogEntry, SecretView, TokenView
+from narthex_ledger.checking import Checker
+from narthex_ledger.control_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.errors import NotFound, Refused
 from narthex_ledger.plans import canonical
+from narthex_ledger.signing import attest, entry_statement
 from narthex_ledger.statements import control as on_control
 from narthex_ledger.views import TenantId
 
@@ -53,10 +56,12 @@ def revoke(connection: Connection, token_id: str) -> None:
         raise NotFound(f"there is no token `{token_id}`")
 
 
-def append(connection: Connection, entry: Json) -> int:
-    """Append an entry, chained to the one before; gives its number."""
+def append(connection: Connection, entry: Json) -> LogHead:
+    """Append an entry, chained to the one before, and return the new head of the log."""
     tip = on_control.lock_tip(connection)
     number, previous = int(tip["number"]) + 1, bytes(tip["sha256"])
+    sha256 = _link(previous, number, tip["now"].isoformat(), entry)
+    signature = attest(connection, entry_statement(number, sha256))
     on_control.append_entry(
         connection,
         {
@@ -64,25 +69,49 @@ def append(connection: Connection, entry: Json) -> int:
             "at": tip["now"],
             "entry": entry,
             "previous_sha256": previous,
-            "sha256": _link(previous, number, tip["now"].isoformat(), entry),
+            "sha256": sha256,
+            "signature": signature,
         },
     )
-    return number
+    return LogHead(number=number, sha256=sha256, signature=signature)
 
 
-def verify(connection: Connection) -> int | None:
-    """Find the first entry that is not as it was written, or is missing; None if all are sound."""
+def verify(
+    connection: Connection, heads: Mapping[int, bytes], checker: Checker
+) -> BrokenLog | None:
+    """Find the first entry that is not what the server wrote; None if the log is whole.
+
+    Args:
+        connection: A transaction of the ledger.
+        heads: The hashes of entries by number, as they were shipped outside the database.
+        checker: Checks that the server's key signed each entry.
+    """
     after, previous = 0, START
     while rows := on_control.entry_rows(connection, after, _PAGE):
         for row in rows:
-            number = int(row["number"])
-            link = _link(previous, number, row["at"].isoformat(), row["entry"])
-            if number != after + 1 or bytes(row["sha256"]) != link:
-                return after + 1
-            after, previous = number, link
+            link = _link(previous, after + 1, row["at"].isoformat(), row["entry"])
+            why = _why_broken(row, after + 1, link, heads, checker)
+            if why:
+                return BrokenLog(number=after + 1, why=why)
+            after, previous = after + 1, link
     tip = on_control.lock_tip(connection)
-    is_whole = int(tip["number"]) == after and bytes(tip["sha256"]) == previous
-    return None if is_whole else after + 1
+    if int(tip["number"]) != after or bytes(tip["sha256"]) != previous:
+        return BrokenLog(number=after + 1, why="missing")
+    if max(heads, default=0) > after:
+        return BrokenLog(number=after + 1, why="missing, although its hash was shipped")
+    return None
+
+
+def _why_broken(
+    row: RowMapping, number: int, link: bytes, heads: Mapping[int, bytes], checker: Checker
+) -> str:
+    if int(row["number"]) != number:
+        return "missing"
+    if bytes(row["sha256"]) != link:
+        return "changed"
+    if not checker.entry(number, link, row["signature"]):
+        return "not signed by this installation"
+    return "" if heads.get(number, link) == link else "not the entry whose hash was shipped"
 
 
 def entries(connection: Connection, after: int, limit: int) -> tuple[LogEntry, ...]:

@@ -40,6 +40,23 @@ class LogEntry:
 
 
 @attrs.frozen(kw_only=True)
+class LogHead:
+    """The newest entry of the control log, as it is shipped outside the database."""
+
+    number: int
+    sha256: bytes
+    signature: bytes | None
+
+
+@attrs.frozen(kw_only=True)
+class BrokenLog:
+    """The first entry of the control log that is not what the server wrote, and why."""
+
+    number: int
+    why: str
+
+
+@attrs.frozen(kw_only=True)
 class SecretView:
     """A secret as it is kept: sealed; what opens it is not in the database.
 

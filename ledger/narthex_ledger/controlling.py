@@ -2,11 +2,15 @@
 
 import datetime as dt
 import hashlib
+from collections.abc import Mapping
+
+from sqlalchemy.engine import Connection
 
 from narthex.records import Json
 from narthex_ledger import control
-from narthex_ledger.control_views import LogEntry, SecretView, TokenView
+from narthex_ledger.control_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.sessions import Sessions
+from narthex_ledger.signing import token_statement
 from narthex_ledger.statements import control as on_control
 from narthex_ledger.views import TenantId
 
@@ -37,13 +41,26 @@ class Controlling(Sessions):
             created_by=actor,
         )
         values = control.token_values(token, view)
-        self._run("put_token", lambda c: on_control.put_token(c, values, lifetime))
+
+        def work(connection: Connection) -> None:
+            row = values | {"expires_at": on_control.expiry(connection, lifetime)}
+            signature = self._attest(token_statement(row))
+            on_control.put_token(connection, row | {"signature": signature})
+
+        self._run("put_token", work)
 
     def token(self, token: str) -> TokenView | None:
-        """Find the rights of a token that is neither expired nor revoked."""
+        """Find the rights of a token that is neither expired nor revoked.
+
+        Raises:
+            NotSigned: The row was written or changed without the installation's key.
+        """
         digest = hashlib.sha256(token.encode()).digest()
         row = self._run("token", lambda c: on_control.token_row(c, digest))
-        return None if row is None else control.token_view(row)
+        if row is None:
+            return None
+        self._checker.token(row)
+        return control.token_view(row)
 
     def tokens(self) -> tuple[TokenView, ...]:
         """List all tokens, the newest first, those that let nobody in too."""
@@ -62,17 +79,21 @@ class Controlling(Sessions):
         """
         self._run("revoke_token_id", lambda c: control.revoke(c, token_id))
 
-    def log_control(self, entry: Json) -> int:
-        """Append to the chained log of the control plane; gives the entry's number."""
+    def log_control(self, entry: Json) -> LogHead:
+        """Append to the chained log of the control plane, and return its new head."""
         return self._run("log_control", lambda c: control.append(c, entry))
 
     def control_log(self, *, after: int = 0, limit: int = 1_000) -> tuple[LogEntry, ...]:
         """Read the chained log in order, from the entry after a number."""
         return self._run("control_log", lambda c: control.entries(c, after, limit))
 
-    def verify_control_log(self) -> int | None:
-        """Find the first entry that was changed or is missing; None if the chain is whole."""
-        return self._run("verify_control_log", control.verify)
+    def verify_control_log(self, heads: Mapping[int, bytes]) -> BrokenLog | None:
+        """Find the first entry that is not what the server wrote; None if the log is whole.
+
+        Args:
+            heads: The hashes of entries by number, as they were shipped outside the database.
+        """
+        return self._run("verify_control_log", lambda c: control.verify(c, heads, self._checker))
 
     def secret(self, tenant: TenantId, name: str) -> SecretView:
         """Read a secret, sealed.

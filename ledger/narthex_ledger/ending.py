@@ -11,6 +11,7 @@ from narthex_ledger.creation import check_ready
 from narthex_ledger.errors import AlreadyCommitted, NotReady, WrongState
 from narthex_ledger.promotion import open_promotion, promotion_state
 from narthex_ledger.registry import start_feeds
+from narthex_ledger.signing import attest, head_statement
 from narthex_ledger.statements import assets as on_assets
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import pins as on_pins
@@ -42,7 +43,15 @@ def commit(connection: Connection, commit_id: UUID, fence: Fence, rules: Rules) 
         raise WrongState("the branch moved", detail={"head_seq": branch["head_seq"]})
     check_ready(connection, row)
     seq = int(row["base_seq"]) + 1
-    if not on_commits.seal_commit(connection, commit_id, fence, seq):
+    statement = head_statement(
+        branch["tenant_id"],
+        branch_id,
+        branch["name"],
+        commit_id=commit_id,
+        manifest_id=row["manifest_id"],
+    )
+    signature = attest(connection, statement)
+    if not on_commits.seal_commit(connection, commit_id, fence, seq, signature=signature):
         raise WrongState(f"commit `{commit_id}` could not be sealed")
     on_pins.retire_pin(
         connection, branch_id, "head", hot=rules.history_hot, cold=rules.history_cold

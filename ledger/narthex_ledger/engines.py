@@ -136,7 +136,7 @@ class Engines(Sessions):
     def claim_offline(self, owner: str) -> OfflineView | None:
         """Take the oldest offline query that waits or was left behind, for 60 s."""
         lease_s = self._rules.offline_lease_s
-        return self._run("claim_offline", lambda c: offline.claim(c, owner, lease_s))
+        return self._run("claim_offline", lambda c: offline.claim(c, owner, lease_s, self._checker))
 
     def report_offline(self, request_id: UUID, epoch: Epoch, *, progress: Json) -> None:
         """Keep a query's progress and extend its lease.

@@ -17,7 +17,7 @@ from narthex_ledger.controlling import Controlling
 from narthex_ledger.driving import Driving
 from narthex_ledger.engines import Engines
 from narthex_ledger.errors import NotFound, NotSigned
-from narthex_ledger.signing import commit_statement
+from narthex_ledger.signing import commit_statement, offline_statement
 from narthex_ledger.statements import commits as on_commits
 from narthex_ledger.statements import jobs as on_jobs
 from narthex_ledger.statements import offline as on_offline
@@ -68,8 +68,9 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
 
         Raises:
             NotFound: There is none of that name.
+            NotSigned: Its head, or what readers see, was never committed to it.
         """
-        return self._run("branch", lambda c: reads.branch(c, tenant, name))
+        return self._run("branch", lambda c: reads.branch(c, tenant, name, self._checker))
 
     def commit(self, commit_id: UUID) -> CommitView:
         """Read a commit with its assets, each after what it needs.
@@ -205,9 +206,12 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         Raises:
             NotPinned: The manifest is going away.
         """
+        signature = self._attest(offline_statement(request_id, manifest_id, actor, request))
         return self._run(
             "submit_offline",
-            lambda c: offline.submit(c, request_id, manifest_id, request, actor),
+            lambda c: offline.submit(
+                c, request_id, manifest_id, request=request, actor=actor, signature=signature
+            ),
         )
 
     def offline(self, request_id: UUID) -> OfflineView:

@@ -6,7 +6,8 @@ from uuid import UUID
 from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.records import Json
-from narthex_ledger.errors import Fenced, NotPinned, Refused
+from narthex_ledger.checking import Checker
+from narthex_ledger.errors import Fenced, NotPinned, NotSigned, Refused
 from narthex_ledger.statements import offline as on_offline
 from narthex_ledger.statements import pins as on_pins
 from narthex_ledger.statements.commits import NOW
@@ -15,7 +16,13 @@ from narthex_ledger.views import Epoch, OfflineView
 
 
 def submit(
-    connection: Connection, request_id: UUID, manifest_id: UUID, request: Json, actor: str
+    connection: Connection,
+    request_id: UUID,
+    manifest_id: UUID,
+    *,
+    request: Json,
+    actor: str,
+    signature: bytes | None,
 ) -> OfflineView:
     """Queue a query, and hold what it reads until it ends."""
     before = on_offline.find_query(connection, request_id)
@@ -38,6 +45,7 @@ def submit(
         pin_id=pin_id,
         actor=actor,
         request=request,
+        signature=signature,
     )
     if not fresh:
         on_pins.delete_pin(connection, pin_id)
@@ -49,9 +57,13 @@ def view(connection: Connection, request_id: UUID) -> OfflineView:
     return _view(on_offline.read_query(connection, request_id))
 
 
-def claim(connection: Connection, owner: str, lease_s: float) -> OfflineView | None:
-    """Take the oldest query that waits or was left behind."""
+def claim(
+    connection: Connection, owner: str, lease_s: float, checker: Checker
+) -> OfflineView | None:
+    """Take the oldest query that waits or was left behind; one that nobody signed fails."""
     waiting = on_offline.next_query(connection)
+    while waiting is not None and not _is_signed(connection, waiting, checker):
+        waiting = on_offline.next_query(connection)
     if waiting is None:
         return None
     return _view(on_offline.lease_query(connection, waiting["request_id"], owner, lease_s))
@@ -90,6 +102,15 @@ def cancel(connection: Connection, request_id: UUID) -> OfflineState:
         return state
     _end(connection, row, OfflineState.CANCELLED)
     return OfflineState.CANCELLED
+
+
+def _is_signed(connection: Connection, row: RowMapping, checker: Checker) -> bool:
+    try:
+        checker.offline(row)
+    except NotSigned as error:
+        _end(connection, row, OfflineState.FAILED, error={"message": str(error)})
+        return False
+    return True
 
 
 def _hold(connection: Connection, request_id: UUID, epoch: Epoch) -> RowMapping:

@@ -74,12 +74,15 @@ def branch_view(row: RowMapping) -> BranchView:
     )
 
 
-def branch(connection: Connection, tenant_id: TenantId, name: str) -> BranchView:
-    """Read an active branch by name."""
+def branch(connection: Connection, tenant_id: TenantId, name: str, checker: Checker) -> BranchView:
+    """Read an active branch by name, and check that its commits were committed to it."""
     row = on_commits.find_branch(connection, tenant_id, name)
     if row is None:
         raise NotFound(f"there is no branch `{name}`")
-    return branch_view(row)
+    found = branch_view(row)
+    for head in on_reading.head_rows(connection, {found.head_commit_id, found.serving_commit_id}):
+        checker.head(found, head)
+    return found
 
 
 def manifest(connection: Connection, manifest_id: UUID, checker: Checker) -> ManifestView:

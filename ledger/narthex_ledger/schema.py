@@ -98,6 +98,7 @@ DEPLOY_COMMIT = _table(
     request_sha256=BYTES,
     bundle_sha256=BYTES,
     signature=BYTES,
+    head_signature=BYTES,
     request=JSON,
     actor=TEXT,
     message=TEXT,
@@ -308,6 +309,7 @@ API_TOKEN = _table(
     created_at=INSTANT,
     last_used_at=INSTANT,
     revoked_at=INSTANT,
+    signature=BYTES,
 )
 CONTROL_LOG = _table(
     "control_log",
@@ -317,6 +319,7 @@ CONTROL_LOG = _table(
     entry=JSON,
     previous_sha256=BYTES,
     sha256=BYTES,
+    signature=BYTES,
 )
 CONTROL_LOG_TIP = _table("control_log_tip", "one", one=FLAG, number=BIG, sha256=BYTES)
 WEBHOOK_CALL = _table(
@@ -350,6 +353,7 @@ OFFLINE_QUERY = _table(
     pin_id=BIG,
     actor=TEXT,
     request=JSON,
+    signature=BYTES,
     progress=JSON,
     result=JSON,
     error=JSON,

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from narthex.records import Json
 from narthex_ledger.checking import Checker
-from narthex_ledger.signing import Signer, Verifier
+from narthex_ledger.signing import ATTEST, Signer, Verifier
 from narthex_ledger.transactions import Seam, Transactions, open_sea
 from narthex_ledger.views import ManifestView, Rules
 
@@ -47,7 +47,11 @@ class Sessions:
         self._transactions.close()
 
     def _run(self, name: str, work: Callable[[Connection], _T]) -> _T:
-        return self._transactions.run(name, work)
+        def signing(connection: Connection) -> _T:
+            connection.info[ATTEST] = self._attest
+            return work(connection)
+
+        return self._transactions.run(name, signing)
 
     def _attest(self, statement: Json) -> bytes | None:
         return None if self._signer is None else self._signer.attest(statement)

@@ -4,9 +4,10 @@ Bundles are signed by what they hold; commits and assets by what they are, where
 none of them can be put in the place of another.
 """
 
+import datetime as dt
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Self
@@ -15,6 +16,7 @@ import attrs
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sqlalchemy.engine import Connection, RowMapping
 
 from narthex.records import Json
 from narthex_ledger.errors import NotSigned
@@ -24,6 +26,8 @@ from narthex_ledger.plans import canonical
 MARK: Final = b"nxs1"
 KEY_ID_BYTES: Final = 8
 SIGNATURE_BYTES: Final = 64
+ATTEST: Final = "narthex.attest"
+"""Where a connection's `info` holds the function that signs for the ledger that uses it."""
 REMEMBERED: Final = 10_000
 """How many signatures that were found sound are not computed again: engines look each second."""
 
@@ -124,6 +128,12 @@ class Signer:
         return MARK + self.verifier.key_id + self.key.sign(content)
 
 
+def attest(connection: Connection, statement: Json) -> bytes | None:
+    """Sign a statement with the key of the ledger whose transaction this is; None without a key."""
+    sign: Callable[[Json], bytes | None] | None = connection.info.get(ATTEST)
+    return None if sign is None else sign(statement)
+
+
 def commit_statement(
     tenant_id: int, branch_id: int, commit_id: object, bundle_sha256: bytes
 ) -> Json:
@@ -157,6 +167,45 @@ def manifest_statement(
     """Say what a manifest holds, and which asset it binds to each path, by physical name."""
     paths: list[Json] = [[path, name] for path, name in sorted(bound)]
     return ["manifest", tenant_id, str(manifest_id), bundle_sha256.hex(), content, paths]
+
+
+def head_statement(
+    tenant_id: int, branch_id: int, name: str, *, commit_id: object, manifest_id: object
+) -> Json:
+    """Return what is signed when a commit becomes the head of a branch: the branch's name too."""
+    return ["head", tenant_id, branch_id, name, str(commit_id), str(manifest_id)]
+
+
+def token_statement(row: Mapping[str, object] | RowMapping) -> Json:
+    """Return what is signed of a token: its hash, its owner, its rights and when it ends."""
+    expires_at = row["expires_at"]
+    return [
+        "token",
+        _hex(row["token_sha256"]),
+        str(row["token_id"]),
+        str(row["name"]),
+        *(_texts(row[rights]) for rights in ("scopes", "branches", "tags")),
+        str(row["created_by"]),
+        expires_at.isoformat() if isinstance(expires_at, dt.datetime) else None,
+    ]
+
+
+def offline_statement(request_id: object, manifest_id: object, actor: str, request: Json) -> Json:
+    """Return what is signed of an offline query: what it reads, who asks, and the request."""
+    return ["offline", str(request_id), str(manifest_id), actor, request]
+
+
+def entry_statement(number: int, sha256: bytes) -> Json:
+    """Return what is signed of an entry of the control log: its number and its chained hash."""
+    return ["control log", number, sha256.hex()]
+
+
+def _hex(value: object) -> str:
+    return bytes(value).hex() if isinstance(value, bytes | memoryview) else ""
+
+
+def _texts(value: object) -> Json:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else []
 
 
 def _of_database(plain: Json) -> Json:

@@ -14,12 +14,15 @@ from typing import Final
 from uuid import UUID
 
 import attrs
+import structlog
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
 
-from narthex_ledger import NotFound, TokenView
+from narthex_ledger import NotFound, NotSigned, TokenView
 from narthex_server.services import Services
 from narthex_server.sessions import session_token
+
+log = structlog.get_logger()
 
 OPEN_PATHS = frozenset(
     {"/healthz", "/console/sign-in", "/console/sign-out", "/console/console.css"}
@@ -232,7 +235,11 @@ class Askers:
         for own, asker in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
             if own and hmac.compare_digest(token.encode(), own.encode()):
                 return asker
-        view = self._view(services, token)
+        try:
+            view = self._view(services, token)
+        except NotSigned as error:
+            log.warning("token_not_signed", error=str(error))
+            return None
         if view is None:
             return None
         return Asker(

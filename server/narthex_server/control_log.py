@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from narthex.records import Json
 from narthex_ledger import LedgerError
 from narthex_server.auth import RIGHTS, Right, branch_of
+from narthex_server.log_heads import LogHeads
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -45,8 +46,9 @@ def record(request: Request, *, path: str, status: int) -> None:
     if cancels := getattr(request.state, "cancels", None):
         entry |= {"cancelled_tags": cancels}
     try:
-        services.ledger.log_control(entry)
-    except LedgerError:
+        head = services.ledger.log_control(entry)
+        LogHeads(services.settings.control_log_heads_file).append(head)
+    except (LedgerError, OSError):
         log.exception("control_log_failed", path=path)
 
 
@@ -70,7 +72,13 @@ def entries(request: Request, after: int = 0, limit: int = 100) -> dict[str, Jso
 
 @router.get("/control-log/verify")
 def verify(request: Request) -> dict[str, Json]:
-    """Check that no entry was changed or taken out."""
+    """Check each entry's chain, signature and shipped hash; report the first that fails."""
     services: Services = request.app.state.services
-    broken_at = services.ledger.verify_control_log()
-    return {"whole": broken_at is None, "broken_at": broken_at}
+    heads = LogHeads(services.settings.control_log_heads_file).read()
+    broken = services.ledger.verify_control_log(heads)
+    return {
+        "whole": broken is None,
+        "broken_at": broken.number if broken else None,
+        "why": broken.why if broken else None,
+        "entries_shipped": len(heads),
+    }

@@ -25,6 +25,10 @@ from narthex_stores import history_path
 
 router = APIRouter(route_class=PlainRoute)
 
+SPINE = "spine.parquet"
+ANSWERS = "answers"
+"""The files of an offline query, in the directory that its id names."""
+
 
 class OfflineCall(BaseModel):
     """A spine by column, and what is asked of it.
@@ -55,9 +59,9 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
             status_code=400, detail={"err_msg": f"the spine has no column `{missing[0]}`"}
         )
     request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
-    directory = services.settings.home / "offline" / str(request_id)
+    directory = services.settings.offline_directory(str(request_id))
     directory.mkdir(parents=True)
-    pq.write_table(pa.table(dict(call.data)), directory / "spine.parquet")
+    pq.write_table(pa.table(dict(call.data)), directory / SPINE)
     services.ledger.submit_offline(
         request_id,
         actor="token",
@@ -69,8 +73,6 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
             "outputs": list(call.outputs),
             "timestamp_column": call.timestamp_column,
             "offsets_column": call.offsets,
-            "spine": str(directory / "spine.parquet"),
-            "output": str(directory / "answers"),
             "datasets": {
                 name: {
                     "plan": to_plain(snapshot.plans[name]),
@@ -106,23 +108,23 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 @router.get("/query_offline/status")
 def status(request_id: UUID, request: Request) -> dict[str, Json]:
     """Say how an offline query stands; when done, where its answers are."""
-    view, wanted = _asked(request_id, request)
+    view = _asked(request_id, request)
     return {
         "request_id": str(request_id),
         "status": view.state.value,
         "progress": view.progress,
         "error": view.error,
-        "output": wanted.get("output"),
+        "output": str(_answers(request, request_id)),
     }
 
 
 @router.get("/query_offline/answers")
 def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
     """Give the answers of a finished offline query as columns, in the spine's order."""
-    view, wanted = _asked(request_id, request)
+    view = _asked(request_id, request)
     if view.state.value != "done":
         raise HTTPException(status_code=409, detail={"err_msg": f"it is {view.state.value}"})
-    return pq.read_table(Path(str(wanted["output"]))).to_pydict()
+    return pq.read_table(_answers(request, request_id)).to_pydict()
 
 
 @router.post("/query_offline/cancel")
@@ -134,8 +136,13 @@ def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
     return {"request_id": str(request_id), "status": state.value}
 
 
-def _asked(request_id: UUID, request: Request) -> tuple[OfflineView, dict[str, Json]]:
-    """Give an offline query, and what was asked, to whom may name its branch.
+def _answers(request: Request, request_id: UUID) -> Path:
+    services: Services = request.app.state.services
+    return services.settings.offline_directory(str(request_id)) / ANSWERS
+
+
+def _asked(request_id: UUID, request: Request) -> OfflineView:
+    """Return an offline query, if the asker may name its branch and see what it answers.
 
     Raises:
         NotFound: There is none of that id, or it is another branch's.
@@ -146,7 +153,7 @@ def _asked(request_id: UUID, request: Request) -> tuple[OfflineView, dict[str, J
     wanted = view.request if isinstance(view.request, dict) else {}
     if asker.is_narrow and not _is_theirs(request, wanted):
         raise NotFound(f"there is no offline query {request_id}")
-    return view, wanted
+    return view
 
 
 def _is_theirs(request: Request, wanted: dict[str, Json]) -> bool:

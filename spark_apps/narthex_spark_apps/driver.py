@@ -116,10 +116,9 @@ class Driver:
 
         said({})
         try:
+            query = parse_query(run.request, self._settings.offline_directory(run.request_id))
             with WorkerPool(size=1) as workers:
-                rows = answer_query(
-                    self._session, parse_query(run.request), workers=workers, progress=said
-                )
+                rows = answer_query(self._session, query, workers=workers, progress=said)
         except (
             NarthexError,
             PySparkException,

@@ -78,8 +78,8 @@ class OfflineQuery:
     datasets: dict[str, OfflineDataset]
 
 
-def parse_query(request: Json) -> OfflineQuery:
-    """Read what the server stored.
+def parse_query(request: Json, directory: Path) -> OfflineQuery:
+    """Read what the server stored; the spine and the answers are files of `directory`.
 
     Raises:
         TypeError: It is no offline query.
@@ -95,8 +95,8 @@ def parse_query(request: Json) -> OfflineQuery:
         outputs=tuple(_texts(request["outputs"])),
         timestamp_column=str(request["timestamp_column"]),
         offsets_column=str(request["offsets_column"]) if request["offsets_column"] else None,
-        spine=Path(str(request["spine"])),
-        output=Path(str(request["output"])),
+        spine=directory / "spine.parquet",
+        output=directory / "answers",
         datasets={name: _dataset(one) for name, one in request["datasets"].items()},
     )
 

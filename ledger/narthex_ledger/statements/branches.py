@@ -85,6 +85,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
     commit_id: UUID,
     key: str,
     seq: int,
+    head_signature: bytes | None,
 ) -> None:
     """Insert a commit past its commit point; the branch is locked, or new."""
     connection.execute(
@@ -109,6 +110,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
             state=state.value,
             deadline=NOW,
             seq=seq,
+            head_signature=head_signature,
             committed_at=NOW,
             commit_xid=sa.func.pg_current_xact_id(),
             finished_at=NOW if state is CommitState.FINALIZED else None,

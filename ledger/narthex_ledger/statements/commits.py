@@ -278,7 +278,9 @@ def request_cancel(connection: Connection, commit_id: UUID) -> None:
     )
 
 
-def seal_commit(connection: Connection, commit_id: UUID, fence: Fence, seq: int) -> bool:
+def seal_commit(
+    connection: Connection, commit_id: UUID, fence: Fence, seq: int, *, signature: bytes | None
+) -> bool:
     """READY to COMMITTED: the one decision; false when cancelled, fenced or not READY."""
     sealed = (
         sa.update(DEPLOY_COMMIT)
@@ -291,6 +293,7 @@ def seal_commit(connection: Connection, commit_id: UUID, fence: Fence, seq: int)
         .values(
             state=CommitState.COMMITTED.value,
             seq=seq,
+            head_signature=signature,
             committed_at=NOW,
             commit_xid=sa.func.pg_current_xact_id(),
         )

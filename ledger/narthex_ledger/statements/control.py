@@ -15,9 +15,15 @@ USED_EVERY = dt.timedelta(minutes=1)
 """How fine the instant is at which a token was last used: not each call writes."""
 
 
-def put_token(connection: Connection, values: dict[str, object], life: dt.timedelta | None) -> None:
+def expiry(connection: Connection, lifetime: dt.timedelta | None) -> dt.datetime | None:
+    """Return the instant, by the database's clock, at which a token with a lifetime ends."""
+    if lifetime is None:
+        return None
+    return connection.execute(sa.select(NOW + lifetime)).scalar_one()
+
+
+def put_token(connection: Connection, values: dict[str, object]) -> None:
     """Insert a token's hash and rights, or change the rights."""
-    values = values | {"expires_at": None if life is None else NOW + life}
     row = insert(API_TOKEN).values(**values)
     connection.execute(row.on_conflict_do_update(index_elements=["token_sha256"], set_=values))
 
@@ -50,7 +56,7 @@ def revoke(connection: Connection, **which: object) -> int:
     revoked = (
         sa.update(API_TOKEN)
         .where(*(API_TOKEN.c[name] == value for name, value in which.items()))
-        .values(revoked_at=sa.func.coalesce(API_TOKEN.c.revoked_at, NOW))
+        .values(revoked_at=sa.func.coalesce(API_TOKEN.c.revoked_at, NOW), signature=None)
     )
     return connection.execute(revoked).rowcount
 

@@ -15,7 +15,7 @@ from narthex_ledger.schema import AUDIT, INSTALL, OFFLINE_QUERY
 from narthex_ledger.statements.commits import NOW
 
 
-def insert_query(
+def insert_query(  # noqa: PLR0913 - a query has these parts
     connection: Connection,
     *,
     request_id: UUID,
@@ -23,6 +23,7 @@ def insert_query(
     pin_id: int,
     actor: str,
     request: Json,
+    signature: bytes | None,
 ) -> bool:
     """Queue an offline query; false when its id is taken: a second caller waits, then sees it."""
     row = (
@@ -34,6 +35,7 @@ def insert_query(
             pin_id=pin_id,
             actor=actor,
             request=request,
+            signature=signature,
         )
         .on_conflict_do_nothing()
     )

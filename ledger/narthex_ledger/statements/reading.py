@@ -269,6 +269,18 @@ def install_row(connection: Connection) -> RowMapping | None:
     return connection.execute(sa.select(INSTALL)).mappings().one_or_none()
 
 
+def head_rows(
+    connection: Connection, commit_ids: Collection[UUID | None]
+) -> tuple[RowMapping, ...]:
+    """Read what was signed of commits when they became heads of their branches."""
+    wanted = [one for one in commit_ids if one is not None]
+    columns = (DEPLOY_COMMIT.c.commit_id, DEPLOY_COMMIT.c.manifest_id)
+    found = sa.select(*columns, DEPLOY_COMMIT.c.head_signature).where(
+        DEPLOY_COMMIT.c.commit_id.in_(wanted)
+    )
+    return tuple(connection.execute(found).mappings()) if wanted else ()
+
+
 def serving_row(connection: Connection, branch_id: BranchId) -> RowMapping | None:
     """Find what a branch serves, in one statement."""
     found = (
