@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from narthex import types
 from narthex.errors import DefinitionError, RestrictionInvalid, TypeNotSupported
+from narthex.patterns import PatternError, check_pattern
 from narthex.types import DataType
 
 STRUCT_ATTRIBUTE: Final = "__narthex_struct__"
@@ -183,9 +184,20 @@ def _parse_written(written: Written) -> DataType:
         case "oneof", (dtype, tuple(options)):
             return _parse_oneof(dtype, options)
         case "regex", (str(pattern),):
-            return types.Regex(pattern)
+            return _parse_regex(pattern)
         case _:
             raise RestrictionInvalid(f"`{written!r}` has parts that cannot stand there")
+
+
+def _parse_regex(pattern: str) -> DataType:
+    try:
+        check_pattern(pattern)
+    except PatternError as error:
+        raise RestrictionInvalid(
+            f"the pattern `{pattern}` of `regex` cannot be used: {error}",
+            hint="write it in RE2 syntax, without look-around and back-references",
+        ) from None
+    return types.Regex(pattern)
 
 
 def _parse_decimal(scale: object) -> DataType:

@@ -20,6 +20,7 @@ import attrs
 from typing_extensions import override
 
 from narthex.facts import Cell
+from narthex.patterns import matches
 from narthex.raw_times import (
     EPOCH_ORDINAL,
     NoInstantError,
@@ -177,7 +178,7 @@ def _hold(cell: Cell, of: DataType) -> Cell:
             _hold_between(cell, of)
         case OneOf(options=options), int() | str() if cell not in options:
             raise _refused(cell, of)
-        case Regex(pattern=pattern), str() if re.fullmatch(pattern, cell) is None:
+        case Regex(pattern=pattern), str() if not matches(pattern, cell):
             raise _refused(cell, of)
         case _:
             pass

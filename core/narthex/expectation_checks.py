@@ -1,6 +1,5 @@
 """What can be wrong with promises about rows: their columns, their arguments, where they stand."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -9,6 +8,7 @@ from narthex.errors import DefinitionError, ExpectationInvalid
 from narthex.expr.nodes import LiteralValue
 from narthex.node_schema import did_you_mean, listed
 from narthex.origin import Origin
+from narthex.patterns import PatternError, check_pattern
 from narthex.schema import Schema
 
 COLUMN_ARGUMENTS: Final = frozenset({"column", "column_A", "column_B", "column_list"})
@@ -90,8 +90,8 @@ def _patterns(given: _Arguments) -> Iterator[str]:
     for pattern in (given.get("regex"), *(many if isinstance(many, tuple) else ())):
         if isinstance(pattern, str):
             try:
-                re.compile(pattern)
-            except re.error as error:
+                check_pattern(pattern)
+            except PatternError as error:
                 yield f"the pattern `{pattern}` cannot be read: {error}"
     if given.get("match_on", "any") not in {"any", "all"}:
         yield f"`match_on` is `{given['match_on']!r}`; it wants `any` or `all`"

@@ -17,6 +17,7 @@ from narthex.errors import (
     IndexInvalid,
     NameNotAllowed,
     OwnerMissing,
+    RestrictionInvalid,
     SchemaDiffers,
     SourceAndPipeline,
     in_source_order,
@@ -25,11 +26,13 @@ from narthex.expectation_checks import expectation_errors
 from narthex.feature_checks import feature_errors
 from narthex.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, listed
 from narthex.operators import DatasetRef, Join
+from narthex.patterns import PatternError, check_pattern
 from narthex.rendered_types import type_name
 from narthex.schema import Column
 from narthex.schemas import all_steps, is_terminal, output_schema
 from narthex.sink_checks import sink_errors
 from narthex.source_checks import source_errors
+from narthex.types import Regex
 
 
 @attrs.frozen
@@ -59,6 +62,7 @@ def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
         errors += expectation_errors(one.dataset, is_terminal=one.info.terminal)
     errors += feature_errors(definitions)
     errors += _texts(definitions)
+    errors += _patterns(definitions)
     return in_source_order(errors)
 
 
@@ -73,6 +77,33 @@ def _texts(definitions: Definitions) -> Iterator[DefinitionError]:
                 origin=entity.origin,
                 hint="write the character as one code point",
             )
+
+
+def _patterns(definitions: Definitions) -> Iterator[DefinitionError]:
+    """Check each pattern: definitions that a client sent need not come from the SDK."""
+    entities: tuple[Dataset | Featureset, ...] = (*definitions.datasets, *definitions.featuresets)
+    for entity in entities:
+        for pattern in dict.fromkeys(_patterns_in(entity)):
+            try:
+                check_pattern(pattern)
+            except PatternError as error:
+                yield RestrictionInvalid(
+                    f"in `{entity.name}`: the pattern `{pattern}` of `regex` cannot be used: "
+                    f"{error}",
+                    origin=entity.origin,
+                    hint="write it in RE2 syntax, without look-around and back-references",
+                )
+
+
+def _patterns_in(value: object) -> Iterator[str]:
+    if isinstance(value, Regex):
+        yield value.pattern
+    elif isinstance(value, tuple):
+        for member in value:
+            yield from _patterns_in(member)
+    elif attrs.has(type(value)):
+        for field in attrs.fields(type(value)):
+            yield from _patterns_in(getattr(value, field.name))
 
 
 def reads(dataset: Dataset) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """Constants in definitions: whether a value is one of a type."""
 
-import re
-
 from narthex.expr.nodes import LiteralValue
+from narthex.patterns import matches
 from narthex.types import (
     Between,
     Bool,
@@ -62,7 +61,7 @@ def _is_restricted(value: LiteralValue, of: DataType) -> bool:
         case OneOf():
             return value in of.options
         case Regex():
-            return isinstance(value, str) and re.fullmatch(of.pattern, value) is not None
+            return isinstance(value, str) and matches(of.pattern, value)
         case Embedding():
             return (
                 isinstance(value, tuple)

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from narthex.literals import is_within
+from narthex.patterns import matches
 from narthex.rendered_types import type_name
 from narthex.schema import Schema
 from narthex.types import Between, DataType, OneOf, Optional, Regex, Str, inner, unrestricted
@@ -96,7 +97,7 @@ def _restriction(column: pd.Series, of: DataType) -> str:
                 return f"Value {value} is out of bounds for between type, bounds are {bounds}"
             case OneOf(options=options) if value not in options:
                 return f"Value {value} is not in options {list(options)}"
-            case Regex(pattern=pattern) if re.fullmatch(pattern, str(value)) is None:
+            case Regex(pattern=pattern) if not matches(pattern, str(value)):
                 return f"Value {value} does not match regex {pattern}"
             case _:
                 pass

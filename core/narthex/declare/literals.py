@@ -1,10 +1,10 @@
 """Python values that stand for a column's value, such as defaults and constants."""
 
-import re
 from datetime import UTC, date, datetime
 from decimal import Decimal as PythonDecimal
 
 from narthex.expr.nodes import LiteralValue
+from narthex.patterns import matches
 from narthex.times import to_micros
 from narthex.types import (
     Between,
@@ -126,7 +126,7 @@ def _check_restriction(literal: LiteralValue, of: DataType) -> None:
         case OneOf():
             fits = literal in of.options
         case Regex() if isinstance(literal, str):
-            fits = re.fullmatch(of.pattern, literal) is not None
+            fits = matches(of.pattern, literal)
         case _:
             fits = True
     if not fits:
