@@ -34,7 +34,8 @@ NarthexError
 │   ├── ArgumentsUnfit             NX955   ├── AnswerNotUnderstood        NX956
 │   └── FennelInstalled            NX957
 ├── UserCodeError                  NX971   code of an author failed while it ran
-└── SecretMissing                  NX972   a secret that code asks for is not there
+├── SecretMissing                  NX972   a secret that code asks for is not there
+└── PolicyInvalid                  NX973   the installation's policy file has mistakes
 """
 
 from collections.abc import Iterable, Sequence
@@ -711,6 +712,29 @@ class SecretMissing(NarthexError):
     """
 
     code = "NX972"
+
+
+class PolicyInvalid(NarthexError):
+    """The policy file of the installation cannot be read, or has mistakes.
+
+    A rule that is left out by mistake could open what it was to close. So nothing that needs a
+    policy is done: no commit is accepted, and no job reads or writes. Instead: the operator
+    corrects the file at the lines that the message lists.
+
+    Attributes:
+        mistakes: Each of them, in the order of the file's tables.
+    """
+
+    code = "NX973"
+
+    def __init__(self, mistakes: Sequence[str], *, origin: Origin = NOWHERE) -> None:
+        listed = "; ".join(mistakes)
+        super().__init__(
+            f"the policy file has mistakes: {listed}",
+            origin=origin,
+            hint="correct the policy file; until then, whatever needs a policy is refused",
+        )
+        self.mistakes = tuple(mistakes)
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

@@ -48,6 +48,8 @@ class Settings:
         run_job: The door that a backfill runs through.
         secrets_dir: Where a manager mounts the secrets that definitions name, as files; empty: they
             are sealed in the ledger.
+        policy_file: What branches may read, write and name; without a file, what a policy without
+            rules allows.
         ca_file: Certificates of who vouches for services of authors; empty is whom the machine
             trusts.
     """
@@ -72,6 +74,10 @@ class Settings:
     spark_master: str = "local[512]"
     jars_dir: Path = attrs.field(converter=Path)
     secrets_dir: str = ""
+    policy_file: Path = attrs.field(
+        default=attrs.Factory(lambda settings: settings.home / "policy.toml", takes_self=True),
+        converter=Path,
+    )
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
 

@@ -274,5 +274,6 @@ ELSEWHERE: dict[str, str] = {
     "NX957": "test_compat::test_a_fennel_that_is_installed_is_not_hidden_silently",
     "NX971": "test_workers::test_an_error_names_the_authors_line",
     "NX972": "test_lib::test_secrets_are_handed_out_only_where_somebody_does",
+    "NX973": "test_policy::test_a_mistake_is_named",
 }
 """By code, the test that provokes what no file alone can."""
