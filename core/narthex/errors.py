@@ -17,7 +17,8 @@ NarthexError
 │   ├── ExpressionTypeWrong        NX401   ├── ExpressionInvalid          NX402
 │   ├── SourceInvalid              NX501   ├── PreprocInvalid             NX502
 │   ├── CredentialInline           NX503   ├── ConnectorInvalid           NX504
-│   ├── SinkInvalid                NX505
+│   ├── SinkInvalid                NX505   ├── PlaceForbidden             NX506
+│   ├── NotGranted                 NX507
 │   ├── FeatureInvalid             NX601   ├── ExtractorInvalid           NX602
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
@@ -409,6 +410,28 @@ class SinkInvalid(DefinitionError):
     """
 
     code = "NX505"
+
+
+class PlaceForbidden(DefinitionError):
+    """A source or a sink names a place that no policy can grant.
+
+    A path leaves the files root or its bucket, a topic is one that the platform or its broker keeps
+    for itself, or a name is a pattern to a client of Kafka. Instead: a path relative to the files
+    root or `s3://bucket/…`, and the whole name of a topic of your own.
+    """
+
+    code = "NX506"
+
+
+class NotGranted(DefinitionError):
+    """A source or a sink names a place that the installation's policy does not grant to the branch.
+
+    Branches read and write what the operator's policy file grants them; without a rule they read
+    files below the files root and topics, and write nothing. Instead: ask the operator for the rule
+    that the hint shows, or name a place that the branch has.
+    """
+
+    code = "NX507"
 
 
 class FeatureInvalid(DefinitionError):

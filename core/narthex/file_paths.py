@@ -12,6 +12,9 @@ S3: Final = "s3://"
 _DATES = re.compile(r"(?:%[a-zA-Z%])+")
 _CLASS = re.compile(r"\[!?[^\]\[!/]+\]")
 _ESCAPED = re.compile(r"%[0-9]")
+_WILD = frozenset("*?")
+_MOST_PARTS: Final = 64
+_MOST_CROSSING: Final = 4
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -30,7 +33,10 @@ def path_mistake(path: str) -> str:
         return "it is an address; a path is relative to the files root, or `s3://bucket/…`"
     if _ESCAPED.search(path) or (path != rest and "#" in path):
         return "it has an escape or a `#`, which parts of the platform read as another path"
-    if any(part in {"", ".", ".."} for part in _split(rest)):
+    parts = _split(rest)
+    if len(parts) > _MOST_PARTS or parts.count("**") > _MOST_CROSSING:
+        return f"it has more than {_MOST_PARTS} parts, or more than {_MOST_CROSSING} `**`"
+    if any(part in {"", ".", ".."} for part in parts):
         return "it has an empty part, `.` or `..`"
     if {"[", "]"} & set(_CLASS.sub("", rest)):
         return "it has a `[` or `]` that is not part of a choice such as `[0-9]`"
@@ -57,19 +63,38 @@ def covers(rule: str, path: str) -> bool:
     return is_same_store and _cover(parts_of(rule), parts_of(path))
 
 
-def overlaps(place: str, path: str) -> bool:
-    """Whether a path can name something at, below or above a place, which has no pattern.
+def meets(one: str, other: str) -> bool:
+    """Whether two paths may name a common file, or something at or below each other.
 
     The answer may be a cautious yes, never a wrong no.
     """
-    if place.startswith(S3) is not path.startswith(S3):
-        return False
-    for own, part in zip(parts_of(place), parts_of(path), strict=False):
-        if part == "**":
-            return True
-        if not fnmatch.fnmatchcase(own, _widest(part)):
-            return False
-    return True
+    is_same_store = one.startswith(S3) is other.startswith(S3)
+    return is_same_store and _meet((*parts_of(one), "**"), (*parts_of(other), "**"))
+
+
+def _meet(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    if not one or not other:
+        return set(one) | set(other) <= {"**"}
+    if one[0] == "**":
+        return any(_meet(one[1:], other[taken:]) for taken in range(len(other) + 1))
+    if other[0] == "**":
+        return _meet(other, one)
+    return _may_be_one(one[0], other[0]) and _meet(one[1:], other[1:])
+
+
+def _may_be_one(one: str, other: str) -> bool:
+    first, second = _widest(one), _widest(other)
+    if not _WILD & set(first):
+        return fnmatch.fnmatchcase(first, second)
+    if not _WILD & set(second):
+        return fnmatch.fnmatchcase(second, first)
+    begins = (_plain_start(first), _plain_start(second))
+    ends = (_plain_start(first[::-1]), _plain_start(second[::-1]))
+    return all(a.startswith(b) or b.startswith(a) for a, b in (begins, ends))
+
+
+def _plain_start(pattern: str) -> str:
+    return re.split(r"[*?]", pattern, maxsplit=1)[0]
 
 
 def _cover(rule: tuple[str, ...], parts: tuple[str, ...]) -> bool:
@@ -86,7 +111,7 @@ def _covers_part(rule: str, part: str) -> bool:
     if rule == part:
         return True
     widest = _widest(part)
-    if {"*", "?"} & set(widest) and {"?", "["} & set(rule):
+    if _WILD & set(widest) and {"?", "["} & set(rule):
         return False
     return fnmatch.fnmatchcase(widest, rule)
 

@@ -135,6 +135,10 @@ class Policy:
         """Return the rules of a topic on the servers that a definition names."""
         return tuple(r for r in self.topics if _fits(servers, r.servers) and _fits(topic, r.name))
 
+    def topics_named(self, topic: str) -> tuple[TopicRule, ...]:
+        """Return the rules of a topic on any servers, as a broker has more than one address."""
+        return tuple(rule for rule in self.topics if _fits(topic, rule.name))
+
     def secret_rules(self, name: str) -> tuple[SecretRule, ...]:
         """Return the rules of a secret."""
         return tuple(rule for rule in self.secrets if _fits(name, rule.name))

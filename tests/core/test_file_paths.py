@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from narthex.file_paths import covers, overlaps, path_mistake
+from narthex.file_paths import covers, meets, path_mistake
 
 LEAVING = [
     "/etc/passwd",
@@ -42,6 +42,8 @@ LEAVING = [
     "a[",
     "[]h]istory",
     "[a/b]c",
+    "/".join("a" * 65),
+    "**/**/**/**/**/a",
 ]
 
 
@@ -122,7 +124,15 @@ def test_what_a_rule_covers_names_nothing_that_the_rule_does_not(rule: str, path
 def test_a_place_that_a_path_can_name_is_found(path: str) -> None:
     for name in NAMES:
         if _names(path, name):
-            assert overlaps(name, path)
+            assert meets(name, path)
+            assert meets(path, name)
+
+
+@given(one=PATTERNS, other=PATTERNS)
+@example(one="[ab]", other="b*")
+def test_two_paths_that_name_a_common_file_meet(one: str, other: str) -> None:
+    if any(_names(one, name) and _names(other, name) for name in NAMES):
+        assert meets(one, other)
 
 
 def _names(pattern: str, name: str) -> bool:
@@ -159,12 +169,13 @@ def test_the_rules_of_this_test_are_those_of_a_file_system(tmp_path: Path) -> No
         ("s3://lake/platform", "s3://lake"),
         ("s3://lake/platform", "s3://lake/plat[f]orm"),
         ("s3://lake", "s3://lake/a"),
+        ("s3://lake/platform", "s3://*/platform/%Y"),
     ],
 )
-def test_a_path_at_below_or_above_a_place_overlaps_it(place: str, path: str) -> None:
-    assert overlaps(place, path)
+def test_a_path_at_below_or_above_a_place_meets_it(place: str, path: str) -> None:
+    assert meets(place, path)
 
 
 @pytest.mark.parametrize("path", ["s3://lake/platforms/a", "s3://lakes/platform", "s3://lake/a/**"])
 def test_a_path_beside_a_place_does_not(path: str) -> None:
-    assert not overlaps("s3://lake/platform", path)
+    assert not meets("s3://lake/platform", path)
