@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from narthex.cli import make_app
 from narthex.errors import PolicyInvalid
 from narthex.policy import (
     Egress,
@@ -180,3 +182,21 @@ def test_the_file_is_in_the_home_unless_a_setting_names_another(tmp_path: Path) 
     assert load_settings(described).policy_file == tmp_path / "policy.toml"
     named = described | {"NARTHEX_POLICY_FILE": "/etc/narthex.toml"}
     assert load_settings(named).policy_file == Path("/etc/narthex.toml")
+
+
+def test_the_commands_check_and_show_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NARTHEX_HOME", str(tmp_path))
+    (tmp_path / "policy.toml").write_text(WHOLE)
+    other = tmp_path / "other.toml"
+    other.write_text("[[files]]\npath = '/a'\n")
+
+    checked = CliRunner().invoke(make_app(), ["policy", "check"])
+    shown = CliRunner().invoke(make_app(), ["policy", "show"])
+    failed = CliRunner().invoke(make_app(), ["policy", "check", str(other)])
+
+    assert "5 rules, no mistake" in checked.output
+    assert '"flights/**"' in shown.output
+    assert isinstance(failed.exception, PolicyInvalid)
+    assert len(failed.exception.mistakes) == 2
