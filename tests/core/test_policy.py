@@ -1,5 +1,6 @@
 """The policy file: what it grants, and every mistake in it at once."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,14 @@ def test_the_file_is_in_the_home_unless_a_setting_names_another(tmp_path: Path) 
     assert load_settings(described).policy_file == tmp_path / "policy.toml"
     named = described | {"NARTHEX_POLICY_FILE": "/etc/narthex.toml"}
     assert load_settings(named).policy_file == Path("/etc/narthex.toml")
+
+
+def test_every_example_of_the_guide_is_a_policy() -> None:
+    guide = Path(__file__).resolve().parents[2] / "docs" / "guide" / "policy.md"
+    examples = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+
+    assert len(examples) == 3
+    assert all(Policy.parse(one) != Policy() for one in examples)
 
 
 def test_the_commands_check_and_show_a_file(
