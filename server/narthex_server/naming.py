@@ -82,16 +82,20 @@ def may_write_rows(request: Request, wanted: WebhookEndpoint) -> bool:
 
 
 def shared_of(request: Request) -> Shared:
-    """Return what the branches share now.
+    """Return what the branches share, as it is when a request first asks.
 
     Raises:
         PolicyInvalid: The policy file has mistakes.
     """
     services: Services = request.app.state.services
+    known: Shared | None = getattr(request.state, "shared", None)
+    if known is not None:
+        return known
     try:
-        return services.shared.now()
+        request.state.shared = found = services.shared.now()
     except PolicyInvalid as error:
         raise _told(request, error) from None
+    return found
 
 
 def _policy_of(request: Request) -> Policy:
