@@ -130,8 +130,6 @@ def _of_credentials(credentials: Iterable[object]) -> Iterator[tuple[str, str]]:
 def _of_files(files: Files) -> Iterator[tuple[str, str]]:
     if isinstance(files.format, TableFormat) and files.format.kind != "delta":
         yield f"files in the format {files.format.kind} are", "write csv, json, parquet or delta"
-    if "://" in files.path and not files.path.startswith("s3://"):
-        yield f"files at `{files.path}` are", "give a path, or an address that begins with `s3://`"
     if files.role_arn is not None:
         yield "files behind a role of AWS are", "give keys, or leave them to the platform"
     yield from _of_credentials([files.access_key, files.secret_key])

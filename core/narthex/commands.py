@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from narthex import secret_commands
+from narthex import policy_commands, secret_commands
 from narthex.author_files import load_file, load_whole
 from narthex.branch_commands import branch_app
 from narthex.commanding import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
     app.command("query")(query)
     app.command("log")(log)
     secret_commands.register(app)
+    policy_commands.register(app)
     app.command("control-log")(control_log)
     app.add_typer(branch_app)
     app.add_typer(token_app)

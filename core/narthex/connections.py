@@ -130,7 +130,7 @@ FileFormat: TypeAlias = Csv | Parquet | JsonLines | TableFormat
 class Files:
     """Files below a path, local or `s3://`; a glob may stand in it, and parts of dates (`%Y`).
 
-    A local path that is relative stands below the platform's file root.
+    A path that is no address is relative to the platform's files root.
 
     Attributes:
         access_key: With `secret_key`, or a role, what opens the store; else the platform's own.

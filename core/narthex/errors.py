@@ -17,7 +17,8 @@ NarthexError
 │   ├── ExpressionTypeWrong        NX401   ├── ExpressionInvalid          NX402
 │   ├── SourceInvalid              NX501   ├── PreprocInvalid             NX502
 │   ├── CredentialInline           NX503   ├── ConnectorInvalid           NX504
-│   ├── SinkInvalid                NX505
+│   ├── SinkInvalid                NX505   ├── PlaceForbidden             NX506
+│   ├── NotGranted                 NX507
 │   ├── FeatureInvalid             NX601   ├── ExtractorInvalid           NX602
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
@@ -34,7 +35,8 @@ NarthexError
 │   ├── ArgumentsUnfit             NX955   ├── AnswerNotUnderstood        NX956
 │   └── FennelInstalled            NX957
 ├── UserCodeError                  NX971   code of an author failed while it ran
-└── SecretMissing                  NX972   a secret that code asks for is not there
+├── SecretMissing                  NX972   a secret that code asks for is not there
+└── PolicyInvalid                  NX973   the installation's policy file has mistakes
 """
 
 from collections.abc import Iterable, Sequence
@@ -410,6 +412,28 @@ class SinkInvalid(DefinitionError):
     code = "NX505"
 
 
+class PlaceForbidden(DefinitionError):
+    """A source or a sink names a place that no policy can grant.
+
+    A path leaves the files root or its bucket, a topic is one that the platform or its broker keeps
+    for itself, or a name is a pattern to a client of Kafka. Instead: a path relative to the files
+    root or `s3://bucket/…`, and the whole name of a topic of your own.
+    """
+
+    code = "NX506"
+
+
+class NotGranted(DefinitionError):
+    """A source or a sink names a place that the installation's policy does not grant to the branch.
+
+    Branches read and write what the operator's policy file grants them; without a rule they read
+    files below the files root and topics, and write nothing. Instead: ask the operator for the rule
+    that the hint shows, or name a place that the branch has.
+    """
+
+    code = "NX507"
+
+
 class FeatureInvalid(DefinitionError):
     """A feature's reference, type or default does not fit what it refers to.
 
@@ -711,6 +735,29 @@ class SecretMissing(NarthexError):
     """
 
     code = "NX972"
+
+
+class PolicyInvalid(NarthexError):
+    """The policy file of the installation cannot be read, or has mistakes.
+
+    A rule that is left out by mistake could open what it was to close. So nothing that needs a
+    policy is done: no commit is accepted, and no job reads or writes. Instead: the operator
+    corrects the file at the lines that the message lists.
+
+    Attributes:
+        mistakes: Each of them, in the order of the file's tables.
+    """
+
+    code = "NX973"
+
+    def __init__(self, mistakes: Sequence[str], *, origin: Origin = NOWHERE) -> None:
+        listed = "; ".join(mistakes)
+        super().__init__(
+            f"the policy file has mistakes: {listed}",
+            origin=origin,
+            hint="correct the policy file; until then, whatever needs a policy is refused",
+        )
+        self.mistakes = tuple(mistakes)
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

@@ -52,6 +52,8 @@ class Settings:
         control_log_heads: A file outside the database to which the server appends the hash of
             each entry of the control log; empty is `control-log.heads` in `home`. Ship it to
             another machine: what it lists can no longer be cut off or rewritten unnoticed.
+        policy_file: What branches may read, write and name; without a file, what a policy without
+            rules allows.
         ca_file: Certificates of who vouches for services of authors; empty is whom the machine
             trusts.
     """
@@ -77,6 +79,10 @@ class Settings:
     jars_dir: Path = attrs.field(converter=Path)
     secrets_dir: str = ""
     control_log_heads: str = ""
+    policy_file: Path = attrs.field(
+        default=attrs.Factory(lambda settings: settings.home / "policy.toml", takes_self=True),
+        converter=Path,
+    )
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
 

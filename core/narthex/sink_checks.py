@@ -17,6 +17,7 @@ from narthex.entities import (
 )
 from narthex.errors import DefinitionError, SinkInvalid
 from narthex.node_schema import did_you_mean, listed
+from narthex.place_checks import place_errors
 from narthex.schema import Schema
 
 
@@ -29,6 +30,7 @@ def sink_errors(dataset: Dataset) -> Iterator[DefinitionError]:
                 origin=sink.origin,
                 hint="write what a pipeline computes from it, in a dataset of its own",
             )
+        yield from place_errors(sink.target, sink.origin)
         yield from sink_rule_errors(sink, dataset.schema)
 
 

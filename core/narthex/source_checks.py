@@ -34,6 +34,7 @@ from narthex.expression_types import expression_type, misfit
 from narthex.fingerprints import source_id
 from narthex.literals import is_literal_of
 from narthex.node_schema import did_you_mean, listed
+from narthex.place_checks import place_errors
 from narthex.rendered_types import type_name
 from narthex.schema import Schema
 from narthex.types import Bool, DataType, inner
@@ -51,6 +52,7 @@ def source_errors(dataset: Dataset) -> Iterator[DefinitionError]:
         seen.add(identity)
         if source.disorder_us < 0:
             yield SourceInvalid("`disorder` is negative", origin=source.origin)
+        yield from place_errors(source.connector, source.origin)
         yield from rule_errors(source, dataset.schema)
         yield from _preproc_errors(dataset, source)
         yield from _where_errors(source)

@@ -194,6 +194,15 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
             found[row["asset_id"]] = known | {row["logical_path"]}
         return found
 
+    def first_binders(self, tenant: TenantId) -> dict[str, tuple[str, ...]]:
+        """Return the active branches that have bound an endpoint's path, the first one first."""
+        rows = self._run("first_binders", lambda c: on_reading.first_binder_rows(c, tenant))
+        found: dict[str, tuple[str, ...]] = {}
+        for row in rows:
+            path = row["logical_path"]
+            found[path] = (*found.get(path, ()), row["name"])
+        return found
+
     def backfill_pace(self) -> float | None:
         """Give the rows per second of the newest backfills, their median; None before any."""
         return self._run("backfill_pace", on_reading.backfill_pace)

@@ -23,6 +23,7 @@ from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
 from narthex_server.services import Services
+from narthex_server.shared_sources import SharedSources
 from narthex_server.snapshot import Snapshots
 from narthex_stores import (
     Adapter,
@@ -86,6 +87,7 @@ def make_services(
         once=Once(ledger, lambda: LogReader(settings.kafka)),
         reader=LogReader(settings.kafka),
         snapshots=Snapshots(ledger, settings, tenant=tenant),
+        shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
         executor=executor,
         collector=collector,
         auditor=auditor,

@@ -31,6 +31,7 @@ from narthex_server.definitions import Proposal, propose
 from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
 from narthex_server.deploy.report import PlanReport
 from narthex_server.estimates import Held, Places, estimate, held_in
+from narthex_server.naming import require_named
 from narthex_server.reach import plan_seen
 from narthex_server.rollbacks import pass_on_approval, plain_approval
 from narthex_server.routes import PlainRoute
@@ -87,6 +88,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     branch = services.ledger.branch(services.tenant, branch_of(request))
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     proposal = propose(body, deployed=deployed, incremental=terms.incremental)
+    require_named(request, deployed, proposal.definitions, branch=branch.name)
     require_cleared(request, deployed, proposal.definitions)
     key = idempotency_key(request)
     commit_id = new_commit_id(key, proposal.bundle)

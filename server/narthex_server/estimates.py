@@ -4,11 +4,12 @@ Nothing is guessed without a basis: offsets are the broker's, sizes are the file
 of backfills which this installation has carried out. What nobody can know is left out.
 """
 
-import glob
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import attrs
 import pyarrow as pa
@@ -24,7 +25,7 @@ from narthex.assets import (
 from narthex.entities import Files, KafkaTopic, Parquet, WebhookEndpoint
 from narthex.records import Json
 from narthex_ledger import CommitPlan
-from narthex_stores import LogReader, Record, StoreError
+from narthex_stores import LogReader, Record, StoreError, find_beneath, open_beneath
 
 ASK_S = 3.0
 """How long a plan waits for a broker to say how much it holds."""
@@ -207,25 +208,25 @@ def _asked(ask: Callable[[], Held], what: str) -> _Amount:
 def _in_files(files: Files, root: Path) -> _Amount:
     if "://" in files.path or "%" in files.path:
         return _Amount(rows=None, basis="its store tells only while it is read")
-    paths = [Path(one) for one in sorted(glob.glob(str(root / files.path), recursive=True))]  # noqa: PTH207 - a path may begin at the root
-    paths = [path for path in paths if path.is_file()]
-    if not paths:
-        return _Amount(rows=None, basis=f"`{files.path}` is no file yet")
-    size = sum(path.stat().st_size for path in paths)
+    size, rows, count = 0, 0, 0
     try:
-        rows = sum(_rows_in(path, is_parquet=isinstance(files.format, Parquet)) for path in paths)
+        for name in find_beneath(root, files.path):
+            with open_beneath(root, name) as file:
+                size, count = size + os.fstat(file.fileno()).st_size, count + 1
+                rows += _rows_in(file, is_parquet=isinstance(files.format, Parquet))
     except (OSError, pa.ArrowInvalid) as error:
-        return _Amount(rows=None, size_bytes=size, basis=f"size of {len(paths)} files; {error}")
-    return _Amount(rows=rows, size_bytes=size, basis=f"size of {len(paths)} files")
+        return _Amount(rows=None, size_bytes=size, basis=f"size of {count} files; {error}")
+    if not count:
+        return _Amount(rows=None, basis=f"`{files.path}` is no file yet")
+    return _Amount(rows=rows, size_bytes=size, basis=f"size of {count} files")
 
 
-def _rows_in(path: Path, *, is_parquet: bool) -> int:
+def _rows_in(file: IO[bytes], *, is_parquet: bool) -> int:
     if is_parquet:
-        return int(pq.read_metadata(path).num_rows)
-    with path.open("rb") as file:
-        sample = file.read(SAMPLE_BYTES)
+        return int(pq.read_metadata(file).num_rows)
+    size = os.fstat(file.fileno()).st_size
+    sample = file.read(SAMPLE_BYTES)
     lines = sample.count(b"\n")
-    size = path.stat().st_size
     return round(size * lines / len(sample)) if lines and len(sample) < size else lines
 
 

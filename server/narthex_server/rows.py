@@ -20,6 +20,7 @@ from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
 from narthex_server.auth import Asker, branch_of
+from narthex_server.naming import may_write_rows
 from narthex_server.once import DELIVERY_S, KEY_HEADER
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
@@ -108,10 +109,11 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
 def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[Snapshot, tuple[Fed, ...]]:
     """Find what an endpoint feeds: on the branch, else on the asker's first one that has it.
 
-    An endpoint has one ingest topic, so its rows reach every branch that has it in any case.
+    An endpoint has one ingest topic, so its rows reach every branch that has it in any case; a
+    token for some branches writes them only if the endpoint belongs to one of these.
     """
     services: Services = request.app.state.services
-    for name in _branches(request):
+    for name in _branches(request) if may_write_rows(request, wanted) else ():
         snapshot = services.snapshots.deployed(name)
         fed = _fed(snapshot, wanted) if snapshot else ()
         if snapshot and not _are_seen(request, snapshot, fed):

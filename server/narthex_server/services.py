@@ -13,6 +13,7 @@ from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
+from narthex_server.shared_sources import SharedSources
 from narthex_server.snapshot import Snapshots
 from narthex_stores import LogProducer, LogReader
 
@@ -29,6 +30,7 @@ class Services:
     once: Once
     reader: LogReader
     snapshots: Snapshots
+    shared: SharedSources
     executor: Executor
     collector: Collector
     auditor: Auditor

@@ -11,6 +11,7 @@ from narthex.node_schema import did_you_mean
 from narthex_ledger import NotFound
 from narthex_server.auth import Asker, Right
 from narthex_server.flow import Node, flow
+from narthex_server.naming import shared_of
 from narthex_server.reach import branches_seen
 from narthex_server.services import Services
 from narthex_server.snapshot import Snapshot
@@ -71,7 +72,7 @@ def sight(request: Request, definitions: Definitions | None) -> Sight:
     asker: Asker = request.state.asker
     if asker.tags == ("*",):
         return ALL
-    have = tags_of(definitions).have
+    have = tags_of(definitions, shared_of(request).sources(definitions)).have
     hidden = {node for node, tags in have.items() if not asker.may_see(tags)}
     fed: dict[Node, set[Node]] = {}
     for start, end in flow(definitions) if definitions else ():
@@ -124,7 +125,8 @@ def require_cleared(request: Request, before: Definitions | None, after: Definit
         HTTPException: 403.
     """
     asker: Asker = request.state.asker
-    old, new = tags_of(before), tags_of(after)
+    sources = {} if asker.tags == ("*",) else shared_of(request).sources(before, after)
+    old, new = tags_of(before, sources), tags_of(after, sources)
     cancels = new.cancels - old.cancels
     if cancels:
         request.state.cancels = sorted(f"{node[1]} ~{tag}" for node, tag in cancels)

@@ -3,8 +3,9 @@
 Who has a token for some tags only sees what has none beyond these, and changes nothing else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
+from types import MappingProxyType
 
 import attrs
 
@@ -16,6 +17,7 @@ CANCEL = "~"
 """What stands before a tag that a dataset or a feature does not take over."""
 
 _NOTHING = Definitions(datasets=(), featuresets=())
+_UNTAGGED: Mapping[Node, frozenset[str]] = MappingProxyType({})
 
 
 @attrs.frozen(kw_only=True)
@@ -33,10 +35,12 @@ class Tags:
     cancels: frozenset[tuple[Node, str]]
 
 
-def tags_of(definitions: Definitions | None) -> Tags:
-    """Follow the tags from where they are said to all that is made of it."""
+def tags_of(
+    definitions: Definitions | None, sources: Mapping[Node, frozenset[str]] = _UNTAGGED
+) -> Tags:
+    """Follow the tags from where they are said, and from tagged sources, to all made of them."""
     known = _NOTHING if definitions is None else definitions
-    said = dict(_said(known))
+    said = {**dict(_said(known)), **sources}
     order: TopologicalSorter[Node] = TopologicalSorter(dict.fromkeys(said, ()))
     feeders: dict[Node, set[Node]] = {}
     for start, end in flow(known):
@@ -56,6 +60,12 @@ def tags_of(definitions: Definitions | None) -> Tags:
         reach[node] = taken | {tag for tag in own if not tag.startswith(CANCEL)}
         have[node] = frozenset(tag for tag in reach[node] if (node, tag) not in cancels)
     return Tags(reach=reach, have=have, cancels=cancels)
+
+
+def own_tags(dataset: Dataset) -> frozenset[str]:
+    """Return the tags that a dataset and its fields are given, without those that it cancels."""
+    said = frozenset[str]().union(*(tags for _, tags in _said_of(dataset)))
+    return frozenset(tag for tag in said if not tag.startswith(CANCEL))
 
 
 def touched(before: Definitions | None, after: Definitions) -> frozenset[Node]:

@@ -2,6 +2,7 @@
 
 from narthex.connections import KafkaTopic
 from narthex.settings import Settings
+from narthex_spark_apps.author_places import require_place
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_stores import Broker
 
@@ -10,8 +11,10 @@ def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
     """Give the broker of a topic, with the secrets that let us in.
 
     Raises:
+        ForbiddenPlaceError: No source and no sink may have such a topic.
         SecretMissing: One of them is not there.
     """
+    require_place(topic)
     if not topic.bootstrap_servers:
         return Broker(bootstrap=settings.kafka)
     reveal = AuthorSecrets.of(settings).reveal

@@ -6,7 +6,9 @@ own). A row that an update or a delete took away ends, unless the version has a 
 
 import datetime as dt
 import json
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -15,6 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from narthex.records import Json
 from narthex_spark_apps.admitted_rows import Arrived, Place, RecordCells, RowRenderer
 from narthex_spark_apps.plain_values import plain
+from narthex_stores import require_no_links
 
 _MARK = "@"
 _TYPE, _AT = "_change_type", "_commit_timestamp"
@@ -31,25 +34,27 @@ def table_of(path: str) -> str:
     return path.removesuffix("/**").rstrip("/")
 
 
-def versions_of(path: str, storage: Mapping[str, str]) -> tuple[str, ...]:
+def versions_of(path: str, storage: Mapping[str, str], *, root: Path) -> tuple[str, ...]:
     """Name the versions of a table, the first one first.
 
     Raises:
+        OutsideError: The table is not below the root, or has a link in it.
         UnreadableTableError: No table stands there, or its store does not answer.
     """
-    newest = _open(path, storage).version()
+    newest = _open(path, storage, root).version()
     return tuple(f"{path}{_MARK}{number}" for number in range(newest + 1))
 
 
-def arrived_rows(named: str, storage: Mapping[str, str]) -> list[Arrived]:
+def arrived_rows(named: str, storage: Mapping[str, str], *, root: Path) -> list[Arrived]:
     """Give the changes of one version as envelopes, those that take away first.
 
     Raises:
+        OutsideError: The table is not below the root, or has a link in it.
         UnreadableTableError: The version's changes are not kept, or cannot be read.
     """
     path, _, version = named.rpartition(_MARK)
     number = int(version)
-    found = [_envelope(row) for row in _changes(path, number, storage)]
+    found = [_envelope(row) for row in _changes(_open(path, storage, root), path, number)]
     found.sort(key=lambda one: (one["op"] != "d", json.dumps(one, sort_keys=True)))
     return [
         # A table's rows have no arrival that a second reading repeats: theirs is the epoch.
@@ -77,7 +82,10 @@ def render_version(
     ]
 
 
-def _open(path: str, storage: Mapping[str, str]) -> DeltaTable:
+def _open(path: str, storage: Mapping[str, str], root: Path) -> DeltaTable:
+    # The library resolves every name in the table's log below the table; links it would follow.
+    if "://" not in path:
+        _require_no_links(path, root)
     try:
         return DeltaTable(path, storage_options=dict(storage))
     except TableNotFoundError:
@@ -86,9 +94,16 @@ def _open(path: str, storage: Mapping[str, str]) -> DeltaTable:
         raise UnreadableTableError(f"`{path}`: {error}") from error
 
 
-def _changes(path: str, number: int, storage: Mapping[str, str]) -> Sequence[Mapping[str, object]]:
+def _require_no_links(path: str, root: Path) -> None:
     try:
-        reader = _open(path, storage).load_cdf(starting_version=number, ending_version=number)
+        require_no_links(root, os.path.relpath(path, root))
+    except FileNotFoundError:
+        raise UnreadableTableError(f"`{path}` is no Delta table") from None
+
+
+def _changes(table: DeltaTable, path: str, number: int) -> Sequence[Mapping[str, object]]:
+    try:
+        reader = table.load_cdf(starting_version=number, ending_version=number)
         rows: Sequence[Mapping[str, object]] = pa.table(reader).to_pylist()
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise UnreadableTableError(

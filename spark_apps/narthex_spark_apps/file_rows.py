@@ -7,7 +7,10 @@ what becomes of each row. Runs in Spark's Python workers; memory holds one batch
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO
 
 import attrs
 import pyarrow as pa
@@ -39,6 +42,7 @@ class FileRun:
         spec: The source job's spec, as plain JSON text.
         counted: Spark's accumulators of rows, and of those set aside or left out.
         secrets: Finds those that open the store.
+        root: The directory that local files are below.
     """
 
     spec: str
@@ -46,6 +50,7 @@ class FileRun:
     quarantine: str
     counted: Mapping[str, Accumulator]
     secrets: AuthorSecrets
+    root: Path
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the records of the files that are named in columns `path` and `source_id`."""
@@ -74,12 +79,14 @@ class FileRun:
             raise TypeError("only a source of files has files")
         environment = environment_of(connector, self.secrets)
         if isinstance(connector.format, TableFormat):
-            yield render_version(renderer, arrived_rows(path, storage_options(environment)))
+            yield render_version(
+                renderer, arrived_rows(path, storage_options(environment), root=self.root)
+            )
             return
         # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
         arrived = (
             Arrived(place=Place(ordinal=ordinal), row=row, now_us=0)
-            for ordinal, row in enumerate(read_rows(connector, path, environment))
+            for ordinal, row in enumerate(read_rows(connector, path, environment, root=self.root))
         )
         while batch := list(itertools.islice(arrived, _BATCH)):
             yield renderer.render(batch)
@@ -92,11 +99,12 @@ class FileRun:
 
 
 def read_rows(
-    connector: object, path: str, environment: Mapping[str, str] | None = None
+    connector: object, path: str, environment: Mapping[str, str] | None = None, *, root: Path
 ) -> Iterator[dict[str, Json] | str]:
     """Give the raw rows of a file, in order; a line that is no JSON object comes as its text.
 
     Raises:
+        OutsideError: The file is not below the root, or is reached over a link.
         UnreadableFileError: The file is not in the declared format.
     """
     if not isinstance(connector, Files):
@@ -104,29 +112,27 @@ def read_rows(
     try:
         match connector.format:
             case Csv() as csv:
-                yield from _csv_rows(path, csv, environment)
+                yield from _csv_rows(partial(open_stream, path, environment, root=root), csv)
             case Parquet():
-                with open_file(path, environment) as file:
+                with open_file(path, environment, root=root) as file:
                     for batch in pq.ParquetFile(file).iter_batches(batch_size=_BATCH):
                         yield from batch.to_pylist()
             case JsonLines():
-                yield from _json_rows(path, environment)
+                yield from _json_rows(open_stream(path, environment, root=root))
             case TableFormat(kind=kind):
                 raise UnreadableFileError(f"`{path}` is in the format {kind}, which is no file")
     except pa.ArrowInvalid as error:
         raise UnreadableFileError(f"`{path}`: {error}") from error
 
 
-def _csv_rows(
-    path: str, csv: Csv, environment: Mapping[str, str] | None
-) -> Iterator[dict[str, Json]]:
+def _csv_rows(opened: Callable[[], IO[bytes]], csv: Csv) -> Iterator[dict[str, Json]]:
     reading = pa_csv.ReadOptions(
         column_names=list(csv.headers) if csv.headers is not None else None,
         block_size=_BLOCK_BYTES,
         use_threads=False,
     )
     parsing = pa_csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True)
-    with open_stream(path, environment) as file:
+    with opened() as file:
         names = csv.headers or tuple(pa_csv.open_csv(file, reading, parsing).schema.names)
     converting = pa_csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
@@ -134,13 +140,13 @@ def _csv_rows(
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
-    with open_stream(path, environment) as file:
+    with opened() as file:
         for batch in pa_csv.open_csv(file, reading, parsing, converting):
             yield from batch.to_pylist()
 
 
-def _json_rows(path: str, environment: Mapping[str, str] | None) -> Iterator[dict[str, Json] | str]:
-    with io.TextIOWrapper(open_stream(path, environment), encoding="utf-8") as lines:
+def _json_rows(opened: IO[bytes]) -> Iterator[dict[str, Json] | str]:
+    with io.TextIOWrapper(opened, encoding="utf-8") as lines:
         for line in lines:
             if not line.strip():
                 continue

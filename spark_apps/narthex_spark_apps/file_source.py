@@ -16,6 +16,7 @@ from narthex.entities import Files, TableFormat
 from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import OUTPUT
+from narthex_spark_apps.author_places import require_path
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.delta_rows import table_of, versions_of
 from narthex_spark_apps.file_rows import FileRun
@@ -43,7 +44,8 @@ def list_files(
     if isinstance(connector.format, TableFormat):
         at = table_of(connector.path)
         whole = at if is_url(at) else str(root / at)
-        return versions_of(whole, storage_options({} if environment is None else environment))
+        storage = storage_options({} if environment is None else environment)
+        return versions_of(whole, storage, root=root)
     found = find_files(connector.path, root, environment)
     if not found and not is_glob(connector.path):
         where = connector.path if is_url(connector.path) else str(root / connector.path)
@@ -85,6 +87,7 @@ class FileSource:
     def unread(self) -> tuple[str, ...]:
         """Give the files that were not read yet, in order."""
         known = self._known()
+        require_path(self._connector, self._settings)
         secrets = AuthorSecrets.of(self._settings)
         environment = environment_of(self._connector, secrets)
         files = list_files(self._connector, self._settings.files_root, environment)
@@ -103,6 +106,7 @@ class FileSource:
             quarantine=self._job.quarantine,
             counted=counted,
             secrets=AuthorSecrets.of(self._settings),
+            root=self._settings.files_root,
         )
         named = self._session.createDataFrame([(file, source_id)], "path string, id string")
         records = named.mapInArrow(run, OUTPUT)

@@ -4,7 +4,6 @@ The store's address and keys are the `AWS_…` variables of the environment, unl
 of its own; without keys it is the store's own chain of credentials.
 """
 
-import glob
 import os
 import re
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from pyarrow import fs
 from narthex.connections import Files
 from narthex.credentials import reveal
 from narthex.secrets import Provider
+from narthex_stores import find_beneath, open_beneath
 
 _GLOB = frozenset("*?[%")
 _S3 = "s3://"
@@ -41,39 +41,44 @@ def is_url(path: str) -> bool:
 def open_store(
     path: str, *, environment: Mapping[str, str] | None = None
 ) -> tuple[fs.FileSystem, str]:
-    """Give the store in which a path stands, and the path within it.
+    """Return the store that an address names, and the path within it.
 
     Raises:
         UnknownStoreError: No such store is built in.
     """
-    if path.startswith(_S3):
-        found = os.environ if environment is None else environment
-        return _s3(found), path.removeprefix(_S3)
-    if is_url(path):
+    if not path.startswith(_S3):
         scheme = urlsplit(path).scheme
         raise UnknownStoreError(f"`{path}`: files are read from paths and `s3://`, not `{scheme}`")
-    return fs.LocalFileSystem(), path
+    return _s3(os.environ if environment is None else environment), path.removeprefix(_S3)
 
 
-def open_stream(path: str, environment: Mapping[str, str] | None = None) -> IO[bytes]:
+def open_stream(
+    path: str, environment: Mapping[str, str] | None = None, *, root: Path
+) -> IO[bytes]:
     """Open a file from its beginning to its end, without seeking.
 
     Raises:
         UnknownStoreError: No such store is built in.
+        OutsideError: The file is not below the root, or is reached over a link.
         OSError: The file is not there, or may not be read.
     """
+    if not is_url(path):
+        return open_beneath(root, os.path.relpath(path, root))
     store, inner = open_store(path, environment=environment)
     # A `NativeFile` is a binary file in all but its declared type.
     return store.open_input_stream(inner)  # type: ignore[return-value]
 
 
-def open_file(path: str, environment: Mapping[str, str] | None = None) -> IO[bytes]:
+def open_file(path: str, environment: Mapping[str, str] | None = None, *, root: Path) -> IO[bytes]:
     """Open a file that a reader seeks in.
 
     Raises:
         UnknownStoreError: No such store is built in.
+        OutsideError: The file is not below the root, or is reached over a link.
         OSError: The file is not there, or may not be read.
     """
+    if not is_url(path):
+        return open_beneath(root, os.path.relpath(path, root))
     store, inner = open_store(path, environment=environment)
     return store.open_input_file(inner)  # type: ignore[return-value]
 
@@ -108,25 +113,28 @@ def environment_of(files: Files, secrets: Provider) -> Mapping[str, str]:
 def find_files(
     path: str, root: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Give the files that a path or a pattern names, in the order of their paths.
+    """Return the files that a path or a pattern names, in the order of their paths.
 
-    A relative path stands below `root`. A path without a pattern that names no file gives none.
-    Parts of dates (`%Y-%m-%d`) stand for all dates that can be read as such.
+    A path that is no address is relative to `root`. A path without a pattern that names no file
+    gives none. Parts of dates (`%Y-%m-%d`) match all dates that can be read as such.
 
     Raises:
         UnknownStoreError: No such store is built in.
+        OutsideError: A file is not below the root, or is reached over a link.
         OSError: The store does not answer, or lets nobody in.
     """
     if is_url(path):
         store, inner = open_store(path, environment=environment)
         found = tuple(_S3 + one for one in _matching(store, _without_dates(inner)))
         return tuple(one for one in found if has_dates(one, path))
-    whole = str(root / path)
     if is_glob(path):
-        # `Path.glob` takes no pattern that begins at the root, which an author may give.
-        names = sorted(glob.glob(_without_dates(whole), recursive=True))  # noqa: PTH207
-        return tuple(one for one in names if has_dates(one, whole))
-    return (whole,) if Path(whole).is_file() else ()
+        names = find_beneath(root, _without_dates(path).rstrip("/"))
+        return tuple(str(root / one) for one in names if has_dates(one, path))
+    try:
+        open_beneath(root, path).close()
+    except FileNotFoundError:
+        return ()
+    return (str(root / path),)
 
 
 def _without_dates(path: str) -> str:

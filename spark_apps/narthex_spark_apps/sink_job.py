@@ -14,6 +14,7 @@ from narthex.connections import (
 )
 from narthex.settings import Settings
 from narthex.times import SECOND_US
+from narthex_spark_apps.author_places import require_path
 from narthex_spark_apps.author_topics import broker_of
 from narthex_spark_apps.optional_clients import load_client
 from narthex_spark_apps.sink_delta import DeltaSink
@@ -31,6 +32,7 @@ def open_sink(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> SinkSt
     """Open the stage of a sink; None for any other job.
 
     Raises:
+        ForbiddenPlaceError: No sink may write there.
         SecretMissing: A secret that lets us in is not there.
         Fenced: A run of a later epoch has been here.
         ClientMissingError: The client library of its target is not installed.
@@ -56,7 +58,8 @@ def _target(spec: SinkJobSpec, name: str, settings: Settings) -> Target:
             return KafkaSink(broker, topic=topic.topic, name=name, spec=spec)
         case HttpPath() as path:
             return HttpSink(Address.of(path, settings), spec=spec)
-        case Files(path=path):
+        case Files(path=path) as files:
+            require_path(files, settings)
             at = path.removesuffix("/**")
             where = at if "://" in at else str(settings.files_root / at)
             return DeltaSink(where, name=name, spec=spec, storage=storage_options(os.environ))

@@ -35,6 +35,7 @@ class Config:
         spark_master: Such as `local[512]`: a slot for each partition that a live job reads.
         secrets_dir: Where a manager mounts the secrets of authors, as files.
         ca_file: Certificates of who vouches for services of authors.
+        policy_file: What branches may read, write and name; `policy.toml` in the home if not said.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one if not said.
     """
@@ -56,6 +57,7 @@ class Config:
     spark_master: str = ""
     secrets_dir: str = ""
     ca_file: str = ""
+    policy_file: str = ""
     dags_dir: str = ""
     supervisors: str = ""
 

@@ -13,6 +13,7 @@ from narthex_stack.errors import NotHereError
 from narthex_stack.files import load_object, store_json
 from narthex_stack.jars import CONNECTORS, cache_dir
 from narthex_stack.layout import Layout
+from narthex_stack.policy_file import ensure_policy
 from narthex_stack.ports import HOST, chosen_ports
 from narthex_stack.postgres import dsn
 
@@ -54,6 +55,8 @@ def load_installation(
     )
     values = {name: str(value) for name, value in attrs.asdict(settings, recurse=False).items()}
     store_json(layout.services, dict(values))
+    if not config.policy_file:
+        ensure_policy(layout.policy)
     return Installation(
         layout=layout,
         config=config,
@@ -99,6 +102,7 @@ def decide(
         spark_master=config.spark_master or "local[512]",
         secrets_dir=config.secrets_dir,
         ca_file=config.ca_file,
+        policy_file=config.policy_file or layout.policy,
         jars_dir=jars_dir,
     )
 

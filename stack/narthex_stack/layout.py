@@ -28,6 +28,10 @@ class Layout:
         return self.home / "config.toml"
 
     @property
+    def policy(self) -> Path:
+        return self.home / "policy.toml"
+
+    @property
     def services(self) -> Path:
         return self.home / "services.json"
 

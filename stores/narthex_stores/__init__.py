@@ -9,6 +9,7 @@ from narthex_stores.adapter import (
     Probe,
     Unknown,
 )
+from narthex_stores.beneath import OutsideError, find_beneath, open_beneath, require_no_links
 from narthex_stores.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
 from narthex_stores.checkpoints import checkpoint_adapter
 from narthex_stores.directories import OWNER_FILE, DirectoryAdapter, Owner, find_owner
@@ -71,6 +72,7 @@ __all__ = [
     "EnvironmentMissingError",
     "NoSuchSnapshotError",
     "OWNER_FILE",
+    "OutsideError",
     "SnapshotStore",
     "SnapshotView",
     "Adapter",
@@ -83,6 +85,9 @@ __all__ = [
     "DirectoryAdapter",
     "FactColumns",
     "Fault",
+    "find_beneath",
+    "open_beneath",
+    "require_no_links",
     "Fenced",
     "ForeignAssetError",
     "Found",

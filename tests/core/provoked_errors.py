@@ -175,6 +175,9 @@ class E:
 @sink(Kafka("bus", "b:9092").topic("t"), cdc="debezium", how="much")  # here
 """
     + _piped("orders").replace("  # here", "").lstrip(),
+    "NX506": _sourced(
+        'Kafka("bus", "b:9092").topic("__consumer_offsets"), disorder="1h", cdc="append"'
+    ),
     "NX601": _featured("v: int = feature(default=1)  # here"),
     "NX602": _featured(
         """v: int
@@ -274,5 +277,7 @@ ELSEWHERE: dict[str, str] = {
     "NX957": "test_compat::test_a_fennel_that_is_installed_is_not_hidden_silently",
     "NX971": "test_workers::test_an_error_names_the_authors_line",
     "NX972": "test_lib::test_secrets_are_handed_out_only_where_somebody_does",
+    "NX507": "test_policy_checks::test_what_it_does_not_grant_is_refused_with_the_rule_to_ask_for",
+    "NX973": "test_policy::test_a_mistake_is_named",
 }
 """By code, the test that provokes what no file alone can."""

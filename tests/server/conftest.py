@@ -72,7 +72,7 @@ def settings_at(home: Path, *, dsn: str, kafka: str) -> Settings:
         index_dir=home / "index",
         history_dir=str(home / "history"),
         checkpoint_dir=home / "checkpoints",
-        files_root=home,
+        files_root=home / "files",
         jars_dir=home / "jars",
     )
 

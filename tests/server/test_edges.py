@@ -59,6 +59,9 @@ def from_table_to_topic(dsn: str) -> Any:
     return definitions([Visits, FirstVisits], [])
 
 
+MAY_WRITE = '[[topics]]\nname = "*"\nbranches = ["*"]\nwrite = true\n'
+
+
 def told(bootstrap: str, count: int) -> list[tuple[str, str, str]]:
     """Wait for so many envelopes: page, what became of the row, who."""
     consumer = Consumer(
@@ -95,6 +98,7 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
 ) -> None:
     theirs = new_postgres_dsn()
     settings = settings_at(tmp_path, dsn=new_postgres_dsn(), kafka=kafka_bootstrap)
+    settings.policy_file.write_text(MAY_WRITE)
     for variable, value in environment_of(settings).items():
         monkeypatch.setenv(variable, value)
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})

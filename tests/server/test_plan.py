@@ -114,6 +114,7 @@ def test_a_description_alone_makes_nothing(house: House) -> None:
 
 def test_a_backfill_from_files_says_how_much_lies_in_them(house: House) -> None:
     lines = "".join(f"u{number},1.5,2026-01-01T00:00:00Z\n" for number in range(500))
+    house.services.settings.files_root.mkdir()
     (house.services.settings.files_root / "orders.csv").write_text("user,amount,at\n" + lines)
     orders = next(one for one in shop_definitions().datasets if one.name == "Orders")
     (source,) = orders.sources

@@ -53,6 +53,7 @@ def open_shop(
     settings = settings_at(
         tmp_path_factory.mktemp("shop"), dsn=module_postgres_dsn, kafka=kafka_bootstrap
     )
+    settings.policy_file.write_text('[[topics]]\nname = "told"\nbranches = ["*"]\nwrite = true\n')
     datasets, featuresets = shop()
     with house_at(settings) as house:
         deploy(house.client, definitions([*datasets, LastOrders], featuresets))

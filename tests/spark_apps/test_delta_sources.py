@@ -67,8 +67,8 @@ def told(path: str, job: SourceJob, *, versions: int | None = None) -> list[list
     )
     codec = encode(job.spec.log)
     found = []
-    for version in versions_of(path, {})[:versions]:
-        made = render_version(renderer, arrived_rows(version, {}))
+    for version in versions_of(path, {}, root=Path(path).parent)[:versions]:
+        made = render_version(renderer, arrived_rows(version, {}, root=Path(path).parent))
         records = [record for one in made for record in one]
         assert {topic for topic, _, _ in records} <= {"log"}
         found.append([codec.decode(value) for _, _, value in records])
@@ -116,11 +116,11 @@ def test_reading_a_version_again_gives_the_same_rows_in_the_same_places(tmp_path
 def test_a_table_that_keeps_no_changes_says_what_to_do(tmp_path: Path) -> None:
     path = str(tmp_path / "orders")
     with pytest.raises(UnreadableTableError, match="is no Delta table"):
-        versions_of(path, {})
+        versions_of(path, {}, root=Path(path).parent)
     write_deltalake(path, rows(1).to_arrow())
 
     with pytest.raises(UnreadableTableError, match="enableChangeDataFeed"):
-        arrived_rows(versions_of(path, {})[0], {})
+        arrived_rows(versions_of(path, {}, root=tmp_path)[0], {}, root=tmp_path)
 
 
 @pytest.mark.spark

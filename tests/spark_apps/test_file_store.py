@@ -91,8 +91,8 @@ def test_rows_in_a_bucket_are_those_of_the_same_file_on_disk(
     (found,) = list_files(connector, tmp_path)
 
     assert found == f"s3://air/{kind}/rows.{kind}"
-    there = list(read_rows(connector, found))
-    assert there == list(read_rows(connector, str(tmp_path / f"rows.{kind}")))
+    there = list(read_rows(connector, found, root=tmp_path))
+    assert there == list(read_rows(connector, str(tmp_path / f"rows.{kind}"), root=tmp_path))
     assert [row["carrier"] for row in there if isinstance(row, dict)] == ["UA", None]
 
 
@@ -117,7 +117,7 @@ def test_a_bucket_that_is_not_there_is_said(bucket: fs.FileSystem) -> None:
     del bucket
 
     with pytest.raises(OSError, match="nowhere"):
-        list(read_rows(Files(name="air", path="", format=Csv()), "s3://nowhere/x.csv"))
+        list(read_rows(Files(name="a", path="", format=Csv()), "s3://nowhere/x.csv", root=Path()))
 
 
 def test_a_file_in_a_bucket_is_named_by_its_address() -> None:
@@ -209,7 +209,7 @@ def test_a_source_with_keys_of_its_own_opens_the_store_with_them(
     environment = environment_of(files, SecretFiles(tmp_path))
     (found,) = find_files(files.path, tmp_path, environment)
 
-    assert list(read_rows(files, found, environment)) == [{"carrier": "UA"}]
+    assert list(read_rows(files, found, environment, root=tmp_path)) == [{"carrier": "UA"}]
     assert environment["AWS_ACCESS_KEY_ID"] == "reader"
     assert "AWS_SESSION_TOKEN" not in environment
     with pytest.raises(SecretMissing):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from narthex.policy import Policy, load_policy
 from narthex.settings import load_settings
 from narthex_spark_apps.commands import run_dir
 from narthex_stack.config import parse_config
@@ -12,6 +13,7 @@ from narthex_stack.errors import BadConfigError
 from narthex_stack.installation import load_installation
 from narthex_stack.layout import Layout
 from narthex_stack.plan import GROUPS, externals, parse_groups, services
+from narthex_stack.policy_file import COMMENTED
 
 
 def test_a_variable_wins_over_the_file() -> None:
@@ -102,6 +104,28 @@ def test_the_settings_are_written_for_its_own_account_only(tmp_path: Path) -> No
     for path in (layout.services, layout.secrets):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "airflow_password=" not in repr(installation.settings)
+
+
+def test_an_installation_begins_with_a_policy_without_rules_and_keeps_its_own(
+    tmp_path: Path,
+) -> None:
+    layout = Layout(tmp_path)
+    installation = load_installation(layout, environment={}, files_root=tmp_path)
+    first = load_policy(installation.settings.policy_file)
+    (tmp_path / "policy.toml").write_text("[egress]\nallow = []\n")
+
+    load_installation(layout, environment={}, files_root=tmp_path)
+
+    assert first == Policy()
+    assert (tmp_path / "policy.toml").read_text() == "[egress]\nallow = []\n"
+
+
+def test_every_commented_rule_is_one_that_the_file_takes() -> None:
+    rules = [line.removeprefix("# ") for line in COMMENTED.splitlines()[3:]]
+
+    policy = Policy.parse("\n".join(rules))
+
+    assert all((policy.files, policy.endpoints, policy.topics, policy.secrets, policy.egress.allow))
 
 
 def test_secrets_are_drawn_once(tmp_path: Path) -> None:

@@ -159,6 +159,25 @@ def held_rows(
     return tuple(connection.execute(held(tenant_id, branches)).mappings())
 
 
+def first_binder_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowMapping, ...]:
+    """Read which active branches bind or have bound endpoints, the earliest commit first."""
+    first = sa.func.min(DEPLOY_COMMIT.c.committed_at)
+    found = (
+        sa.select(BINDING.c.logical_path, BRANCH.c.name)
+        .join(DEPLOY_COMMIT, DEPLOY_COMMIT.c.manifest_id == BINDING.c.manifest_id)
+        .join(BRANCH, BRANCH.c.branch_id == DEPLOY_COMMIT.c.branch_id)
+        .where(
+            BRANCH.c.tenant_id == tenant_id,
+            BRANCH.c.state == "active",
+            DEPLOY_COMMIT.c.committed_at.is_not(None),
+            BINDING.c.logical_path.like("webhook/%/ingest"),
+        )
+        .group_by(BINDING.c.logical_path, BRANCH.c.branch_id, BRANCH.c.name)
+        .order_by(first, BRANCH.c.branch_id)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
 def holder_rows(
     connection: Connection, asset_ids: Sequence[int], *, branches: Collection[str] | None
 ) -> tuple[RowMapping, ...]:

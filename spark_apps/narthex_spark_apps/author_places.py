@@ -1,0 +1,37 @@
+"""Places that definitions name, judged again where a job opens them.
+
+A commit is judged before it is accepted (`narthex.place_checks`, `narthex.policy_checks`). What was
+deployed before these rules, or was changed in the ledger, is refused here.
+"""
+
+from narthex.connections import Connector, Files, SinkTarget
+from narthex.file_paths import meets
+from narthex.origin import NOWHERE
+from narthex.place_checks import place_errors
+from narthex.platform_places import own_places
+from narthex.settings import Settings
+
+
+class ForbiddenPlaceError(OSError):
+    """A definition names a place that no source and no sink may have."""
+
+
+def require_place(target: Connector | SinkTarget) -> None:
+    """Refuse a path that leaves its root, and a topic that the platform or its broker keeps.
+
+    Raises:
+        ForbiddenPlaceError: It is such a place.
+    """
+    for error in place_errors(target, NOWHERE):
+        raise ForbiddenPlaceError(f"{error.message}; {error.hint}")
+
+
+def require_path(files: Files, settings: Settings) -> None:
+    """Refuse a path that leaves its root or reaches what the platform keeps for itself.
+
+    Raises:
+        ForbiddenPlaceError: It is such a path.
+    """
+    require_place(files)
+    if any(meets(place, files.path) for place in own_places(settings)):
+        raise ForbiddenPlaceError(f"`{files.path}` reaches what the platform keeps for itself")
