@@ -45,10 +45,12 @@ class TableSource(AskedSource):
         if not isinstance(connector, Table) or connector.cursor is None:
             raise TypeError("only a source of a table with a cursor has rows to ask for")
         super().__init__(job, memory=memory)
+        secrets = AuthorSecrets.of(settings)
         self._access = TableAccess(
             table=connector,
             cursor=connector.cursor,
-            reveal=AuthorSecrets.of(settings).reveal,
+            reveal=secrets.reveal,
+            egress=secrets.egress(),
             ca_file=settings.ca_file,
         )
         self._reads = reader_of(connector.database)

@@ -291,7 +291,7 @@ def test_a_job_without_the_key_of_the_installation_opens_nothing(
     for variable, value in environment_of(house.services.settings).items():
         monkeypatch.setenv(variable, value)
 
-    jobs = AuthorSecrets(home=elsewhere, mounted="")
+    jobs = AuthorSecrets(home=elsewhere, mounted="", policy_file=elsewhere / "policy.toml")
     with pytest.raises(NotOpenedError, match="copy it from where the server runs"):
         jobs("bus/word")
     load_sealer(elsewhere / "secrets.key")
