@@ -272,7 +272,8 @@ def test_a_secret_is_kept_changed_read_by_who_may_and_jobs_and_forgotten(
 
     assert (kept.status_code, again.status_code) == (200, 409)
     assert (read, answer) == ({"value": "one"}, {"value": CANARY})
-    assert changed == {"name": "chat", "version": 2}
+    assert (changed["name"], changed["version"]) == ("chat", 2)
+    assert 'name = "chat"' in changed["hint"]
     assert refused.status_code == 403
     assert CANARY not in stored
     assert CANARY.encode() not in at_rest
