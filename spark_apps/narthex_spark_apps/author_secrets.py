@@ -14,7 +14,7 @@ from narthex.egress import AddressInvalidError, EgressRules, HttpAddress, Target
 from narthex.egress_checks import egress_rules, require_grant
 from narthex.errors import SecretWithheld
 from narthex.outlets import sink_address
-from narthex.policy import load_policy
+from narthex.policy import Policy, load_policy
 from narthex.settings import Settings, load_settings
 from narthex_ledger import Ledger, NotFound, SealedSecrets
 
@@ -54,6 +54,16 @@ class AuthorSecrets:
         except NotFound:
             return None
 
+    def policy(self) -> Policy:
+        """Return the policy as it is now.
+
+        Raises:
+            PolicyInvalid: It cannot be read.
+        """
+        policy = load_policy(self.policy_file)
+        egress_rules(policy)
+        return policy
+
     def egress(self) -> EgressRules:
         """Return the hosts that the policy allows as it is now.
 
@@ -71,7 +81,7 @@ class AuthorSecrets:
             PolicyInvalid: The policy cannot be read.
         """
         if isinstance(credential, SecretRef):
-            require_grant(load_policy(self.policy_file), credential.name, targets)
+            require_grant(self.policy(), credential.name, targets)
         return reveal(credential, self)
 
     def reveal_address(self, credential: Credential) -> HttpAddress:

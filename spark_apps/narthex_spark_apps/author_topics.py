@@ -16,7 +16,6 @@ from narthex.egress import Target, parse_host
 from narthex.egress_checks import require_grant
 from narthex.errors import ConnectionDenied
 from narthex.outlets import kafka_targets
-from narthex.policy import load_policy
 from narthex.settings import Settings
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.outgoing import pinned
@@ -54,7 +53,7 @@ def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
 def _require_allowed(
     topic: KafkaTopic, secrets: AuthorSecrets, targets: tuple[Target, ...]
 ) -> None:
-    policy, egress = load_policy(secrets.policy_file), secrets.egress()
+    policy, egress = secrets.policy(), secrets.egress()
     names = [one.name for one in (topic.username, topic.password) if isinstance(one, SecretRef)]
     for target in targets:
         for name in names:

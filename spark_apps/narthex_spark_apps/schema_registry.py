@@ -152,11 +152,11 @@ class SchemaRegistry:
         headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
         if self.authorization:
             headers["Authorization"] = self.authorization
+        trusted = None
+        if self.address.scheme == "https":
+            trusted = ssl.create_default_context(cafile=self.ca_file or None)
         connection = PinnedHttp(
-            self.address,
-            egress=self.egress,
-            timeout_s=TIMEOUT_S,
-            trusted=ssl.create_default_context(cafile=self.ca_file or None),
+            self.address, egress=self.egress, timeout_s=TIMEOUT_S, trusted=trusted
         )
         with contextlib.closing(connection):
             connection.request("GET", path, headers=headers)

@@ -138,9 +138,11 @@ class HttpSink(Target):
             raise SinkFailedError(f"`{method} {path}` was answered {answer.status}: {told}")
 
     def _connect(self) -> http.client.HTTPConnection:
-        trusted = ssl.create_default_context(
-            cafile=self._address.ca_file or None, cadata=self._address.ca_cert or None
-        )
+        trusted = None
+        if self._address.server.scheme == "https":
+            trusted = ssl.create_default_context(
+                cafile=self._address.ca_file or None, cadata=self._address.ca_cert or None
+            )
         return PinnedHttp(
             self._address.server,
             egress=self._address.egress,

@@ -31,6 +31,7 @@ from narthex_spark_apps.table_readings import (
     TableError,
 )
 
+_OURS: Final = "narthex-"
 _numbers: Final = itertools.count(1)
 
 
@@ -47,7 +48,7 @@ class _Deployments:
     @contextmanager
     def named(self, database: MongoDatabase, access: TableAccess) -> Iterator[str]:
         """Give a name under which a client may connect, inside the block."""
-        name = f"narthex-{next(_numbers)}"
+        name = f"{_OURS}{next(_numbers)}"
         self._known[name] = (database, access)
         try:
             yield name
@@ -61,7 +62,10 @@ class _Deployments:
             OSError: It is not; or it does not answer.
         """
         host, port = address
-        found = self._known.get(options.appname or "")
+        name = options.appname or ""
+        if not name.startswith(_OURS):
+            return _connect_unchecked(address, options)
+        found = self._known.get(name)
         if found is None:
             raise OSError("the client of this deployment is closed")
         database, access = found
@@ -78,6 +82,7 @@ class _Deployments:
         return made
 
 
+_connect_unchecked: Final = pool_shared._create_connection  # noqa: SLF001 (there is no other way)
 _DEPLOYMENTS: Final = _Deployments()
 pool_shared._create_connection = _DEPLOYMENTS.connect  # noqa: SLF001 (there is no other way)
 

@@ -85,7 +85,7 @@ class TableSource(AskedSource):
                     high = _highest(high, [cursor for cursor, _ in batch])
                     fresh = [row for _, row in batch if self._is_news(known, row)]
                     self._appender.append(fresh, producer, counts)
-        except TableError as error:
+        except OSError as error:
             raise TableError(f"`{self._job.spec.source_id}`: {error}") from None
         self._known = known
         self._remember(reach.after(high, now_us=now_us, disorder_us=self._disorder_us))
