@@ -4,14 +4,16 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import attrs
+import bson
 
 Talk = Callable[[socket.socket], None]
 """What the server says to a client, after which it only listens."""
 
 _SILENT_S = 5.0
+_OP_REPLY, _OP_MSG = 1, 2013
 
 
 @attrs.define
@@ -48,13 +50,14 @@ def _serve(server: socket.socket, talk: Talk, found: Listener) -> None:
             client, _ = server.accept()
         except OSError:
             return
-        with client:
-            found.connections += 1
-            client.settimeout(_SILENT_S)
-            try:
-                talk(_Kept(client, found))  # type: ignore[arg-type]
-            except OSError:
-                continue
+        found.connections += 1
+        threading.Thread(target=_answer, args=(client, talk, found), daemon=True).start()
+
+
+def _answer(client: socket.socket, talk: Talk, found: Listener) -> None:
+    with client, suppress(OSError):
+        client.settimeout(_SILENT_S)
+        talk(_Kept(client, found))  # type: ignore[arg-type]
 
 
 class _Kept:
@@ -133,3 +136,37 @@ def without_end(client: socket.socket) -> None:
     client.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
     while True:
         client.sendall(b" " * 65_536)
+
+
+def of_mongo(members: Callable[[], tuple[str, ...]]) -> Talk:
+    """Be a member of a replica set that names these members, and has no primary yet."""
+
+    def talk(client: socket.socket) -> None:
+        while head := client.recv(16):
+            length, number, _, code = struct.unpack("<iiii", head)
+            client.recv(length - 16)
+            hosts = members()
+            said = bson.encode(
+                {
+                    "ok": 1.0,
+                    "ismaster": False,
+                    "isWritablePrimary": False,
+                    "secondary": False,
+                    "helloOk": True,
+                    "setName": "rs",
+                    "setVersion": 1,
+                    "hosts": list(hosts),
+                    "me": hosts[0],
+                    "minWireVersion": 0,
+                    "maxWireVersion": 21,
+                }
+            )
+            if code == _OP_MSG:
+                body = struct.pack("<IB", 0, 0) + said
+                reply = _OP_MSG
+            else:
+                body = struct.pack("<iqii", 8, 0, 0, 1) + said
+                reply = _OP_REPLY
+            client.sendall(struct.pack("<iiii", 16 + len(body), 0, number, reply) + body)
+
+    return talk

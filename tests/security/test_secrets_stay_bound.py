@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import pytest
 
 from narthex import egress
@@ -42,6 +43,7 @@ from tests.security.listener import (
     Talk,
     listening,
     of_http,
+    of_mongo,
     of_mysql,
     of_postgres,
     of_silence,
@@ -353,6 +355,50 @@ def test_a_host_that_is_a_secret_is_bound_as_others_are(settings: Settings, sche
 
     assert listener.connections == 0
     assert scheme == "http" or url not in str(refused.value)
+
+
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_a_deployment_of_mongodb_names_members_that_are_checked_too(
+    settings: Settings, *, is_granted: bool
+) -> None:
+    named: list[str] = []
+    with (
+        listening(of_silence) as thief,
+        listening(of_mongo(lambda: tuple(named))) as primary,
+    ):
+        named += [f"127.0.0.1:{primary.port}", f"127.0.0.1:{thief.port}"]
+        grant(settings.home / "policy.toml", named[0], secrets=[USER.name, PASSWORD.name])
+        if is_granted:
+            grant(settings.home / "policy.toml", named[1], secrets=[USER.name, PASSWORD.name])
+        else:
+            grant(settings.home / "policy.toml", named[1])
+        database = MongoDatabase(
+            name="m", host=named[0], db_name="d", username=USER, password=PASSWORD
+        )
+        with suppress(OSError):
+            read_table(database, settings)
+
+    assert primary.connections > 0
+    assert bool(thief.connections) is is_granted
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
+def test_the_name_of_a_database_leads_nowhere_else(kind: str, settings: Settings) -> None:
+    talk = KINDS[kind][1]
+    with listening(talk) as thief, listening(talk) as granted:
+        at = f"127.0.0.1:{granted.port}"
+        grant(settings.home / "policy.toml", at, secrets=[USER.name, PASSWORD.name])
+        for name in (
+            f"host=127.0.0.1 hostaddr=127.0.0.1 port={thief.port}",
+            f"postgresql://127.0.0.1:{thief.port}/d",
+            "d' service='x",
+        ):
+            database = attrs.evolve(_sql(kind, "127.0.0.1", granted.port), db_name=name)
+            with suppress(OSError):
+                read_table(database, settings)
+
+    assert granted.connections == 3
+    assert thief.connections == 0
 
 
 def test_a_policy_that_cannot_be_read_grants_nothing(kind: str, settings: Settings) -> None:
