@@ -17,8 +17,8 @@ NarthexError
 │   ├── ExpressionTypeWrong        NX401   ├── ExpressionInvalid          NX402
 │   ├── SourceInvalid              NX501   ├── PreprocInvalid             NX502
 │   ├── CredentialInline           NX503   ├── ConnectorInvalid           NX504
-│   ├── SinkInvalid                NX505   ├── EgressDenied               NX506
-│   ├── SecretNotGranted           NX507
+│   ├── SinkInvalid                NX505   ├── EgressDenied               NX508
+│   ├── SecretNotGranted           NX509
 │   ├── FeatureInvalid             NX601   ├── ExtractorInvalid           NX602
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
@@ -423,7 +423,7 @@ class EgressDenied(DefinitionError):
     operator to list the host under `[egress] allow` in the policy file.
     """
 
-    code = "NX506"
+    code = "NX508"
 
 
 class SecretNotGranted(DefinitionError):
@@ -434,7 +434,7 @@ class SecretNotGranted(DefinitionError):
     is granted to this branch.
     """
 
-    code = "NX507"
+    code = "NX509"
 
 
 class FeatureInvalid(DefinitionError):

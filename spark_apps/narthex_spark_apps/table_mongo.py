@@ -7,7 +7,7 @@ its new state, now or with the next reading. Fields of documents that hold docum
 import datetime as dt
 import itertools
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
@@ -82,7 +82,9 @@ class _Deployments:
         return made
 
 
-_connect_unchecked: Final = pool_shared._create_connection  # noqa: SLF001 (there is no other way)
+_connect_unchecked: Final[Callable[[tuple[str, int], PoolOptions], socket.socket]] = (
+    pool_shared._create_connection  # noqa: SLF001 (there is no other way)
+)
 _DEPLOYMENTS: Final = _Deployments()
 pool_shared._create_connection = _DEPLOYMENTS.connect  # noqa: SLF001 (there is no other way)
 

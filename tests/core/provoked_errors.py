@@ -261,8 +261,8 @@ HINTLESS = frozenset(
 """Those whose message says all there is to do."""
 
 ELSEWHERE: dict[str, str] = {
-    "NX506": "test_egress_checks::test_a_host_that_is_not_public_is_denied",
-    "NX507": "test_egress_checks::test_what_a_sink_sends_is_bound_too",
+    "NX508": "test_egress_checks::test_a_host_that_is_not_public_is_denied",
+    "NX509": "test_egress_checks::test_what_a_sink_sends_is_bound_too",
     "NX604": "test_readplan::test_all_that_is_missing_is_told_at_once",
     "NX704": "test_closure::test_code_that_was_tampered_with_is_refused",
     "NX807": "test_changes::test_a_changed_pipeline_needs_a_higher_version_and_is_told_where",

@@ -199,7 +199,7 @@ def test_a_host_that_is_not_public_is_denied(conn: Any) -> None:
     (denied,) = found(made, granting("*"))
 
     assert type(denied) is EgressDenied
-    assert denied.code == "NX506"
+    assert denied.code == "NX508"
     allow = policy(denied.hint.partition("\n")[2]).egress.allow
     assert found(made, granting("*", allow=", ".join(f'"{one}"' for one in allow))) == []
 
@@ -246,7 +246,7 @@ def test_what_a_sink_sends_is_bound_too() -> None:
     (refused,) = found(made)
 
     assert isinstance(refused, SecretNotGranted)
-    assert refused.code == "NX507"
+    assert refused.code == "NX509"
     assert "a sink of `Copy` sends the secret `db/word` to `rows.example.com:443`" in (
         refused.message
     )

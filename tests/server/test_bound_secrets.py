@@ -61,7 +61,7 @@ def refused(house: House, host: str, branch: str = "main", *, preview: bool = Fa
 def test_a_commit_without_a_rule_for_its_secrets_is_refused(house: House, *, preview: bool) -> None:
     errors = refused(house, "db.example.com", preview=preview)
 
-    assert [one["code"] for one in errors] == ["NX507", "NX507"]
+    assert [one["code"] for one in errors] == ["NX509", "NX509"]
     assert all(one["file"].endswith("test_bound_secrets.py") and one["line"] for one in errors)
     assert (
         'name = "crm/user"\nbranches = ["main"]\nhosts = ["db.example.com:5432"]'
@@ -74,9 +74,9 @@ def test_a_rule_grants_a_secret_to_its_branches_and_hosts_only(house: House) -> 
     grant(house, RULE)
     house.client.post("/api/v1/init", json={}, headers={"x-narthex-branch": "dev"})
 
-    assert [one["code"] for one in refused(house, "evil.example.com")] == ["NX507", "NX507"]
-    assert [one["code"] for one in refused(house, "db.example.com", "dev")] == ["NX507", "NX507"]
-    assert {one["code"] for one in refused(house, "127.0.0.1")} == {"NX506", "NX507"}
+    assert [one["code"] for one in refused(house, "evil.example.com")] == ["NX509", "NX509"]
+    assert [one["code"] for one in refused(house, "db.example.com", "dev")] == ["NX509", "NX509"]
+    assert {one["code"] for one in refused(house, "127.0.0.1")} == {"NX508", "NX509"}
     assert accept(house.client, users_of("db.example.com"))
 
 
