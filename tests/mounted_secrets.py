@@ -1,7 +1,10 @@
-"""Secrets as a manager mounts them for jobs: a file each."""
+"""Secrets as a manager mounts them for jobs, a file each, and a policy that grants them."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+from narthex.policy import Policy
 
 
 def mount(directory: str | Path, secrets: Mapping[str, str]) -> None:
@@ -10,3 +13,40 @@ def mount(directory: str | Path, secrets: Mapping[str, str]) -> None:
         path = Path(directory) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(value)
+
+
+_ADDED = "# what tests granted"
+
+
+def grant(
+    policy_file: Path,
+    *hosts: str,
+    secrets: Iterable[str] = (),
+    allow: Iterable[str] | None = None,
+) -> None:
+    """Add to a policy that secrets may go to hosts, and that these hosts may be reached.
+
+    Args:
+        policy_file: Where the policy is; what else it has stays.
+        hosts: `host:port`.
+        secrets: The names of secrets.
+        allow: What of `[egress] allow` is added in place of the hosts.
+    """
+    text = policy_file.read_text() if policy_file.exists() else ""
+    own, _, added = text.partition(_ADDED)
+    before = Policy.parse(added)
+    rules = [(rule.name, rule.hosts) for rule in before.secrets]
+    rules += [(name, hosts) for name in secrets]
+    allowed = [*before.egress.allow, *(hosts if allow is None else allow)]
+    lines = [
+        own,
+        _ADDED,
+        *(
+            f"[[secrets]]\nname = {json.dumps(name)}\nbranches = ['*']\n"
+            f"hosts = {json.dumps(list(to))}"
+            for name, to in rules
+        ),
+        f"[egress]\nallow = {json.dumps(allowed)}",
+    ]
+    policy_file.parent.mkdir(parents=True, exist_ok=True)
+    policy_file.write_text("\n".join(lines))

@@ -8,7 +8,6 @@ and leave, and code of authors that reads secrets.
 
 from collections.abc import Iterable, Iterator
 from typing import assert_never
-from urllib.parse import parse_qsl
 
 from narthex.code import UserCode
 from narthex.entities import (
@@ -42,9 +41,6 @@ from narthex.logs import final_aggregate
 from narthex.operators import Aggregate, AssignCode, Filter, Transform
 from narthex.schemas import all_steps
 from narthex.secrets import READS_SECRETS
-
-_MYSQL_OPTIONS = frozenset({"sslMode"})
-"""What of the options of MySQL's own drivers is carried out."""
 
 
 def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
@@ -97,11 +93,6 @@ def _of_connector(connector: Connector) -> Iterator[tuple[str, str]]:
 
 def _of_database(database: Database) -> Iterator[tuple[str, str]]:
     match database:
-        case SqlDatabase(kind="mysql", jdbc_params=params):
-            unknown = dict(parse_qsl(params or "", keep_blank_values=True)).keys() - _MYSQL_OPTIONS
-            if unknown:
-                which = ", ".join(f"`{name}`" for name in sorted(unknown))
-                yield f"databases of MySQL with {which} in `jdbc_params` are", "leave it out"
         case BigQueryDataset(service_account_key=key):
             yield from _of_credentials([key])
             return

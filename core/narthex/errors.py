@@ -18,7 +18,8 @@ NarthexError
 │   ├── SourceInvalid              NX501   ├── PreprocInvalid             NX502
 │   ├── CredentialInline           NX503   ├── ConnectorInvalid           NX504
 │   ├── SinkInvalid                NX505   ├── PlaceForbidden             NX506
-│   ├── NotGranted                 NX507
+│   ├── NotGranted                 NX507   ├── EgressDenied               NX508
+│   ├── SecretNotGranted           NX509
 │   ├── FeatureInvalid             NX601   ├── ExtractorInvalid           NX602
 │   ├── FeatureExtractedTwice      NX603   ├── FeatureWithoutExtractor    NX604
 │   ├── CodeNotFound               NX701   ├── CodeForbidden              NX702
@@ -36,7 +37,9 @@ NarthexError
 │   └── FennelInstalled            NX957
 ├── UserCodeError                  NX971   code of an author failed while it ran
 ├── SecretMissing                  NX972   a secret that code asks for is not there
-└── PolicyInvalid                  NX973   the installation's policy file has mistakes
+├── PolicyInvalid                  NX973   the installation's policy file has mistakes
+├── ConnectionDenied               NX974   a job would connect where the policy does not allow it
+└── SecretWithheld                 NX975   no rule lets a job send a secret to a host
 """
 
 from collections.abc import Iterable, Sequence
@@ -434,6 +437,29 @@ class NotGranted(DefinitionError):
     code = "NX507"
 
 
+class EgressDenied(DefinitionError):
+    """A connector names a host to which the operator allows no connection.
+
+    Loopback, link-local and private addresses, and the metadata service of a cloud, belong to the
+    platform and not to authors. A Kafka cluster is allowed only by name, because its brokers tell
+    a client where to connect next. Instead: name a public host in its usual spelling, or ask the
+    operator to list the host under `[egress] allow` in the policy file.
+    """
+
+    code = "NX508"
+
+
+class SecretNotGranted(DefinitionError):
+    """No rule of the policy lets this branch send a secret to a host, or read it in code.
+
+    A secret is granted to branches and bound to hosts: otherwise an author would read it by naming
+    a server of his own. Instead: ask the operator for the rule in the hint, or name a secret that
+    is granted to this branch.
+    """
+
+    code = "NX509"
+
+
 class FeatureInvalid(DefinitionError):
     """A feature's reference, type or default does not fit what it refers to.
 
@@ -758,6 +784,28 @@ class PolicyInvalid(NarthexError):
             hint="correct the policy file; until then, whatever needs a policy is refused",
         )
         self.mistakes = tuple(mistakes)
+
+
+class ConnectionDenied(NarthexError):
+    """A job would connect to an address that the policy of the installation does not allow.
+
+    The host of a connector resolved to a loopback, link-local or private address, or the policy
+    changed since the commit. No connection was opened. Instead: the operator lists the host under
+    `[egress] allow` in the policy file, or the author names another host.
+    """
+
+    code = "NX974"
+
+
+class SecretWithheld(NarthexError):
+    """A job needs a secret for a host to which no rule of the policy grants it.
+
+    The host came from a secret or from a cluster, or the policy changed since the commit. The
+    secret was not sent. Instead: the operator adds the host to the secret's rule in the policy
+    file.
+    """
+
+    code = "NX975"
 
 
 class DefinitionErrors(ExceptionGroup[DefinitionError]):

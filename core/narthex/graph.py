@@ -101,8 +101,8 @@ def _patterns_in(value: object) -> Iterator[str]:
     elif isinstance(value, tuple):
         for member in value:
             yield from _patterns_in(member)
-    elif attrs.has(type(value)):
-        for field in attrs.fields(type(value)):
+    else:
+        for field in getattr(type(value), "__attrs_attrs__", ()):
             yield from _patterns_in(getattr(value, field.name))
 
 

@@ -34,10 +34,12 @@ def keep(name: Name, url: Url = "", token: Token = "") -> None:
         value = sys.stdin.read().removesuffix("\n")
     client = connect(url, token)
     if name in client.list_secrets():
-        client.update_secret(name, value)
+        answer = client.update_secret(name, value)
     else:
-        client.add_secret(name, value)
+        answer = client.add_secret(name, value)
     tell(f"stored secret `{name}`")
+    if hint := answer.body.get("hint"):
+        tell(f"no branch may use it yet; {hint}")
 
 
 def names(*, url: Url = "", token: Token = "", as_json: AsJson = False) -> None:

@@ -1,6 +1,7 @@
 """Commits: accepted here, carried out step by step by whoever asks, and shown."""
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from narthex.assets import AssetKind
+from narthex.policy import load_policy
 from narthex.records import Json
 from narthex_ledger import (
     Accepted,
@@ -27,7 +29,7 @@ from narthex_ledger import (
 )
 from narthex_server.asking import actor_of, idempotency_key, new_commit_id
 from narthex_server.auth import Asker, branch_of
-from narthex_server.definitions import Proposal, propose
+from narthex_server.definitions import Grants, Proposal, propose
 from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
 from narthex_server.deploy.report import PlanReport
 from narthex_server.estimates import Held, Places, estimate, held_in
@@ -87,7 +89,12 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     services: Services = request.app.state.services
     branch = services.ledger.branch(services.tenant, branch_of(request))
     deployed = definitions_of(services.ledger, branch.head_commit_id)
-    proposal = propose(body, deployed=deployed, incremental=terms.incremental)
+    grants = Grants(
+        policy=load_policy(services.settings.policy_file),
+        branch=branch.name,
+        endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
+    )
+    proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
     require_named(request, deployed, proposal.definitions, branch=branch.name)
     require_cleared(request, deployed, proposal.definitions)
     key = idempotency_key(request)

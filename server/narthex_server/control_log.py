@@ -22,9 +22,12 @@ REFUSED = frozenset({401, 403})
 
 
 def is_recorded(method: str, path: str, status: int) -> bool:
-    """Whether a call belongs into the log: it changes the control plane, or was not let in."""
+    """Whether a call belongs into the log.
+
+    It does if it changes the control plane, reads secrets, or was not let in.
+    """
     right = RIGHTS.get((method, path))
-    if status in REFUSED:
+    if status in REFUSED or right is Right.SECRETS:
         return True
     return method != "GET" and right is not None and right not in DATA_PLANE
 

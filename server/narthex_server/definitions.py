@@ -8,9 +8,11 @@ from narthex.capability import not_carried_out
 from narthex.carrying import carry_on
 from narthex.changes import Changes, compare
 from narthex.closure import verify_all
+from narthex.egress_checks import egress_errors
 from narthex.entities import Definitions
-from narthex.errors import RecordNotUnderstood, raise_all
+from narthex.errors import DefinitionError, RecordNotUnderstood, raise_all
 from narthex.graph import check
+from narthex.policy import Policy
 from narthex.reasons import Reason, reasons
 from narthex.wire import CommitPayload, decode_commit, encode_commit
 
@@ -34,12 +36,29 @@ class Proposal:
     reasons: tuple[Reason, ...]
 
 
-def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> Proposal:
+@attrs.frozen(kw_only=True)
+class Grants:
+    """What a commit is judged by.
+
+    Attributes:
+        branch: Where it is to stand.
+        endpoint_url: Of the platform's object store; empty for Amazon's.
+    """
+
+    policy: Policy
+    branch: str
+    endpoint_url: str = ""
+
+
+def propose(
+    body: bytes, *, deployed: Definitions | None, incremental: bool, grants: Grants
+) -> Proposal:
     """Read and judge a payload; touches nothing.
 
     Raises:
         DefinitionErrors: Everything that is wrong with it, in source order; or, if nothing is,
-            everything in it that no job can carry out yet.
+            everything in it that no job can carry out yet, or that the policy denies.
+        PolicyInvalid: The policy has an entry that cannot be read.
     """
     if not body:
         # No bytes are a valid message of protobuf, and would mean: remove everything.
@@ -48,7 +67,7 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
     changes = compare(deployed, payload.definitions, incremental=incremental)
     altered = verify_all(payload.definitions)
     raise_all([*check(changes.definitions), *changes.errors, *altered])
-    raise_all(not_carried_out(changes.definitions))
+    raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])
     definitions = carry_on(deployed, changes.definitions)
     whole = attrs.evolve(payload, definitions=definitions)
     return Proposal(
@@ -58,6 +77,12 @@ def propose(body: bytes, *, deployed: Definitions | None, incremental: bool) -> 
         bundle=encode_commit(whole),
         changes=changes,
         reasons=reasons(deployed, definitions),
+    )
+
+
+def _denied(definitions: Definitions, grants: Grants) -> tuple[DefinitionError, ...]:
+    return egress_errors(
+        definitions, grants.policy, branch=grants.branch, endpoint_url=grants.endpoint_url
     )
 
 

@@ -4,6 +4,9 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from narthex.credentials import SECRET_NAME
+from narthex.egress_checks import missing_rules
+from narthex.errors import PolicyInvalid
+from narthex.policy import load_policy
 from narthex.records import Json
 from narthex_server.asking import actor_of
 from narthex_server.routes import PlainRoute
@@ -46,7 +49,7 @@ def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
         )
     value = call.value.get_secret_value()
     version = services.secrets.add(name, value, actor=actor_of(request))
-    return {"name": name, "version": version}
+    return {"name": name, "version": version, "hint": _hint(services, name)}
 
 
 @router.patch("/secret/{name:path}")
@@ -55,7 +58,7 @@ def change(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
     services = _keeping(request)
     value = call.value.get_secret_value()
     version = services.secrets.change(name, value, actor=actor_of(request))
-    return {"name": name, "version": version}
+    return {"name": name, "version": version, "hint": _hint(services, name)}
 
 
 @router.delete("/secret/{name:path}")
@@ -64,6 +67,14 @@ def delete(name: str, request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     services.ledger.delete_secret(services.tenant, name)
     return {"name": name}
+
+
+def _hint(services: Services, name: str) -> str:
+    """Return the rule of the policy without which nothing may use a secret; empty if it has one."""
+    try:
+        return missing_rules(load_policy(services.settings.policy_file), name)
+    except PolicyInvalid as error:
+        return str(error)
 
 
 def _keeping(request: Request) -> Services:

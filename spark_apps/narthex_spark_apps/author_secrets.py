@@ -1,14 +1,20 @@
-"""Where jobs find the secrets that their definitions name, at each start."""
+"""Where jobs find the secrets that their definitions name, and to which hosts they send them."""
 
 import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 import attrs
 
-from narthex.connections import Credential
+from narthex.connections import Credential, SecretRef
 from narthex.credentials import SecretFiles, reveal
+from narthex.egress import AddressInvalidError, EgressRules, HttpAddress, Target
+from narthex.egress_checks import egress_rules, require_grant
+from narthex.errors import SecretWithheld
+from narthex.outlets import sink_address
+from narthex.policy import Policy, load_policy
 from narthex.settings import Settings, load_settings
 from narthex_ledger import Ledger, NotFound, SealedSecrets
 
@@ -20,15 +26,19 @@ class AuthorSecrets:
     Attributes:
         home: Of the installation, in whose ledger they are sealed, and whose key opens them.
         mounted: The directory where a manager mounts them instead; empty: none does.
+        policy_file: What the operator grants; it is read whenever a secret or a host is asked for.
     """
 
     home: Path
     mounted: str
+    policy_file: Path
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """Give those of an installation."""
-        return cls(home=settings.home, mounted=settings.secrets_dir)
+        return cls(
+            home=settings.home, mounted=settings.secrets_dir, policy_file=settings.policy_file
+        )
 
     def __call__(self, name: str) -> str | None:
         """Give a secret's value as it is now; None if there is none of that name.
@@ -44,13 +54,52 @@ class AuthorSecrets:
         except NotFound:
             return None
 
-    def reveal(self, credential: Credential) -> str:
-        """Give the value that a credential stands for.
+    def policy(self) -> Policy:
+        """Return the policy as it is now.
+
+        Raises:
+            PolicyInvalid: It cannot be read.
+        """
+        policy = load_policy(self.policy_file)
+        egress_rules(policy)
+        return policy
+
+    def egress(self) -> EgressRules:
+        """Return the hosts that the policy allows as it is now.
+
+        Raises:
+            PolicyInvalid: The policy cannot be read.
+        """
+        return egress_rules(load_policy(self.policy_file))
+
+    def reveal(self, credential: Credential, targets: Sequence[Target]) -> str:
+        """Return the value of a credential, which is sent to these servers and to no others.
 
         Raises:
             SecretMissing: It is not there, or not kept here.
+            SecretWithheld: No rule of the policy grants it to one of the servers.
+            PolicyInvalid: The policy cannot be read.
         """
+        if isinstance(credential, SecretRef):
+            require_grant(self.policy(), credential.name, targets)
         return reveal(credential, self)
+
+    def reveal_address(self, credential: Credential) -> HttpAddress:
+        """Return the address of a server that is itself a secret.
+
+        Raises:
+            SecretMissing: It is not there, or not kept here.
+            SecretWithheld: Its value is not an address, or no rule of the policy grants it to
+                the host that it names.
+            PolicyInvalid: The policy cannot be read.
+        """
+        try:
+            address = sink_address(reveal(credential, self))
+        except AddressInvalidError:
+            # The reason would contain the secret.
+            raise SecretWithheld("the secret that is to be a host is not an address") from None
+        self.reveal(credential, (address.target,))
+        return address
 
 
 @functools.cache

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from pyarrow import fs
 
 from narthex.connections import Files
-from narthex.credentials import reveal
-from narthex.secrets import Provider
+from narthex.outlets import object_store
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_stores import find_beneath, open_beneath
 
 _GLOB = frozenset("*?[%")
@@ -95,18 +95,20 @@ def _s3(environment: Mapping[str, str]) -> fs.FileSystem:
     )
 
 
-def environment_of(files: Files, secrets: Provider) -> Mapping[str, str]:
+def environment_of(files: Files, secrets: AuthorSecrets) -> Mapping[str, str]:
     """Give the variables that say where a source's store is, and who we are to it.
 
     Raises:
         SecretMissing: A secret that lets us in is not there.
+        SecretWithheld: The store may not be sent it.
     """
     if files.access_key is None or files.secret_key is None:
         return os.environ
     platforms = {name: value for name, value in os.environ.items() if name != _SESSION}
+    to = (object_store(os.environ.get("AWS_ENDPOINT_URL", "")),)
     return platforms | {
-        "AWS_ACCESS_KEY_ID": reveal(files.access_key, secrets),
-        "AWS_SECRET_ACCESS_KEY": reveal(files.secret_key, secrets),
+        "AWS_ACCESS_KEY_ID": secrets.reveal(files.access_key, to),
+        "AWS_SECRET_ACCESS_KEY": secrets.reveal(files.secret_key, to),
     }
 
 

@@ -20,6 +20,7 @@ from google.cloud.pubsub_v1.types import ReceivedMessage
 from typing_extensions import override
 
 from narthex.connections import PubSubTopic
+from narthex.outlets import GOOGLE
 from narthex.settings import Settings
 from narthex.times import SECOND_US, to_micros
 from narthex_spark_apps.admitted_rows import Arrived, Place
@@ -66,7 +67,7 @@ class PubSubSource(AskedSource):
             f"projects/{connector.project_id}/subscriptions/{job.asset.physical_name}"
         )
         self._reader: TopicReader = job.format(settings).open()
-        key = AuthorSecrets.of(settings).reveal(connector.service_account_key)
+        key = AuthorSecrets.of(settings).reveal(connector.service_account_key, (GOOGLE,))
         try:
             self._client = SubscriberClient.from_service_account_info(json.loads(key))
         except ValueError:

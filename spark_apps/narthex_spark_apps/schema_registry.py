@@ -5,22 +5,25 @@ other. A schema of an id never changes, so each is asked for once.
 """
 
 import base64
+import contextlib
+import http.client
 import json
 import ssl
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 
 import attrs
 
 from narthex.connections import Encoding, RegistryFormat
-from narthex.credentials import reveal
+from narthex.egress import EgressRules, HttpAddress
+from narthex.outlets import registry_address
 from narthex.records import Json
-from narthex.secrets import Provider
+from narthex_spark_apps.author_secrets import AuthorSecrets
+from narthex_spark_apps.outgoing import Bounds, PinnedHttp, read_bounded
 
 TIMEOUT_S = 10.0
-_NOT_FOUND = 404
+ANSWER = Bounds(greatest_bytes=8 * 1024 * 1024, within_s=30.0)
+_OK, _NOT_FOUND = 200, 404
 
 
 class RegistryError(OSError):
@@ -51,34 +54,47 @@ class SchemaRegistry:
     """A registry, and what it wants to be told.
 
     Attributes:
-        url: With no `/` at its end.
         authorization: The header's value; empty sends none.
     """
 
-    url: str
+    address: HttpAddress
+    egress: EgressRules
     encoding: Encoding
     authorization: str = attrs.field(default="", repr=False)
     ca_file: str = ""
 
     @classmethod
-    def of(cls, format: RegistryFormat, secrets: Provider, *, ca_file: str) -> "SchemaRegistry":
+    def of(
+        cls, format: RegistryFormat, secrets: AuthorSecrets, *, ca_file: str
+    ) -> "SchemaRegistry":
         """Give the registry of a format.
 
         Raises:
             SecretMissing: A secret that lets us in is not there.
+            SecretWithheld: The registry may not be sent it.
+            PolicyInvalid: The policy cannot be read.
         """
+        address = registry_address(format)
+        to = (address.target,)
         authorization = ""
         if format.token is not None:
-            authorization = f"Bearer {reveal(format.token, secrets)}"
+            authorization = f"Bearer {secrets.reveal(format.token, to)}"
         elif format.username is not None and format.password is not None:
-            pair = f"{reveal(format.username, secrets)}:{reveal(format.password, secrets)}"
+            username = secrets.reveal(format.username, to)
+            pair = f"{username}:{secrets.reveal(format.password, to)}"
             authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         return cls(
-            url=format.url.rstrip("/"),
+            address=address,
+            egress=secrets.egress(),
             encoding=format.encoding,
             authorization=authorization,
             ca_file=ca_file,
         )
+
+    @property
+    def url(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.address.scheme}://{self.address.target}{self.address.path}"
 
     def schema(self, schema_id: int) -> Schema:
         """Give a schema with all that it refers to.
@@ -117,24 +133,32 @@ class SchemaRegistry:
         asked = [more] if more else []
         if self.encoding is Encoding.PROTOBUF:
             asked.append("format=serialized")
-        url = f"{self.url}/{path}" + (f"?{'&'.join(asked)}" if asked else "")
-        headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
-        if self.authorization:
-            headers["Authorization"] = self.authorization
-        # The address was checked to be one of http or https where the author wrote it.
-        request = urllib.request.Request(url, headers=headers)  # noqa: S310
-        trusted = ssl.create_default_context(cafile=self.ca_file or None)
+        query = f"?{'&'.join(asked)}" if asked else ""
         try:
-            with urllib.request.urlopen(  # noqa: S310
-                request, timeout=TIMEOUT_S, context=trusted
-            ) as response:
-                said = json.loads(response.read())
-        except urllib.error.HTTPError as error:
-            if error.code == _NOT_FOUND:
-                raise UnknownSchemaError(f"`{self.url}` has no `{path}`") from None
-            raise RegistryError(f"`{self.url}` answered {error.code} to `{path}`") from None
-        except (OSError, ValueError) as error:
+            status, body = self._call(f"{self.address.path}/{path}{query}")
+            said = json.loads(body) if status == _OK else None
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise RegistryError(f"`{self.url}` did not answer: {error}") from None
+        if status == _NOT_FOUND:
+            raise UnknownSchemaError(f"`{self.url}` has no `{path}`")
+        if status != _OK:
+            raise RegistryError(f"`{self.url}` answered {status} to `{path}`")
         if not isinstance(said, dict):
             raise RegistryError(f"`{self.url}` answered no object to `{path}`")
         return said
+
+    def _call(self, path: str) -> tuple[int, bytes]:
+        """Ask once; a redirect is an answer like any other."""
+        headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
+        if self.authorization:
+            headers["Authorization"] = self.authorization
+        trusted = None
+        if self.address.scheme == "https":
+            trusted = ssl.create_default_context(cafile=self.ca_file or None)
+        connection = PinnedHttp(
+            self.address, egress=self.egress, timeout_s=TIMEOUT_S, trusted=trusted
+        )
+        with contextlib.closing(connection):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, read_bounded(answer, ANSWER)

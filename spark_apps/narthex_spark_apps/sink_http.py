@@ -11,16 +11,18 @@ import http.client
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import attrs
 from typing_extensions import override
 
 from narthex.assets import SinkJobSpec
 from narthex.connections import HttpPath
+from narthex.egress import EgressRules, HttpAddress, parse_path
+from narthex.outlets import sink_address
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex_spark_apps.author_secrets import AuthorSecrets
+from narthex_spark_apps.outgoing import PinnedHttp
 from narthex_spark_apps.sink_changes import Change
 from narthex_spark_apps.sink_rows import as_json, envelope
 from narthex_spark_apps.sink_stage import SinkFailedError, Target
@@ -38,11 +40,13 @@ class Address:
     """Where a server is, and what it wants to be told, with the secrets in it.
 
     Attributes:
-        host: `host:port`, with or without `http://` or `https://`; without is `http`.
+        server: Where it is.
+        egress: What the policy allows.
         ca_cert: The certificate that vouches for it; empty is whom the machine trusts.
     """
 
-    host: str
+    server: HttpAddress
+    egress: EgressRules
     healthz: str
     endpoint: str
     limit: int
@@ -56,19 +60,30 @@ class Address:
 
         Raises:
             SecretMissing: A secret is not there.
+            SecretWithheld: The server may not be sent one of them.
+            PolicyInvalid: The policy cannot be read.
         """
-        reveal = AuthorSecrets.of(settings).reveal
+        secrets = AuthorSecrets.of(settings)
+        server = (
+            sink_address(path.host)
+            if isinstance(path.host, str)
+            else secrets.reveal_address(path.host)
+        )
+        to = (server.target,)
         certificate = path.ca_cert or ""
         return cls(
-            host=path.host if isinstance(path.host, str) else reveal(path.host),
-            healthz=path.healthz,
-            endpoint=path.endpoint,
+            server=server,
+            egress=secrets.egress(),
+            healthz=parse_path(path.healthz),
+            endpoint=parse_path(path.endpoint),
             limit=path.limit or ROWS,
             headers={
-                name: value if isinstance(value, str) else reveal(value)
+                name: value if isinstance(value, str) else secrets.reveal(value, to)
                 for name, value in path.headers
             },
-            ca_cert=certificate if isinstance(certificate, str) else reveal(certificate),
+            ca_cert=(
+                certificate if isinstance(certificate, str) else secrets.reveal(certificate, to)
+            ),
             ca_file=settings.ca_file,
         )
 
@@ -114,7 +129,7 @@ class HttpSink(Target):
                 "Content-Type": "application/json",
                 KEY_HEADER: hashlib.blake2b(body, digest_size=16).hexdigest(),
             }
-        connection.request(method, _rooted(path), body, headers)
+        connection.request(method, path, body, headers)
         answer = connection.getresponse()
         said = answer.read(500)
         answer.close()
@@ -123,19 +138,18 @@ class HttpSink(Target):
             raise SinkFailedError(f"`{method} {path}` was answered {answer.status}: {told}")
 
     def _connect(self) -> http.client.HTTPConnection:
-        host = self._address.host
-        address = urlsplit(host if "://" in host else f"http://{host}")
-        if address.scheme == "https":
+        trusted = None
+        if self._address.server.scheme == "https":
             trusted = ssl.create_default_context(
                 cafile=self._address.ca_file or None, cadata=self._address.ca_cert or None
             )
-            return http.client.HTTPSConnection(address.netloc, timeout=TIMEOUT_S, context=trusted)
-        return http.client.HTTPConnection(address.netloc, timeout=TIMEOUT_S)
+        return PinnedHttp(
+            self._address.server,
+            egress=self._address.egress,
+            timeout_s=TIMEOUT_S,
+            trusted=trusted,
+        )
 
     @override
     def close(self) -> None:
         """Nothing is held."""
-
-
-def _rooted(path: str) -> str:
-    return path if path.startswith("/") else f"/{path}"

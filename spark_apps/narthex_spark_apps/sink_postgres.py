@@ -8,7 +8,6 @@ taken over finds a greater one and fails: each change stands in the table exactl
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import parse_qsl
 
 import psycopg
 from psycopg import sql
@@ -19,10 +18,12 @@ from typing_extensions import override
 from narthex import types
 from narthex.assets import SinkJobSpec
 from narthex.connections import SqlDatabase
+from narthex.outlets import driver_options, sql_target
 from narthex.records import Json
 from narthex.settings import Settings
 from narthex.types import DataType
 from narthex_spark_apps.author_secrets import AuthorSecrets
+from narthex_spark_apps.outgoing import libpq_host
 from narthex_spark_apps.sink_changes import Change
 from narthex_spark_apps.sink_stage import SinkFailedError, Target
 from narthex_spark_apps.sink_tables import Layout, net
@@ -129,19 +130,20 @@ class PostgresSink(Target):
 
     def _open(self) -> "psycopg.Connection[tuple[object, ...]]":
         if self._connection is None or self._connection.closed:
-            reveal = AuthorSecrets.of(self._settings).reveal
-            more = dict(parse_qsl(self._database.jdbc_params or ""))
+            secrets, target = AuthorSecrets.of(self._settings), sql_target(self._database)
+            more = {
+                "connect_timeout": str(CONNECT_S),
+                "application_name": "narthex",
+                **driver_options(self._database),
+                **libpq_host(target, secrets.egress()),
+            }
             if self._settings.ca_file:
-                more.setdefault("sslrootcert", self._settings.ca_file)
+                more["sslrootcert"] = self._settings.ca_file
             self._connection = psycopg.connect(
                 make_conninfo("", **more),
-                host=self._database.host,
-                port=self._database.port,
                 dbname=self._database.db_name,
-                user=reveal(self._database.username),
-                password=reveal(self._database.password),
-                connect_timeout=CONNECT_S,
-                application_name="narthex",
+                user=secrets.reveal(self._database.username, (target,)),
+                password=secrets.reveal(self._database.password, (target,)),
                 autocommit=True,
             )
             self._make(self._connection)

@@ -133,8 +133,8 @@ class SnowflakeSink(Target):
 
     def _open(self) -> "connector.SnowflakeConnection":
         if self._connection is None:
-            reveal = AuthorSecrets.of(self._settings).reveal
-            self._connection = connect(self._database, reveal)
+            secrets = AuthorSecrets.of(self._settings)
+            self._connection = connect(self._database, secrets.reveal, secrets.egress())
             with self._connection.cursor() as cursor:
                 self._make(cursor)
         return self._connection

@@ -14,6 +14,7 @@ from google.cloud import bigquery
 from google.oauth2 import service_account
 
 from narthex.connections import BigQueryDataset
+from narthex.outlets import GOOGLE
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     BATCH,
@@ -45,7 +46,7 @@ def connect(access: TableAccess) -> bigquery.Client:
     if not isinstance(database, BigQueryDataset):
         raise TypeError("not a dataset of BigQuery")
     try:
-        key = json.loads(access.reveal(database.service_account_key))
+        key = json.loads(access.reveal(database.service_account_key, (GOOGLE,)))
         credentials = service_account.Credentials.from_service_account_info(key)
     except ValueError:
         # What is wrong with a key is not said in words that have the key in them.

@@ -6,15 +6,21 @@ its new state, now or with the next reading. Fields of documents that hold docum
 
 import datetime as dt
 import itertools
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Final
 
-from pymongo import ASCENDING, MongoClient
+from pymongo import ASCENDING, MongoClient, pool_shared
 from pymongo.collation import Collation
 from pymongo.errors import PyMongoError
+from pymongo.pool_options import PoolOptions
 
 from narthex.connections import MongoDatabase
+from narthex.egress import AddressInvalidError, Target, parse_host
+from narthex.errors import NarthexError
+from narthex.outlets import mongo_address
+from narthex_spark_apps.outgoing import open_socket, pinned
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     BATCH,
@@ -25,8 +31,67 @@ from narthex_spark_apps.table_readings import (
     TableError,
 )
 
-ATLAS: Final = ".mongodb.net"
-"""Hosts of Atlas are names of whole clusters, which a look-up of services resolves."""
+_OURS: Final = "narthex-"
+_numbers: Final = itertools.count(1)
+
+
+class _Deployments:
+    """What each client of this process may connect to, by the name that it gives its pools.
+
+    A deployment names its members to the driver, which connects to each of them. The driver has
+    no place for a resolver of ours, so its own function that connects is replaced.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[MongoDatabase, TableAccess]] = {}
+
+    @contextmanager
+    def named(self, database: MongoDatabase, access: TableAccess) -> Iterator[str]:
+        """Give a name under which a client may connect, inside the block."""
+        name = f"{_OURS}{next(_numbers)}"
+        self._known[name] = (database, access)
+        try:
+            yield name
+        finally:
+            del self._known[name]
+
+    def connect(self, address: tuple[str, int], options: PoolOptions) -> socket.socket:
+        """Connect to a member: granted its secrets, at an address that is allowed.
+
+        Raises:
+            OSError: It is not; or it does not answer.
+        """
+        host, port = address
+        name = options.appname or ""
+        if not name.startswith(_OURS):
+            return _connect_unchecked(address, options)
+        found = self._known.get(name)
+        if found is None:
+            raise OSError("the client of this deployment is closed")
+        database, access = found
+        try:
+            target = Target(parse_host(host), port)
+            _require_granted(database, access, target)
+            made = open_socket(
+                target, access.egress, timeout_s=options.connect_timeout or CONNECT_S
+            )
+        except (NarthexError, AddressInvalidError) as error:
+            raise OSError(str(error)) from None
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return made
+
+
+_connect_unchecked: Final[Callable[[tuple[str, int], PoolOptions], socket.socket]] = (
+    pool_shared._create_connection  # noqa: SLF001 (there is no other way)
+)
+_DEPLOYMENTS: Final = _Deployments()
+pool_shared._create_connection = _DEPLOYMENTS.connect  # noqa: SLF001 (there is no other way)
+
+
+def _require_granted(database: MongoDatabase, access: TableAccess, target: Target) -> None:
+    access.reveal(database.username, (target,))
+    access.reveal(database.password, (target,))
 
 
 @contextmanager
@@ -36,7 +101,10 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
     if not isinstance(database, MongoDatabase):
         raise TypeError("not a database of MongoDB")
     try:
-        with closing(_connect(database, access)) as client:
+        with (
+            _DEPLOYMENTS.named(database, access) as name,
+            closing(_connect(database, access, name)) as client,
+        ):
             collection = client[database.db_name][access.table.table]
             wanted = {"$ne": None} if start is None else {"$gte": _told(start)}
             found = (
@@ -50,26 +118,22 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
         raise TableError(str(error)) from None
 
 
-def _connect(database: MongoDatabase, access: TableAccess) -> "MongoClient[Row]":
-    address = address_of(database.host)
-    wants_tls = address.startswith("mongodb+srv:") or "tls=true" in address
+def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoClient[Row]":
+    address = mongo_address(database.host)
+    for target in address.targets:
+        _require_granted(database, access, target)
+        if not address.is_srv:
+            # Denied at once, not after the driver has waited for a member.
+            pinned(target, access.egress)
     return MongoClient(
-        address,
-        username=access.reveal(database.username),
-        password=access.reveal(database.password),
-        appname="narthex",
+        address.url,
+        username=access.reveal(database.username, address.targets),
+        password=access.reveal(database.password, address.targets),
+        appname=name,
         tz_aware=True,
         serverSelectionTimeoutMS=CONNECT_S * 1000,
-        **({"tlsCAFile": access.ca_file} if access.ca_file and wants_tls else {}),
+        **({"tlsCAFile": access.ca_file} if access.ca_file and address.has_tls else {}),
     )
-
-
-def address_of(host: str) -> str:
-    """Give the address of a host, unless it is one already."""
-    if "://" in host:
-        return host
-    is_cluster = host.endswith(ATLAS) and ":" not in host
-    return f"mongodb+srv://{host}" if is_cluster else f"mongodb://{host}"
 
 
 def _told(start: Cursor) -> object:

@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeAlias
-from urllib.parse import parse_qsl
 
 import attrs
 import pymysql
@@ -18,6 +17,8 @@ from pymysql.converters import conversions
 from pymysql.cursors import SSDictCursor
 
 from narthex.connections import SqlDatabase
+from narthex.outlets import driver_options, sql_target
+from narthex_spark_apps.outgoing import open_socket
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     BATCH,
@@ -113,13 +114,14 @@ def _connect(access: TableAccess) -> "_Connection":
     database = access.table.database
     if not isinstance(database, SqlDatabase):
         raise TypeError("not a database of MySQL")
-    options = dict(parse_qsl(database.jdbc_params or ""))
-    return pymysql.connect(
-        host=database.host,
+    options, target = driver_options(database), sql_target(database)
+    connection = pymysql.connect(
+        host=target.host,
         port=database.port,
         database=database.db_name,
-        user=access.reveal(database.username),
-        password=access.reveal(database.password),
+        user=access.reveal(database.username, (target,)),
+        password=access.reveal(database.password, (target,)),
+        defer_connect=True,
         charset="utf8mb4",
         connect_timeout=CONNECT_S,
         program_name="narthex",
@@ -127,6 +129,9 @@ def _connect(access: TableAccess) -> "_Connection":
         conv=_CONVERSIONS,
         **_trust(options.get("sslMode", "PREFERRED"), access.ca_file),
     )
+    # The name stays the one that TLS verifies; the address is the one that was checked.
+    connection.connect(open_socket(target, access.egress, timeout_s=CONNECT_S))
+    return connection
 
 
 def _trust(mode: str, ca_file: str) -> Mapping[str, object]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import parse_qsl
 
 import attrs
 import psycopg
@@ -11,6 +10,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from narthex.connections import SqlDatabase
+from narthex.outlets import driver_options, sql_target
+from narthex_spark_apps.outgoing import libpq_host
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     BATCH,
@@ -53,18 +54,20 @@ def _connect(access: TableAccess) -> "psycopg.Connection[Row]":
     database = access.table.database
     if not isinstance(database, SqlDatabase):
         raise TypeError("not a database of Postgres")
-    more = dict(parse_qsl(database.jdbc_params or ""))
+    target = sql_target(database)
+    more = {
+        "connect_timeout": str(CONNECT_S),
+        "application_name": "narthex",
+        **driver_options(database),
+        **libpq_host(target, access.egress),
+    }
     if access.ca_file:
-        more.setdefault("sslrootcert", access.ca_file)
+        more["sslrootcert"] = access.ca_file
     return psycopg.connect(
         make_conninfo("", **more),
-        host=database.host,
-        port=database.port,
         dbname=database.db_name,
-        user=access.reveal(database.username),
-        password=access.reveal(database.password),
-        connect_timeout=CONNECT_S,
-        application_name="narthex",
+        user=access.reveal(database.username, (target,)),
+        password=access.reveal(database.password, (target,)),
         options="-c timezone=UTC -c default_transaction_read_only=on",
         row_factory=dict_row,
     )

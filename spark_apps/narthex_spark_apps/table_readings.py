@@ -11,12 +11,15 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 
 from narthex.connections import Credential, Table
+from narthex.egress import EgressRules, Target
 from narthex_spark_apps.table_cursors import Cursor
 
 BATCH: Final = 5_000
 CONNECT_S: Final = 10
 
 Row: TypeAlias = Mapping[str, object]
+Reveals: TypeAlias = Callable[[Credential, Sequence[Target]], str]
+"""Returns the value of a credential, which is sent to these servers."""
 
 
 class TableError(OSError):
@@ -29,13 +32,16 @@ class TableAccess:
 
     Attributes:
         cursor: The column that grows with each change.
-        reveal: Gives the value of a credential; raises `SecretMissing`.
+        reveal: Returns the value of a credential for the servers that are sent it; raises
+            `SecretMissing` or `SecretWithheld`.
+        egress: The hosts that the policy allows.
         ca_file: Who vouches for the database; empty is whom the machine trusts.
     """
 
     table: Table
     cursor: str
-    reveal: Callable[[Credential], str]
+    reveal: Reveals
+    egress: EgressRules
     ca_file: str
 
 
@@ -65,4 +71,6 @@ class ReadsTable(Protocol):
             TableError: The database does not answer, or has no such table or column; also while
                 its batches are taken.
             SecretMissing: A secret that lets us in is not there.
+            SecretWithheld: The database may not be sent it.
+            ConnectionDenied: The policy does not allow the database's address.
         """

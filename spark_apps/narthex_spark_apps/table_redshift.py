@@ -10,10 +10,13 @@ from typing import Final
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from narthex.connections import RedshiftDatabase
+from narthex.outlets import sql_target
 from narthex_spark_apps.optional_clients import load_client
+from narthex_spark_apps.outgoing import libpq_host
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     CONNECT_S,
@@ -33,12 +36,12 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
     database = access.table.database
     if not isinstance(database, RedshiftDatabase):
         raise TypeError("not a database of Redshift")
+    where = libpq_host(sql_target(database), access.egress)
     user, password = _account(database, access)
     table = sql.Identifier(database.schema, *access.table.table.split("."))
     try:
         with psycopg.connect(
-            host=database.host,
-            port=database.port,
+            make_conninfo("", **where),
             dbname=database.db_name,
             user=user,
             password=password,
@@ -60,7 +63,8 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
 
 def _account(database: RedshiftDatabase, access: TableAccess) -> tuple[str, str]:
     if database.username is not None and database.password is not None:
-        return access.reveal(database.username), access.reveal(database.password)
+        to = (sql_target(database),)
+        return access.reveal(database.username, to), access.reveal(database.password, to)
     found: tuple[str, str] = load_client("aws_clients", extra="redshift").redshift_account(database)
     return found
 

@@ -6,7 +6,7 @@ key is held to: rows are told apart by all that they are.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Final
 
@@ -14,12 +14,16 @@ from snowflake import connector
 from snowflake.connector import errors
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from narthex.connections import Credential, SnowflakeDatabase
+from narthex.connections import SnowflakeDatabase
+from narthex.egress import EgressRules
+from narthex.outlets import snowflake_target
+from narthex_spark_apps.outgoing import pinned
 from narthex_spark_apps.table_cursors import Cursor
 from narthex_spark_apps.table_readings import (
     BATCH,
     CONNECT_S,
     Reading,
+    Reveals,
     Row,
     TableAccess,
     TableError,
@@ -36,7 +40,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
         raise TypeError("not a database of Snowflake")
     try:
         with (
-            closing(connect(database, access.reveal)) as connection,
+            closing(connect(database, access.reveal, access.egress)) as connection,
             closing(connection.cursor()) as rows,
         ):
             yield Reading(key=(), batches=_batches(rows, access, start))
@@ -45,21 +49,28 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
 
 
 def connect(
-    database: SnowflakeDatabase, reveal: Callable[[Credential], str]
+    database: SnowflakeDatabase, reveal: Reveals, egress: EgressRules
 ) -> "connector.SnowflakeConnection":
     """Connect to a schema of an account.
 
     Args:
         database: Where.
-        reveal: Gives the value of a credential.
+        reveal: Returns the value of a credential.
+        egress: The hosts that the policy allows.
 
     Raises:
         SecretMissing: A secret that lets us in is not there.
+        SecretWithheld: The account may not be sent it.
+        ConnectionDenied: The account is at an address that the policy does not allow.
     """
+    target = snowflake_target(database)
+    # The driver resolves the name again; its domain is Snowflake's, and no author answers for it.
+    pinned(target, egress)
     return connector.connect(
         account=database.account,
-        user=reveal(database.username),
-        password=reveal(database.password),
+        host=target.host,
+        user=reveal(database.username, (target,)),
+        password=reveal(database.password, (target,)),
         database=database.db_name,
         schema=database.schema,
         warehouse=database.warehouse,

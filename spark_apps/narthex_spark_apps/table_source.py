@@ -45,10 +45,12 @@ class TableSource(AskedSource):
         if not isinstance(connector, Table) or connector.cursor is None:
             raise TypeError("only a source of a table with a cursor has rows to ask for")
         super().__init__(job, memory=memory)
+        secrets = AuthorSecrets.of(settings)
         self._access = TableAccess(
             table=connector,
             cursor=connector.cursor,
-            reveal=AuthorSecrets.of(settings).reveal,
+            reveal=secrets.reveal,
+            egress=secrets.egress(),
             ca_file=settings.ca_file,
         )
         self._reads = reader_of(connector.database)
@@ -83,7 +85,7 @@ class TableSource(AskedSource):
                     high = _highest(high, [cursor for cursor, _ in batch])
                     fresh = [row for _, row in batch if self._is_news(known, row)]
                     self._appender.append(fresh, producer, counts)
-        except TableError as error:
+        except OSError as error:
             raise TableError(f"`{self._job.spec.source_id}`: {error}") from None
         self._known = known
         self._remember(reach.after(high, now_us=now_us, disorder_us=self._disorder_us))

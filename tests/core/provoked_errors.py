@@ -264,6 +264,8 @@ HINTLESS = frozenset(
 """Those whose message says all there is to do."""
 
 ELSEWHERE: dict[str, str] = {
+    "NX508": "test_egress_checks::test_a_host_that_is_not_public_is_denied",
+    "NX509": "test_egress_checks::test_what_a_sink_sends_is_bound_too",
     "NX604": "test_readplan::test_all_that_is_missing_is_told_at_once",
     "NX704": "test_closure::test_code_that_was_tampered_with_is_refused",
     "NX807": "test_changes::test_a_changed_pipeline_needs_a_higher_version_and_is_told_where",
@@ -279,5 +281,7 @@ ELSEWHERE: dict[str, str] = {
     "NX972": "test_lib::test_secrets_are_handed_out_only_where_somebody_does",
     "NX507": "test_policy_checks::test_what_it_does_not_grant_is_refused_with_the_rule_to_ask_for",
     "NX973": "test_policy::test_a_mistake_is_named",
+    "NX974": "test_egress_checks::test_a_job_is_told_which_rule_is_missing",
+    "NX975": "test_egress_checks::test_a_job_is_told_which_rule_is_missing",
 }
 """By code, the test that provokes what no file alone can."""

@@ -74,13 +74,6 @@ def _sourced(*, conn: Any = WEBHOOK, cdc: str = "upsert", **options: Any) -> Def
             {},
             "secrets of AWS are",
         ),
-        (
-            MySQL("p", "h", "d", USER, WORD, jdbc_params="useSSL=true&sslMode=REQUIRED").table(
-                "t", "c"
-            ),
-            {},
-            "databases of MySQL with `useSSL` in `jdbc_params` are",
-        ),
         (S3("s", role_arn="r").bucket("b", prefix="x"), {}, "files behind a role of AWS"),
         (S3("s", ARN, ARN).bucket("b", prefix="x"), {}, "secrets of AWS are"),
         (Files("f").path("x", format="hudi"), {"cdc": "native"}, "files in the format hudi"),

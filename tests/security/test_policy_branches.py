@@ -20,6 +20,7 @@ pytestmark = pytest.mark.postgres
 
 ROW = {"user": "ada", "country": "UK", "since": "2026-01-01T00:00:00Z"}
 USERS = WebhookEndpoint(webhook="shop", endpoint="users")
+CLUSTER = '\n[egress]\nallow = ["b.example.com:9092"]\n'
 TOPIC = KafkaTopic(name="k", bootstrap_servers="b.example.com:9092", topic="people")
 
 
@@ -41,11 +42,12 @@ def house(tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str) -> Iterat
     with house_at(settings, adapters=in_memory()) as house:
         serve(house, said(shop_definitions(), "Users", "pii"))
         house.client.post("/api/v1/init", json={}, headers={"x-narthex-branch": "dev/a"})
+        rule(house, "")
         yield house
 
 
 def rule(house: House, text: str) -> None:
-    (house.services.settings.home / "policy.toml").write_text(text)
+    (house.services.settings.home / "policy.toml").write_text(text + CLUSTER)
 
 
 def to_head(house: House, wanted: Definitions, **headers: str) -> None:

@@ -31,6 +31,7 @@ __owner__ = "shop@narthex.dev"
 
 pytestmark = pytest.mark.postgres
 
+S3_SECRETS = '\n[[secrets]]\nname = "s3/*"\nbranches = ["*"]\nhosts = ["amazonaws.com"]\n'
 KEYS = {"access_key": SecretRef("s3/id"), "secret_key": SecretRef("s3/word")}
 INTERNAL = ["__consumer_offsets", "nx_tests000_kt_abc_i1", "nx_other000_kt_x", "narthex_answers_a"]
 PATTERNS = ["^.*", "orders,users", "", "a b", "a/b", "é", "a" * 250, ".", ".."]
@@ -44,6 +45,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) ->
     settings = attrs.evolve(made, files_root=root, history_dir="s3://lake/platform/history")
     with house_at(settings, adapters=in_memory()) as house:
         serve(house, said(shop_definitions(), "Users", "pii"))
+        rule(house, "")
         yield house
 
 
@@ -51,11 +53,11 @@ def house(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) ->
 def no_policy(house: House) -> Iterator[None]:
     """Begin and end each test without a policy file."""
     yield
-    (house.services.settings.home / "policy.toml").unlink(missing_ok=True)
+    rule(house, "")
 
 
 def rule(house: House, text: str) -> None:
-    (house.services.settings.home / "policy.toml").write_text(text)
+    (house.services.settings.home / "policy.toml").write_text(text + S3_SECRETS)
 
 
 def read_from(connector: Connector, *, name: str = "Others") -> Definitions:

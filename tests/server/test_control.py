@@ -273,7 +273,8 @@ def test_a_secret_is_kept_changed_read_by_who_may_and_jobs_and_forgotten(
 
     assert (kept.status_code, again.status_code) == (200, 409)
     assert (read, answer) == ({"value": "one"}, {"value": CANARY})
-    assert changed == {"name": "chat", "version": 2}
+    assert (changed["name"], changed["version"]) == ("chat", 2)
+    assert 'name = "chat"' in changed["hint"]
     assert refused.status_code == 403
     assert CANARY not in stored
     assert CANARY.encode() not in at_rest
@@ -292,7 +293,7 @@ def test_a_job_without_the_key_of_the_installation_opens_nothing(
     for variable, value in environment_of(house.services.settings).items():
         monkeypatch.setenv(variable, value)
 
-    jobs = AuthorSecrets(home=elsewhere, mounted="")
+    jobs = AuthorSecrets(home=elsewhere, mounted="", policy_file=elsewhere / "policy.toml")
     with pytest.raises(NotOpenedError, match="copy it from where the server runs"):
         jobs("bus/word")
     load_sealer(elsewhere / "secrets.key")

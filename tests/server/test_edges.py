@@ -20,6 +20,7 @@ from narthex.definitions import definitions
 from narthex.lib import inputs
 from narthex.settings import environment_of
 from narthex_spark_apps.backfill import Backfill
+from tests.mounted_secrets import grant
 from tests.server.conftest import house_at, settings_at
 from tests.server.driving import accept, create_all, step
 from tests.spark_apps import spark_jobs
@@ -110,6 +111,11 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
         house_at(settings) as house,
     ):
         login = urlsplit(theirs)
+        grant(
+            settings.policy_file,
+            f"{login.hostname}:{login.port}",
+            secrets=["crm/user", "crm/word"],
+        )
         for name, value in (("crm/user", login.username), ("crm/word", login.password)):
             assert house.client.post(f"/api/v1/secret/{name}", json={"value": value}).is_success
         crm.execute("CREATE TABLE visits (page text, who text, seen_at timestamptz)")

@@ -20,6 +20,7 @@ from narthex_ledger import LedgerError
 from narthex_server.app import make_app
 from narthex_stack.ports import free_ports
 from narthex_stores import Adapter
+from tests.mounted_secrets import grant
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at
 from tests.server.driving import report_caught_up
 
@@ -135,6 +136,7 @@ def test_a_person_keeps_secrets_by_commands_and_never_sees_one(
     run, cli = CliRunner().invoke, make_cli()
 
     kept = run(cli, ["secret", "set", "bus/word"], input="first\n")
+    grant(served.services.settings.policy_file, "bus:9092", secrets=["bus/*"])
     changed = run(cli, ["secret", "set", "bus/word"], input="hunter2\n")
     listed = run(cli, ["secret", "list", "--json"])
     value = served.services.secrets.read("bus/word")
@@ -142,5 +144,7 @@ def test_a_person_keeps_secrets_by_commands_and_never_sees_one(
 
     assert [one.exit_code for one in (kept, changed, listed, gone)] == [0, 0, 0, 0]
     assert (json.loads(listed.stdout), value) == (["bus/word"], "hunter2")
+    assert '[[secrets]]\nname = "bus/word"' in kept.output
+    assert "[[secrets]]" not in changed.output
     assert "hunter2" not in kept.output + changed.output + listed.output + gone.output
     assert served.ledger.secret_names(served.services.tenant) == ()

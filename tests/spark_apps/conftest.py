@@ -137,6 +137,7 @@ def platform(settings_of: Settings, kafka_bootstrap: str, tmp_path: Path) -> Set
             "history_dir": str(tmp_path / "history"),
             "checkpoint_dir": tmp_path / "checkpoints",
             "files_root": tmp_path / "files",
+            "policy_file": tmp_path / "policy.toml",
         }
     )
 

@@ -35,7 +35,7 @@ from narthex.types import Datetime, Decimal, Int, List, Optional, Str
 from narthex_spark_apps.sink_job import open_sink
 from narthex_spark_apps.sink_stage import SinkStage
 from narthex_stores import Record
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
@@ -198,6 +198,7 @@ def postgres_of(dsn: str, platform: Settings) -> Table:
     address = urlsplit(dsn)
     login = {"dw/user": str(address.username), "dw/word": str(address.password)}
     mount(platform.secrets_dir, login)
+    grant(platform.policy_file, f"{address.hostname}:{address.port}", secrets=login)
     query(dsn, "CREATE SCHEMA shop")
     server = SqlDatabase(
         kind="postgres",

@@ -8,7 +8,7 @@ import contextlib
 import datetime as dt
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -28,8 +28,9 @@ from narthex.connections import (
     SqlDatabase,
     Table,
 )
+from narthex.egress import EgressRules, Target
+from narthex.outlets import mongo_address
 from narthex_spark_apps.optional_clients import load_client
-from narthex_spark_apps.table_mongo import address_of
 from narthex_spark_apps.table_readings import TableAccess
 from narthex_stack.ports import HOST
 from tests.spark_apps.mariadb import MariaDb
@@ -69,7 +70,13 @@ class World:
 
     def access(self, table: Table) -> TableAccess:
         assert table.cursor is not None
-        return TableAccess(table=table, cursor=table.cursor, reveal=self._reveal, ca_file="")
+        return TableAccess(
+            table=table,
+            cursor=table.cursor,
+            reveal=self._reveal,
+            egress=EgressRules.of([HOST]),
+            ca_file="",
+        )
 
     def put(self, access: TableAccess, number: int, changed: object) -> None:
         self.shop.put(access.table.table, (number, T0, "ann", 2.5, changed))
@@ -83,7 +90,8 @@ class World:
         changed = attrs.evolve(self, secrets={**self.secrets, WORD: word})
         return changed.access(access.table)
 
-    def _reveal(self, credential: Credential) -> str:
+    def _reveal(self, credential: Credential, targets: Sequence[Target]) -> str:
+        assert targets
         assert isinstance(credential, SecretRef)
         return self.secrets[credential.name]
 
@@ -241,7 +249,7 @@ def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World
     shop = SqlShop(execute=_nothing, instant="timestamp_tz(6)", text="varchar")
     world = World(database=database, secrets=secrets, shop=shop)
     at = world.access(Table(database=database, table="none", cursor="changed"))
-    with contextlib.closing(client.connect(database, at.reveal)) as connection:
+    with contextlib.closing(client.connect(database, at.reveal, at.egress)) as connection:
         written = attrs.evolve(
             shop, execute=lambda statement, row: connection.cursor().execute(statement, row or None)
         )
@@ -279,7 +287,7 @@ def _mongo(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
     database = MongoDatabase(**parts)
     with contextlib.closing(
         MongoClient[dict[str, object]](
-            address_of(database.host), username=secrets["world/user"], password=secrets[WORD]
+            mongo_address(database.host).url, username=secrets["world/user"], password=secrets[WORD]
         )
     ) as client:
         yield World(

@@ -2,10 +2,13 @@
 
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
+import attrs
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,9 +17,9 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from narthex.connections import SecretRef
-from narthex.credentials import SecretFiles
 from narthex.entities import Csv, Files, JsonLines, Parquet
-from narthex.errors import SecretMissing
+from narthex.errors import SecretMissing, SecretWithheld
+from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.file_rows import read_rows
 from narthex_spark_apps.file_source import NoFilesError, identity_of, list_files, name_of
 from narthex_spark_apps.file_store import (
@@ -27,7 +30,7 @@ from narthex_spark_apps.file_store import (
     open_store,
     pattern_of,
 )
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 
 _ROWS: list[dict[str, str | int | None]] = [
     {"carrier": "UA", "delay": 3},
@@ -206,11 +209,19 @@ def test_a_source_with_keys_of_its_own_opens_the_store_with_them(
         secret_key=SecretRef("word"),
     )
 
-    environment = environment_of(files, SecretFiles(tmp_path))
+    secrets = AuthorSecrets(
+        home=tmp_path, mounted=str(tmp_path), policy_file=tmp_path / "policy.toml"
+    )
+    with pytest.raises(SecretWithheld):
+        environment_of(files, secrets)
+    store = urlsplit(os.environ["AWS_ENDPOINT_URL"]).netloc
+    grant(secrets.policy_file, store, secrets=["key", "word"])
+
+    environment = environment_of(files, secrets)
     (found,) = find_files(files.path, tmp_path, environment)
 
     assert list(read_rows(files, found, environment, root=tmp_path)) == [{"carrier": "UA"}]
     assert environment["AWS_ACCESS_KEY_ID"] == "reader"
     assert "AWS_SESSION_TOKEN" not in environment
     with pytest.raises(SecretMissing):
-        environment_of(files, SecretFiles(tmp_path / "elsewhere"))
+        environment_of(files, attrs.evolve(secrets, mounted=str(tmp_path / "elsewhere")))

@@ -19,7 +19,7 @@ from narthex_spark_apps.jobs import asked_source
 from narthex_spark_apps.optional_clients import ClientMissingError, load_client
 from narthex_spark_apps.source_job import SourceJob
 from narthex_stores import LogProducer, StoreError
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
@@ -46,6 +46,7 @@ def topic(platform: Settings) -> Iterator[Any]:
     account = json.loads(os.environ[ACCOUNT])
     key = account["service_account_key"]
     mount(platform.secrets_dir, {"pubsub/key": json.dumps(key)})
+    grant(platform.policy_file, "googleapis.com", secrets=["pubsub/key"], allow=[])
     google = importlib.import_module("google.cloud.pubsub_v1")
     client = google.PublisherClient.from_service_account_info(key)
     name = client.topic_path(account["project_id"], TOPIC)

@@ -16,7 +16,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from narthex_spark_apps.optional_clients import load_client
 from narthex_spark_apps.sink_stage import SinkFailedError
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.sink_world import (
@@ -76,12 +76,14 @@ def snowflake_place(platform: Settings) -> Iterator[Place]:
     parts = json.loads(os.environ[ACCOUNTS["snowflake"]])
     login = {"dw/user": parts.pop("username"), "dw/word": parts.pop("password")}
     mount(platform.secrets_dir, login)
+    grant(platform.policy_file, "*.snowflakecomputing.com", secrets=login, allow=[])
     database = SnowflakeDatabase(
         name="dw", username=SecretRef("dw/user"), password=SecretRef("dw/word"), **parts
     )
     name = f"narthex_sink_{secrets.token_hex(4)}"
     connect = load_client("table_snowflake", extra="snowflake").connect
-    with contextlib.closing(connect(database, AuthorSecrets.of(platform).reveal)) as connection:
+    known = AuthorSecrets.of(platform)
+    with contextlib.closing(connect(database, known.reveal, known.egress())) as connection:
 
         def execute(statement: str) -> list[tuple[Any, ...]]:
             found: list[tuple[Any, ...]] = connection.cursor().execute(statement).fetchall()

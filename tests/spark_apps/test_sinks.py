@@ -20,7 +20,7 @@ from narthex.connections import (
 from narthex.entities import Cdc
 from narthex.settings import Settings
 from narthex_spark_apps.sink_stage import SinkFailedError
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.sink_world import (
@@ -126,6 +126,7 @@ def test_a_server_is_told_call_by_call_and_again_with_the_same_key_when_it_faile
     topic = log.topic("users")
     with door() as opened:
         opened.refuses = 1
+        grant(platform.policy_file, opened.url.removeprefix("http://"), secrets=["door"])
         spec = spec_of(
             HttpPath(
                 name="h",

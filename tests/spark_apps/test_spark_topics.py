@@ -20,14 +20,14 @@ from narthex.assets import ResolvedNeed
 from narthex.codec import encode
 from narthex.connections import Encoding, KafkaTopic, RegistryFormat, SecretRef
 from narthex.entities import ColumnRef
-from narthex.errors import SecretMissing
+from narthex.errors import ConnectionDenied, SecretMissing, SecretWithheld
 from narthex.facts import Fact
 from narthex.settings import Settings
 from narthex_spark_apps.admitted_rows import Place
 from narthex_spark_apps.jobs import input_broker
 from narthex_spark_apps.schema_registry import RegistryError
 from narthex_spark_apps.source_job import SourceJob
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.guarded_broker import USER, WORD, Guarded, guarded_broker
@@ -51,12 +51,12 @@ def facts(job: SourceJob, records: list[tuple[bytes, bytes]]) -> list[Fact]:
 
 
 @pytest.fixture
-def registry(platform: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def registry(platform: Settings) -> Iterator[Registry]:
     """Run a registry, and keep the secrets that let the platform in."""
     mount(platform.secrets_dir, {"registry-user": "reader", "registry-word": "hunter2"})
-    # A machine's proxy is not asked the way to itself.
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
     with running_registry("reader", "hunter2") as running:
+        at = running.url.removeprefix("http://")
+        grant(platform.policy_file, at, secrets=["registry-user", "registry-word"])
         yield running
 
 
@@ -236,6 +236,7 @@ def test_a_broker_behind_tls_is_told_who_we_are_by_secrets(
     )
     settings = attrs.evolve(platform, ca_file=str(guarded.ca_file))
     mount(settings.secrets_dir, {"bus/user": USER, "bus/word": WORD})
+    grant(settings.policy_file, guarded.guarded, secrets=["bus/user", "bus/word"])
     job = spark_jobs.source_job(connector, needs=needs(log))
     theirs.send(connector.topic, {"id": 1, "at": T0, "who": "ann", "amount": 2.5})
 
@@ -243,6 +244,41 @@ def test_a_broker_behind_tls_is_told_who_we_are_by_secrets(
 
     assert [fact.key for fact in facts(job, log.records(job.output, count=1))] == [(1,)]
     assert WORD not in repr(input_broker(job.asset, settings))
+
+
+def test_a_cluster_that_sends_its_clients_to_a_broker_that_is_denied_is_not_read(
+    platform: Settings, log: Log
+) -> None:
+    port = log.bootstrap.rpartition(":")[2]
+    topic = KafkaTopic(name="k", bootstrap_servers=f"localhost:{port}", topic=log.topic("theirs"))
+    job = spark_jobs.source_job(topic, needs=())
+    with pytest.raises(ConnectionDenied, match="`localhost"):
+        input_broker(job.asset, platform)
+    grant(platform.policy_file, f"localhost:{port}")
+
+    with pytest.raises(ConnectionDenied, match=rf"`127\.0\.0\.1:{port}`"):
+        input_broker(job.asset, platform)
+    grant(platform.policy_file, f"127.0.0.1:{port}")
+
+    assert input_broker(job.asset, platform).bootstrap == f"localhost:{port}"
+
+
+def test_a_broker_is_not_told_a_secret_that_is_bound_to_its_neighbour(
+    platform: Settings, guarded: Guarded
+) -> None:
+    topic = KafkaTopic(
+        name="k",
+        bootstrap_servers=guarded.guarded,
+        topic="t",
+        security_protocol="SASL_SSL",
+        username=SecretRef("bus/user"),
+        password=SecretRef("bus/word"),
+    )
+    mount(platform.secrets_dir, {"bus/user": USER, "bus/word": WORD})
+    grant(platform.policy_file, "127.0.0.1:9", secrets=["bus/user", "bus/word"])
+
+    with pytest.raises(SecretWithheld):
+        input_broker(spark_jobs.source_job(topic, needs=()).asset, platform)
 
 
 def test_a_secret_that_is_not_there_is_named(platform: Settings) -> None:
@@ -255,6 +291,7 @@ def test_a_secret_that_is_not_there_is_named(platform: Settings) -> None:
         password=SecretRef("nobody/keeps-it"),
     )
     job = spark_jobs.source_job(connector, needs=())
+    grant(platform.policy_file, "b:1", secrets=["nobody/keeps-it"])
 
     with pytest.raises(SecretMissing, match="there is no secret `nobody/keeps-it`"):
         input_broker(job.asset, platform)

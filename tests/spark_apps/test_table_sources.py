@@ -21,7 +21,7 @@ from narthex_spark_apps.source_job import SourceJob
 from narthex_spark_apps.table_cursors import NoCursorError, Reach, cursor_of, place_of
 from narthex_spark_apps.table_readings import TableError
 from narthex_stores import LogProducer
-from tests.mounted_secrets import mount
+from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 
@@ -52,6 +52,8 @@ def table_job(
     address = urlsplit(dsn)
     known = word if word is not None else str(address.password)
     mount(platform.secrets_dir, {"crm/user": str(address.username), "crm/word": known})
+    at = f"{address.hostname}:{address.port}"
+    grant(platform.policy_file, at, secrets=["crm/user", "crm/word"])
     server = SqlDatabase(
         kind="postgres",
         name="crm",

@@ -1,0 +1,134 @@
+"""How a job connects to a server that an author names: resolved, checked and pinned.
+
+Every connection of a source or of a sink takes its address from `pinned` or `open_socket`. The
+name is resolved once, all its addresses must be allowed, and the connection goes to one of them;
+TLS and headers keep the name. Redirects and proxies are not followed.
+"""
+
+import http.client
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+from typing_extensions import override
+
+from narthex.egress import EgressRules, HttpAddress, Target, resolve
+
+PIECE_BYTES: Final = 65_536
+
+
+class AnswerTooLargeError(OSError):
+    """A server answered with more than its caller reads, or for longer than it waits."""
+
+
+def pinned(target: Target, egress: EgressRules) -> tuple[str, ...]:
+    """Return the addresses that a connection to a target may use, each checked.
+
+    Raises:
+        ConnectionDenied: One of its addresses is not allowed.
+        OSError: The name does not resolve.
+    """
+    return tuple(str(address) for address in resolve(target, egress))
+
+
+def open_socket(target: Target, egress: EgressRules, *, timeout_s: float) -> socket.socket:
+    """Connect to the first address of a target that answers.
+
+    Raises:
+        ConnectionDenied: One of its addresses is not allowed.
+        OSError: The name does not resolve, or none of its addresses answers.
+    """
+    failed: OSError | None = None
+    for address in pinned(target, egress):
+        try:
+            return socket.create_connection((address, target.port or 0), timeout=timeout_s)
+        except OSError as error:
+            failed = error
+    raise failed or OSError(f"`{target}` has no address")
+
+
+def libpq_host(target: Target, egress: EgressRules) -> Mapping[str, str]:
+    """Return where a client of Postgres's protocol connects to: the name, and its addresses.
+
+    Raises:
+        ConnectionDenied: One of its addresses is not allowed.
+        OSError: The name does not resolve.
+    """
+    addresses = pinned(target, egress)
+    return {
+        "host": ",".join([target.host] * len(addresses)),
+        "hostaddr": ",".join(addresses),
+        "port": str(target.port),
+    }
+
+
+class PinnedHttp(http.client.HTTPConnection):
+    """A connection to a server over HTTP or HTTPS that goes to a checked address."""
+
+    def __init__(
+        self,
+        address: HttpAddress,
+        *,
+        egress: EgressRules,
+        timeout_s: float,
+        trusted: ssl.SSLContext | None,
+    ) -> None:
+        """Connect with the first request.
+
+        Args:
+            address: Where; its path is not used.
+            egress: What is allowed.
+            timeout_s: For each wait on the socket.
+            trusted: Who vouches for the server; used where the scheme is `https`.
+        """
+        super().__init__(address.target.host, address.port, timeout=timeout_s)
+        self._target = Target(address.target.host, address.port)
+        self._egress = egress
+        self._timeout_s = timeout_s
+        self._trusted = trusted if address.scheme == "https" else None
+        if address.scheme == "https":
+            if trusted is None:
+                raise ValueError("https wants a context of TLS")
+            self.default_port = http.client.HTTPS_PORT
+
+    @override
+    def connect(self) -> None:
+        """Connect to a checked address; TLS verifies the name."""
+        plain = open_socket(self._target, self._egress, timeout_s=self._timeout_s)
+        if self._trusted is None:
+            self.sock = plain
+        else:
+            self.sock = self._trusted.wrap_socket(plain, server_hostname=self._target.host)
+
+
+@attrs.frozen(kw_only=True)
+class Bounds:
+    """How much of an answer is read.
+
+    Attributes:
+        within_s: From the first byte of the body to its last.
+    """
+
+    greatest_bytes: int
+    within_s: float
+
+
+def read_bounded(answer: http.client.HTTPResponse, bounds: Bounds) -> bytes:
+    """Read the body of an answer.
+
+    Raises:
+        AnswerTooLargeError: It is larger than the bounds, or comes too slowly.
+        OSError: The connection broke.
+    """
+    ends_at = time.monotonic() + bounds.within_s
+    found = bytearray()
+    while piece := answer.read1(PIECE_BYTES):
+        found += piece
+        if len(found) > bounds.greatest_bytes:
+            raise AnswerTooLargeError(f"the answer has more than {bounds.greatest_bytes} bytes")
+        if time.monotonic() > ends_at:
+            raise AnswerTooLargeError(f"the answer takes more than {bounds.within_s:g} s")
+    return bytes(found)
