@@ -5,6 +5,7 @@ attack is not taken for a refusal. The numbers are those of x86_64.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -263,17 +264,22 @@ ATTACKS: Final = (*_files(), *_writes(), *_network(), *_processes(), *_machine()
 
 
 def extractor(
-    pool: CodeCalls, body: str, of: DataType | None = None, above: str = PRELUDE
+    pool: CodeCalls,
+    body: str,
+    of: DataType | None = None,
+    *,
+    above: str = PRELUDE,
+    given: Sequence[int] = (1, 2),
 ) -> list[Cell]:
-    """Run the body of an extractor whose argument `x` is 1, 2."""
+    """Run the body of an extractor whose argument `x` is what is given."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     source = f"{above}\ndef f(cls, ts, x):\n{lines}"
     code = UserCode(entry="f", source=source, tree=source.encode(), python="3.11")
     (cells,) = pool.extract(
         code,
         name="A.f",
-        instants=[0, 0],
-        inputs=[(Column("A.x", Int()), [1, 2])],
+        instants=[0] * len(given),
+        inputs=[(Column("A.x", Int()), list(given))],
         outputs=(Column("y", of or Int()),),
     )
     return cells

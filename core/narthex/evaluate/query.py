@@ -29,7 +29,7 @@ from narthex.readplan import (
 )
 from narthex.schema import Column
 from narthex.types import Date, Datetime
-from narthex.workers import CodeCalls
+from narthex.workers import Callers
 from narthex.workers.lookups import Find, Row
 
 __all__ = [
@@ -53,7 +53,7 @@ def execute(
     columns: Mapping[str, Cells] | pl.DataFrame,
     *,
     lookup: Lookup,
-    workers: CodeCalls,
+    workers: Callers,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
     """Give the wanted features, a cell a row.
@@ -98,7 +98,7 @@ class _Answer:
         plan: ReadPlan,
         columns: dict[str, Cells],
         lookup: Lookup,
-        workers: CodeCalls,
+        workers: Callers,
         as_of: Sequence[int],
     ) -> None:
         self.plan = plan

@@ -4,12 +4,13 @@
 """
 
 from narthex.workers.arrow_cells import array_of, arrow_type, cells_of
-from narthex.workers.calls import CodeCalls
+from narthex.workers.calls import Callers, CodeCalls
 from narthex.workers.keeping import Limits
 from narthex.workers.pool import Compartments, WorkerPool
 from narthex.workers.process import Sandbox, SandboxIncompleteError
 
 __all__ = [
+    "Callers",
     "CodeCalls",
     "Compartments",
     "InProcessCalls",

@@ -3,6 +3,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -20,11 +21,18 @@ GREATEST_MESSAGE = 3000
 """How many characters of what a worker writes about an error are shown."""
 
 
+class Callers(Protocol):
+    """Knows what calls which code: one for all, or one for each that is kept apart."""
+
+    def reaching(self, features: Sequence[str]) -> "CodeCalls":
+        """Return what calls the extractor that makes some features."""
+
+
 class CodeCalls(abc.ABC):
     """Calls authors' code with columns and judges what it gives."""
 
     def reaching(self, features: Sequence[str]) -> "CodeCalls":
-        """Return what calls the code that makes some features: it may run apart from other code."""
+        """Return itself: it calls all code."""
         del features
         return self
 

@@ -69,7 +69,8 @@ def read_frame(
         raise BrokenFrameError(f"a header is not JSON: {error}") from None
     if not isinstance(header, dict):
         raise BrokenFrameError("a header is not an object")
-    return Frame({str(name): _encodable(value) for name, value in header.items()}, read(body_bytes))
+    named = {_unicode(str(name)): _encodable(value) for name, value in header.items()}
+    return Frame(named, read(body_bytes))
 
 
 def _depth(rendered: bytes) -> int:
@@ -88,10 +89,14 @@ def _encodable(value: object) -> object:
     """Return a value whose texts are all Unicode: JSON can write half of a character."""
     match value:
         case str():
-            return value.encode("utf-8", "replace").decode()
+            return _unicode(value)
         case list():
             return [_encodable(one) for one in value]
         case dict():
             return {_encodable(name): _encodable(one) for name, one in value.items()}
         case _:
             return value
+
+
+def _unicode(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -68,7 +68,7 @@ def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
     names = schema.names
     if len(names) > MOST_KEY_COLUMNS or len(set(names)) < len(names) or "" not in names:
         raise BrokenStreamError("its columns are not keys and instants")
-    if not pa.types.is_timestamp(schema.field("").type):
+    if schema.field("").type != pa.timestamp("us", tz="UTC"):
         raise BrokenStreamError("its instants are not instants")
     if not all(_is_key(field.type) for field in schema):
         raise BrokenStreamError("a key is not a number, a text, bytes, an instant or a date")
