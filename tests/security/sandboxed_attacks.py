@@ -26,7 +26,11 @@ def main() -> None:
             except UserCodeError as error:
                 said[attack.name] = error.message
             assert extractor(pool, "return x") == [1, 2]
-    sys.stdout.write(json.dumps({"account": os.geteuid(), "missing": missing, "said": said}))
+    with WorkerPool(1, is_reduced=True, without=("own_user",)) as pool:
+        reduced = pool.warm().missing
+        assert extractor(pool, "return x") == [1, 2]
+    found = {"account": os.geteuid(), "missing": missing, "reduced": reduced, "said": said}
+    sys.stdout.write(json.dumps(found))
 
 
 if __name__ == "__main__":

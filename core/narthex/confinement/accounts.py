@@ -1,8 +1,9 @@
 """The account of code of authors: one that owns nothing, in a user namespace of its own."""
 
+import errno
 import os
 
-from narthex.confinement.kernel import PR_SET_DUMPABLE, capabilities, prctl, unshare
+from narthex.confinement.kernel import PR_SET_DUMPABLE, RefusedError, capabilities, prctl, unshare
 
 NOBODY = 65534
 """The account, and the group."""
@@ -18,19 +19,26 @@ def is_root() -> bool:
 
 
 def become_nobody() -> None:
-    """Change from root to an account that owns nothing; any other account stays.
-
-    An account that is not root becomes nobody inside its user namespace: see `own_user`.
+    """Change from root to an account that owns nothing.
 
     Raises:
         OSError: The kernel refused.
     """
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
     # Else the process could not write the map of its own user namespace.
     prctl(PR_SET_DUMPABLE, 1)
+
+
+def be_nobody() -> None:
+    """Check that this process is nobody, at least in its user namespace.
+
+    Raises:
+        RefusedError: It has the account that started it.
+    """
+    if os.geteuid() != NOBODY:
+        raise RefusedError(errno.EPERM, "the process has the account that started it")
 
 
 def own_user(process: int) -> None:

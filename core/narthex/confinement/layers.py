@@ -9,7 +9,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from narthex.confinement import YES
-from narthex.confinement.accounts import become_nobody, closed_to_others, is_root, own_user
+from narthex.confinement.accounts import (
+    be_nobody,
+    become_nobody,
+    closed_to_others,
+    is_root,
+    own_user,
+)
 from narthex.confinement.kernel import die_with_parent, set_host_name, unshare
 from narthex.confinement.landlock import lock_files
 from narthex.confinement.own_files import keep_libraries
@@ -46,8 +52,10 @@ class Layers:
     def leave(self) -> None:
         """Leave the namespaces of the machine; the next child is in a process namespace."""
         if not self._is_root:
-            self._put_up("own_account", become_nobody)
+            if os.geteuid() == 0:
+                self._put_up("own_account", become_nobody)
             self._put_up("own_user", partial(own_user, os.open("/proc/self", os.O_PATH)))
+            self._put_up("own_account", be_nobody)
         for name, flag in _NAMESPACES.items():
             self._put_up(name, partial(unshare, flag))
 

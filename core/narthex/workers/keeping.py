@@ -102,6 +102,10 @@ class Workers:
         self._keeps_spare = True
         self._launcher.submit(self._refill)
 
+    def settle(self) -> None:
+        """Wait until a worker that is being started has started, or could not."""
+        self._launcher.submit(lambda: None).result()
+
     def take(self, key: Hashable) -> WorkerProcess:
         """Return a worker that ran code of this compartment only, or none; waits for one.
 

@@ -237,6 +237,10 @@ class Compartments:
         """Have one worker ready that never ran code, from now on."""
         self._workers.keep_spare()
 
+    def settle(self) -> None:
+        """Wait until a worker that is being started has started, or could not."""
+        self._workers.settle()
+
     def end_idle(self) -> None:
         """End the workers that had no call for long."""
         self._workers.end_idle()
