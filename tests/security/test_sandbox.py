@@ -17,6 +17,8 @@ from narthex.errors import UserCodeError
 from narthex.settings import NotInstalledError
 from narthex.types import Str
 from narthex.workers import Limits, SandboxIncompleteError, WorkerPool
+from narthex_stack.config import parse_config
+from narthex_stack.errors import BadConfigError
 from tests.security import ordinary_user
 from tests.security.attacks import ATTACKS, Attack, extractor, filled
 
@@ -217,6 +219,10 @@ def test_only_the_word_reduced_reduces_the_sandbox(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("NARTHEX_SANDBOX", "full")
     with WorkerPool(1, without=("landlock",)) as pool, pytest.raises(SandboxIncompleteError):
         pool.warm()
+
+    with pytest.raises(BadConfigError, match="`sandbox` is `off`"):
+        parse_config('sandbox = "off"', {})
+    assert parse_config("", {"NARTHEX_SANDBOX": "reduced"}).sandbox == "reduced"
 
     monkeypatch.setenv("NARTHEX_SANDBOX", "off")
     with pytest.raises(NotInstalledError, match="`NARTHEX_SANDBOX` is `off`"):

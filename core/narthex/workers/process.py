@@ -110,7 +110,14 @@ class WorkerProcess:
             bufsize=0,
         )
         self.calls = 0
-        self.sandbox = self._judged(self._receive(time.monotonic() + start.timeout_s), start)
+        try:
+            ready = self._receive(time.monotonic() + start.timeout_s)
+        except WorkerLostError as error:
+            raise WorkerLostError(
+                f"no worker became ready: {error}; see that every account may read the libraries "
+                f"of `{sys.executable}`"
+            ) from None
+        self.sandbox = self._judged(ready, start)
 
     def _judged(self, ready: Frame, start: Start) -> Sandbox:
         granted = ready.header.get("sandbox")
