@@ -136,13 +136,12 @@ def _writes() -> list[Attack]:
 
 
 def _network() -> list[Attack]:
-    families = {"unix": 1, "inet": 2, "inet6": 10, "netlink": 16, "packet": 17, "vsock": 40}
-    families |= {"alg": 38, "bluetooth": 31, "xdp": 44, "rds": 21, "tipc": 30}
     address = "struct.pack('!HHI', 512, 22, 0x7F000001) + bytes(8)"
     return [
         *(
-            Attack(f"a socket of {name}", f"call(41, {family}, 1, 0)")
-            for name, family in families.items()
+            Attack(f"a socket of family {family}", f"call(41, {family}, {kind}, 0)")
+            for family in range(46)
+            for kind in (1, 3)
         ),
         Attack("a pair of sockets", "call(53, 1, 1, 0, ctypes.create_string_buffer(8))"),
         Attack("connect", f"call(42, 0, {address}, 16)"),

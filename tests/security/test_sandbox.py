@@ -4,6 +4,8 @@ import json
 import os
 import platform
 import select
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -209,6 +211,35 @@ def test_an_installation_may_accept_a_reduced_sandbox() -> None:
         assert sandbox.missing == ("own_user", "landlock")
         assert not sandbox.is_complete
         assert extractor(pool, "return x") == [1, 2]
+
+
+ALONE = {
+    "own_files": (("landlock", "seccomp"), "read('/etc/passwd')", "ENOENT"),
+    "landlock": (("own_files", "seccomp"), "read('/etc/passwd')", "EACCES"),
+    "own_processes": (("landlock", "seccomp"), "call(62, PARENT, 0)", "ESRCH"),
+    "own_network": (
+        ("landlock", "seccomp"),
+        "call(42, call(41, 2, 1, 0), struct.pack('!HHI', 512, PORT, 0x7F000001) + bytes(8), 16)",
+        "ENETUNREACH",
+    ),
+    "no_capabilities": (("landlock", "seccomp"), "call(170, b'gone', 4)", "EPERM"),
+    "limits": (("landlock", "seccomp"), "call(57)", "EAGAIN"),
+    "seccomp": (("landlock", "own_network"), "call(41, 2, 1, 0)", "EPERM"),
+}
+
+
+@pytest.mark.parametrize("layer", ALONE)
+def test_a_layer_refuses_without_the_others(layer: str) -> None:
+    without, body, refusal = ALONE[layer]
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        WorkerPool(1, is_reduced=True, without=without) as pool,
+    ):
+        filled_in = body.replace("PARENT", str(os.getpid()))
+        filled_in = filled_in.replace("PORT", str(server.getsockname()[1]))
+        filled_in = filled_in.replace("512", str(int.from_bytes(struct.pack("=H", 2), "big")))
+        with pytest.raises(UserCodeError, match=f"Refused: {refusal}"):
+            extractor(pool, f"{filled_in}\nreturn x")
 
 
 def test_only_the_word_reduced_reduces_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:

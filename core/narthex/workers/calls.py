@@ -22,7 +22,7 @@ GREATEST_MESSAGE = 3000
 
 
 class Callers(Protocol):
-    """Knows what calls which code: one for all, or one for each that is kept apart."""
+    """Chooses what calls which code: one for all, or one for each that is kept apart."""
 
     def reaching(self, features: Sequence[str]) -> "CodeCalls":
         """Return what calls the extractor that makes some features."""

@@ -25,7 +25,7 @@ GREATEST_BODY_BYTES = 1 << 32
 
 
 class Pipes:
-    """The two ends by which a worker hears and speaks."""
+    """The two pipes of a worker: calls come in, answers go out."""
 
     def __init__(self, source: int, sink: int) -> None:
         """Begin with two descriptors."""
@@ -46,7 +46,7 @@ class Pipes:
         return cls(source, sink)
 
     def _read(self, count: int) -> bytes:
-        """Return exactly that many bytes; end quietly when nobody speaks any more."""
+        """Return exactly that many bytes; end quietly when the input ends."""
         found = self._source.read(count)
         if len(found) < count:
             os._exit(0)
@@ -100,7 +100,7 @@ def _answer(pipes: Pipes, frame: Frame) -> None:
 
 
 def _finder(pipes: Pipes) -> lookups.Finder:
-    """Answer look-ups of an extractor by asking who called."""
+    """Answer look-ups of an extractor by asking the process that called."""
 
     def find(
         dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
@@ -116,7 +116,7 @@ def _finder(pipes: Pipes) -> lookups.Finder:
 
 
 def _secret_provider(pipes: Pipes) -> secrets.Provider:
-    """Find secrets by asking who called; none is kept here."""
+    """Find secrets by asking the process that called; none is kept here."""
 
     def provide(name: str) -> str | None:
         pipes.send({"kind": "secret", "name": name})
