@@ -60,7 +60,7 @@ class Layers:
             self._put_up(name, partial(unshare, flag))
 
     def shut_in(self, readable: list[str]) -> None:
-        """Leave all files but the libraries, and the account of who started the process."""
+        """Leave all files but the libraries, and the account that started the process."""
         process = os.open("/proc/self", os.O_PATH)
         if self._has("own_host_name"):
             self._put_up("own_host_name", set_host_name)

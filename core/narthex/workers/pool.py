@@ -84,7 +84,7 @@ class CompartmentCalls(CodeCalls):
             raise UserCodeError(
                 f"{title} gave a wrong answer: {error}", origin=code.origin
             ) from None
-        except BaseException:  # who answers its look-ups broke off: it waits for an answer
+        except BaseException:  # its look-up found no answer, and it waits for one
             worker.close()
             raise
         finally:
