@@ -49,7 +49,7 @@ def main() -> None:
     warm()
     pipes = Pipes.alone(held)
     layers.lock(ARGUMENTS["readable"], ARGUMENTS["memory_bytes"])
-    # The process that forked this one may have ended before the kernel was asked to end this one with it.
+    # The process that forked this one may have ended before the kernel was asked to watch it.
     if select.select([held], [], [], 0)[0]:
         os._exit(0)
     os.close(held)
