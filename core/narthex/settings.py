@@ -8,13 +8,25 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 from uuid import UUID
 
 import attrs
 
+FULL: Final = "full"
+REDUCED: Final = "reduced"
+
 
 class NotInstalledError(RuntimeError):
-    """No installation is described where one was looked for."""
+    """No installation is described where one was looked for, or it is described wrongly."""
+
+
+def _is_a_sandbox(_: object, __: object, value: str) -> None:
+    if value not in (FULL, REDUCED):
+        raise NotInstalledError(
+            f"`NARTHEX_SANDBOX` is `{value}`, which is neither `{FULL}` nor `{REDUCED}`; "
+            f"leave it out, or set it to `{REDUCED}` to run authors' code with a weaker sandbox"
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +66,8 @@ class Settings:
             another machine: what it lists can no longer be cut off or rewritten unnoticed.
         policy_file: What branches may read, write and name; without a file, what a policy without
             rules allows.
+        sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
+            layers of the sandbox.
         ca_file: Certificates of who vouches for services of authors; empty is whom the machine
             trusts.
     """
@@ -83,6 +97,7 @@ class Settings:
         default=attrs.Factory(lambda settings: settings.home / "policy.toml", takes_self=True),
         converter=Path,
     )
+    sandbox: str = attrs.field(default=FULL, validator=_is_a_sandbox)
     ca_file: str = ""
     run_job: str = str(Path(__file__).resolve().parents[2] / "spark_apps" / "run_job.py")
 
@@ -144,6 +159,21 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
             f"`{described}` does not say {', '.join(missing)}; start the services with `narthex up`"
         )
     return Settings(**{f.name: values[f.name] for f in attrs.fields(Settings) if f.name in values})
+
+
+def is_sandbox_reduced(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the installation lets authors' code run with some layers of the sandbox missing.
+
+    Raises:
+        NotInstalledError: It says something else than `full` or `reduced`.
+    """
+    found = os.environ if environment is None else environment
+    described = home_of(found) / "services.json"
+    value = found.get("NARTHEX_SANDBOX")
+    if value is None and os.access(described, os.R_OK):
+        value = json.loads(described.read_text()).get("sandbox")
+    _is_a_sandbox(None, None, FULL if value is None else str(value))
+    return value == REDUCED
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from narthex.assets import AssetKind
-from narthex.settings import Settings, load_settings
-from narthex.workers import WorkerPool
+from narthex.settings import REDUCED, Settings, load_settings
+from narthex.workers import Compartments
 from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
 from narthex_server.answers import AnswerLog
 from narthex_server.app import make_app
@@ -36,7 +36,8 @@ from narthex_stores import (
     storage_options,
 )
 
-WORKERS = 2
+WORKERS = 6
+"""How many compartments have a worker at a time; each holds some 100 MB."""
 IDLE_S = 60
 """How long a connection may wait for its next call: longer than clients keep one, else a call can
 meet the end of its connection."""
@@ -100,7 +101,7 @@ def make_services(
             settings=settings,
         ),
         airflow=airflow,
-        workers=WorkerPool(size=WORKERS),
+        workers=Compartments(most=WORKERS, is_reduced=settings.sandbox == REDUCED),
         meters=Meters(),
         sealer=load_sealer(settings.secrets_key),
     )
@@ -110,7 +111,9 @@ def serve() -> None:
     """Serve until told to stop."""
     settings = load_settings()
     address = urlsplit(settings.server_url)
-    app = make_app(make_services(settings))
+    services = make_services(settings)
+    services.workers.keep_spare()
+    app = make_app(services)
     # What was imported lives for ever: the collector need not look at it again and again.
     gc.freeze()
     uvicorn.run(

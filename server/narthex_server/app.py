@@ -8,6 +8,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse
 
+from narthex.settings import FULL
 from narthex_server import (
     bank,
     branches,
@@ -97,9 +98,10 @@ def make_app(services: Services) -> FastAPI:
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
-        """Say that the server answers and its ledger does."""
+        """Say that the server answers and its ledger does, and how authors' code is shut in."""
         services.ledger.registry_version()
-        return {"status": "ok"}
+        services.workers.end_idle()
+        return {"status": "ok", "sandbox": services.workers.weakness or FULL}
 
     @app.get(f"{API}/metrics", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:

@@ -22,6 +22,7 @@ from narthex.times import to_micros
 from narthex.types import Datetime
 from narthex_server.answers import is_drawn
 from narthex_server.auth import branch_of
+from narthex_server.compartments import BranchCalls
 from narthex_server.routes import PlainRoute, plain_response
 from narthex_server.services import Services
 from narthex_server.sight import require_dataset, require_seen
@@ -110,7 +111,7 @@ def query(call: QueryCall, request: Request) -> Response:
             plan,
             columns,
             lookup=reading.lookup,
-            workers=services.workers,
+            workers=BranchCalls(services.workers, branch_of(request), snapshot),
             as_of=[as_of] * rows,
         )
     read = json.dumps(

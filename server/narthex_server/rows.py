@@ -13,13 +13,14 @@ import attrs
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from narthex.admission import Admitter, LeftOut, Refused, Runner
+from narthex.admission import Admitter, LeftOut, Refused
 from narthex.coerce import coerce, render_cell
 from narthex.entities import Cdc, Constant, Dataset, Source, WebhookEndpoint
 from narthex.records import Json
 from narthex.times import to_micros
 from narthex.types import Datetime, inner
 from narthex_server.auth import Asker, branch_of
+from narthex_server.compartments import BranchCalls
 from narthex_server.naming import may_write_rows
 from narthex_server.once import DELIVERY_S, KEY_HEADER
 from narthex_server.routes import PlainRoute
@@ -57,10 +58,11 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     """Accept rows, or refuse the whole call naming every bad one."""
     services: Services = request.app.state.services
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
-    snapshot, fed = _feeding(request, wanted)
+    branch, snapshot, fed = _feeding(request, wanted)
     rows = _rows(call.data)
     now_us = to_micros(dt.datetime.now(dt.UTC))
-    problems, left_out = _check(fed, rows, now_us=now_us, runner=services.workers)
+    calls = BranchCalls(services.workers, branch, snapshot)
+    problems, left_out = _check(fed, rows, now_us=now_us, calls=calls)
     if problems:
         raise HTTPException(
             status_code=400,
@@ -106,7 +108,7 @@ def log_rows(call: LogCall, request: Request) -> dict[str, object]:
     }
 
 
-def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[Snapshot, tuple[Fed, ...]]:
+def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[str, Snapshot, tuple[Fed, ...]]:
     """Find what an endpoint feeds: on the branch, else on the asker's first one that has it.
 
     An endpoint has one ingest topic, so its rows reach every branch that has it in any case; a
@@ -119,7 +121,7 @@ def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[Snapshot, tuple
         if snapshot and not _are_seen(request, snapshot, fed):
             continue
         if snapshot and fed:
-            return snapshot, fed
+            return name, snapshot, fed
     raise HTTPException(
         status_code=404,
         detail={
@@ -169,12 +171,13 @@ def _rows(
 
 
 def _check(
-    fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]], *, now_us: int, runner: Runner
+    fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]], *, now_us: int, calls: BranchCalls
 ) -> tuple[list[str], int]:
     problems: list[tuple[int, str]] = []
     left_out = 0
     for one in fed:
         admitter = Admitter.of(one.source, one.dataset.schema)
+        runner = calls.feeding(one.dataset.name)
         judged = admitter.admit_all(rows, now_us=[now_us] * len(rows), runner=runner)
         for number, admission in enumerate(judged):
             match admission:

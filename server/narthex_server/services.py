@@ -3,7 +3,7 @@
 import attrs
 
 from narthex.settings import Settings
-from narthex.workers import WorkerPool
+from narthex.workers import Compartments
 from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
 from narthex_server.answers import AnswerLog
 from narthex_server.deploy.airflow import Airflow
@@ -36,7 +36,7 @@ class Services:
     auditor: Auditor
     recovery: Recovery
     airflow: Airflow
-    workers: WorkerPool
+    workers: Compartments
     meters: Meters
     sealer: Sealer
 

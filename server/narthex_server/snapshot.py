@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from narthex.readplan import plan as plan_read
 from narthex.settings import Settings
 from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
 from narthex_server.bundles import read_bundle
+from narthex_server.flow import Node
+from narthex_server.tags import tags_of
 from narthex_stores import LmdbIndex
 
 REFRESH_S = 0.1
@@ -59,6 +62,7 @@ class Snapshot:
     bindings: dict[str, ResolvedAsset]
     indexes: "OpenIndexes"
     _read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
+    _reach: dict[Node, frozenset[str]] | None = None
 
     def topic(self, path: str) -> str:
         """Give the physical name of the topic that a logical path is bound to."""
@@ -99,6 +103,12 @@ class Snapshot:
             found = plan_read(self.definitions, self.plans, inputs=inputs, outputs=outputs)
             self._read_plans[key] = found
         return found
+
+    def reaching(self, nodes: Iterable[Node]) -> frozenset[str]:
+        """Return the tags of all that some datasets or features are made of, cancelled or not."""
+        if self._reach is None:
+            self._reach = tags_of(self.definitions).reach
+        return frozenset[str]().union(*(self._reach.get(node, frozenset()) for node in nodes))
 
     def assets(self, kind: AssetKind) -> dict[str, ResolvedAsset]:
         """Give the bindings of one kind, by logical path."""

@@ -9,13 +9,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
+import attrs
 import typer
 from rich.console import Console
 
 from narthex_stack.errors import BadConfigError, NotHereError, StackError
 from narthex_stack.files import tail
 from narthex_stack.plan import GROUPS, parse_groups
-from narthex_stack.screen import Screen, doors, table
+from narthex_stack.probes import sandbox_of
+from narthex_stack.screen import Screen, doors, table, weakness
 from narthex_stack.stack import START_S, Stack
 from narthex_stack.status import Status, plain
 
@@ -166,14 +168,24 @@ def _print(path: Path, line: str, *, output: Output) -> None:
             typer.echo(f"{path.stem:<22} {line}")
 
 
-def _tell(found: Status, stack: Stack, *, console: Console, output: Output) -> None:
+def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> None:
+    found = _with_sandbox(status, stack)
     match output:
         case Output.JSON:
             typer.echo(json.dumps(plain(found)))
         case Output.PEOPLE:
             console.print(table(found, now=dt.datetime.now(tz=dt.UTC)))
+            if weakness(found):
+                console.print(weakness(found), style="bold red", markup=False, soft_wrap=True)
             for line in doors(found, stack.settings, keys=stack.layout.services):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _with_sandbox(found: Status, stack: Stack) -> Status:
+    """Ask the server how authors' code is shut in, if there is one that answers."""
+    if not any(service.name == "server" and service.is_well for service in found.services):
+        return found
+    return attrs.evolve(found, sandbox=sandbox_of(f"{stack.settings.server_url}/healthz"))
 
 
 def _resolved(path: Path | None) -> Path | None:

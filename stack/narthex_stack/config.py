@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 
+from narthex.settings import FULL, REDUCED
 from narthex_stack.errors import BadConfigError
 
 
@@ -36,6 +37,7 @@ class Config:
         secrets_dir: Where a manager mounts the secrets of authors, as files.
         ca_file: Certificates of who vouches for services of authors.
         policy_file: What branches may read, write and name; `policy.toml` in the home if not said.
+        sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
         supervisors: How many supervisors share the jobs here; one if not said.
     """
@@ -58,6 +60,7 @@ class Config:
     secrets_dir: str = ""
     ca_file: str = ""
     policy_file: str = ""
+    sandbox: str = ""
     dags_dir: str = ""
     supervisors: str = ""
 
@@ -66,6 +69,10 @@ class Config:
             raise BadConfigError("`server_url` is given without `token`: we could not log in there")
         if self.airflow_url and not self.airflow_password:
             raise BadConfigError("`airflow_url` is given without `airflow_password`")
+        if self.sandbox not in {"", FULL, REDUCED}:
+            raise BadConfigError(
+                f"`sandbox` is `{self.sandbox}`; it may be `{FULL}` or `{REDUCED}`"
+            )
         if not re.fullmatch(r"[1-9]?", self.supervisors):
             raise BadConfigError(f"`supervisors` is `{self.supervisors}`; it may be 1 to 9")
 

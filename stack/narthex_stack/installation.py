@@ -6,7 +6,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex.settings import Settings
+from narthex.settings import FULL, Settings
 from narthex_stack.config import Config, load_config
 from narthex_stack.credentials import Credentials, ensure_credentials
 from narthex_stack.errors import NotHereError
@@ -103,6 +103,7 @@ def decide(
         secrets_dir=config.secrets_dir,
         ca_file=config.ca_file,
         policy_file=config.policy_file or layout.policy,
+        sandbox=config.sandbox or FULL,
         jars_dir=jars_dir,
     )
 

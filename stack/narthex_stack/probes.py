@@ -35,6 +35,13 @@ def look_at_url(url: str) -> str | None:
     return f"{url} answers {status}: {body[:200].decode(errors='replace')}"
 
 
+def sandbox_of(url: str) -> str:
+    """Return how a server reports the sandbox of authors' code; nothing if it does not answer."""
+    status, body = answer_of(url)
+    found: Json = json.loads(body) if status == HTTPStatus.OK else None
+    return str(found.get("sandbox", "")) if isinstance(found, dict) else ""
+
+
 def look_at_component(url: str, component: str) -> str | None:
     """Say what is wrong with one of Airflow's processes, by the API server's own account."""
     status, body = answer_of(url)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from narthex.settings import Settings
+from narthex.settings import FULL, Settings
 from narthex_stack.status import ServiceStatus, State, Status
 
 _COLOURS = {
@@ -39,6 +39,11 @@ def table(status: Status, *, now: dt.datetime) -> Table:
     for service in status.services:
         drawn.add_row(*_cells(service, now=now))
     return drawn
+
+
+def weakness(status: Status) -> str:
+    """Return what is wrong with the sandbox of authors' code; nothing if nothing is known."""
+    return "" if status.sandbox in {"", FULL} else status.sandbox
 
 
 def doors(status: Status, settings: Settings, *, keys: Path) -> Iterator[str]:

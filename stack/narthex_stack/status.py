@@ -78,11 +78,20 @@ class ServiceStatus:
 
 @attrs.frozen(kw_only=True)
 class Status:
-    """An installation as its keeper last saw it; no keeper, no services."""
+    """An installation as its keeper last saw it; no keeper, no services.
+
+    Attributes:
+        home: Its directory.
+        keeper: The process that keeps its services.
+        services: Each service.
+        sandbox: How the server reports the sandbox of authors' code: `full`, or what is wrong;
+            empty while the server does not answer.
+    """
 
     home: Path
     keeper: Process | None
     services: tuple[ServiceStatus, ...] = ()
+    sandbox: str = ""
 
     @property
     def is_well(self) -> bool:
@@ -96,6 +105,7 @@ def plain(status: Status) -> dict[str, Json]:
         "home": str(status.home),
         "keeper": _plain_process(status.keeper),
         "healthy": status.is_well,
+        "sandbox": status.sandbox,
         "services": services,
     }
 

@@ -154,8 +154,7 @@ def test_an_error_names_the_authors_line(pool: WorkerPool) -> None:
     ],
 )
 def test_code_can_do_nothing_but_compute(body: str, pool: WorkerPool) -> None:
-    sandbox = dict(pool.warm().granted)
-    assert sandbox["seccomp"] == "yes", sandbox
+    assert pool.warm().is_complete
 
     with pytest.raises(UserCodeError):
         _extract(pool, f"{body}\nreturn x")
@@ -164,10 +163,7 @@ def test_code_can_do_nothing_but_compute(body: str, pool: WorkerPool) -> None:
 
 
 def test_code_reads_no_file_but_libraries(pool: WorkerPool) -> None:
-    if dict(pool.warm().granted)["landlock"] != "yes":
-        pytest.skip("this kernel has no Landlock")
-
-    with pytest.raises(UserCodeError, match="PermissionError"):
+    with pytest.raises(UserCodeError, match="FileNotFoundError"):
         _extract(pool, "open('/etc/passwd').read()\nreturn x")
 
 
@@ -200,11 +196,12 @@ def test_threads_share_a_pool(pool: WorkerPool) -> None:
 
 def test_a_worker_outlives_the_thread_that_asked_first() -> None:
     with WorkerPool(1) as pool:
-        body = "import os\nreturn x * 0 + os.getpid()"
+        body = "import sys\nsys.runs = getattr(sys, 'runs', 0) + 1\nreturn x * 0 + sys.runs"
         with ThreadPoolExecutor(1) as threads:
             first = threads.submit(_extract, pool, body).result()
 
-        assert _extract(pool, body) == first
+        assert first == [1, 1]
+        assert _extract(pool, body) == [2, 2]
 
 
 @attrs.frozen

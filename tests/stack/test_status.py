@@ -1,15 +1,19 @@
 import datetime as dt
+import http.server
+import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from narthex.settings import Settings
 from narthex_stack.kafka import Broker, cluster_id, properties
 from narthex_stack.keeping import LONGEST_DELAY_S, delay_s
-from narthex_stack.probes import look_at_heartbeat
+from narthex_stack.probes import look_at_heartbeat, sandbox_of
 from narthex_stack.processes import Process, is_alive, process_of
-from narthex_stack.screen import age, doors
+from narthex_stack.screen import age, doors, weakness
 from narthex_stack.status import (
     GIVES_UP_AFTER,
     NEXT,
@@ -17,6 +21,7 @@ from narthex_stack.status import (
     State,
     Status,
     load_services,
+    plain,
     store_status,
 )
 
@@ -127,3 +132,41 @@ def test_people_are_told_where_they_look_as_far_as_it_is_there(tmp_path: Path) -
     ]
     assert told("kafka") == []
     assert told("server", "airflow-api", state=State.UNWELL) == []
+
+
+class _Health(http.server.BaseHTTPRequestHandler):
+    body = b""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("sandbox: reduced — missing landlock", "sandbox: reduced — missing landlock"),
+        ("full", ""),
+    ],
+)
+def test_a_weak_sandbox_is_told(body: str, told: str) -> None:
+    _Health.body = json.dumps({"status": "ok", "sandbox": body}).encode()
+    with http.server.HTTPServer(("127.0.0.1", 0), _Health) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        found = sandbox_of(f"http://127.0.0.1:{server.server_port}/healthz")
+        thread.join()
+    status = Status(home=Path("/h"), keeper=ME, sandbox=found)
+
+    assert weakness(status) == told
+    assert plain(status)["sandbox"] == body
+
+
+def test_nothing_is_told_of_a_sandbox_that_nobody_reports() -> None:
+    assert sandbox_of("http://127.0.0.1:1/healthz") == ""
+    assert weakness(Status(home=Path("/h"), keeper=ME)) == ""

@@ -29,7 +29,7 @@ from narthex.readplan import (
 )
 from narthex.schema import Column
 from narthex.types import Date, Datetime
-from narthex.workers import CodeCalls
+from narthex.workers import Callers
 from narthex.workers.lookups import Find, Row
 
 __all__ = [
@@ -53,7 +53,7 @@ def execute(
     columns: Mapping[str, Cells] | pl.DataFrame,
     *,
     lookup: Lookup,
-    workers: CodeCalls,
+    workers: Callers,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
     """Give the wanted features, a cell a row.
@@ -98,7 +98,7 @@ class _Answer:
         plan: ReadPlan,
         columns: dict[str, Cells],
         lookup: Lookup,
-        workers: CodeCalls,
+        workers: Callers,
         as_of: Sequence[int],
     ) -> None:
         self.plan = plan
@@ -135,7 +135,7 @@ class _Answer:
     def run(self, step: CodeStep) -> None:
         """Run an author's extractor in a worker."""
         given = {column.name: self.columns[column.name] for column in step.inputs}
-        outputs = self.workers.extract(
+        outputs = self.workers.reaching(step.features).extract(
             step.extractor.code,
             name=f"{step.featureset}.{step.extractor.name}",
             instants=self.as_of,
@@ -229,7 +229,9 @@ def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
 def _key_cells(dataset: str, column: Column, given: Cells) -> list[Cell]:
     """Give keys that came through Arrow as cells of the key's type; instants and days are it."""
     if isinstance(column.type, Datetime | Date):
-        return list(given)
+        if all(cell is None or type(cell) is int for cell in given):
+            return list(given)
+        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}` has other values")
     try:
         return [None if cell is None else coerce(cell, column.type) for cell in given]
     except MistypedError as error:

@@ -1,52 +1,53 @@
 # mypy: disable-error-code="explicit-any"
-"""Text of an author's code as functions, each module executed once; the one place that does so."""
+"""Text of an author's code as functions, executed anew for each call; nothing else does that."""
 
+import functools
 import traceback
 from collections.abc import Callable, Mapping
+from types import CodeType
 from typing import Final, TypeAlias
 
 FILE: Final = "<author>"
 """What the text that travelled is called in tracebacks."""
 
+KEPT: Final = 256
+"""How many texts are kept in compiled form."""
+
 Entry: TypeAlias = Callable[..., object]
 """A function of an author."""
 
 
-class Codes:
-    """Authors' modules, each executed once."""
+def entry_of(header: Mapping[str, object]) -> Entry:
+    """Return the function of a call, from a namespace that no other call has.
 
-    def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
-        self.sources: dict[str, str] = {}
+    So what a call leaves in its module's names is gone with it.
+    """
+    namespace: dict[str, object] = {"__name__": "author", "__builtins__": __builtins__}
+    exec(_compiled(str(header["source"])), namespace)  # noqa: S102
+    return callable_in(namespace, str(header["entry"]))
 
-    def entry(self, header: Mapping[str, object]) -> Entry:
-        """Give the function of a call; its source comes with the first one."""
-        key = str(header["tree"])
-        if key not in self.entries:
-            source, name = str(header["source"]), str(header["entry"])
-            namespace: dict[str, object] = {"__name__": "author", "__builtins__": __builtins__}
-            exec(compile(source, FILE, "exec", dont_inherit=True), namespace)  # noqa: S102
-            self.entries[key] = callable_in(namespace, name)
-        self.sources[key] = str(header["source"])
-        return self.entries[key]
+
+@functools.lru_cache(maxsize=KEPT)
+def _compiled(source: str) -> CodeType:
+    return compile(source, FILE, "exec", dont_inherit=True)
 
 
 def callable_in(namespace: dict[str, object], name: str) -> Entry:
-    """Give the function of that name that a module defines."""
+    """Return the function of that name that a module defines."""
     entry = namespace[name]
     if not callable(entry):
-        message = f"`{name}` is no function"
+        message = f"`{name}` is not a function"
         raise TypeError(message)
     return entry
 
 
 def outputs_of(header: Mapping[str, object]) -> list[list[object]]:
-    """Give the declared columns of a call: pairs of a name and an Arrow type as text."""
+    """Return the declared columns of a call: pairs of a name and an Arrow type as text."""
     declared = header["outputs"]
     return declared if isinstance(declared, list) else []
 
 
-def told(error: BaseException, codes: Codes, header: Mapping[str, object]) -> dict[str, object]:
+def told(error: BaseException, header: Mapping[str, object]) -> dict[str, object]:
     """Describe an error of an author's code by its line in the text that travelled."""
     if isinstance(error, SyntaxError) and error.filename == FILE:
         line = error.lineno or 0
@@ -56,14 +57,13 @@ def told(error: BaseException, codes: Codes, header: Mapping[str, object]) -> di
         line = lines[-1] if lines else 0
     return {
         "kind": "error",
-        "error": type(error).__name__,
+        "error": type(error).__name__[:200],
         "message": str(error)[:2000],
         "line": line,
-        "text": _text(codes, header, line),
+        "text": _text(header, line),
     }
 
 
-def _text(codes: Codes, header: Mapping[str, object], line: int) -> str:
-    source = codes.sources.get(str(header["tree"]), str(header.get("source", "")))
-    lines = source.splitlines()
+def _text(header: Mapping[str, object], line: int) -> str:
+    lines = str(header.get("source", "")).splitlines()
     return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""

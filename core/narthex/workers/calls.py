@@ -3,6 +3,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -16,9 +17,24 @@ from narthex.workers.author_lines import place_of
 from narthex.workers.lookups import Find
 from narthex.workers.results import misfits
 
+GREATEST_MESSAGE = 3000
+"""How many characters of what a worker writes about an error are shown."""
+
+
+class Callers(Protocol):
+    """Chooses what calls which code: one for all, or one for each that is kept apart."""
+
+    def reaching(self, features: Sequence[str]) -> "CodeCalls":
+        """Return what calls the extractor that makes some features."""
+
 
 class CodeCalls(abc.ABC):
     """Calls authors' code with columns and judges what it gives."""
+
+    def reaching(self, features: Sequence[str]) -> "CodeCalls":
+        """Return itself: it calls all code."""
+        del features
+        return self
 
     def extract(
         self,
@@ -120,7 +136,6 @@ def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[st
     """Say what is called, and what it must give."""
     return {
         "kind": kind,
-        "tree": f"{code.tree.hex()}/{code.entry}",
         "entry": code.entry,
         "source": code.source,
         "outputs": [[column.name, _type_text(column)] for column in outputs],
@@ -146,8 +161,9 @@ def failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCode
     line = header.get("line")
     where = place_of(code, line if isinstance(line, int) else 0)
     text = f" at `{header['text']}`" if header.get("text") else ""
+    said = f"{header.get('error')}: {header.get('message')}{text}"[:GREATEST_MESSAGE]
     return UserCodeError(
-        f"{title} failed: {header.get('error')}: {header.get('message')}{text}",
+        f"{title} failed: {said}",
         origin=where,
     )
 

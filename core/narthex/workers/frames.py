@@ -1,9 +1,11 @@
 """What passes between us and a worker: a JSON header and an Arrow stream, lengths first.
 
-Nothing else is ever read from a worker, so it can say nothing that is executed here.
+Nothing else is ever read from a worker, so it can send nothing that is executed here. Its headers
+are short and flat; both are judged before they are decoded.
 """
 
 import json
+import re
 import struct
 from collections.abc import Callable
 from typing import Final
@@ -14,10 +16,15 @@ LENGTHS: Final = struct.Struct(">IQ")
 """Of the header and of the body, in bytes."""
 
 GREATEST_HEADER_BYTES: Final = 1 << 24
+"""Of a call: its header has the text of the author's code."""
+GREATEST_ANSWER_HEADER_BYTES: Final = 1 << 16
+GREATEST_DEPTH: Final = 4
+
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 class BrokenFrameError(ValueError):
-    """Bytes that are no frame."""
+    """Bytes that are not a frame."""
 
 
 @attrs.frozen
@@ -39,19 +46,57 @@ def render_frame(frame: Frame) -> bytes:
     return LENGTHS.pack(len(header), len(frame.body)) + header + frame.body
 
 
-def read_frame(read: Callable[[int], bytes], *, greatest_body_bytes: int) -> Frame:
-    """Read one frame; `read` gives exactly as many bytes as it is asked for.
+def read_frame(
+    read: Callable[[int], bytes],
+    *,
+    greatest_body_bytes: int,
+    greatest_header_bytes: int = GREATEST_HEADER_BYTES,
+) -> Frame:
+    """Read one frame; `read` returns exactly as many bytes as it is asked for.
 
     Raises:
-        BrokenFrameError: It is longer than allowed, or its header is no JSON object.
+        BrokenFrameError: It is longer than allowed, or its header is not a flat JSON object.
     """
     header_bytes, body_bytes = LENGTHS.unpack(read(LENGTHS.size))
-    if header_bytes > GREATEST_HEADER_BYTES or body_bytes > greatest_body_bytes:
+    if header_bytes > greatest_header_bytes or body_bytes > greatest_body_bytes:
         raise BrokenFrameError(f"a frame of {header_bytes + body_bytes} bytes is too long")
+    rendered = read(header_bytes)
+    if _depth(rendered) > GREATEST_DEPTH:
+        raise BrokenFrameError("a header is nested too deeply")
     try:
-        header = json.loads(read(header_bytes))
+        header = json.loads(rendered.decode())
     except ValueError as error:
-        raise BrokenFrameError(f"a header is no JSON: {error}") from None
+        raise BrokenFrameError(f"a header is not JSON: {error}") from None
     if not isinstance(header, dict):
-        raise BrokenFrameError("a header is no object")
-    return Frame(header, read(body_bytes))
+        raise BrokenFrameError("a header is not an object")
+    named = {_unicode(str(name)): _encodable(value) for name, value in header.items()}
+    return Frame(named, read(body_bytes))
+
+
+def _depth(rendered: bytes) -> int:
+    """Return how deeply JSON is nested, in one pass; texts in it count as nothing."""
+    deepest = depth = 0
+    for byte in _TEXT.sub(b"", rendered):
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _encodable(value: object) -> object:
+    """Return a value whose texts are all Unicode: JSON can write half of a character."""
+    match value:
+        case str():
+            return _unicode(value)
+        case list():
+            return [_encodable(one) for one in value]
+        case dict():
+            return {_encodable(name): _encodable(one) for name, one in value.items()}
+        case _:
+            return value
+
+
+def _unicode(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

@@ -16,13 +16,13 @@ from narthex.errors import LookupImpossible, SecretMissing, UserCodeError
 from narthex.schema import Column
 from narthex.secrets import Provider, found_by
 from narthex.workers import worker_columns
-from narthex.workers.author_code import Codes, outputs_of, told
+from narthex.workers.author_code import entry_of, outputs_of, told
 from narthex.workers.calls import CodeCalls, call_header, failed, judged
 from narthex.workers.lookups import Find, found_table
 
 
 class InProcessCalls(CodeCalls):
-    """Calls authors' code in this process; each text is executed once."""
+    """Calls authors' code in this process, in the way a worker does."""
 
     def __init__(self, secrets: Provider | None = None) -> None:
         """Begin without code.
@@ -30,7 +30,6 @@ class InProcessCalls(CodeCalls):
         Args:
             secrets: Finds the secrets that code reads; not given, there are none.
         """
-        self._codes = Codes()
         self._secrets = secrets or _no_secret
 
     @override
@@ -46,7 +45,7 @@ class InProcessCalls(CodeCalls):
     ) -> pa.Table:
         header = call_header(code, kind, outputs)
         try:
-            entry = self._codes.entry(header)
+            entry = entry_of(header)
             given = worker_columns.frame(table)
             with lookups.finding_with(_refusing(finder(find))), found_by(self._secrets):
                 result = worker_columns.called(entry, kind, given)
@@ -54,7 +53,7 @@ class InProcessCalls(CodeCalls):
         except (SecretMissing, UserCodeError):
             raise
         except Exception as error:
-            raise failed(code, title, told(error, self._codes, header)) from error
+            raise failed(code, title, told(error, header)) from error
         return judged(answer, code, outputs, rows=table.num_rows, title=title)
 
 

@@ -11,8 +11,9 @@ from narthex.facts import Cell
 from narthex.schema import Column
 from narthex.types import Datetime
 from narthex.workers.arrow_cells import array_of, cells_of
+from narthex.workers.arrow_messages import BrokenStreamError
 from narthex.workers.frames import Frame
-from narthex.workers.results import read_table, render_table
+from narthex.workers.results import read_question, render_table
 
 
 class Row(Protocol):
@@ -38,13 +39,23 @@ class Find(Protocol):
     ) -> tuple[Sequence[Column], Sequence[Row]]: ...
 
 
-def answer_lookup(asked: Frame, find: Find | None) -> Frame:
+def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
     """Answer what a worker asked: the found rows as a table, the column "" says which were.
+
+    Args:
+        asked: The question.
+        find: Finds the rows.
+        rows: How many rows the call has during which it is asked.
+        most_bytes: How long the question may be.
 
     Raises:
         LookupImpossible: There is nothing to look up in, or the question cannot be read.
     """
-    table = found_table(str(asked.header.get("dataset")), read_table(asked.body), find)
+    try:
+        question = read_question(asked.body, rows=rows, most_bytes=most_bytes)
+    except BrokenStreamError as error:
+        raise LookupImpossible(f"a look-up cannot be read: {error}") from None
+    table = found_table(str(asked.header.get("dataset")), question, find)
     return Frame({"kind": "found"}, render_table(table))
 
 
@@ -56,8 +67,11 @@ def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
     """
     if find is None:
         raise LookupImpossible("rows can be looked up in extractors only")
-    keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
-    instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
+    try:
+        keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
+        instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
+    except pa.ArrowException as error:
+        raise LookupImpossible(f"a look-up cannot be read: {error}") from None
     if len(instants) != asked.num_rows:
         raise LookupImpossible("a look-up has no instant for some rows")
     columns, rows = find(dataset, keys, instants)

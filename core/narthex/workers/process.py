@@ -13,44 +13,94 @@ from typing import Final
 import attrs
 
 import narthex
-from narthex.workers.frames import BrokenFrameError, Frame, read_frame, render_frame
+from narthex.confinement import LAYERS, YES
+from narthex.workers.frames import (
+    GREATEST_ANSWER_HEADER_BYTES,
+    BrokenFrameError,
+    Frame,
+    read_frame,
+    render_frame,
+)
 
 _MAIN: Final = Path(__file__).with_name("main.py")
 _CHUNK: Final = 1 << 20
 _PIPE_BYTES: Final = 1 << 16
-_LIBRARY_PATHS: Final = ("/usr/lib", "/lib", "/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
+_LIBRARY_PATHS: Final = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/usr/local/lib",
+    "/usr/share/zoneinfo",
+)
 
 
 class WorkerLostError(RuntimeError):
-    """A worker died, was silent for too long, or spoke nonsense; it was killed."""
+    """A worker died, was silent for too long, or wrote nonsense; it was killed."""
+
+
+class SandboxIncompleteError(WorkerLostError):
+    """A worker has not all layers around it that keep code of authors apart; it was killed."""
 
 
 @attrs.frozen(kw_only=True)
 class Sandbox:
-    """What the kernel granted to a worker, step by step: `yes`, or `no` with the reason."""
+    """What the kernel granted to a worker, layer by layer: `yes`, or `no` with the reason."""
 
     granted: tuple[tuple[str, str], ...]
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """The layers that are not there."""
+        there = {name for name, granted in self.granted if granted == YES}
+        return tuple(name for name in LAYERS if name not in there)
+
+    @property
     def is_complete(self) -> bool:
-        """Whether every step was granted."""
-        return all(said == "yes" for _, said in self.granted)
+        """Whether every layer was granted."""
+        return not self.missing
+
+    @property
+    def reasons(self) -> str:
+        """Why layers are missing, for people."""
+        granted = dict(self.granted)
+        return ", ".join(
+            f"`{name}` ({granted.get(name, 'no').removeprefix('no: ')})" for name in self.missing
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """How a worker is started.
+
+    Attributes:
+        memory_bytes: Address space that it may use.
+        timeout_s: How long it may take.
+        answer_bytes: How long the body of an answer may be.
+        is_reduced: Whether it may work without some layers of the sandbox.
+        without: Layers that it does not even try, as on a machine that lacks them.
+    """
+
+    memory_bytes: int
+    timeout_s: float
+    answer_bytes: int
+    is_reduced: bool = False
+    without: tuple[str, ...] = ()
 
 
 class WorkerProcess:
     """A process that runs code of authors; not safe for two threads at once."""
 
-    def __init__(
-        self, *, memory_bytes: int, start_timeout_s: float, greatest_answer_bytes: int
-    ) -> None:
+    def __init__(self, start: Start) -> None:
         """Start it and wait until it is ready.
 
         Raises:
+            SandboxIncompleteError: A layer of the sandbox is missing.
             WorkerLostError: It did not become ready.
         """
-        self._greatest_answer_bytes = greatest_answer_bytes
+        self._greatest_answer_bytes = start.answer_bytes
         self._process = subprocess.Popen(
-            [sys.executable, "-s", "-S", "-P", "-B", str(_MAIN), _arguments(memory_bytes)],
+            [sys.executable, "-s", "-S", "-P", "-B", str(_MAIN), _arguments(start)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -60,12 +110,28 @@ class WorkerProcess:
             bufsize=0,
         )
         self.calls = 0
-        ready = self._receive(time.monotonic() + start_timeout_s)
+        try:
+            ready = self._receive(time.monotonic() + start.timeout_s)
+        except WorkerLostError as error:
+            raise WorkerLostError(
+                f"no worker became ready: {error}; see that every account may read the libraries "
+                f"of `{sys.executable}`"
+            ) from None
+        self.sandbox = self._judged(ready, start)
+
+    def _judged(self, ready: Frame, start: Start) -> Sandbox:
         granted = ready.header.get("sandbox")
         if ready.header.get("kind") != "ready" or not isinstance(granted, dict):
-            self._lose("it did not become ready")
+            self.lose("it did not become ready")
         pairs = granted.items() if isinstance(granted, dict) else ()
-        self.sandbox = Sandbox(granted=tuple((str(name), str(said)) for name, said in pairs))
+        sandbox = Sandbox(granted=tuple((str(name), str(said)) for name, said in pairs))
+        if not (sandbox.is_complete or start.is_reduced):
+            self.close()
+            raise SandboxIncompleteError(
+                f"the sandbox of authors' code lacks {sandbox.reasons}; let the kernel grant that, "
+                "or set `NARTHEX_SANDBOX=reduced` to run authors' code without it"
+            )
+        return sandbox
 
     @property
     def is_alive(self) -> bool:
@@ -73,13 +139,19 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def ask(self, frame: Frame, *, deadline: float) -> Frame:
-        """Send a frame and give the answer, before the monotonic deadline.
+        """Send a frame and return the answer, before the monotonic deadline.
+
+        Each call has a number of its own, which its answers must have: what code of an author
+        writes itself is not taken for the answer of a later call.
 
         Raises:
             WorkerLostError: No answer came in time, or the process ended; it is dead now.
         """
         self._send(render_frame(frame), deadline)
-        return self._receive(deadline)
+        answer = self._receive(deadline)
+        if answer.header.get("call") != frame.header.get("call"):
+            self.lose("it answered something else than was asked")
+        return answer
 
     def close(self) -> None:
         """Kill the process and free what it held."""
@@ -100,7 +172,7 @@ class WorkerProcess:
             try:
                 rest = rest[os.write(pipe.fileno(), rest[:_PIPE_BYTES]) :]
             except BrokenPipeError:
-                self._lose("it ended")
+                self.lose("it ended")
             except BlockingIOError:
                 continue
 
@@ -109,9 +181,13 @@ class WorkerProcess:
             return self._read(count, deadline)
 
         try:
-            return read_frame(read, greatest_body_bytes=self._greatest_answer_bytes)
+            return read_frame(
+                read,
+                greatest_body_bytes=self._greatest_answer_bytes,
+                greatest_header_bytes=GREATEST_ANSWER_HEADER_BYTES,
+            )
         except BrokenFrameError as error:
-            self._lose(str(error))
+            self.lose(str(error))
             raise
 
     def _read(self, count: int, deadline: float) -> bytes:
@@ -121,7 +197,7 @@ class WorkerProcess:
             self._wait(pipe.fileno(), select.POLLIN, deadline)
             part = os.read(pipe.fileno(), min(count, _CHUNK))
             if not part:
-                self._lose("it ended")
+                self.lose("it ended")
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
@@ -131,9 +207,14 @@ class WorkerProcess:
         poll.register(descriptor, event)
         left_ms = max(0, int((deadline - time.monotonic()) * 1000))
         if not poll.poll(left_ms):
-            self._lose("it did not answer in time")
+            self.lose("it did not answer in time")
 
-    def _lose(self, why: str) -> None:
+    def lose(self, why: str) -> None:
+        """Kill the process.
+
+        Raises:
+            WorkerLostError: Always.
+        """
         self.close()
         raise WorkerLostError(why)
 
@@ -147,11 +228,12 @@ _ENVIRONMENT: Final = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 """All that a worker's environment has: fixed seeds and places, one thread."""
 
 
-def _arguments(memory_bytes: int) -> str:
+def _arguments(start: Start) -> str:
     libraries = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     ours = str(Path(next(iter(narthex.__path__))).parent)
     stdlib = [path for path in (sysconfig.get_path(n) for n in ("stdlib", "platstdlib")) if path]
@@ -162,6 +244,7 @@ def _arguments(memory_bytes: int) -> str:
             "stdlib": [*dict.fromkeys(stdlib), f"{stdlib[0]}/lib-dynload"],
             "path": [*libraries, ours],
             "readable": [*libraries, f"{ours}/narthex", f"{base}/lib", *_LIBRARY_PATHS],
-            "memory_bytes": memory_bytes,
+            "memory_bytes": start.memory_bytes,
+            "without": start.without,
         }
     )

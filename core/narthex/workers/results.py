@@ -2,29 +2,94 @@
 """What comes from a worker is judged here, by us: its shape, its types, its values."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from narthex.errors import UserCodeError
 from narthex.literals import is_within
 from narthex.rendered_types import type_name
 from narthex.schema import Column
 from narthex.types import Between, Embedding, OneOf, Optional, Regex, inner
 from narthex.workers.arrow_cells import arrow_type
+from narthex.workers.arrow_messages import BrokenStreamError, judge_stream
+
+MOST_KEYS: Final = 100_000
+MOST_KEYS_A_ROW: Final = 16
+"""How many rows one look-up may ask for: the greater of the number and that many for each row."""
+MOST_KEY_COLUMNS: Final = 32
+
+_KEY_TYPES: Final = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_decimal,
+    pa.types.is_null,
+)
 
 
-def read_table(body: bytes) -> pa.Table:
-    """Read a table that a worker sent.
+def read_answer(body: bytes, outputs: Sequence[Column], *, rows: int, most_bytes: int) -> pa.Table:
+    """Read the answer of a call: the declared columns, as many rows as went in.
 
     Raises:
-        UserCodeError: The bytes are no valid Arrow stream.
+        BrokenStreamError: It is something else, which is found out before it is decoded.
     """
+    claimed = judge_stream(body, most_rows=rows, most_bytes=most_bytes)
+    if claimed.schema != bytes(schema_of(outputs).serialize()):
+        raise BrokenStreamError("it has other columns than are declared")
+    if claimed.rows != rows:
+        raise BrokenStreamError(f"it has {claimed.rows} rows, the input has {rows}")
+    return _decoded(body)
+
+
+def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
+    """Read the keys of a look-up: flat columns, each name once, and `""` has the instants.
+
+    Args:
+        body: The Arrow stream.
+        rows: How many rows the call has during which it is asked.
+        most_bytes: How long the stream may be.
+
+    Raises:
+        BrokenStreamError: It is something else, which is found out before it is decoded.
+    """
+    most_rows = max(MOST_KEYS, MOST_KEYS_A_ROW * rows)
+    claimed = judge_stream(body, most_rows=most_rows, most_bytes=most_bytes)
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(claimed.schema))
+    except (pa.ArrowException, OSError) as error:
+        raise BrokenStreamError(str(error)) from None
+    names = schema.names
+    if len(names) > MOST_KEY_COLUMNS or len(set(names)) < len(names) or "" not in names:
+        raise BrokenStreamError("its columns are not keys and instants")
+    if schema.field("").type != pa.timestamp("us", tz="UTC"):
+        raise BrokenStreamError("its instants are not instants")
+    if not all(_is_key(field.type) for field in schema):
+        raise BrokenStreamError("a key is not a number, a text, bytes, an instant or a date")
+    return _decoded(body)
+
+
+def schema_of(outputs: Sequence[Column]) -> pa.Schema:
+    """Return the schema that an answer has, to the byte."""
+    return pa.schema([(column.name, arrow_type(column.type)) for column in outputs])
+
+
+def _is_key(of: pa.DataType) -> bool:
+    return any(judge(of) for judge in _KEY_TYPES)
+
+
+def _decoded(body: bytes) -> pa.Table:
     try:
         table = pa.ipc.open_stream(body).read_all()
         table.validate(full=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserCodeError(f"a worker sent no Arrow table: {error}") from None
+    except (pa.ArrowException, OSError) as error:
+        raise BrokenStreamError(str(error)) from None
     return table
 
 

@@ -126,7 +126,7 @@ def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
     found = pa.Array.from_pandas(column)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
-    if of is None or found.type == of:
+    if of is None or (found.type == of and not pa.types.is_nested(of)):
         return found
     if pa.types.is_boolean(found.type) and pa.types.is_integer(of):
         return found.cast(of)

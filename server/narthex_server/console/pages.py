@@ -55,10 +55,12 @@ router = APIRouter(prefix="/console", route_class=PageRoute)
 
 
 def _place(request: Request) -> Place:
+    services: Services = request.app.state.services
     return Place(
         path=request.url.path,
         branch=branch_of(request),
         embedded="x-narthex-embedded" in request.headers,
+        weakness=services.workers.weakness,
     )
 
 

@@ -53,11 +53,13 @@ class Place:
         path: Of the page, such as `/console/commits`.
         branch: What it is about.
         embedded: Whether it is shown inside Airflow, which has let the person in.
+        weakness: What is wrong with the sandbox of authors' code; empty for nothing.
     """
 
     path: str
     branch: str
     embedded: bool = False
+    weakness: str = ""
 
     @property
     def root(self) -> str:
