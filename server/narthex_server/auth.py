@@ -272,13 +272,28 @@ def require_rights(app: FastAPI, *, api: str) -> None:
                 raise RuntimeError(f"{verb} {route.path} takes no right; name one in `RIGHTS`")
 
 
+async def require_asked(request: Request) -> None:
+    """Refuse a request that did not come through the door, which says who asks.
+
+    Raises:
+        HTTPException: 401.
+    """
+    if not hasattr(request.state, "asker") and _path_of(request) not in OPEN_PATHS:
+        raise HTTPException(status_code=401, detail="a valid token is required")
+
+
+def _path_of(request: Request) -> str:
+    path: str = getattr(request.scope.get("route"), "path", request.url.path)
+    return path
+
+
 def require_token(request: Request) -> None:
     """Refuse whoever is nobody, lacks the route's right, or names a branch that is not theirs.
 
     Raises:
         HTTPException: 401 or 403, without saying why.
     """
-    path = getattr(request.scope.get("route"), "path", request.url.path)
+    path = _path_of(request)
     if path in OPEN_PATHS:
         return
     services: Services = request.app.state.services

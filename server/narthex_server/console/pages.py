@@ -44,11 +44,16 @@ class PageRoute(APIRoute):
             try:
                 return await answer(request)
             except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
-                refusal = await failures.told(request, error)
-            message = str(json.loads(bytes(refusal.body))["err_msg"])
-            return _refused(request, message, status=refusal.status_code)
+                return await self.told(request, error)
 
         return rendered
+
+    @staticmethod
+    async def told(request: Request, error: Exception) -> Response:
+        """Render a refusal as a page; another error is raised again."""
+        refusal = await failures.told(request, error)
+        message = str(json.loads(bytes(refusal.body))["err_msg"])
+        return _refused(request, message, status=refusal.status_code)
 
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
