@@ -102,11 +102,17 @@ def commit(  # noqa: PLR0913 (one parameter an option)
     expect_plan: Annotated[
         str, typer.Option(help="The `plan_sha256` of `narthex plan --json`; refuse any other plan.")
     ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Commit a file that declares nothing without a question.")
+    ] = False,
     wait: bool = True,
     as_json: AsJson = False,
 ) -> None:
     """Commit a file's definitions and wait until they serve."""
     found = load_whole(file)
+    empties = not (incremental or found.datasets or found.featuresets)
+    if empties and not yes and sys.stdin.isatty():
+        yes = typer.confirm(f"{file.name} declares nothing. Remove all that `{branch}` has?")
     answer = connect(url, token, branch).commit(
         message or f"commit of {file.name}",
         found.datasets,
@@ -115,6 +121,7 @@ def commit(  # noqa: PLR0913 (one parameter an option)
         incremental=incremental,
         backfill=backfill,
         expect_plan=expect_plan,
+        confirm_empty=yes,
         wait=wait,
     )
     if as_json:

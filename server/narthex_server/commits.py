@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from narthex.assets import AssetKind
+from narthex.entities import Definitions
 from narthex.records import Json
 from narthex_ledger import (
     Accepted,
@@ -59,6 +60,7 @@ class Terms:
     incremental: bool
     backfill: bool
     expect_plan: str
+    confirm_empty: bool
 
 
 @router.post("/commit")
@@ -69,15 +71,21 @@ async def commit(
     incremental: bool = False,
     backfill: bool = True,
     expect_plan: str = "",
+    confirm_empty: bool = False,
 ) -> JSONResponse:
     """Validate a commit's payload; then plan it (preview), or accept it and let it be driven.
 
     With `expect_plan`, the hash of a plan that was shown, another plan is refused; without
     `backfill`, one that needs a backfill is. Both are judged now, and again when it is planned.
+    A commit that removes all that a branch has is refused without `confirm_empty`.
     """
     body = await request.body()
     terms = Terms(
-        preview=preview, incremental=incremental, backfill=backfill, expect_plan=expect_plan
+        preview=preview,
+        incremental=incremental,
+        backfill=backfill,
+        expect_plan=expect_plan,
+        confirm_empty=confirm_empty,
     )
     return await run_in_threadpool(_commit, request, body, terms)
 
@@ -88,6 +96,8 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     proposal = propose(body, deployed=deployed, incremental=terms.incremental)
     require_cleared(request, deployed, proposal.definitions)
+    if not (terms.preview or terms.confirm_empty):
+        _require_some(branch.name, deployed, proposal.definitions)
     key = idempotency_key(request)
     commit_id = new_commit_id(key, proposal.bundle)
     wish = CommitRequest(
@@ -122,6 +132,24 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         },
         status_code=202,
     )
+
+
+def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:
+    """Refuse to remove everything from a branch: an author seldom means that.
+
+    Raises:
+        HTTPException: 409; the sentence names what to do.
+    """
+    before = [] if deployed is None else [*deployed.datasets, *deployed.featuresets]
+    if before and not (wanted.datasets or wanted.featuresets):
+        raise HTTPException(
+            status_code=409,
+            detail={
+                "err_msg": f"the commit removes all {len(before)} datasets and featuresets of "
+                f"branch `{branch}`; commit with `confirm_empty=true` (`narthex commit --yes`) "
+                "if you mean that"
+            },
+        )
 
 
 def _preview(report: PlanReport, seen: Sight) -> dict[str, Json]:
