@@ -10,23 +10,14 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 import attrs
-import numpy as np
-import numpy.typing as npt
+
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
 
 GREATEST_HEAD_BYTES: Final = 32 * 1024
 """How many bytes the address and the headers of a request may have together."""
 GREATEST_BODY_BYTES: Final = 16 * 1024 * 1024
 GREATEST_OPEN_BODY_BYTES: Final = 16 * 1024
 """How many bytes a body may have on a route that needs no token."""
-GREATEST_DEPTH: Final = 64
-"""How deep lists and objects of JSON may nest."""
-
-_CHUNK: Final = 1 << 20
-_QUOTE: Final = ord('"')
-_OTHERS: Final = bytes(byte for byte in range(256) if byte not in b'"[]{}')
-_STEPS: Final = np.zeros(256, dtype=np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
 
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
@@ -122,33 +113,6 @@ def judge_json(body: bytes, *, nul: bool) -> Refusal | None:
     if not nul and b"\\u0000" in escapes:
         return Refusal(400, "a text of the JSON has the character NUL")
     return None
-
-
-def is_deeper(body: bytes, limit: int) -> bool:
-    """Whether brackets nest deeper outside texts; in one pass, linear in the size of the body.
-
-    Up to the first mistake of the body it counts what a parser counts; a parser reads no further.
-    """
-    if body.count(b"[") + body.count(b"{") <= limit:
-        return False
-    left = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHERS)
-    marks = np.frombuffer(left, dtype=np.uint8)
-    is_text, depth = False, 0
-    for start in range(0, len(marks), _CHUNK):
-        texts, depths = _depths(marks[start : start + _CHUNK], is_text=is_text, depth=depth)
-        if depths.max() > limit:
-            return True
-        is_text, depth = bool(texts[-1]), int(depths[-1])
-    return False
-
-
-def _depths(
-    marks: npt.NDArray[np.uint8], *, is_text: bool, depth: int
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
-    """Return for each mark whether a text is open after it, and how deep it is."""
-    texts = np.logical_xor.accumulate(marks == _QUOTE) ^ is_text
-    steps = np.where(texts, np.int8(0), _STEPS[marks])
-    return texts, np.cumsum(steps, dtype=np.int32) + np.int32(depth)
 
 
 def _is_text(found: bytes) -> bool:

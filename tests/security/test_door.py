@@ -16,12 +16,11 @@ from narthex.cli import make_app
 from narthex.client.transport import digest_of
 from narthex.entities import Definitions
 from narthex.errors import RecordNotUnderstood, Refused
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
 from narthex.wire import decode_commit
 from narthex_server.limits import (
     GREATEST_BODY_BYTES,
-    GREATEST_DEPTH,
     GREATEST_HEAD_BYTES,
-    is_deeper,
     judge_json,
 )
 from tests.security.conftest import Listening
