@@ -26,6 +26,7 @@ from narthex_server import (
     upkeep,
     waiting,
 )
+from narthex_server.attempts import Attempts
 from narthex_server.auth import Askers, require_asked, require_rights
 from narthex_server.door import Door
 from narthex_server.measuring import Measured
@@ -55,6 +56,7 @@ def make_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     app.state.askers = Askers()
+    app.state.attempts = Attempts()
     app.state.api = API
     failures.install(app)
     for room in (

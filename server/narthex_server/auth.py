@@ -19,7 +19,7 @@ from fastapi.routing import APIRoute
 
 from narthex_ledger import NotFound, TokenView
 from narthex_server.services import Services
-from narthex_server.sessions import session_token
+from narthex_server.sessions import SESSION, Session, session_of
 
 OPEN_PATHS = frozenset(
     {"/healthz", "/console/sign-in", "/console/sign-out", "/console/console.css"}
@@ -232,7 +232,7 @@ class Askers:
         for own, asker in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
             if own and hmac.compare_digest(token.encode(), own.encode()):
                 return asker
-        view = self._view(services, token)
+        view = None if token.startswith(SESSION) else self._view(services, token)
         if view is None:
             return None
         return Asker(
@@ -242,6 +242,15 @@ class Askers:
             branches=view.branches,
             tags=view.tags,
         )
+
+    def has_not_ended(self, services: Services, session: Session) -> bool:
+        """Whether nobody has signed out of a session."""
+        return self._view(services, session.key) is not None
+
+    def forget(self, token: str) -> None:
+        """Ask the ledger again when a token, or the key of a session, comes."""
+        with self._lock:
+            self._known.pop(token, None)
 
     def _view(self, services: Services, token: str) -> TokenView | None:
         if not token.startswith("nx_"):
@@ -314,7 +323,10 @@ def _token_of(request: Request, services: Services) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind:
         return token if kind == "Bearer" else ""
-    return session_token(request, sealer=services.sealer) if request.method in SAFE else ""
+    session = session_of(request, sealer=services.sealer) if request.method in SAFE else None
+    if session is None or not request.app.state.askers.has_not_ended(services, session):
+        return ""
+    return session.token
 
 
 def _narrowed(request: Request, asker: Asker) -> Asker:

@@ -34,7 +34,7 @@ from narthex_server.deploy.report import PlanReport
 from narthex_server.estimates import Held, Places, estimate, held_in
 from narthex_server.reach import plan_seen
 from narthex_server.rollbacks import pass_on_approval, plain_approval
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import Number, PathNumber, PlainRoute
 from narthex_server.services import Services
 from narthex_server.sight import Sight, assets_seen, require_cleared, sight, sight_of
 from narthex_server.why_waiting import whose_turn, why_waiting
@@ -207,7 +207,7 @@ def _plan_hash(text: str) -> bytes | None:
 
 
 @router.get("/commits")
-def commits(request: Request, limit: int = 50, key: str = "") -> dict[str, Json]:
+def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Json]:
     """List the newest commits of the branch; with a key, the one that a request with it made."""
     services: Services = request.app.state.services
     if key:
@@ -358,7 +358,7 @@ def _refuse_ended(view: CommitView) -> None:
 
 
 @router.post("/commits/{commit_id}/steps/create/{asset_id}")
-def step_create(commit_id: UUID, asset_id: int, request: Request) -> dict[str, Json]:
+def step_create(commit_id: UUID, asset_id: PathNumber, request: Request) -> dict[str, Json]:
     """Create one asset."""
     services: Services = request.app.state.services
     services.recovery.driven(commit_id)
