@@ -202,13 +202,10 @@ class RowRenderer:
             ValueError: It is too large, or has a cell that the log cannot hold.
             TypeError: The same.
         """
-        match admission:
-            case Admitted():
-                made = (admission,)
-            case Moved(ended=ended, admitted=admitted):
-                made = (ended, admitted)
-            case _:
-                assert_never(admission)
+        if isinstance(admission, Moved):
+            made = [admission.ended, admission.admitted]
+        else:
+            made = [admission]
         records = tuple(self._fact(at, one) for one in made)
         for _, key, value in records:
             if len(key) + len(value) > GREATEST_RECORD_BYTES:
