@@ -30,7 +30,7 @@ from narthex.raw_times import (
 )
 from narthex.rendered_cells import parse_cell, render_cell
 from narthex.rendered_types import type_name
-from narthex.times import to_micros
+from narthex.times import FIRST_DAY, FIRST_INSTANT, LAST_DAY, LAST_INSTANT, to_micros
 from narthex.types import (
     Between,
     Bool,
@@ -74,7 +74,12 @@ _FLOAT = re.compile(
 _BOOLS = MappingProxyType({"true": True, "false": False, "1": True, "0": False})
 _INT_LIMIT = 2**63
 _DECIMAL_LIMIT = 10**28
-_EXACT = decimal.Context(prec=400)
+_EXACT_DIGITS = 400
+_EXACT = decimal.Context(
+    prec=_EXACT_DIGITS, traps=[decimal.InvalidOperation, decimal.Inexact, decimal.Overflow]
+)
+_LONGEST_INT = 400
+"""How many characters of an int are read: 64 bits need twenty."""
 
 
 class MistypedError(ValueError):
@@ -167,9 +172,13 @@ def _is_null(value: Raw) -> bool:
 
 
 def _refused(value: Raw, of: DataType) -> MistypedError:
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 (what fits a line)
-    return MistypedError(f"found {shown}; the column is `{type_name(of)}`")
+    return MistypedError(f"found {_shown(repr(value))}; the column is `{type_name(of)}`")
+
+
+def _shown(value: object) -> str:
+    """Show a value in one line."""
+    shown = str(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 (what fits a line)
 
 
 def _hold(cell: Cell, of: DataType) -> Cell:
@@ -201,7 +210,7 @@ def _int(value: Raw, of: DataType) -> Cell:
             whole = value
         case float() if value.is_integer():
             whole = int(value)
-        case str() if _INT.fullmatch(value):
+        case str() if len(value) <= _LONGEST_INT and _INT.fullmatch(value):
             whole = int(value.split(".", maxsplit=1)[0])
         case decimal.Decimal() if value.is_finite() and value == value.to_integral_value():
             whole = int(value)
@@ -249,8 +258,17 @@ def _bool(value: Raw, of: DataType) -> Cell:
 def _str(value: Raw, of: DataType) -> Cell:
     if not isinstance(value, str):
         raise _refused(value, of)
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise MistypedError(f"found {value!r}, which has half a character (a lone surrogate)")
+    return _text(value)
+
+
+def _text(value: str) -> str:
+    """Give text that is whole: what UTF-8 can say."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise MistypedError(
+            f"found {value!r}, which has half a character (a lone surrogate)"
+        ) from error
     return value
 
 
@@ -262,7 +280,7 @@ def _bytes(value: Raw, of: DataType) -> Cell:
             try:
                 return base64.b64decode(value, validate=True)
             except (binascii.Error, ValueError) as error:
-                raise MistypedError(f"found {value!r}, which is no base64") from error
+                raise MistypedError(f"found {_shown(repr(value))}, which is no base64") from error
         case _:
             raise _refused(value, of)
 
@@ -278,11 +296,11 @@ def _datetime(value: Raw, of: DataType) -> Cell:
                 whole = _INT.fullmatch(value) is not None
                 return _known(instant_of_epoch(_digits(value) if whole else float(value)))
             case str():
-                return parse_instant(value.strip())
+                return _known(parse_instant(value.strip()))
             case datetime():
-                return to_micros(value)
+                return _known(to_micros(value))
             case date():
-                return parse_instant(value.isoformat())
+                return _known(parse_instant(value.isoformat()))
             case _:
                 raise _refused(value, of)
     except (NoInstantError, OverflowError, ValueError) as error:
@@ -294,8 +312,10 @@ def _digits(text: str) -> int:
 
 
 def _known(instant: int) -> int:
-    if not -_INT_LIMIT <= instant < _INT_LIMIT:
-        raise MistypedError(f"found {instant} microseconds; an instant has 64 bits")
+    if not FIRST_INSTANT <= instant <= LAST_INSTANT:
+        raise MistypedError(
+            f"found {instant} microseconds since 1970; an instant is of the years 1 to 9999"
+        )
     return instant
 
 
@@ -304,8 +324,12 @@ def _date(value: Raw, of: DataType) -> Cell:
         match value:
             case bool() | datetime():
                 raise _refused(value, of)
-            case int():
+            case int() if FIRST_DAY <= value <= LAST_DAY:
                 return value
+            case int():
+                raise MistypedError(
+                    f"found day {value} since 1970; a day is of the years 1 to 9999"
+                )
             case str():
                 return parse_day(value.strip())
             case date():
@@ -335,12 +359,17 @@ def _unscaled(number: decimal.Decimal, of: DataType) -> int:
     if not isinstance(of, Decimal) or not number.is_finite():
         raise _refused(number, of)
     if number and number.adjusted() > 28:  # noqa: PLR2004 (the digits of a decimal)
-        raise MistypedError(f"found {number}; a decimal has 28 digits")
-    unscaled = number.scaleb(of.scale, context=_EXACT)
+        raise MistypedError(f"found {_shown(number)}; a decimal has 28 digits")
+    try:
+        unscaled = number.scaleb(of.scale, context=_EXACT)
+    except decimal.DecimalException:
+        unscaled = decimal.Decimal("0.5")  # it has more digits than can be counted exactly
     if unscaled != unscaled.to_integral_value():
-        raise MistypedError(f"found {number}; the column has {of.scale} digits after the point")
+        raise MistypedError(
+            f"found {_shown(number)}; the column has {of.scale} digits after the point"
+        )
     if abs(unscaled) >= _DECIMAL_LIMIT:
-        raise MistypedError(f"found {number}; a decimal has 28 digits")
+        raise MistypedError(f"found {_shown(number)}; a decimal has 28 digits")
     return int(unscaled)
 
 
@@ -366,6 +395,7 @@ def _map(value: Raw, of: DataType) -> Cell:
     for key in value:
         if not isinstance(key, str):
             raise MistypedError(f"found the key {key!r}; keys of a dict are text")
+        _text(key)
     return {key: _within(f"entry `{key}`", member, of.of) for key, member in value.items()}
 
 

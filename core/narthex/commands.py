@@ -112,11 +112,17 @@ def commit(  # noqa: PLR0913 (one parameter an option)
         str,
         typer.Option(help="Refuse a plan other than this `plan_sha256` of `narthex plan --json`."),
     ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Commit a file that declares nothing without a question.")
+    ] = False,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
     """Commit the definitions in FILE and wait until they serve."""
     found = load_whole(file)
+    empties = not (incremental or found.datasets or found.featuresets)
+    if empties and not yes and sys.stdin.isatty():
+        yes = typer.confirm(f"{file.name} declares nothing. Remove all that `{branch}` has?")
     answer = connect(url, token, branch).commit(
         message or f"commit of {file.name}",
         found.datasets,
@@ -125,6 +131,7 @@ def commit(  # noqa: PLR0913 (one parameter an option)
         incremental=incremental,
         backfill=backfill,
         expect_plan=expect_plan,
+        confirm_empty=yes,
         wait=wait,
     )
     if as_json:

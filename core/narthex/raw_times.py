@@ -4,7 +4,7 @@ import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
-from narthex.times import SECOND_US, to_micros
+from narthex.times import FIRST_DAY, LAST_DAY, SECOND_US, render_far_day, to_micros
 
 EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 
@@ -89,5 +89,7 @@ def parse_day(text: str) -> int:
 
 
 def render_day(days: int) -> str:
-    """Render a day as ISO."""
+    """Render a day as ISO; a year beyond 1 to 9999 has a sign before it."""
+    if not FIRST_DAY <= days <= LAST_DAY:
+        return render_far_day(days)
     return date.fromordinal(EPOCH_ORDINAL + days).isoformat()

@@ -20,6 +20,14 @@ _UNIT_US = {
     "y": 365 * DAY_US,
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
+"""The calendar repeats itself after so many days."""
+
+FIRST_DAY = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH).days
+LAST_DAY = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH).days
+"""The days of the years 1 to 9999, which every engine and every store can hold."""
+FIRST_INSTANT = FIRST_DAY * DAY_US
+LAST_INSTANT = (LAST_DAY + 1) * DAY_US - 1
 
 
 class DurationError(ValueError):
@@ -72,5 +80,20 @@ def from_micros(instant: int) -> datetime:
 
 
 def render_instant(instant: int) -> str:
-    """Render an instant as RFC 3339 with microseconds."""
-    return from_micros(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    """Render an instant as RFC 3339 with microseconds.
+
+    A year that RFC 3339 cannot say, which only a computation gives, has a sign before it.
+    """
+    if FIRST_INSTANT <= instant <= LAST_INSTANT:
+        return from_micros(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    days, rest = divmod(instant, DAY_US)
+    clock = from_micros(rest).isoformat(timespec="microseconds")
+    return f"{render_far_day(days)}{clock[10:].replace('+00:00', 'Z')}"
+
+
+def render_far_day(days: int) -> str:
+    """Render a day of any year, with the sign of the year before it."""
+    cycles, rest = divmod(days, _CYCLE_DAYS)
+    near = _EPOCH + timedelta(days=rest)
+    year = near.year + cycles * _CYCLE_YEARS
+    return f"{'-' if year < 0 else '+'}{abs(year):04d}-{near:%m-%d}"

@@ -4,6 +4,7 @@ AES-256-GCM twice. What a value belongs to (tenant, name, version) is sealed in 
 row can be put in another's place.
 """
 
+import hmac
 import secrets
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -59,8 +60,12 @@ class Sealer:
             NotOpenedError: It was not, or not by this key.
         """
         match sealed:
-            case {"own_key": str(own), "value": str(value)}:
+            case {"key_id": str(key_id), "own_key": str(own), "value": str(value)} if (
+                hmac.compare_digest(key_id.encode(), self.key_id.encode())
+            ):
                 return _opened(_opened(self.key, own, about), value, about).decode()
+            case {"key_id": str()}:
+                raise NotOpenedError("it was sealed by another key")
             case _:
                 raise NotOpenedError("this is nothing that was sealed")
 
@@ -135,8 +140,10 @@ def _sealed(key: bytes, value: bytes, about: str) -> str:
 
 
 def _opened(key: bytes, sealed: str, about: str) -> bytes:
-    whole = b64decode(sealed)
     try:
+        whole = b64decode(sealed, validate=True)
+        if b64encode(whole).decode() != sealed:
+            raise NotOpenedError("it is not written as it was sealed")
         return AESGCM(key).decrypt(whole[:NONCE_BYTES], whole[NONCE_BYTES:], about.encode())
-    except InvalidTag:
+    except (InvalidTag, ValueError):
         raise NotOpenedError("it was sealed by another key, or is not what was sealed") from None

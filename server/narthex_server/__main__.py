@@ -22,6 +22,7 @@ from narthex_server.deploy.marks import MarkedAdapter
 from narthex_server.deploy.recovery import Recovery
 from narthex_server.meters import Meters
 from narthex_server.once import Once
+from narthex_server.protocol import BoundedHttp
 from narthex_server.services import Services
 from narthex_server.shared_sources import SharedSources
 from narthex_server.snapshot import Snapshots
@@ -120,6 +121,7 @@ def serve() -> None:
         app,
         host=address.hostname or "127.0.0.1",
         port=address.port or 80,
+        http=BoundedHttp,
         log_level="warning",
         access_log=False,
         timeout_keep_alive=IDLE_S,

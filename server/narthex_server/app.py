@@ -1,11 +1,9 @@
 """The server as an ASGI application: routes, doors closed by default, and what they share."""
 
 import contextlib
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 
-from fastapi import Depends, FastAPI, Request, Response
-from fastapi.concurrency import run_in_threadpool
+from fastapi import Depends, FastAPI
 from fastapi.responses import PlainTextResponse
 
 from narthex.settings import FULL
@@ -29,8 +27,10 @@ from narthex_server import (
     upkeep,
     waiting,
 )
-from narthex_server.auth import Askers, require_rights, require_token
-from narthex_server.limits import Limits
+from narthex_server.attempts import Attempts
+from narthex_server.auth import Askers, require_asked, require_rights
+from narthex_server.door import Door
+from narthex_server.measuring import Measured
 from narthex_server.metrics import render_metrics
 from narthex_server.services import Services
 
@@ -50,13 +50,14 @@ def make_app(services: Services) -> FastAPI:
     app = FastAPI(
         title="Narthex",
         lifespan=lifespan,
-        dependencies=[Depends(require_token)],
+        dependencies=[Depends(require_asked)],
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
     )
     app.state.services = services
     app.state.askers = Askers()
+    app.state.attempts = Attempts()
     app.state.api = API
     failures.install(app)
     for room in (
@@ -80,22 +81,6 @@ def make_app(services: Services) -> FastAPI:
         app.include_router(room.router, prefix=API)
     app.include_router(console.router)
 
-    @app.middleware("http")
-    async def measure(
-        request: Request, call_next: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        began = time.perf_counter()
-        response = await call_next(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        services.meters.took.observe(time.perf_counter() - began, route=route)
-        services.meters.requests.add(route=route, status=str(response.status_code))
-        path = route.removeprefix(API)
-        if control_log.is_recorded(request.method, path, response.status_code):
-            await run_in_threadpool(
-                control_log.record, request, path=path, status=response.status_code
-            )
-        return response
-
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
         """Say that the server answers and its ledger does, and how authors' code is shut in."""
@@ -111,6 +96,7 @@ def make_app(services: Services) -> FastAPI:
             media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",
         )
 
-    app.add_middleware(Limits)
+    app.add_middleware(Door)
+    app.add_middleware(Measured, meters=services.meters, api=API)
     require_rights(app, api=API)
     return app

@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 
 from narthex_ledger import NotFound, NotSigned, TokenView
 from narthex_server.services import Services
-from narthex_server.sessions import session_token
+from narthex_server.sessions import SESSION, Session, session_of
 
 log = structlog.get_logger()
 
@@ -235,11 +235,7 @@ class Askers:
         for own, asker in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
             if own and hmac.compare_digest(token.encode(), own.encode()):
                 return asker
-        try:
-            view = self._view(services, token)
-        except NotSigned as error:
-            log.warning("token_not_signed", error=str(error))
-            return None
+        view = None if token.startswith(SESSION) else self._view(services, token)
         if view is None:
             return None
         return Asker(
@@ -250,6 +246,15 @@ class Askers:
             tags=view.tags,
         )
 
+    def has_not_ended(self, services: Services, session: Session) -> bool:
+        """Whether nobody has signed out of a session."""
+        return self._view(services, session.key) is not None
+
+    def forget(self, token: str) -> None:
+        """Ask the ledger again when a token, or the key of a session, comes."""
+        with self._lock:
+            self._known.pop(token, None)
+
     def _view(self, services: Services, token: str) -> TokenView | None:
         if not token.startswith("nx_"):
             return None
@@ -259,7 +264,11 @@ class Askers:
             kept = self._known.get(token)
         if kept is not None:
             return kept[1]
-        view = services.ledger.token(token)
+        try:
+            view = services.ledger.token(token)
+        except NotSigned as error:
+            log.warning("token_not_signed", error=str(error))
+            view = None
         with self._lock:
             self._known[token] = (now, view)
         return view
@@ -279,13 +288,28 @@ def require_rights(app: FastAPI, *, api: str) -> None:
                 raise RuntimeError(f"{verb} {route.path} takes no right; name one in `RIGHTS`")
 
 
+async def require_asked(request: Request) -> None:
+    """Refuse a request that did not come through the door, which says who asks.
+
+    Raises:
+        HTTPException: 401.
+    """
+    if not hasattr(request.state, "asker") and _path_of(request) not in OPEN_PATHS:
+        raise HTTPException(status_code=401, detail="a valid token is required")
+
+
+def _path_of(request: Request) -> str:
+    path: str = getattr(request.scope.get("route"), "path", request.url.path)
+    return path
+
+
 def require_token(request: Request) -> None:
     """Refuse whoever is nobody, lacks the route's right, or names a branch that is not theirs.
 
     Raises:
         HTTPException: 401 or 403, without saying why.
     """
-    path = getattr(request.scope.get("route"), "path", request.url.path)
+    path = _path_of(request)
     if path in OPEN_PATHS:
         return
     services: Services = request.app.state.services
@@ -306,7 +330,10 @@ def _token_of(request: Request, services: Services) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind:
         return token if kind == "Bearer" else ""
-    return session_token(request, sealer=services.sealer) if request.method in SAFE else ""
+    session = session_of(request, sealer=services.sealer) if request.method in SAFE else None
+    if session is None or not request.app.state.askers.has_not_ended(services, session):
+        return ""
+    return session.token
 
 
 def _narrowed(request: Request, asker: Asker) -> Asker:

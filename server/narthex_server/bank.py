@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from narthex.records import Json
 from narthex_ledger import BankedView, HolderView
 from narthex_server.reach import branches_seen
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import Number, PlainRoute
 from narthex_server.services import Services
 from narthex_server.sight import assets_seen
 
@@ -16,7 +16,7 @@ GREATEST_PAGE = 1_000
 
 
 @router.get("/assets")
-def assets(request: Request, after: int = 0, limit: int = 200) -> dict[str, Json]:
+def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str, Json]:
     """List the assets that are not destroyed, by id, from the one after a number.
 
     Who may name some branches only is told what these hold, and of no other. `next` is what `after`

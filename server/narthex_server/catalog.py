@@ -24,7 +24,7 @@ from narthex_server.auth import branch_of
 from narthex_server.estimates import ASK_S
 from narthex_server.jobs import job_rows
 from narthex_server.reach import branches_seen
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import Number, PlainRoute
 from narthex_server.services import Services
 from narthex_server.sight import (
     assets_seen,
@@ -141,7 +141,7 @@ def _history_path(services: Services, snapshot: Snapshot, name: str) -> str:
 
 
 @router.get("/dataset/{name}/inspect")
-def inspect(name: str, request: Request, n: int = 10) -> list[dict[str, Json]]:
+def inspect(name: str, request: Request, n: Number = 10) -> list[dict[str, Json]]:
     """Give the newest rows of a dataset's history, by event time."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
@@ -227,7 +227,7 @@ def jobs(request: Request) -> dict[str, Json]:
 
 
 @router.get("/audits")
-def audits(request: Request, limit: int = 100) -> dict[str, Json]:
+def audits(request: Request, limit: Number = 100) -> dict[str, Json]:
     """List the newest quality audits of the asker's branches."""
     services: Services = request.app.state.services
     return {

@@ -14,6 +14,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from narthex.assets import AssetKind
+from narthex.entities import Definitions
 from narthex.policy import load_policy
 from narthex.records import Json
 from narthex_ledger import (
@@ -36,7 +37,7 @@ from narthex_server.estimates import Held, Places, estimate, held_in
 from narthex_server.naming import require_named
 from narthex_server.reach import plan_seen
 from narthex_server.rollbacks import pass_on_approval, plain_approval
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import Number, PathNumber, PlainRoute
 from narthex_server.services import Services
 from narthex_server.sight import Sight, assets_seen, require_cleared, sight, sight_of
 from narthex_server.why_waiting import whose_turn, why_waiting
@@ -62,6 +63,7 @@ class Terms:
     incremental: bool
     backfill: bool
     expect_plan: str
+    confirm_empty: bool
 
 
 @router.post("/commit")
@@ -72,15 +74,21 @@ async def commit(
     incremental: bool = False,
     backfill: bool = True,
     expect_plan: str = "",
+    confirm_empty: bool = False,
 ) -> JSONResponse:
     """Validate a commit's payload; then plan it (preview), or accept it and let it be driven.
 
     With `expect_plan`, the hash of a plan that was shown, another plan is refused; without
     `backfill`, one that needs a backfill is. Both are judged now, and again when it is planned.
+    A commit that removes all that a branch has is refused without `confirm_empty`.
     """
     body = await request.body()
     terms = Terms(
-        preview=preview, incremental=incremental, backfill=backfill, expect_plan=expect_plan
+        preview=preview,
+        incremental=incremental,
+        backfill=backfill,
+        expect_plan=expect_plan,
+        confirm_empty=confirm_empty,
     )
     return await run_in_threadpool(_commit, request, body, terms)
 
@@ -97,6 +105,8 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
     require_named(request, deployed, proposal.definitions, branch=branch.name)
     require_cleared(request, deployed, proposal.definitions)
+    if not (terms.preview or terms.confirm_empty):
+        _require_some(branch.name, deployed, proposal.definitions)
     key = idempotency_key(request)
     commit_id = new_commit_id(key, proposal.bundle)
     wish = CommitRequest(
@@ -131,6 +141,24 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         },
         status_code=202,
     )
+
+
+def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:
+    """Refuse to remove everything from a branch: an author seldom means that.
+
+    Raises:
+        HTTPException: 409; the sentence names what to do.
+    """
+    before = [] if deployed is None else [*deployed.datasets, *deployed.featuresets]
+    if before and not (wanted.datasets or wanted.featuresets):
+        raise HTTPException(
+            status_code=409,
+            detail={
+                "err_msg": f"the commit removes all {len(before)} datasets and featuresets of "
+                f"branch `{branch}`; commit with `confirm_empty=true` (`narthex commit --yes`) "
+                "if you mean that"
+            },
+        )
 
 
 def _preview(report: PlanReport, seen: Sight) -> dict[str, Json]:
@@ -188,7 +216,7 @@ def _plan_hash(text: str) -> bytes | None:
 
 
 @router.get("/commits")
-def commits(request: Request, limit: int = 50, key: str = "") -> dict[str, Json]:
+def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Json]:
     """List the newest commits of the branch; with a key, the one that a request with it made."""
     services: Services = request.app.state.services
     if key:
@@ -339,7 +367,7 @@ def _refuse_ended(view: CommitView) -> None:
 
 
 @router.post("/commits/{commit_id}/steps/create/{asset_id}")
-def step_create(commit_id: UUID, asset_id: int, request: Request) -> dict[str, Json]:
+def step_create(commit_id: UUID, asset_id: PathNumber, request: Request) -> dict[str, Json]:
     """Create one asset."""
     services: Services = request.app.state.services
     services.recovery.driven(commit_id)

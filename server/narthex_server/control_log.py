@@ -9,7 +9,7 @@ from narthex.records import Json
 from narthex_ledger import LedgerError
 from narthex_server.auth import RIGHTS, Right, branch_of
 from narthex_server.log_heads import LogHeads
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import Number, PlainRoute
 from narthex_server.services import Services
 
 router = APIRouter(route_class=PlainRoute)
@@ -41,10 +41,10 @@ def record(request: Request, *, path: str, status: int) -> None:
         "token_id": asker.token_id if asker else "",
         "verb": request.method,
         "path": path,
-        "of": {name: str(value) for name, value in request.path_params.items()},
-        "branch": branch_of(request)[:200],
+        "of": {name: _kept(str(value)) for name, value in request.path_params.items()},
+        "branch": _kept(branch_of(request)),
         "status": status,
-        "request_id": request.headers.get("idempotency-key", "") or secrets.token_hex(8),
+        "request_id": _kept(request.headers.get("idempotency-key", "")) or secrets.token_hex(8),
     }
     if cancels := getattr(request.state, "cancels", None):
         entry |= {"cancelled_tags": cancels}
@@ -55,8 +55,13 @@ def record(request: Request, *, path: str, status: int) -> None:
         log.exception("control_log_failed", path=path)
 
 
+def _kept(text: str) -> str:
+    """Return what an entry keeps of a text that a caller chose: so much as it needs, printable."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200])
+
+
 @router.get("/control-log")
-def entries(request: Request, after: int = 0, limit: int = 100) -> dict[str, Json]:
+def entries(request: Request, after: Number = 0, limit: Number = 100) -> dict[str, Json]:
     """Give entries of the log in order, from the one after a number."""
     services: Services = request.app.state.services
     found = services.ledger.control_log(after=after, limit=min(limit, 1_000))

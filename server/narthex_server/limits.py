@@ -1,90 +1,139 @@
-"""What a request may weigh: more is refused before it is read whole."""
+"""What a request may weigh and hold: pure rules on its head and on the bytes of its body."""
 
+import base64
+import binascii
+import hashlib
+import hmac
 import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import unquote_to_bytes
 
-from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+import attrs
 
-GREATEST_BODY_BYTES = 16 * 1024 * 1024
-GREATEST_DEPTH = 64
-"""How deep lists and objects of JSON may nest."""
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
 
+GREATEST_HEAD_BYTES: Final = 32 * 1024
+"""How many bytes the address and the headers of a request may have together."""
+GREATEST_BODY_BYTES: Final = 16 * 1024 * 1024
+GREATEST_OPEN_BODY_BYTES: Final = 16 * 1024
+"""How many bytes a body may have on a route that needs no token."""
 
-class TooLargeError(Exception):
-    """A body grew past the limit while it was read."""
-
-
-class Limits:
-    """An ASGI application around another one, which sees no body that is too large or too deep."""
-
-    def __init__(self, app: ASGIApp, *, greatest_body: int = GREATEST_BODY_BYTES) -> None:
-        """Guard an application."""
-        self._app = app
-        self._greatest = greatest_body
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse: 413 for too much, 415 for what is packed, 400 for too deep."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._greatest:
-            await self._refuse(413, "the request is larger than 16 MiB")(scope, receive, send)
-            return
-        if headers.get("content-encoding", "identity") != "identity":
-            await self._refuse(415, "a packed body is not taken")(scope, receive, send)
-            return
-        try:
-            body = await self._read(receive)
-        except TooLargeError:
-            await self._refuse(413, "the request is larger than 16 MiB")(scope, receive, send)
-            return
-        if "json" in headers.get("content-type", "") and is_deeper(body, GREATEST_DEPTH):
-            await self._refuse(400, f"the JSON nests deeper than {GREATEST_DEPTH}")(
-                scope, receive, send
-            )
-            return
-        await self._app(scope, _given(body, receive), send)
-
-    async def _read(self, receive: Receive) -> bytes:
-        body = bytearray()
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > self._greatest:
-                raise TooLargeError
-            if message["type"] != "http.request" or not message.get("more_body", False):
-                return bytes(body)
-
-    @staticmethod
-    def _refuse(status: int, why: str) -> JSONResponse:
-        return JSONResponse({"err_msg": why}, status_code=status)
+_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+_DIGITS: Final = re.compile(r"[0-9]{1,15}")
+_PAIR: Final = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_DIGEST: Final = re.compile(r"\s*([a-z0-9-]+)=:([A-Za-z0-9+/=]*):\s*")
+_HASHES: Final = {"sha-256": hashlib.sha256, "sha-512": hashlib.sha512}
 
 
-def is_deeper(body: bytes, limit: int) -> bool:
-    """Whether brackets nest deeper outside texts; takes off one level at a time."""
-    left = _TEXT.sub(b"", body).translate(_AS_ONE_KIND, _OTHERS)
-    for _ in range(limit):
-        fewer = left.replace(b"[]", b"")
-        if fewer == left:
-            break
-        left = fewer
-    # What never closes is a mistake for the parser, unless it is deeper than it may be.
-    return b"[]" in left or left.count(b"[") > limit
+@attrs.frozen
+class Refusal:
+    """Why a request is not taken: a status of HTTP, and a sentence."""
+
+    status: int
+    why: str
 
 
-_TEXT = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_AS_ONE_KIND = bytes.maketrans(b"{}", b"[]")
-_OTHERS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+def judge_head(
+    address: bytes, headers: Iterable[tuple[bytes, bytes]], *, greatest_body: int
+) -> Refusal | None:
+    """Judge the address and the headers of a request; None if they are sound.
+
+    Args:
+        address: The path and the query, as they were sent.
+        headers: Names are in lower case.
+        greatest_body: How many bytes the body may have.
+    """
+    found = list(headers)
+    size = len(address) + sum(len(name) + len(value) for name, value in found)
+    if size > GREATEST_HEAD_BYTES:
+        return Refusal(431, f"the headers have more than {GREATEST_HEAD_BYTES} bytes")
+    if not _is_text(unquote_to_bytes(address)):
+        return Refusal(400, "the address has bytes that are not printable UTF-8 text")
+    lengths = {value for name, value in found if name == b"content-length"}
+    if len(lengths) > 1 or not all(_DIGITS.fullmatch(v.decode("latin-1")) for v in lengths):
+        return Refusal(400, "the `content-length` is not one number")
+    if any(int(length) > greatest_body for length in lengths):
+        return _too_large(greatest_body)
+    if any(value != b"identity" for name, value in found if name == b"content-encoding"):
+        return Refusal(415, "a packed body is not taken")
+    return None
 
 
-def _given(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read, then whatever comes."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+def judge_size(size: int, *, greatest_body: int) -> Refusal | None:
+    """Judge how many bytes of a body have come."""
+    return _too_large(greatest_body) if size > greatest_body else None
 
-    async def given() -> Message:
-        return waiting.pop() if waiting else await receive()
 
-    return given
+def judge_whole(body: bytes, headers: Mapping[str, str]) -> Refusal | None:
+    """Judge whether a body is what its sender sent: by its length and its digest.
+
+    A digest of a kind that nobody here can compute is not judged.
+    """
+    length = headers.get("content-length")
+    if length is not None and int(length) != len(body):
+        return Refusal(400, "the body is not as long as its `content-length`")
+    given = headers.get("content-digest")
+    if given is None:
+        return None
+    for part in given.split(","):
+        match = _DIGEST.fullmatch(part)
+        if match is None:
+            return Refusal(400, "`content-digest` is not written as RFC 9530 says")
+        hashed = _HASHES.get(match[1])
+        if hashed and not hmac.compare_digest(hashed(body).digest(), _bytes_of(match[2])):
+            return Refusal(400, "the body does not have its `content-digest`; send it again")
+    return None
+
+
+def judge_delimited(headers: Mapping[str, str]) -> Refusal | None:
+    """Judge whether the end of a body can be told from a cut: it has a length or a digest."""
+    if "content-length" in headers or "content-digest" in headers:
+        return None
+    return Refusal(411, "send the body with `content-length` or `content-digest`")
+
+
+def judge_json(body: bytes, *, nul: bool) -> Refusal | None:
+    """Judge a body that is read as JSON, whatever its headers call it.
+
+    Args:
+        body: The bytes.
+        nul: Whether texts may have the character NUL, which PostgreSQL cannot store.
+    """
+    if not _is_utf8(body):
+        return Refusal(400, "the JSON is not UTF-8 text")
+    if is_deeper(body, GREATEST_DEPTH):
+        return Refusal(400, f"the JSON nests deeper than {GREATEST_DEPTH}")
+    if b"\\u" not in body:
+        return None
+    escapes = body.replace(b"\\\\", b"")
+    if _HALF.search(escapes) and _HALF.search(_PAIR.sub(b" ", escapes)):
+        return Refusal(400, "a text of the JSON has half of a surrogate pair")
+    if not nul and b"\\u0000" in escapes:
+        return Refusal(400, "a text of the JSON has the character NUL")
+    return None
+
+
+def _is_text(found: bytes) -> bool:
+    return _is_utf8(found) and not _CONTROL.search(found)
+
+
+def _is_utf8(found: bytes) -> bool:
+    """Whether bytes are UTF-8 and no other encoding that a parser of JSON would guess."""
+    try:
+        found.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in found
+
+
+def _too_large(greatest_body: int) -> Refusal:
+    return Refusal(413, f"the request is larger than {greatest_body // 1024} KiB")
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return b""

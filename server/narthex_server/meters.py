@@ -8,7 +8,8 @@ import attrs
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
-def _labels(labels: Iterable[tuple[str, str]]) -> str:
+def labelled(labels: Iterable[tuple[str, str]]) -> str:
+    """Render the labels of a series; their values may be any text."""
     inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
     return f"{{{inside}}}" if inside else ""
 
@@ -44,7 +45,7 @@ class Counter:
         with self._lock:
             values = dict(self._values)
         return lines + [
-            f"{self.name}_total{_labels(key)} {number(value)}" for key, value in values.items()
+            f"{self.name}_total{labelled(key)} {number(value)}" for key, value in values.items()
         ]
 
 
@@ -76,13 +77,13 @@ class Histogram:
         for key, counts in found.items():
             for bound, count in zip(BUCKETS_S, counts, strict=False):
                 lines.append(
-                    f"{self.name}_bucket{_labels((*key, ('le', str(bound))))} {number(count)}"
+                    f"{self.name}_bucket{labelled((*key, ('le', str(bound))))} {number(count)}"
                 )
             lines.append(
-                f"{self.name}_bucket{_labels((*key, ('le', '+Inf')))} {number(counts[-2])}"
+                f"{self.name}_bucket{labelled((*key, ('le', '+Inf')))} {number(counts[-2])}"
             )
-            lines.append(f"{self.name}_count{_labels(key)} {number(counts[-2])}")
-            lines.append(f"{self.name}_sum{_labels(key)} {number(counts[-1])}")
+            lines.append(f"{self.name}_count{labelled(key)} {number(counts[-2])}")
+            lines.append(f"{self.name}_sum{labelled(key)} {number(counts[-1])}")
         return lines
 
 

@@ -1,11 +1,11 @@
 """What the platform does, as OpenMetrics text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from narthex.records import Json
 from narthex_ledger import JobView
 from narthex_server.jobs import job_rows
-from narthex_server.meters import number
+from narthex_server.meters import labelled, number
 from narthex_server.services import Services
 
 GAUGES = {
@@ -26,18 +26,21 @@ def render_metrics(services: Services) -> str:
     for field, (name, says) in GAUGES.items():
         lines += [f"# TYPE {name} gauge", f"# HELP {name} {says}"]
         lines += [
-            f'{name}{{job="{row["label"]}",kind="{row["kind"]}"}} {_number(row[field])}'
+            f"{name}{_labels(row)} {_number(row[field])}"
             for row in shown
             if row.get(field) is not None
         ]
     lines += ["# TYPE narthex_job_up gauge", "# HELP narthex_job_up Whether a desired job runs."]
     lines += [
-        f'narthex_job_up{{job="{row["label"]}",kind="{row["kind"]}"}} '
-        f"{int(row['phase'] in {'running', 'caught_up'})}"
+        f"narthex_job_up{_labels(row)} {int(row['phase'] in {'running', 'caught_up'})}"
         for row in shown
         if row["desired"] == "running"
     ]
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _labels(row: Mapping[str, Json]) -> str:
+    return labelled((("job", str(row["label"])), ("kind", str(row["kind"]))))
 
 
 def _number(value: Json) -> str:

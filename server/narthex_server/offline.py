@@ -3,7 +3,11 @@
 The request is a row of the ledger; a supervisor's driver takes it, so a lost server loses nothing.
 """
 
+import contextlib
+import io
+import shutil
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -15,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from narthex.entities import Definitions
 from narthex.readplan import CodeStep, LookupStep, ReadPlan
 from narthex.records import Json, from_plain, to_plain
-from narthex_ledger import NotFound, OfflineView
+from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
 from narthex_server.auth import Asker, branch_of
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
@@ -53,37 +57,70 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
     snapshot = services.snapshots.serving(branch_of(request))
     require_seen(request, snapshot, [*call.inputs, *call.outputs])
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
-    missing = [c for c in (*call.inputs, call.timestamp_column) if c not in call.data]
+    spine = _spine(call)
+    request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
+    directory = services.settings.offline_directory(str(request_id))
+    wish: dict[str, Json] = {
+        "branch": branch_of(request),
+        "definitions": to_plain(snapshot.definitions),
+        "inputs": list(call.inputs),
+        "outputs": list(call.outputs),
+        "timestamp_column": call.timestamp_column,
+        "offsets_column": call.offsets,
+        "datasets": {
+            name: {
+                "plan": to_plain(snapshot.plans[name]),
+                "history": _history(services, snapshot, name),
+                "log": snapshot.topic(f"dataset/{name}/log"),
+            }
+            for name in looked_up(plan)
+        },
+    }
+    with _kept_if_queued(directory):
+        (directory / SPINE).write_bytes(spine)
+        services.ledger.submit_offline(
+            request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
+        )
+    return {"request_id": str(request_id), "status": "queued"}
+
+
+@contextlib.contextmanager
+def _kept_if_queued(directory: Path) -> Iterator[None]:
+    """Make a directory, and remove it unless a query was queued, or may have been."""
+    directory.mkdir(parents=True)
+    try:
+        yield
+    except OutcomeUnknown:
+        raise
+    except BaseException:
+        shutil.rmtree(directory)
+        raise
+
+
+def _spine(call: OfflineCall) -> bytes:
+    """Render the spine as a file of Parquet.
+
+    Raises:
+        HTTPException: 400: it is no table, or lacks a column.
+    """
+    named = (*call.inputs, call.timestamp_column, *([call.offsets] if call.offsets else []))
+    missing = [column for column in named if column not in call.data]
     if missing:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"the spine has no column `{missing[0]}`"}
         )
-    request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
-    directory = services.settings.offline_directory(str(request_id))
-    directory.mkdir(parents=True)
-    pq.write_table(pa.table(dict(call.data)), directory / SPINE)
-    services.ledger.submit_offline(
-        request_id,
-        actor="token",
-        manifest_id=snapshot.manifest_id,
-        request={
-            "branch": branch_of(request),
-            "definitions": to_plain(snapshot.definitions),
-            "inputs": list(call.inputs),
-            "outputs": list(call.outputs),
-            "timestamp_column": call.timestamp_column,
-            "offsets_column": call.offsets,
-            "datasets": {
-                name: {
-                    "plan": to_plain(snapshot.plans[name]),
-                    "history": _history(services, snapshot, name),
-                    "log": snapshot.topic(f"dataset/{name}/log"),
-                }
-                for name in looked_up(plan)
-            },
-        },
-    )
-    return {"request_id": str(request_id), "status": "queued"}
+    if any("\0" in column for column in call.data):
+        raise HTTPException(
+            status_code=400, detail={"err_msg": "a column's name has the character NUL"}
+        )
+    target = io.BytesIO()
+    try:
+        pq.write_table(pa.table(dict(call.data)), target)
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"the spine is no table: {error}"}
+        ) from None
+    return target.getvalue()
 
 
 def _history(services: Services, snapshot: Snapshot, name: str) -> str:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from narthex.records import Json
 from narthex_ledger import (
@@ -21,7 +21,7 @@ from narthex_server.asking import actor_of, idempotency_key, new_commit_id
 from narthex_server.auth import Asker, Right, branch_of
 from narthex_server.deploy.executor import NotYet
 from narthex_server.deploy.people import approver, has_asked_to_roll_back
-from narthex_server.routes import PlainRoute
+from narthex_server.routes import GREATEST_NUMBER, PlainRoute
 from narthex_server.services import Services
 
 router = APIRouter(route_class=PlainRoute)
@@ -32,7 +32,7 @@ class RollbackCall(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    to: int | None = None
+    to: int | None = Field(default=None, ge=0, le=GREATEST_NUMBER)
     message: str = ""
 
 

@@ -2,12 +2,22 @@
 
 import json
 from collections.abc import Mapping
+from typing import Annotated, Final, TypeAlias
 
-from fastapi import Response
+from fastapi import Path, Query, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from narthex.records import Json
+
+GREATEST_NUMBER: Final = 2**63 - 1
+"""The greatest number that the ledger can store."""
+
+Number: TypeAlias = Annotated[int, Query(ge=0, le=GREATEST_NUMBER)]
+"""A number in the query of an address, which the ledger can compare with its own."""
+
+PathNumber: TypeAlias = Annotated[int, Path(ge=0, le=GREATEST_NUMBER)]
+"""The same in a path."""
 
 
 class PlainRoute(APIRoute):

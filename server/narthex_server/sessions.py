@@ -7,21 +7,47 @@ browser do something here.
 import base64
 import datetime as dt
 import json
+import secrets
 
+import attrs
 from fastapi import Request, Response
 
+from narthex.json_depth import is_deeper
 from narthex_ledger import NotOpenedError, Sealer
 
 COOKIE = "narthex_session"
 LASTS = dt.timedelta(hours=12)
 
+GREATEST_COOKIE_BYTES = 4_096
+"""How many bytes browsers keep of a cookie."""
+
+SESSION = "nx_session_"
+"""How the name begins under which the ledger keeps that a session has not ended."""
+
 _ABOUT = "console session"
 
 
-def open_session(response: Response, request: Request, token: str, *, sealer: Sealer) -> None:
+@attrs.frozen(kw_only=True)
+class Session:
+    """What a browser's cookie carries.
+
+    Attributes:
+        key: Under which the ledger keeps that the session has not ended; grants nothing.
+    """
+
+    key: str
+    token: str = attrs.field(repr=False)
+
+
+def new_session(token: str) -> Session:
+    """Return a session of a token; the ledger must be told of its key."""
+    return Session(key=f"{SESSION}{secrets.token_hex(16)}", token=token)
+
+
+def open_session(response: Response, request: Request, of: Session, *, sealer: Sealer) -> None:
     """Let a browser carry a token, sealed, for as long as a session lasts."""
     ends_at = dt.datetime.now(tz=dt.UTC) + LASTS
-    sealed = sealer.seal(f"{ends_at.isoformat()} {token}", about=_ABOUT)
+    sealed = sealer.seal(f"{ends_at.isoformat()} {of.key} {of.token}", about=_ABOUT)
     response.set_cookie(
         COOKIE,
         base64.urlsafe_b64encode(json.dumps(sealed).encode()).decode(),
@@ -37,11 +63,20 @@ def close_session(response: Response) -> None:
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
-def session_token(request: Request, *, sealer: Sealer) -> str:
-    """Give the token of a browser's session; empty without one, and when it is over."""
+def session_of(request: Request, *, sealer: Sealer) -> Session | None:
+    """Return a browser's session; None without one, after its time, or if its cookie was changed.
+
+    Whether it was ended before its time is what the ledger has under its key.
+    """
+    cookie = request.cookies.get(COOKIE, "")
+    if not 0 < len(cookie) <= GREATEST_COOKIE_BYTES:
+        return None
     try:
-        sealed = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")))
-        ends_at, _, token = sealer.open(sealed, about=_ABOUT).partition(" ")
+        content = base64.urlsafe_b64decode(cookie)
+        if base64.urlsafe_b64encode(content).decode() != cookie or is_deeper(content, 1):
+            return None
+        ends_at, key, token = sealer.open(json.loads(content), about=_ABOUT).split(" ", maxsplit=2)
     except (ValueError, NotOpenedError):
-        return ""
-    return token if dt.datetime.fromisoformat(ends_at) > dt.datetime.now(tz=dt.UTC) else ""
+        return None
+    is_over = dt.datetime.fromisoformat(ends_at) <= dt.datetime.now(tz=dt.UTC)
+    return None if is_over else Session(key=key, token=token)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from narthex.records import Json
 from narthex_ledger import TokenView
 from narthex_server.asking import actor_of
-from narthex_server.auth import rights_of
+from narthex_server.auth import Asker, rights_of
 from narthex_server.routes import PlainRoute
 from narthex_server.services import Services
 
@@ -53,6 +53,11 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"`{unknown[0]}` is neither a role nor a right"}
         )
+    asker: Asker = request.state.asker
+    if not rights_of(tuple(call.scopes)) <= asker.rights:
+        raise HTTPException(
+            status_code=403, detail={"err_msg": "a token grants no right that it has not itself"}
+        )
     token_id = secrets.token_hex(8)
     token = make_token(services.settings.install_id, token_id)
     services.ledger.put_token(
@@ -72,7 +77,8 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
 def listed(request: Request) -> dict[str, Json]:
     """List the tokens; none can be read back."""
     services: Services = request.app.state.services
-    return {"tokens": [_plain(view) for view in services.ledger.tokens()]}
+    tokens = (view for view in services.ledger.tokens() if view.scopes)  # others are sessions
+    return {"tokens": [_plain(view) for view in tokens]}
 
 
 @router.delete("/tokens/{token_id}")

@@ -6,13 +6,23 @@ What files and expressions that Spark cannot say pass through; in Spark's Python
 
 import enum
 import json
+import struct
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import attrs
 import pyarrow as pa
 
-from narthex.admission import Admission, Admitted, Admitter, LeftOut, Moved, Refused, Runner
+from narthex.admission import (
+    Admission,
+    Admitted,
+    Admitter,
+    LeftOut,
+    Moved,
+    Problem,
+    Refused,
+    Runner,
+)
 from narthex.assets import LogShape, SourceJobSpec
 from narthex.codec import FactCodec, key_encoder, keyed_row_id
 from narthex.codec import encode as fact_codec
@@ -21,6 +31,7 @@ from narthex.facts import Cell, Fact, RowId, Version, position
 from narthex.records import Json, from_plain
 from narthex.workers import WorkerPool
 from narthex_spark_apps.plain_values import plain
+from narthex_stores import GREATEST_RECORD_BYTES
 
 RecordCells: TypeAlias = "tuple[str, bytes, bytes]"
 """Topic, key and value of a record to append."""
@@ -29,6 +40,12 @@ OUTPUT = "topic string, key binary, value binary"
 _SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 _APPENDED = Version(b"\x00")
 _MALFORMED = "the record is no JSON object"
+
+_BEGINNING: Final = 64 * 1024
+"""How many characters are kept of a row that is too large for the quarantine."""
+
+UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+"""What a row raises that some step cannot hold: it would raise the same at each repetition."""
 
 
 @attrs.frozen(kw_only=True)
@@ -119,13 +136,8 @@ class RowRenderer:
 
         Code of the author is called once for all of them.
         """
-        readable = [(one.row, one.now_us) for one in rows if not isinstance(one.row, str)]
         judged = iter(
-            self.admitter.admit_all(
-                [row for row, _ in readable],
-                now_us=[now_us for _, now_us in readable],
-                runner=self._runner() if readable else None,
-            )
+            self._judged([(one.row, one.now_us) for one in rows if not isinstance(one.row, str)])
         )
         return [
             (self._refusal(one, one.row, one.unreadable),)
@@ -133,6 +145,23 @@ class RowRenderer:
             else self._records(one, next(judged))
             for one in rows
         ]
+
+    def _judged(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[Admission]:
+        """Admit rows; one that cannot even be judged is refused, and keeps no other row back."""
+        if not rows:
+            return []
+        try:
+            return self.admitter.admit_all(
+                [row for row, _ in rows],
+                now_us=[now_us for _, now_us in rows],
+                runner=self._runner(),
+            )
+        except UNFIT as error:
+            if len(rows) == 1:
+                reason = f"the row cannot be judged: {error}"
+                return [Refused(problems=(Problem(field="", reason=reason),))]
+            middle = len(rows) // 2
+            return self._judged(rows[:middle]) + self._judged(rows[middle:])
 
     def close(self) -> None:
         """End the worker that ran code of the author, if one was started."""
@@ -152,16 +181,42 @@ class RowRenderer:
                 return ()
             case Refused(problems=problems):
                 reason = "; ".join(str(problem) for problem in problems)
-                payload = json.dumps(arrived.row, default=plain)
-                of_row = attrs.evolve(arrived, kind=PayloadKind.ROW)
-                return (self._refusal(of_row, payload, reason, field=problems[0].field),)
-            case Admitted():
-                return (self._fact(self._position(place), admission),)
-            case Moved(ended=ended, admitted=admitted):
-                at = self._position(place)
-                return self._fact(at, ended), self._fact(at, admitted)
+                return (self._refused(arrived, reason, field=problems[0].field),)
+            case Admitted() | Moved():
+                try:
+                    return self._facts(self._position(place), admission)
+                except UNFIT as error:
+                    return (self._refused(arrived, f"the row cannot be stored: {error}"),)
             case _:
                 assert_never(admission)
+
+    def _refused(self, arrived: Arrived, reason: str, *, field: str | None = None) -> RecordCells:
+        payload = json.dumps(arrived.row, default=plain)
+        of_row = attrs.evolve(arrived, kind=PayloadKind.ROW)
+        return self._refusal(of_row, payload, reason, field=field)
+
+    def _facts(self, at: bytes, admission: Admitted | Moved) -> tuple[RecordCells, ...]:
+        """Render the facts of a row.
+
+        Raises:
+            ValueError: It is too large, or has a cell that the log cannot hold.
+            TypeError: The same.
+        """
+        if isinstance(admission, Moved):
+            made = [admission.ended, admission.admitted]
+        else:
+            made = [admission]
+        records = tuple(self._fact(at, one) for one in made)
+        for _, key, value in records:
+            if len(key) + len(value) > GREATEST_RECORD_BYTES:
+                raise ValueError(f"it has {len(key) + len(value)} bytes in the log")
+        self._note_newest(made)
+        return records
+
+    def _note_newest(self, made: Sequence[Admitted]) -> None:
+        instants = [one.cells[self.spec.log.time_field] for one in made]
+        known = [instant for instant in (*instants, self.newest_us) if isinstance(instant, int)]
+        self.newest_us = max(known, default=None)
 
     def _position(self, place: Place) -> bytes:
         return position(self.source_id, place.partition, place.offset, place.ordinal, place.rest)
@@ -172,8 +227,6 @@ class RowRenderer:
         instant = cells[log.time_field]
         if not isinstance(instant, int):
             raise TypeError("an event time is microseconds")
-        if self.newest_us is None or instant > self.newest_us:
-            self.newest_us = instant
         row_id, version, record_key = RowId(place), _APPENDED, place
         if log.shape is LogShape.KEYED:
             record_key = self._key(key)
@@ -202,4 +255,8 @@ class RowRenderer:
             "now_us": arrived.now_us,
             "field": field,
         }
-        return self.quarantine, self._position(arrived.place), json.dumps(described).encode()
+        value = json.dumps(described).encode()
+        if len(value) > GREATEST_RECORD_BYTES:
+            begun = {"payload": payload[:_BEGINNING], "kind": PayloadKind.TEXT.value}
+            value = json.dumps(described | begun | {"reason": reason[:_BEGINNING]}).encode()
+        return self.quarantine, self._position(arrived.place), value

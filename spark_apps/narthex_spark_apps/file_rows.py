@@ -4,6 +4,7 @@ Files are bounded and never run in real time, so the truth itself, `narthex.admi
 what becomes of each row. Runs in Spark's Python workers; memory holds one batch of a file.
 """
 
+import contextlib
 import io
 import itertools
 import json
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.accumulators import Accumulator
 
 from narthex.entities import Csv, Files, JsonLines, Parquet, TableFormat
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
 from narthex.records import Json
 from narthex_spark_apps.admitted_rows import Arrived, Place, RecordCells, RowRenderer, render_batch
 from narthex_spark_apps.author_secrets import AuthorSecrets
@@ -146,12 +148,13 @@ def _csv_rows(opened: Callable[[], IO[bytes]], csv: Csv) -> Iterator[dict[str, J
 
 
 def _json_rows(opened: IO[bytes]) -> Iterator[dict[str, Json] | str]:
-    with io.TextIOWrapper(opened, encoding="utf-8") as lines:
+    # A byte that is no UTF-8 makes half a character, which the type check refuses.
+    with io.TextIOWrapper(opened, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             if not line.strip():
                 continue
-            try:
-                row = json.loads(line)
-            except ValueError:
-                row = None
+            row = None
+            if not is_deeper(line.encode(errors="surrogateescape"), GREATEST_DEPTH):
+                with contextlib.suppress(ValueError):
+                    row = json.loads(line)
             yield row if isinstance(row, dict) else line

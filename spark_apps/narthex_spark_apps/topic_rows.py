@@ -4,6 +4,7 @@ Runs in Spark's Python workers; the live run, `source_stage`, takes the same row
 """
 
 import base64
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +12,7 @@ import attrs
 import pyarrow as pa
 
 from narthex.connections import RegistryFormat
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
 from narthex.records import Json
 from narthex_spark_apps.admitted_rows import Arrived, PayloadKind, Place, RowRenderer, render_batch
 from narthex_spark_apps.author_secrets import AuthorSecrets
@@ -141,8 +143,9 @@ def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
 
 
 def _parsed(value: bytes) -> dict[str, Json] | str:
-    try:
-        said = json.loads(value)
-    except ValueError:
-        said = None
+    """Read a JSON object; what is none, or nests too deep to be handled, stays text."""
+    said = None
+    if not is_deeper(value, GREATEST_DEPTH):
+        with contextlib.suppress(ValueError):
+            said = json.loads(value)
     return said if isinstance(said, dict) else value.decode(errors="replace")

@@ -163,7 +163,12 @@ def test_bytes_that_are_no_commit_are_refused() -> None:
 
 def _message(**record: object) -> bytes:
     value = commit_pb2.Value(record=commit_pb2.Record(**record))  # type: ignore[arg-type]
-    return commit_pb2.CommitRequest(values=[value], datasets=[0]).SerializeToString()
+    return _sent(commit_pb2.CommitRequest(values=[value], datasets=[0]))
+
+
+def _sent(request: commit_pb2.CommitRequest) -> bytes:
+    request.options.SetInParent()
+    return request.SerializeToString()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,8 @@ def _message(**record: object) -> bytes:
         (_message(name="Ref", fields=["name"]), "fields without values"),
         (_message(name="Ref"), "cannot be made"),
         (_message(name="Int"), "stands where a dataset should"),
-        (commit_pb2.CommitRequest(values=[commit_pb2.Value()]).SerializeToString(), "no kind"),
+        (_sent(commit_pb2.CommitRequest(values=[commit_pb2.Value()])), "no kind"),
+        (commit_pb2.CommitRequest().SerializeToString(), "was cut"),
     ],
 )
 def test_a_commit_of_another_version_is_refused(body: bytes, says: str) -> None:

@@ -1,5 +1,58 @@
-"""What the tests of promises share: a server in this process."""
+"""What the tests of promises share: a server in this process, and one behind a real socket."""
 
-from tests.server.conftest import adapters, house
+import threading
+import time
+from collections.abc import Iterator
 
-__all__ = ["adapters", "house"]
+import attrs
+import pytest
+import uvicorn
+
+from narthex_server.app import make_app
+from narthex_server.protocol import BoundedHttp
+from narthex_stack.ports import free_ports
+from tests.server.conftest import House, adapters, house
+
+__all__ = ["adapters", "house", "quick_door"]
+
+STARTS_S = 20.0
+
+
+class QuickHttp(BoundedHttp):
+    """Waits shorter than the server does, so that tests need not."""
+
+    head_s = 0.4
+    rest_s = 0.4
+
+
+@attrs.frozen(kw_only=True)
+class Listening:
+    """A server that listens on a port of this machine."""
+
+    house: House
+    port: int
+
+
+@pytest.fixture
+def quick_door(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listening]:
+    """Serve over a real socket, with short timeouts."""
+    monkeypatch.setattr("narthex_server.door.BODY_S", 0.4)
+    (port,) = free_ports(1)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            make_app(house.services),
+            port=port,
+            http=QuickHttp,
+            lifespan="off",
+            log_level="critical",
+            timeout_graceful_shutdown=1,
+        )
+    )
+    serving = threading.Thread(target=server.run)
+    serving.start()
+    ends_at = time.monotonic() + STARTS_S
+    while not server.started and time.monotonic() < ends_at:
+        serving.join(0.02)
+    yield Listening(house=house, port=port)
+    server.should_exit = True
+    serving.join()

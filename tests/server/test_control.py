@@ -12,6 +12,7 @@ import attrs
 import pytest
 import sqlalchemy as sa
 
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
 from narthex.settings import environment_of
 from narthex_ledger import (
     CommitRequest,
@@ -23,7 +24,7 @@ from narthex_ledger import (
     load_sealer,
     migrate,
 )
-from narthex_server.limits import GREATEST_BODY_BYTES, GREATEST_DEPTH, is_deeper
+from narthex_server.limits import GREATEST_BODY_BYTES
 from narthex_server.tokens import make_token
 from narthex_spark_apps.author_secrets import AuthorSecrets
 from tests.mounted_secrets import mount

@@ -67,6 +67,20 @@ def test_an_accepted_call_is_one_record_with_all_its_rows(open_shop: House) -> N
     assert int(written[0]["headers"]["received_at"]) > 1_700_000_000_000_000
 
 
+def test_a_row_that_is_left_out_may_have_a_number_that_is_no_instant(open_shop: House) -> None:
+    answer = log(open_shop, [GOOD, {**GOOD, "test": True, "ordered_at": 1e30}])
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["left_out"] == 1
+
+
+def test_a_row_that_is_too_large_for_a_fact_is_refused(open_shop: House) -> None:
+    answer = log(open_shop, [GOOD, {**GOOD, "user": "u" * (5 << 20)}])
+
+    assert answer.status_code == 413
+    assert "row 1 has more than" in answer.json()["err_msg"]
+
+
 def test_a_call_that_comes_again_is_one_record_and_has_one_answer(open_shop: House) -> None:
     before = len(records(open_shop))
     key = {"idempotency-key": "call-again"}

@@ -126,6 +126,7 @@ class Client(Administration):
         backfill: bool = True,
         *,
         expect_plan: str = "",
+        confirm_empty: bool = False,
         wait: bool = True,
         timeout_s: float = COMMIT_TIMEOUT_S,
         tell: Tell = _tell,
@@ -144,6 +145,8 @@ class Client(Administration):
             backfill: Fill new assets with history; if not, a commit that needs it is refused.
             expect_plan: The `plan_sha256` of a preview; a commit that would do anything else is
                 refused.
+            confirm_empty: Remove all that the branch has, if the commit has nothing; else such a
+                commit is refused.
             wait: Wait until readers read it; if not, until it is accepted.
             timeout_s: How long to wait at most; the commit goes on by itself.
             tell: Takes each line of progress.
@@ -178,6 +181,7 @@ class Client(Administration):
                 "incremental": str(incremental).lower(),
                 "backfill": str(backfill).lower(),
                 **({"expect_plan": expect_plan} if expect_plan else {}),
+                **({"confirm_empty": "true"} if confirm_empty else {}),
             },
             key=secrets.token_hex(16),
         )

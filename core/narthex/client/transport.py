@@ -1,5 +1,7 @@
 """Calls of the server over HTTP: the only place that knows httpx."""
 
+import base64
+import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -113,8 +115,10 @@ class Transport:
         parameters: Mapping[str, str | int] | None = None,
         key: str = "",
     ) -> Response:
-        is_raw = isinstance(body, bytes)
         content = body if isinstance(body, bytes) else _rendered(body)
+        headers = self._headers(key, is_raw=isinstance(body, bytes))
+        if verb != "GET":
+            headers |= {"content-digest": digest_of(content)}
         attempt = 1
         while True:
             try:
@@ -123,7 +127,7 @@ class Transport:
                     f"{API}/{path.lstrip('/')}",
                     params=dict(parameters or {}),
                     content=None if verb == "GET" else content,
-                    headers=self._headers(key, is_raw=is_raw),
+                    headers=headers,
                 )
             except httpx.HTTPError as error:
                 # What has a key is done once, however often it is sent.
@@ -144,6 +148,12 @@ class Transport:
             "content-type": "application/octet-stream" if is_raw else "application/json",
         }
         return headers | ({"idempotency-key": key} if key else {})
+
+
+def digest_of(content: bytes) -> str:
+    """Return the header `Content-Digest` of a body, as RFC 9530 writes it."""
+    digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
+    return f"sha-256=:{digest}:"
 
 
 def _rendered(body: Json) -> bytes:

@@ -67,6 +67,11 @@ def decode_commit(body: bytes) -> CommitPayload:
         parsed.ParseFromString(body)
     except DecodeError as error:
         raise RecordNotUnderstood(f"the body is no commit: {error}") from None
+    if not parsed.HasField("options"):
+        # They follow all definitions, and a message of protobuf has no end of its own.
+        raise RecordNotUnderstood(
+            "the commit was cut: its options are missing", hint="send the commit again"
+        )
     values = read_values(parsed.values)
     return CommitPayload(
         message=parsed.message,

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Coroutine
 from typing import Annotated
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
@@ -22,11 +23,13 @@ from narthex_server import (
     lineage,
     waiting,
 )
+from narthex_server.attempts import Attempts
 from narthex_server.auth import branch_of
 from narthex_server.console.drawing import draw, picked, read
 from narthex_server.console.rendering import Place, page, style_sheet
+from narthex_server.routes import Number
 from narthex_server.services import Services
-from narthex_server.sessions import close_session, open_session
+from narthex_server.sessions import LASTS, close_session, new_session, open_session, session_of
 from narthex_server.why_waiting import has_ended
 
 _OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
@@ -44,11 +47,16 @@ class PageRoute(APIRoute):
             try:
                 return await answer(request)
             except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
-                refusal = await failures.told(request, error)
-            message = str(json.loads(bytes(refusal.body))["err_msg"])
-            return _refused(request, message, status=refusal.status_code)
+                return await self.told(request, error)
 
         return rendered
+
+    @staticmethod
+    async def told(request: Request, error: Exception) -> Response:
+        """Render a refusal as a page; another error is raised again."""
+        refusal = await failures.told(request, error)
+        message = str(json.loads(bytes(refusal.body))["err_msg"])
+        return _refused(request, message, status=refusal.status_code)
 
 
 router = APIRouter(prefix="/console", route_class=PageRoute)
@@ -110,7 +118,7 @@ def branches_page(request: Request) -> HTMLResponse:
 
 
 @router.get("/assets")
-def assets_page(request: Request, after: int = 0) -> HTMLResponse:
+def assets_page(request: Request, after: Number = 0) -> HTMLResponse:
     """The bank: each asset, and who shares it."""
     return page("assets", _place(request), bank.assets(request, after=after))
 
@@ -168,23 +176,56 @@ def sign_in(
     request: Request, token: Annotated[str, Form()], to: Annotated[str, Form()] = ""
 ) -> Response:
     """Let a browser in whose token is known; it is sent on to a page of ours, never elsewhere."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-        raise HTTPException(status_code=403, detail="another site sent this form")
+    _require_own_form(request)
     services: Services = request.app.state.services
-    if request.app.state.askers.find(services, token.strip()) is None:
+    attempts: Attempts = request.app.state.attempts
+    caller = request.client.host if request.client else ""
+    if not attempts.may_try(caller):
+        raise HTTPException(status_code=429, detail="too many wrong tokens; try again in a minute")
+    asker = request.app.state.askers.find(services, token.strip())
+    if asker is None:
+        attempts.failed(caller)
         raise HTTPException(status_code=401, detail="a valid token is required")
+    request.state.asker = asker
+    session = new_session(token.strip())
+    services.ledger.put_token(
+        session.key, name=f"console of {asker.name}", scopes=(), lifetime=LASTS
+    )
     path = to if _OWN_PAGE.fullmatch(to) else "/console"
     answer = RedirectResponse(f"{_place(request).root}{path[1:]}", status_code=303)
-    open_session(answer, request, token.strip(), sealer=services.sealer)
+    open_session(answer, request, session, sealer=services.sealer)
     return answer
 
 
 @router.post("/sign-out")
 def sign_out(request: Request) -> Response:
-    """Let a browser forget its token."""
+    """End a browser's session: its cookie lets nobody in any more, whoever has a copy."""
+    _require_own_form(request)
+    services: Services = request.app.state.services
+    session = session_of(request, sealer=services.sealer)
+    if session is not None:
+        services.ledger.revoke_token(session.key)
+        request.app.state.askers.forget(session.key)
     answer = RedirectResponse(f"{_place(request).root}console/sign-in", status_code=303)
     close_session(answer)
     return answer
+
+
+def _require_own_form(request: Request) -> None:
+    """Refuse a form that another site's page sent.
+
+    Raises:
+        HTTPException: 403.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is None:
+        origin = request.headers.get("origin")
+        hosts = {request.headers.get("host"), request.headers.get("x-forwarded-host")}
+        is_own = origin is None or urlsplit(origin).netloc in hosts - {None, ""}
+    else:
+        is_own = site in {"same-origin", "none"}
+    if not is_own:
+        raise HTTPException(status_code=403, detail="another site sent this form")
 
 
 def _refused(request: Request, message: str, *, status: int) -> HTMLResponse:

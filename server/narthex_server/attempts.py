@@ -1,0 +1,39 @@
+"""Attempts to sign in that failed: so many a minute, by caller and from all of them."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+WITHIN_S: Final = 60.0
+GREATEST_OF_ONE: Final = 10
+GREATEST_OF_ALL: Final = 200
+
+
+@attrs.define
+class Attempts:
+    """The failures of the last minute.
+
+    Attributes:
+        now: Says what time it is, in seconds, for durations.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    _failures: deque[tuple[float, str]] = attrs.field(factory=deque)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def may_try(self, caller: str) -> bool:
+        """Whether a caller may show another token now."""
+        with self._lock:
+            while self._failures and self._failures[0][0] <= self.now() - WITHIN_S:
+                self._failures.popleft()
+            of_one = sum(one == caller for _, one in self._failures)
+            return of_one < GREATEST_OF_ONE and len(self._failures) < GREATEST_OF_ALL
+
+    def failed(self, caller: str) -> None:
+        """Note that a caller has shown a token that nobody has."""
+        with self._lock:
+            self._failures.append((self.now(), caller))

@@ -1,0 +1,397 @@
+"""The HTTP door: what no address, header, cookie or body may make the server do."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from narthex_ledger import NotOpenedError, load_sealer
+from narthex_server.attempts import GREATEST_OF_ALL, GREATEST_OF_ONE, WITHIN_S, Attempts
+from narthex_server.auth import OPEN_PATHS, Right
+from narthex_server.sessions import COOKIE
+from tests.server.calling import TestClient
+from tests.server.conftest import TOKEN, House
+from tests.server.driving import serve
+from tests.server.shop import shop_definitions
+
+ID = "00000000-0000-8000-8000-000000000000"
+
+
+@pytest.fixture
+def client(house: House) -> TestClient:
+    """A client that sees a failure as the status 500, as people do."""
+    return TestClient(
+        house.client.app,
+        headers={"authorization": f"Bearer {TOKEN}"},
+        raise_server_exceptions=False,
+    )
+
+
+def routes(client: TestClient) -> Iterator[tuple[str, APIRoute]]:
+    for route in client.app.routes:  # type: ignore[attr-defined]
+        for method in sorted(route.methods):
+            yield method, route
+
+
+def filled(route: APIRoute, value: str) -> str:
+    """Put a value into each place of a path that takes a text."""
+    path = route.path
+    for place in ("{name:path}", "{name}", "{token_id}", "{step}"):
+        path = path.replace(place, value)
+    return (
+        path.replace("{commit_id}", ID)
+        .replace("{drill_id}", ID)
+        .replace("{asset_id}", value or "1")
+    )
+
+
+ODD = ["%00", "a%00b", "%ED%A0%80", "%FF", "%0A", "%7F", "%F0%9F%98%80", "-1", str(2**63)]
+NUMBERS = ["", "x", "1e3", "9" * 23, "NaN", "0"]
+PARAMETERS = ("limit", "after", "n", "key", "branch", "of", "request_id", "expect_plan")
+
+
+def failed(client: TestClient, method: str, path: str, **sent: Any) -> bool:
+    """Say whether a call made the server fail; what is not carried out yet is no failure."""
+    return client.request(method, path, **sent).status_code == 500
+
+
+@pytest.mark.postgres
+def test_no_text_in_an_address_makes_the_server_fail(client: TestClient) -> None:
+    paths = [
+        (method, filled(route, value))
+        for method, route in routes(client)
+        if "{" in route.path
+        for value in ODD
+    ]
+    paths += [
+        (method, f"{filled(route, '1')}?{query}")
+        for method, route in routes(client)
+        if method == "GET" or route.path.endswith("/commit")
+        for value in (*ODD, *NUMBERS)
+        for query in (f"limit={value}&after={value}", "&".join(f"{p}={value}" for p in PARAMETERS))
+    ]
+
+    assert len(paths) > 1_000
+    assert [path for method, path in paths if failed(client, method, path, content=b"{}")] == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("name", ["limit", "after", "n"])
+def test_a_number_that_the_ledger_cannot_have_is_refused(client: TestClient, name: str) -> None:
+    for value in ("-1", str(2**63), "x"):
+        told = [
+            client.get(f"/api/v1/{path}", params={name: value}).status_code
+            for path in ("commits", "assets", "audits", "control-log", "dataset/Orders/inspect")
+        ]
+        assert 400 in told, (name, value)
+        assert 500 not in told
+
+
+BODIES = [
+    b'{"name": "\\ud800", "scopes": ["reader"]}',
+    b'{"name": "\\u0000", "scopes": ["reader"]}',
+    b'{"\\ud800": 1}',
+    b'{"value": "\\udfff"}',
+    b'{"value": "\\u0000"}',
+    b'{"value": "\xed\xa0\x80"}',
+    b'{"clone_from": "\\u0000"}',
+    b'{"clone_from": "\\ud83d"}',
+    b'{"to": -1}',
+    b'{"to": 9223372036854775808}',
+    b'{"to": 1e400}',
+    b'{"to": ' + b"1" * 5000 + b"}",
+    b'{"webhook": "\\u0000", "endpoint": "\\u0000", "data": []}',
+    b'{"inputs": ["\\u0000"], "outputs": ["\\u0000"], "data": {"\\u0000": [1]}}',
+    b'{"inputs": [], "outputs": [], "data": {}, "as_of": ' + b"9" * 400 + b"}",
+    b"[" * 64 + b"]" * 64,
+    b"\xff",
+    b"NaN",
+]
+
+
+@pytest.mark.postgres
+def test_no_body_makes_the_server_fail(house: House, client: TestClient) -> None:
+    serve(house, shop_definitions())
+    calls = [
+        (method, filled(route, "Spend"), body, kind)
+        for method, route in routes(client)
+        if method != "GET" and "/steps/" not in route.path
+        for body in BODIES
+        for kind in ("application/json", "text/plain")
+    ]
+
+    failures = [
+        (method, path, body)
+        for method, path, body, kind in calls
+        if failed(client, method, path, content=body, headers={"content-type": kind})
+    ]
+
+    assert len(calls) > 500
+    assert failures == []
+
+
+@pytest.mark.postgres
+def test_an_address_with_nul_is_refused_and_recorded(house: House, client: TestClient) -> None:
+    answer = client.delete("/api/v1/secret/a%00b")
+
+    assert answer.status_code == 400
+    assert "printable" in answer.json()["err_msg"]
+    (entry,) = [one.entry for one in house.ledger.control_log()]
+    assert (entry["path"], entry["status"]) == ("/secret/{name:path}", 400)
+    assert entry["of"] == {"name": "a\N{REPLACEMENT CHARACTER}b"}
+
+
+@pytest.mark.postgres
+def test_a_refused_call_leaves_little_in_the_log(house: House) -> None:
+    stranger = TestClient(house.client.app)
+    long = "k" * 20_000
+
+    answer = stranger.post(
+        f"/api/v1/secret/{'s' * 5_000}",
+        json={"value": "v"},
+        headers={"idempotency-key": long, "x-narthex-branch": long[:5_000]},
+    )
+
+    assert answer.status_code == 401
+    (entry,) = [one.entry for one in house.ledger.control_log()]
+    assert len(json.dumps(entry)) < 1_500
+    assert entry["path"] == "/secret/{name:path}"
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        base64.urlsafe_b64encode(b"[" * 40_000).decode(),
+        base64.urlsafe_b64encode(b'{"own_key":' * 20_000).decode(),
+        base64.urlsafe_b64encode(b"[" * 2_000).decode(),
+        "e30=",
+        base64.urlsafe_b64encode(b'{"key_id":1,"own_key":1,"value":1}').decode(),
+        base64.urlsafe_b64encode(b'{"key_id":"a","own_key":"a","value":"\xc3\xa9"}').decode(),
+    ],
+)
+def test_no_cookie_makes_the_server_fail(house: House, cookie: str) -> None:
+    browser = TestClient(house.client.app, cookies={COOKIE: cookie}, raise_server_exceptions=False)
+
+    assert browser.get("/console").status_code in {401, 431}
+
+
+@pytest.mark.postgres
+def test_every_flipped_bit_of_a_cookie_is_noticed(house: House) -> None:
+    browser = signed_in(house)
+    cookie = browser.cookies[COOKIE]
+    sealer = house.services.sealer
+    content = json.loads(base64.urlsafe_b64decode(cookie))
+    assert sealer.open(content, about="console session").endswith(f" {TOKEN}")
+
+    let_in = []
+    for place in range(len(cookie)):
+        for bit in range(7):
+            flipped = chr(ord(cookie[place]) ^ (1 << bit))
+            changed = cookie[:place] + flipped + cookie[place + 1 :]
+            if is_let_in(house, changed):
+                let_in.append((place, bit))
+
+    assert let_in == []
+    assert is_let_in(house, cookie)
+
+
+def is_let_in(house: House, cookie: str) -> bool:
+    """Say whether a cookie is taken: what a browser would send, byte by byte."""
+    answer = TestClient(house.client.app).get(
+        "/api/v1/branch/list", headers={"cookie": f"{COOKIE}={cookie}".encode("latin-1")}
+    )
+    return answer.status_code == 200
+
+
+def signed_in(house: House, token: str = TOKEN, **headers: str) -> TestClient:
+    browser = TestClient(house.client.app)
+    answer = browser.post(
+        "/console/sign-in", data={"token": token}, headers=headers, follow_redirects=False
+    )
+    assert answer.status_code == 303, answer.text
+    return browser
+
+
+def test_a_sealed_value_names_its_key(tmp_path: Path) -> None:
+    sealer = load_sealer(tmp_path / "key")
+    sealed: Any = sealer.seal("a value", about="x")
+
+    assert sealer.open(sealed, about="x") == "a value"
+    for changed in (
+        {**sealed, "key_id": "0" * 16},
+        {**sealed, "key_id": "é"},
+        {**sealed, "value": sealed["value"] + "\n"},
+        {**sealed, "value": "AAAA"},
+        {**sealed, "own_key": "*"},
+        {name: sealed[name] for name in ("own_key", "value")},
+    ):
+        with pytest.raises(NotOpenedError):
+            sealer.open(changed, about="x")
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://testserver.evil.example"}, 403),
+        ({"origin": "http://testserver"}, 303),
+        ({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"origin": "https://proxy.example", "x-forwarded-host": "proxy.example"}, 303),
+        ({}, 303),
+    ],
+)
+def test_a_form_of_another_site_signs_nobody_in_or_out(
+    house: House, headers: dict[str, str], status: int
+) -> None:
+    browser = signed_in(house)
+    cookie = browser.cookies[COOKIE]
+
+    signed = TestClient(house.client.app).post(
+        "/console/sign-in", data={"token": TOKEN}, headers=headers, follow_redirects=False
+    )
+    out = browser.post("/console/sign-out", headers=headers, follow_redirects=False)
+
+    assert (signed.status_code, out.status_code) == (status, status)
+    assert is_let_in(house, cookie) is (status == 403)
+
+
+@pytest.mark.postgres
+def test_a_cookie_opens_nothing_after_its_session_was_ended(house: House) -> None:
+    browser, other = signed_in(house), signed_in(house)
+    cookie = browser.cookies[COOKIE]
+    assert is_let_in(house, cookie)
+
+    browser.post("/console/sign-out", follow_redirects=False)
+
+    assert not is_let_in(house, cookie)
+    assert is_let_in(house, other.cookies[COOKIE])
+    assert house.client.get("/api/v1/tokens").json() == {"tokens": []}
+
+
+@pytest.mark.postgres
+def test_the_key_of_a_session_is_no_token(house: House) -> None:
+    browser = signed_in(house)
+    content = json.loads(base64.urlsafe_b64decode(browser.cookies[COOKIE]))
+    _, key, _ = house.services.sealer.open(content, about="console session").split(" ")
+
+    answer = TestClient(house.client.app).get(
+        "/api/v1/branch/list", headers={"authorization": f"Bearer {key}"}
+    )
+
+    assert answer.status_code == 401
+
+
+@pytest.mark.postgres
+def test_a_token_grants_no_right_that_it_has_not(house: House) -> None:
+    house.ledger.put_token("nx_only", name="only", scopes=("administer", "read:definitions"))
+    only = TestClient(house.client.app, headers={"authorization": "Bearer nx_only"})
+
+    def made(*scopes: str) -> int:
+        return only.post("/api/v1/tokens", json={"name": "x", "scopes": scopes}).status_code
+
+    assert made("read:definitions") == 200
+    assert made("administer") == 200
+    for scope in ("admin", "author", "reader", "ingest", "dags"):
+        assert made(scope) == 403
+    for right in set(Right) - {Right.ADMINISTER, Right.READ_DEFINITIONS}:
+        assert made("read:definitions", right.value) == 403
+
+
+@pytest.mark.postgres
+def test_names_in_metrics_begin_no_series_of_their_own(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = 'a"} 1\nnarthex_job_up{job="b\\'
+    row = {"label": evil, "kind": evil, "behind": 1, "phase": "running", "desired": "running"}
+    monkeypatch.setattr("narthex_server.metrics.job_rows", lambda _: [row])
+
+    text = house.client.get("/api/v1/metrics").text
+
+    told = [line for line in text.splitlines() if line.startswith("narthex_job_")]
+    escaped = 'a\\"} 1\\nnarthex_job_up{job=\\"b\\\\'
+    assert told == [
+        f'{name}{{job="{escaped}",kind="{escaped}"}} 1'
+        for name in ("narthex_job_backlog", "narthex_job_up")
+    ]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"at": [1, 2], "u": ["a"]},
+        {"at": [1], "u": [["a"], 1]},
+        {"at": [1], "u": [{}]},
+        {"at": [1], "u": [2**70]},
+        {"at": ["x", 1], "u": ["a", "b"]},
+        {"at": [1], "u": ["a"], "\0": [1]},
+        {"at": [1]},
+        {"u": ["a"]},
+        {"at": [1], "u": ["a"], "x" * 70_000: [{"a": []}]},
+    ],
+)
+def test_an_odd_spine_leaves_nothing_behind(
+    house: House, client: TestClient, data: dict[str, Any]
+) -> None:
+    serve(house, shop_definitions())
+    spine = {name.replace("u", "Buyer.user"): column for name, column in data.items()}
+    call = {
+        "inputs": ["Buyer.user"],
+        "outputs": ["Buyer.spent"],
+        "timestamp_column": "at",
+        "data": spine,
+    }
+
+    answer = client.post("/api/v1/query_offline", json=call)
+    missing = client.post("/api/v1/query_offline", json=call | {"offsets": "none"})
+
+    offline = house.services.settings.home / "offline"
+    queued = 1 if answer.status_code == 200 else 0
+    assert answer.status_code in {200, 400}, answer.text
+    assert missing.status_code == 400
+    assert len(list(offline.glob("*"))) == queued
+
+
+@pytest.mark.postgres
+def test_who_shows_many_wrong_tokens_must_wait(house: House) -> None:
+    guesser = TestClient(house.client.app)
+
+    told = [
+        guesser.post("/console/sign-in", data={"token": f"nx_{number}"}).status_code
+        for number in range(GREATEST_OF_ONE + 2)
+    ]
+    right = guesser.post("/console/sign-in", data={"token": TOKEN}).status_code
+
+    assert told == [401] * GREATEST_OF_ONE + [429] * 2
+    assert right == 429
+
+
+def test_attempts_are_counted_by_caller_and_from_all() -> None:
+    moments = [0.0]
+    attempts = Attempts(now=lambda: moments[0])
+    for _ in range(GREATEST_OF_ONE):
+        assert attempts.may_try("a")
+        attempts.failed("a")
+
+    assert (attempts.may_try("a"), attempts.may_try("b")) == (False, True)
+    for number in range(GREATEST_OF_ALL - GREATEST_OF_ONE):
+        attempts.failed(str(number))
+    assert not attempts.may_try("b")
+    moments[0] = WITHIN_S
+    assert attempts.may_try("a")
+    assert attempts.may_try("b")
+
+
+@pytest.mark.postgres
+def test_open_paths_take_small_bodies_only(house: House) -> None:
+    for path in sorted(OPEN_PATHS):
+        answer = TestClient(house.client.app).post(path, content=b"x" * 20_000)
+        assert answer.status_code in {405, 413}, path
