@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN202, N805 - Fennel's way to write a pipeline
-"""The definitions that the rollout benchmark commits: orders in, buyer features out, two versions."""
+"""The definitions that the rollout benchmark commits: orders in, buyer features out, twice."""
 
 from collections.abc import Sequence
 from datetime import datetime
