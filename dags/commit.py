@@ -31,11 +31,7 @@ RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
     tags=["narthex"],
     params={
         "commit_id": Param(
-            None,
-            type=["null", "string"],
-            format="uuid",
-            title="Commit",
-            description="The id of the commit.",
+            None, type=["null", "string"], format="uuid", title="Commit", description="Its id."
         )
     },
 )
