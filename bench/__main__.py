@@ -1,4 +1,4 @@
-"""`python -m bench`: the benchmarks of the whole platform, one after the other, on one platform.
+"""`python -m bench`: run the benchmarks of the whole platform, one after the other.
 
 python -m bench [--home HOME]
 """

@@ -1,10 +1,10 @@
-"""How long it takes to clone a branch; prints one line of JSON.
+"""Measure how long it takes to clone a branch; print one line of JSON.
 
     python -m bench.branches [--datasets 25] [--clones 20]
 
-Wall time of the ledger's `clone_branch`, on a PostgreSQL that is started for it: the median and the
-slowest. Stores are in memory and count their calls. The target is one second for a branch of 200
-assets, and no call.
+Measures the wall time of the ledger's `clone_branch` on a PostgreSQL that the bench starts: the
+median and the slowest. Stores are in memory and count their calls. The target is one second for a
+branch of 200 assets, and no call.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""How fast the bytes of a log come into an index, by fact and by column; then one line of JSON.
+"""Measure how fast the bytes of a log get into an index, by fact and by column; print JSON.
 
     python -m bench.columns [--facts 100000]
 
-Facts per CPU-second of the process, decoding included, the best of two; 4 aggregates over 4
-windows. Each index is compared entry by entry with one that is filled anew: a wrong one is void.
+Reports facts per CPU-second of the process, decoding included, the best of two; 4 aggregates over 4
+windows. The bench compares each index entry by entry with a newly filled one; a wrong one is void.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Ends a platform when whoever started it is gone, however it went.
+"""Stop a platform when the process that started it is gone, for whatever reason.
 
     python -m bench.ending HOME
 
 waits until its standard input is closed, which a kill -9 of the starter does too; then it stops
-what runs in HOME and deletes it.
+the services of HOME and deletes the directory.
 """
 
 import os

@@ -1,9 +1,10 @@
-"""What an expression costs by row and by column; prints a table, then one line of JSON.
+"""Measure the cost of an expression by row and by column; print a table and one line of JSON.
 
     python -m bench.expressions [--rows 100000]
 
-CPU time of the process, the best of three, on the same random rows. Both ways are compared cell by
-cell first: a wrong fast one is void. A question of fewer than `COLUMNAR_ROWS` rows goes by row.
+Reports CPU time of the process, the best of three, on the same random rows. The bench first
+compares both ways cell by cell; a wrong result is void. A query of fewer than `COLUMNAR_ROWS` rows
+is evaluated by row.
 """
 
 import argparse

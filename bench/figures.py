@@ -1,4 +1,4 @@
-"""Quantiles, and the table in which a benchmark shows them beside its targets."""
+"""Quantiles, and the table in which a benchmark prints them beside its targets."""
 
 import csv
 import json

@@ -1,7 +1,7 @@
 """The floor of /query: a bare ASGI application that reads a request and answers a constant.
 
-It is what any Python server pays for a request of that size before it has done anything. A PUT
-says what the constant is from now on.
+It measures what any Python server pays for a request of that size before it does any work. A PUT
+sets the constant.
 """
 
 from collections.abc import Awaitable, Callable

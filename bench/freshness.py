@@ -1,13 +1,13 @@
-"""How long a row takes from being accepted to being in an answer of /query; a table, then JSON.
+"""Measure the time until an answer of /query counts an accepted row; print a table and JSON.
 
     python -m bench.freshness [--home HOME] [--rows-per-s 500] [--seconds 30]
 
-Load comes in an open loop (a slow platform is not asked less), half of it by webhook, half by a
-Kafka topic. Every 25th row has a user of its own, a probe: a question about all probes that are
-under way is asked over and over, and a probe is visible at the end of the first answer that counts
-it. So no probe is left out for being slow, and what is measured includes the answering of /query.
+The load is an open loop (a slow platform gets no less load), half by webhook, half by a Kafka
+topic. Every 25th row is a probe with its own user. The bench repeats one query for all pending
+probes, and a probe is visible at the end of the first answer that counts it. So no slow probe is
+left out, and the figures include the time to answer /query.
 
-Then every user's count and sum must be exact, or the run has failed and its figures are void.
+At the end every user's count and sum must be exact, or the run fails and its figures are void.
 """
 
 import argparse

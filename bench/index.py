@@ -1,8 +1,8 @@
-"""How fast the index takes facts in and answers; prints a table, then one line of JSON.
+"""Measure how fast the index accepts facts and answers; print a table and one line of JSON.
 
-Facts per CPU-second of the process, decoding left out, the best of three runs; answers in
-microseconds a key.
-Every run is compared with the in-memory index first: a wrong fast run is no run.
+Reports facts per CPU-second of the process, without decoding, the best of three runs, and
+microseconds per key for answers. The bench first compares every run with the in-memory index; a
+wrong run is void.
 """
 
 import argparse

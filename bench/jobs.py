@@ -1,15 +1,15 @@
-"""Many live jobs in one driver: how fresh, how many cores, how much memory; tables, then JSON.
+"""Measure many live jobs in one driver: freshness, cores, memory; print tables and JSON.
 
-    python -m bench.jobs                       # 50 streams of expressions, a row a second each
+    python -m bench.jobs                       # 50 expression streams, a row a second each
     python -m bench.jobs --code                # 5 streams with Python, 500 rows a second together
 
-Rows come by Kafka in an open loop, a topic a stream. A probe is a row with a user of its own (each
+Rows arrive by Kafka in an open loop, one topic per stream. A probe is a row with its own user (each
 row, or with `--code` each 25th), and is visible at the end of the first answer of /query that
-counts it. What the processes hold is read at both ends of the time that counts. Then every user's
-count must be exact, or the run has failed and its figures are void.
+counts it. The bench reads the resources of the processes at both ends of the measured time. At the
+end every user's count must be exact, or the run fails and its figures are void.
 
-Before that the platform rests: when many jobs are new, each starts again with longer intervals, one
-a second. `--rest 0` shows how fresh it is meanwhile.
+Before the load the platform rests: when many jobs are new, they restart with longer intervals, one
+per second. `--rest 0` measures freshness meanwhile.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 # ruff: noqa: ANN001, ANN201, N805, PLR2004 - Fennel's way to write a pipeline
-"""What the benchmarks of the whole platform commit: payments in, features of a user out.
+"""The definitions that the platform benchmarks commit: payments in, features of a user out.
 
-The path is the longest that is expressions only: a webhook and a Kafka topic feed one dataset, a
+The path is the longest one of expressions only: a webhook and a Kafka topic feed one dataset, a
 pipeline of expressions makes a second, an aggregate a third, and a featureset reads it.
 """
 

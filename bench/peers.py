@@ -1,4 +1,4 @@
-"""An environment of what we are measured beside and of what draws the figures; nothing of us."""
+"""The environment of the systems that we compare with and of the plots; nothing of ours."""
 
 import subprocess
 import sys

@@ -1,6 +1,6 @@
-"""Draws what the benches have kept as CSV; run by the environment of `bench.peers`.
+"""Draw the CSV files of the benches; runs in the environment of `bench.peers`.
 
-python -m bench.plots RAW DIRECTORY     writes an SVG for each file that is there, and says which
+python -m bench.plots RAW DIRECTORY     writes an SVG for each file that exists, and prints its name
 """
 
 import csv

@@ -1,6 +1,6 @@
-"""Probes: rows with users of their own, timed on their way into an answer; and exactness.
+"""Probes: rows with their own users, timed until an answer counts them; and checks of exactness.
 
-Instants are of the monotonic clock, seconds.
+Instants are seconds of the monotonic clock.
 """
 
 import time

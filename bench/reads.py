@@ -1,10 +1,10 @@
-"""What an answer of /query takes, beside a bare server that answers a constant; table, then JSON.
+"""Measure an answer of /query beside a bare server that answers a constant; print a table and JSON.
 
     python -m bench.reads [--home HOME] [--seconds 3]
 
-Closed loop: each of one or two askers has one question under way, of 1, 10 or 100 rows and 5 or 15
-features. The floor is one uvicorn process with the same bytes in and the same bytes out, asked by
-the same askers in the same run. Answers are checked before; a wrong fast one is void.
+Closed loop: each of one or two clients has one query in flight, of 1, 10 or 100 rows and 5 or 15
+features. The floor is one uvicorn process with the same bytes in and out and the same clients in
+the same run. The bench checks the answers first; a wrong result is void.
 """
 
 import argparse

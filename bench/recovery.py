@@ -1,9 +1,8 @@
-"""How long an index is a copy, and how long until a lost one is back: snapshot plus the log's tail.
+"""Measure a copy of an index and the recovery of a lost one; print a table and one line of JSON.
 
 Each run writes an index, takes a snapshot of it, writes a tail, loses the directory, restores the
-snapshot and applies the tail again. The restored index must answer as the lost one did; beside it
-stands what applying everything again takes, which is what a snapshot saves. Prints a table, then
-one line of JSON.
+snapshot and applies the tail again. The restored index must answer as the lost one did. The table
+also shows the time to apply everything again, which a snapshot saves.
 """
 
 import argparse

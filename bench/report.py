@@ -1,9 +1,10 @@
-"""One page of all that the benches have kept: tables and figures, in Markdown.
+"""Write one Markdown page of all bench results, with tables and figures.
 
     python -m bench.report [--to build/bench/report]
 
-A bench keeps its last result and its single measurements below `build/bench`; what was not run is
-not in the page. `load average` says how busy the machine was: a busy one's figures say little.
+A bench stores its last result and its single measurements below `build/bench`; the page omits
+benches that did not run. `load average` shows how busy the machine was: the figures of a busy
+machine mean little.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the processes of a platform hold: memory, open files, threads and CPU, by what they are."""
+"""The resources of a platform's processes by kind: memory, open files, threads and CPU."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,13 +1,13 @@
-"""How long a commit takes to serve, and a rollback to reach readers; tables, then a line of JSON.
+"""Measure a commit until it serves, and a rollback until it reaches readers; print tables and JSON.
 
     python -m bench.rollout [--home HOME] [--commits 3] [--rollbacks 6]
 
-Commits without a backfill go through Airflow, each to a branch of its own and with no asset that
-another one has: from the call to the first right answer of /query. Then a dataset is changed, and
-rolled back again and again while readers ask without a pause: from the request of the rollback to
-the end of the first answer from the old commit. A reader asks about two features and a user with
-rows and one without; an answer that mixes two commits, or one from the new commit to a question
-that was asked after an answer from the old one, makes the run fail and its figures void.
+Commits without a backfill go through Airflow, each to a new branch and without shared assets; the
+bench measures from the call to the first correct answer of /query. Then it changes a dataset and
+rolls it back repeatedly while readers query without a pause, and measures from the request of the
+rollback to the end of the first answer from the old commit. A reader queries two features of a user
+with rows and of one without. The run fails and its figures are void if an answer mixes two commits,
+or if a query that started after an answer from the old commit gets an answer from the new one.
 """
 
 import argparse

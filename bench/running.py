@@ -1,4 +1,4 @@
-"""The platform that a benchmark runs on: one that is named, or a new one that ends with it."""
+"""The platform that a benchmark runs on: a named one, or a new one that ends with the benchmark."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # ruff: noqa: ANN001, ANN202, N805 - Fennel's way to write a pipeline
-"""What the benchmark of rollouts commits: orders in, features of a buyer out, in two editions."""
+"""The definitions that the rollout benchmark commits: orders in, buyer features out, twice."""
 
 from collections.abc import Sequence
 from datetime import datetime

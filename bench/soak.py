@@ -1,12 +1,12 @@
-"""Whether a platform under constant load stays as it is: memory, open files, threads, disk.
+"""Measure leaks of a platform under constant load: memory, open files, threads, disk.
 
     python -m bench.soak [--home HOME] [--rows-per-s 100] [--minutes 60]
 
-Load comes in an open loop, half by webhook, half by a Kafka topic, as in `bench.freshness`, and is
-asked for all the time. What each kind of process holds is looked at every ten seconds. The first
-third is warm-up: there caches and heaps fill. Over the rest a line is laid by least squares; its
-slope, per hour, is what leaks. Then every user's count and sum must be exact, or the figures are
-void.
+The load is an open loop, half by webhook, half by a Kafka topic, as in `bench.freshness`, with
+queries all the time. The bench reads the resources of each kind of process every ten seconds. The
+first third is warm-up, in which caches and heaps fill. A least-squares line fits the rest; its
+slope, per hour, is the leak. At the end every user's count and sum must be exact, or the figures
+are void.
 """
 
 import argparse

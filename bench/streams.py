@@ -1,7 +1,7 @@
 # ruff: noqa: ANN001, ANN202, ARG001 - Fennel's way to write a pipeline
 """Many small streams: each a Kafka topic, a pipeline of expressions or of Python, and an index.
 
-Their classes are made by a function, so that a bench has as many as it asks for.
+A function creates their classes, so that a bench can have any number of them.
 """
 
 from collections.abc import Sequence

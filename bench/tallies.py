@@ -1,8 +1,8 @@
-"""What the side-by-side benchmarks compute: four aggregates over four windows, of 100k users.
+"""The computation of the side-by-side benchmarks: four aggregates over four windows, of 100k users.
 
-Rows are contributions as a dataset's log has them, Avro in a topic of two partitions, in order of
-time over 30 days. Every contender reads that topic. What they must come to is computed by Polars
-from the same columns, and a contender that comes to something else has no figure.
+Rows are contributions as in a dataset's log, Avro in a topic of two partitions, in order of
+time over 30 days. Every contender reads that topic. Polars computes the expected result
+from the same columns, and a contender with another result gets no figure.
 """
 
 import json

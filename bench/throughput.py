@@ -1,12 +1,12 @@
-"""Four aggregates over four windows of 100k users, from Kafka into a store; a table, then JSON.
+"""Compare four aggregates over four windows of 100k users, from Kafka into a store; print JSON too.
 
     python -m bench.throughput [--rows 300000] [--users 100000] [--quick] [--only NAME …]
 
-Our index writer, beside a Structured Streaming job written by hand that upserts the same windows
-into the same kind of store, and jobs of Quix Streams and Bytewax that do; as a backfill, beside a
-Spark batch that writes the same tiles. Polars and DuckDB, which store nothing, are the floor. Rows
-per CPU-second of each process tree, without its start. All in one run on one machine, one after
-the other; a wrong fast one is void.
+Compares the index writer with a hand-written Structured Streaming job that upserts the same windows
+into the same kind of store, and with jobs of Quix Streams and Bytewax that do; as a backfill, with
+a Spark batch that writes the same tiles. Polars and DuckDB, which store nothing, are the floor.
+Reports rows per CPU-second of each process tree, without its start. All run on one machine, one
+after the other; a wrong result is void.
 """
 
 import argparse

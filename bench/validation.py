@@ -1,9 +1,9 @@
-"""How long it takes to check a project of many datasets; prints one line of JSON.
+"""Measure how long it takes to check a project of many datasets; print one line of JSON.
 
     python -m bench.validation [--datasets 1000]
 
-CPU time of the process, the best of three. The datasets are a chain, each a filter of the one
-before: the deepest graph that so many can make. The target is one second for a thousand.
+Reports CPU time of the process, the best of three. The datasets are a chain, each a filter of the
+previous one: the deepest graph of that many. The target is one second for a thousand.
 """
 
 import argparse

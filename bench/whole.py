@@ -1,11 +1,11 @@
-"""What the whole way costs: Kafka source, two pipelines, index and history; a table, then JSON.
+"""Measure the whole way: Kafka source, two pipelines, index and history; print a table and JSON.
 
     python -m bench.whole [--home HOME] [--rows 300000] [--users 20000]
 
-Rows are put into the source's topic as fast as the broker takes them, and the platform, which runs
-live meanwhile, works them off. CPU seconds are those of each kind of process from the first row
-until every user's count and sum is exact; a run in which one is not has no figures. `throughput`
-measures the index writer alone, beside others.
+The bench writes rows to the source's topic as fast as the broker accepts them, and the platform,
+which runs live meanwhile, drains it. It reports CPU seconds of each kind of process from the first
+row until every user's count and sum is exact; otherwise the run has no figures. `throughput`
+measures the index writer alone, compared with others.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Airflow DAG `auditor`: hold the ledger against every store.
+"""Airflow DAG `auditor`: compare the ledger with every store.
 
-Every ten minutes. A run fails while something is lost, nobody's, or other than it should be; what
-two scans find to be nobody's is destroyed, what is lost is set aside for a person.
+Runs every ten minutes. A run fails while an asset is lost, unknown, or different from the ledger.
+An unknown asset is destroyed after two scans have seen it; a lost one is set aside for a person.
 """
 
 import datetime as dt
@@ -13,7 +13,7 @@ from narthex_plugins.upkeep import ask, judge, upkeep
 
 @upkeep("auditor", cron="*/10 * * * *")
 def auditor() -> None:
-    """Scan every store, then say whether all is as the ledger says."""
+    """Scan every store, then fail if a store differs from the ledger."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def scan() -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""Airflow DAG `branch_delete`: take a branch away; it can be brought back for a day.
+"""Airflow DAG `branch_delete`: delete a branch; it can be restored within a day.
 
-Triggered by a person, with a form. The run is idempotent: its id is the request's key, so that a
-task that runs twice deletes once. What nobody else pins is destroyed later, by the collector.
+A person triggers it with a form. The run is idempotent: its id is the request's key, so a task
+that runs twice deletes once. The collector later destroys the assets that nothing else pins.
 """
 
 from airflow.sdk import Asset, Param, dag, get_current_context, task

@@ -1,7 +1,7 @@
-"""Airflow DAG `collector`: let go of what nothing uses any more.
+"""Airflow DAG `collector`: retire and destroy unused assets.
 
-Every ten minutes: history past its time loses its pin, what no pin reaches retires, and what has
-been retired for its grace is destroyed, dependants first. The platform does the same by itself.
+Runs every ten minutes. Expired history loses its pins, unpinned assets retire, and retired assets
+are destroyed after a grace period, dependants first. The platform also does this by itself.
 """
 
 import datetime as dt
@@ -13,7 +13,7 @@ from narthex_plugins.upkeep import ask, upkeep
 
 @upkeep("collector", cron="*/10 * * * *")
 def collector() -> None:
-    """Retire and destroy what is due."""
+    """Retire and destroy assets that are due."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def collect() -> dict[str, int]:

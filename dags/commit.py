@@ -1,7 +1,7 @@
-"""Airflow DAG `commit`: carry out one accepted commit, and show it.
+"""Airflow DAG `commit`: apply one accepted commit.
 
-The run's id is the commit's. Every task posts an idempotent step to the platform, so a task may
-run twice, and the platform finishes or rolls back a commit whose run has died.
+The id of the run is the commit's. Every task posts an idempotent step to the platform, so a task
+may run twice, and the platform finishes or rolls back a commit whose run has died.
 """
 
 import datetime as dt
@@ -36,7 +36,7 @@ RUN_JOB = str(Path(__file__).resolve().parents[1] / "spark_apps" / "run_job.py")
     },
 )
 def commit() -> None:
-    """Create every asset or none, fill them with history, then let readers flip."""
+    """Create every asset or none, fill them from history, then flip the readers."""
 
     @step_task
     def open_commit(commit_id: str) -> list[dict[str, str]]:
@@ -62,7 +62,7 @@ def commit() -> None:
 
     opened = open_commit(COMMIT)
     created = create_asset.partial(commit_id=COMMIT).expand(asset=opened)
-    # What is missing may come: tried for a day, then readers stay where they are.
+    # Missing input may still arrive: retry for a day, then leave the readers alone.
     backfill = BackfillOperator(
         task_id="backfill",
         commit_id=COMMIT,
@@ -82,7 +82,7 @@ def commit() -> None:
     )
     approved = PersonApproves(task_id="approve", commit_id=COMMIT)
     done = promote(COMMIT)
-    # Where nobody has to approve, readers still wait for the jobs.
+    # If no approval is needed, readers still wait for the jobs.
     created >> commit_point(COMMIT) >> backfill >> caught_up >> [approved, done]
     approved >> done >> roll_back(COMMIT).as_teardown(setups=opened)
 

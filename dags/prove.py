@@ -1,8 +1,8 @@
-"""Airflow DAG `prove`: compute each dataset again by the reference, and compare row by row.
+"""Airflow DAG `prove`: recompute each dataset with the reference, and compare row by row.
 
-Every night, over a tenth of the keys, by another draw each night; a manual run may ask for more
-by its params. A difference fails the task at once and says what differs; where rows still come,
-or a job has not worked off its logs, the task tries again later.
+Runs every night over a tenth of the keys, with a new sample each night; the params of a manual run
+may select more. A difference fails the task at once and is in the error. If rows still arrive, or
+a job has not drained its logs, the task retries later.
 """
 
 import datetime as dt
@@ -29,7 +29,7 @@ DIFFERENT = 1
     tags=["narthex"],
 )
 def prove() -> None:
-    """Prove every dataset."""
+    """Check every dataset."""
 
     @task
     def datasets() -> list[str]:

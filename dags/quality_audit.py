@@ -1,6 +1,6 @@
-"""Airflow DAG `quality_audit`: hold each dataset's newest history against its expectations.
+"""Airflow DAG `quality_audit`: check each dataset's newest history against its expectations.
 
-Every hour, over the last hour of the dataset's own history; an Airflow backfill of this DAG
+Runs every hour over the last hour of the dataset's own history; an Airflow backfill of this DAG
 audits the hours of its data intervals again.
 """
 
@@ -24,7 +24,7 @@ from narthex_plugins.platform import platform
     tags=["narthex"],
 )
 def quality_audit() -> None:
-    """Audit every dataset that makes promises."""
+    """Audit every dataset that has expectations."""
 
     @task
     def datasets_with_promises() -> list[str]:

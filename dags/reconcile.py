@@ -1,6 +1,6 @@
-"""Airflow DAG `reconcile`: go on with every commit that nobody drives.
+"""Airflow DAG `reconcile`: continue every commit that has stalled.
 
-Every five minutes: one turn of the platform's recovery loop, and what has not ended is shown.
+Runs every five minutes: one turn of the platform's recovery loop; returns the unfinished commits.
 """
 
 import datetime as dt
@@ -12,7 +12,7 @@ from narthex_plugins.upkeep import ask, upkeep
 
 @upkeep("reconcile", cron="*/5 * * * *")
 def reconcile() -> None:
-    """Take one turn for every commit that has not ended."""
+    """Take one turn for every unfinished commit."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=2)
     def recover() -> list[dict[str, str]]:

@@ -1,7 +1,7 @@
-"""Airflow DAG `recovery_drill`: die in the middle of a commit, and see that it ends all the same.
+"""Airflow DAG `recovery_drill`: test that the platform finishes an abandoned commit.
 
-Every night, on a branch of its own with nothing on it: a commit is planned by an owner that never
-comes back, and must be FINALIZED by somebody else.
+Runs every night on its own empty branch: an owner that never comes back plans a commit, and the
+platform must finish it as FINALIZED.
 """
 
 import datetime as dt
@@ -13,7 +13,7 @@ from narthex_plugins.upkeep import ask, await_takeover, drill_id, upkeep
 
 @upkeep("recovery_drill", cron="30 3 * * *")
 def recovery_drill() -> None:
-    """Leave a commit as a dead process does, and wait for its end."""
+    """Abandon a commit as a dead process does, and wait until it ends."""
 
     @task(execution_timeout=dt.timedelta(minutes=5), retries=1)
     def die_midway() -> str:

@@ -1,7 +1,7 @@
-"""Airflow DAG `rollback`: let a branch's readers read again what they read before.
+"""Airflow DAG `rollback`: return the readers of a branch to an earlier commit.
 
-Triggered by a person, with a form. The run is idempotent: its id is the request's key, so that a
-task that runs twice rolls back once.
+A person triggers it with a form. The run is idempotent: its id is the request's key, so a task
+that runs twice rolls back once.
 """
 
 import datetime as dt
@@ -23,13 +23,13 @@ COMMIT = "{{ ti.xcom_pull(task_ids='roll_back_branch') }}"
         "to": Param(
             None,
             type=["null", "integer"],
-            title="Number",
-            description="Of the commit to deploy again; empty: what readers read before.",
+            title="Commit number",
+            description="The commit to redeploy; empty: the one that readers read before.",
         ),
     },
 )
 def rollback() -> None:
-    """Roll back, then wait until readers read it."""
+    """Roll back, then wait until readers read the commit."""
 
     @task(outlets=[Asset(name="narthex_serving", uri="narthex://serving")])
     def roll_back_branch() -> str:

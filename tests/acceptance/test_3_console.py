@@ -104,7 +104,7 @@ def test_the_run_of_a_commit_in_airflow_has_its_ledger(market: Market, airflow: 
     airflow.goto(f"{run}/plugin/narthex-ledger")
 
     ledger = airflow.frame_locator("iframe")
-    expect(ledger.get_by_text("Ledger: what it creates and shares")).to_be_visible(
+    expect(ledger.get_by_text("Ledger: created and shared assets")).to_be_visible(
         timeout=PATIENCE_MS
     )
     expect(ledger.locator("dl").first).to_contain_text(market.commit_id)
@@ -158,7 +158,7 @@ def test_the_console_alone_asks_for_a_token_and_shows_the_jobs(market: Market, p
     picture(page, "lineage")
     expect(page.locator("svg.lineage a", has_text="Spend").first).to_be_visible()
     page.get_by_role("link", name="jobs", exact=True).click()
-    page.get_by_role("link", name="Read again every few seconds").click()
+    page.get_by_role("link", name="Refresh every few seconds").click()
     expect(page.locator("tr", has_text="Spend.by_user")).to_contain_text(
         "caught_up", timeout=PATIENCE_MS
     )

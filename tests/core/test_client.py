@@ -160,7 +160,7 @@ def test_a_commit_travels_whole_and_is_waited_for(stub: Stub, client: Client) ->
         "+ Users",
         "queued: waits for commit c0 to end",
         "creating assets, 1 of 2 live",
-        "creating assets, 1 of 2 live; tried again: Users: no broker",
+        "creating assets, 1 of 2 live; retrying: Users: no broker",
         "committed: waits for Users: not backfilled",
         "committed: waits for a; b; c; d …",
         "committed: readers are about to flip",
@@ -226,7 +226,7 @@ def test_a_commit_need_not_be_waited_for_for_ever(stub: Stub, client: Client) ->
     stub.answer("commit", {"commit_id": "c1"}, status=202)
     stub.answer("commits/c1", {"state": "PLANNED"})
 
-    with pytest.raises(CommitFailed, match="still at it after 0 s: planned"):
+    with pytest.raises(CommitFailed, match="has not finished after 0 s: planned"):
         client.commit("x", [Users], [Person], tell=lambda _: None, timeout_s=0.0)
     assert client.commit("x", [Users], [Person], wait=False).status_code == 202
 

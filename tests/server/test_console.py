@@ -149,7 +149,7 @@ def test_a_commit_says_what_it_waits_for_what_it_changes_and_why(told: Told) -> 
     seen = look(told.client, f"/console/commits/{told.waiting}")
 
     events = shown(told.client, told.waiting)["events"]
-    assert "Spend (stream_job): not backfilled" in seen.text.partition("It waits for")[2]
+    assert "Spend (stream_job): not backfilled" in seen.text.partition("Waiting for")[2]
     assert "a person, who approves it" in seen.text
     assert "approval needed" in seen.text
     assert "changed version `1` `2` Buyer.orders_1h, Buyer.spent" in seen.row("dataset `Spend` ")
@@ -172,7 +172,7 @@ def test_a_commit_says_what_it_waits_for_what_it_changes_and_why(told: Told) -> 
 def test_a_commit_that_has_ended_waits_for_nothing(told: Told) -> None:
     seen = look(told.client, f"/console/commits/{told.served}?live=1")
 
-    assert "It waits for" not in seen.text
+    assert "Waiting for" not in seen.text
     assert "approval not needed" in seen.text
     assert not [tag for tag, found in seen.tags if found.get("http-equiv")]
 
@@ -188,9 +188,7 @@ def test_what_goes_on_is_read_again_only_where_somebody_asks_for_it(told: Told) 
 def test_branches_stand_with_what_is_deployed_and_what_is_read(told: Told) -> None:
     seen = look(told.client, "/console/branches")
 
-    assert f"active {told.waiting[:8]} number 2 {told.served[:8]} number 1 a person" in seen.row(
-        "main"
-    )
+    assert f"active {told.waiting[:8]} number 2 {told.served[:8]} number 1 yes" in seen.row("main")
     assert "active" in seen.row("dev")
 
 

@@ -1,4 +1,4 @@
-"""Wait for a commit, or an offline query, and tell how it goes."""
+"""Wait for a commit or an offline query, and report its progress."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _COMMITTED: Final = frozenset({"COMMITTED", "FINALIZED"})
 _OFFLINE_ENDS: Final = frozenset({"done", "failed", "cancelled"})
 
 _SHOWN: Final = 4
-"""How many reasons fit a line."""
+"""The number of reasons to print on a line."""
 
 Tell = Callable[[str], None]
 
@@ -22,10 +22,10 @@ Tell = Callable[[str], None]
 def wait_for_commit(
     transport: Caller, commit_id: str, *, tell: Tell, timeout_s: float, pause_s: float
 ) -> Response:
-    """Wait until readers read what a commit made; tell each new step.
+    """Wait until readers read a commit; report each new step.
 
     Raises:
-        CommitFailed: It ended otherwise, or not in time.
+        CommitFailed: The commit failed, or did not finish in time.
     """
     ends_at = time.monotonic() + timeout_s
     told = ""
@@ -39,8 +39,8 @@ def wait_for_commit(
             return answer
         if time.monotonic() > ends_at:
             raise CommitFailed(
-                f"commit {commit_id} is still at it after {timeout_s:.0f} s: {news}",
-                hint=f"it goes on by itself; look at it with `narthex commits {commit_id}`",
+                f"commit {commit_id} has not finished after {timeout_s:.0f} s: {news}",
+                hint=f"it continues by itself; check it with `narthex commits {commit_id}`",
             )
         time.sleep(pause_s)
 
@@ -50,11 +50,11 @@ def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
     if state in _FAILED:
         raise CommitFailed(
             f"commit {commit_id} is {str(state).lower()}: {_reason(body)}",
-            hint="nothing of it stays; the branch reads what it read before",
+            hint="nothing of it remains; readers still read the previous commit",
         )
     if promotion == "SUPERSEDED":
         raise CommitFailed(
-            f"commit {commit_id} does not serve: another commit took its place; {_reason(body)}"
+            f"commit {commit_id} does not serve: another commit replaced it; {_reason(body)}"
         )
     return promotion == "DONE" or (state == "FINALIZED" and promotion is None)
 
@@ -94,7 +94,7 @@ def _applying(body: dict[str, Json]) -> str:
     missing = [one for one in assets if one.get("state") != "live"]
     failing = [f"{one.get('label')}: {e}" for one in missing if (e := one.get("last_error"))]
     said = f"creating assets, {len(assets) - len(missing)} of {len(assets)} live"
-    return f"{said}; tried again: {_some(failing)}" if failing else said
+    return f"{said}; retrying: {_some(failing)}" if failing else said
 
 
 def _some(reasons: list[str]) -> str:
@@ -107,7 +107,7 @@ def wait_for_answers(
     """Wait until an offline query is done.
 
     Raises:
-        CommitFailed: It failed, was cancelled, or is not done in time.
+        CommitFailed: The query failed, was cancelled, or did not finish in time.
     """
     ends_at = time.monotonic() + timeout_s
     while True:
