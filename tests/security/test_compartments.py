@@ -16,7 +16,10 @@ PATCHES = (
     "import numpy as np\nnp.sum = lambda *_: 1000",
     "import builtins\nbuiltins.len = lambda _: 1000",
     "import json\njson.dumps = lambda *_: '1000'",
-    "import narthex.workers.worker_columns as w\nw.called = lambda _, __, given: given['1'] * 1000",
+    (
+        "import narthex.workers.worker_columns as w\n"
+        "w.called = lambda _, __, given: given['1'] * 1000"
+    ),
     "from narthex.lookups import DatasetReference\nDatasetReference.lookup = lambda *_, **__: 1000",
     "import narthex.workers.serving as s\ns.entry_of = lambda _: lambda *__: 1000",
     "import decimal\ndecimal.getcontext().prec = 1",

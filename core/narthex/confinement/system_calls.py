@@ -160,4 +160,4 @@ CHECKED = {
         "prlimit64": 261,
     },
 }
-"""Calls that are allowed with some arguments; `narthex.confinement.seccomp` has the checks."""
+"""Calls that are allowed with some arguments; the filter checks these."""
