@@ -33,7 +33,7 @@ from narthex.schema import Column
 from narthex.tiles import ladder
 from narthex.types import DataType, Float, Int, Optional, Str
 from narthex.windows import Continuous
-from narthex_stores.index import Found, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import Found, InMemoryIndex, LmdbIndex
 
 SMALL = 200
 START_US = 1_700_000_000_000_000

@@ -34,8 +34,8 @@ from bench.streams import Streams, streams
 from narthex.client import Client
 from narthex.settings import Settings
 
-DRIVER = ("org.apache.spark.deploy.SparkSubmit", "narthex_spark_apps.driver")
-STAGES = ("narthex_spark_apps.stage_runner",)
+DRIVER = ("org.apache.spark.deploy.SparkSubmit", "narthex_spark_apps.jobs.driver")
+STAGES = ("narthex_spark_apps.jobs.stage_runner",)
 USERS = 100
 PROBE_EACH = 25
 TICK_S = 0.01

@@ -7,7 +7,7 @@ from pathlib import Path
 import attrs
 import psutil
 
-from narthex_stack.processes import MARK
+from narthex_stack.processes.process_table import MARK
 
 MIB = 1 << 20
 _JAVA_MAIN = re.compile(r"^[a-z]+(\.[A-Za-z]\w*)+$")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from narthex_ledger import states
+from narthex_ledger.model import states
 
 PAGE: Final = Path(__file__).parent / "life-cycles.md"
 MACHINES: Final[dict[str, Mapping[enum.StrEnum, frozenset[enum.StrEnum]]]] = {

@@ -16,8 +16,8 @@ from narthex_stack import (
     postgres_server,
     resolve,
 )
-from narthex_stack.files import tail
-from narthex_stack.ports import is_listening
+from narthex_stack.machine.files import tail
+from narthex_stack.machine.ports import is_listening
 
 # The same examples in every run, of one file or of all, and no clock: a machine's mood is no
 # property of the code.

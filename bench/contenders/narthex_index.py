@@ -24,8 +24,8 @@ from bench.tallies import (
     windows_at_the_end,
 )
 from narthex.codec import encode
-from narthex_spark_apps import collector
-from narthex_spark_apps.feeds import poll_together
+from narthex_spark_apps.platform import gc_tuning
+from narthex_spark_apps.platform.log_consumer import poll_together
 from narthex_stores import LmdbIndex, LogReader, column_reader
 
 
@@ -82,5 +82,5 @@ def _same(left: object, right: object) -> bool:
 
 
 if __name__ == "__main__":
-    collector.settle()
+    gc_tuning.settle()
     main()

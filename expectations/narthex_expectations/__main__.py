@@ -11,7 +11,7 @@ from narthex.records import Json
 from narthex.settings import NotInstalledError, Settings, load_settings
 from narthex.times import to_micros
 from narthex_expectations.audits import AuditResult, audit, newest_hour
-from narthex_expectations.server import (
+from narthex_expectations.server_client import (
     AuditedDataset,
     ServerRefusedError,
     adopt_stores,

@@ -1,8 +1,19 @@
-"""The ledger: what exists, what should, and who may change it. Enter here."""
+"""The ledger: what exists, what should exist, and who may change it, in PostgreSQL.
 
-from narthex_ledger.audit_views import AuditView, Finding, InstallView, InventoryRow
-from narthex_ledger.calls import AppendNow, BeingAppended, CallOutcome, LookForIt, Standing
-from narthex_ledger.control_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+* `ledger`: the front door, composed of the `api` of each package.
+* `model`: values and state machines; `db`: tables, statements, transactions, migrations.
+* `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
+* `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
+* `engines`: jobs, slots and leases; `commits`: the transactions of a commit.
+* `branches`: branches as a whole; `gc`: destruction and audits.
+
+Start with `model.states`, then `commits.api`.
+"""
+
+from narthex_ledger.commits.planning import NameOf, stored_plan
+from narthex_ledger.db.migrate import migrate
+from narthex_ledger.db.transactions import BrokenConnection, Moment, Seam
+from narthex_ledger.engines.rendezvous import preferred_engines
 from narthex_ledger.errors import (
     AlreadyCommitted,
     BranchExists,
@@ -26,13 +37,10 @@ from narthex_ledger.errors import (
     WrongState,
 )
 from narthex_ledger.ledger import Ledger
-from narthex_ledger.migrating import migrate
-from narthex_ledger.planning import NameOf, stored_plan
-from narthex_ledger.plans import CommitPlan, PlannedAsset
-from narthex_ledger.rendezvous import preferred_engines
-from narthex_ledger.sealing import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
-from narthex_ledger.signing import Signer, Verifier
-from narthex_ledger.states import (
+from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+from narthex_ledger.model.audit_views import AuditView, Finding, InstallView, InventoryRow
+from narthex_ledger.model.plans import CommitPlan, PlannedAsset
+from narthex_ledger.model.states import (
     ABORTABLE,
     ASSET_NEXT,
     COMMIT_NEXT,
@@ -53,8 +61,7 @@ from narthex_ledger.states import (
     PromotionPolicy,
     PromotionState,
 )
-from narthex_ledger.transactions import BrokenConnection, Moment, Seam
-from narthex_ledger.views import (
+from narthex_ledger.model.views import (
     Accepted,
     AlreadyLive,
     ApprovalView,
@@ -90,6 +97,15 @@ from narthex_ledger.views import (
     Waiting,
     WaitingJob,
 )
+from narthex_ledger.requests.webhook_calls import (
+    AppendNow,
+    BeingAppended,
+    CallOutcome,
+    LookForIt,
+    Standing,
+)
+from narthex_ledger.sealed_secrets import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
+from narthex_ledger.signing.signatures import Signer, Verifier
 
 __all__ = [
     "TENANT",

@@ -8,22 +8,18 @@ from sqlalchemy.engine import Connection
 
 from narthex.assets import AssetRef
 from narthex.records import Json
-from narthex_ledger import offline, reads
-from narthex_ledger.audit_views import AuditView, InstallView
-from narthex_ledger.branching import Branching
-from narthex_ledger.calls import Calls
-from narthex_ledger.collecting import Collecting
-from narthex_ledger.controlling import Controlling
-from narthex_ledger.driving import Driving
-from narthex_ledger.engines import Engines
+from narthex_ledger.branches.api import Branching
+from narthex_ledger.commits.api import Driving
+from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import jobs as on_jobs
+from narthex_ledger.db.statements import offline as on_offline
+from narthex_ledger.db.statements import reading as on_reading
+from narthex_ledger.engines.api import Engines
 from narthex_ledger.errors import NotFound, NotSigned
-from narthex_ledger.signing import commit_statement, offline_statement
-from narthex_ledger.statements import commits as on_commits
-from narthex_ledger.statements import jobs as on_jobs
-from narthex_ledger.statements import offline as on_offline
-from narthex_ledger.statements import reading as on_reading
-from narthex_ledger.states import OfflineState
-from narthex_ledger.views import (
+from narthex_ledger.gc.api import Collecting
+from narthex_ledger.model.audit_views import AuditView, InstallView
+from narthex_ledger.model.states import OfflineState
+from narthex_ledger.model.views import (
     BankedView,
     BranchId,
     BranchView,
@@ -34,6 +30,11 @@ from narthex_ledger.views import (
     ServingView,
     TenantId,
 )
+from narthex_ledger.reading import queries
+from narthex_ledger.requests import offline_queries
+from narthex_ledger.requests.webhook_calls import Calls
+from narthex_ledger.security.api import Controlling
+from narthex_ledger.signing.signatures import commit_statement, offline_statement
 
 _KEPT_MANIFESTS = 64
 
@@ -70,7 +71,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
             NotFound: There is none of that name.
             NotSigned: Its head, or what readers see, was never committed to it.
         """
-        return self._run("branch", lambda c: reads.branch(c, tenant, name, self._checker))
+        return self._run("branch", lambda c: queries.branch(c, tenant, name, self._checker))
 
     def commit(self, commit_id: UUID) -> CommitView:
         """Read a commit with its assets, each after what it needs.
@@ -78,11 +79,11 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         Raises:
             NotFound: There is none of that id.
         """
-        return self._run("commit", lambda c: reads.commit(c, commit_id))
+        return self._run("commit", lambda c: queries.commit(c, commit_id))
 
     def commits(self, limit: int = 50, *, branch: BranchId | None = None) -> tuple[CommitView, ...]:
         """List commits, the newest first, without their assets."""
-        return self._run("commits", lambda c: reads.commits(c, limit, branch))
+        return self._run("commits", lambda c: queries.commits(c, limit, branch))
 
     def commit_of_key(self, tenant: TenantId, key: str) -> CommitView:
         """Read the commit that a request with an idempotency key made.
@@ -92,7 +93,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         """
 
         def work(connection: Connection) -> CommitView:
-            return reads.commit(
+            return queries.commit(
                 connection, on_commits.commit_of_key(connection, tenant, key)["commit_id"]
             )
 
@@ -100,7 +101,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
 
     def events(self, commit_id: UUID) -> tuple[EventView, ...]:
         """Read what happened to a commit and, while it drove them, its assets."""
-        return self._run("events", lambda c: reads.events(c, commit_id))
+        return self._run("events", lambda c: queries.events(c, commit_id))
 
     def manifest(self, manifest_id: UUID) -> ManifestView:
         """Read a manifest; kept in memory, because it never changes.
@@ -111,7 +112,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         kept = self._manifests
         found = kept.get(manifest_id)
         if found is None:
-            found = self._run("manifest", lambda c: reads.manifest(c, manifest_id, self._checker))
+            found = self._run("manifest", lambda c: queries.manifest(c, manifest_id, self._checker))
             while len(kept) >= _KEPT_MANIFESTS:
                 kept.pop(next(iter(kept)), None)
             kept[manifest_id] = found
@@ -166,7 +167,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
     def physical_names(self, tenant: TenantId, assets: Iterable[AssetRef]) -> dict[AssetRef, str]:
         """Name those of the assets that are in the bank, as their stores know them."""
         wanted = sorted(set(assets), key=lambda ref: (ref.kind.value, ref.fingerprint))
-        return self._run("physical_names", lambda c: reads.physical_names(c, tenant, wanted))
+        return self._run("physical_names", lambda c: queries.physical_names(c, tenant, wanted))
 
     def bank(
         self,
@@ -182,7 +183,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         """
         return self._run(
             "bank",
-            lambda c: reads.bank(c, tenant, after=after, limit=limit, branches=branches),
+            lambda c: queries.bank(c, tenant, after=after, limit=limit, branches=branches),
         )
 
     def held_paths(self, tenant: TenantId, branches: Collection[str]) -> dict[int, frozenset[str]]:
@@ -218,7 +219,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         signature = self._attest(offline_statement(request_id, manifest_id, actor, request))
         return self._run(
             "submit_offline",
-            lambda c: offline.submit(
+            lambda c: offline_queries.submit(
                 c, request_id, manifest_id, request=request, actor=actor, signature=signature
             ),
         )
@@ -229,11 +230,11 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         Raises:
             NotFound: There is none of that id.
         """
-        return self._run("offline", lambda c: offline.view(c, request_id))
+        return self._run("offline", lambda c: offline_queries.view(c, request_id))
 
     def cancel_offline(self, request_id: UUID) -> OfflineState:
         """End an offline query that has not ended; its engine is fenced."""
-        return self._run("cancel_offline", lambda c: offline.cancel(c, request_id))
+        return self._run("cancel_offline", lambda c: offline_queries.cancel(c, request_id))
 
     def record_audit(self, audit: AuditView) -> None:
         """Keep an audit's outcome; the same id again changes nothing."""

@@ -1,7 +1,16 @@
-"""What a definition means, as code: slow, obvious, and the judge of every other engine."""
+"""What a definition means, as code: slow, obvious, and the judge of every other engine.
 
-from narthex_reference.author_code import Frame, UserCodeRunner
+* `semantics`: the reference engine; `engine`: the protocol of all engines.
+* `conformance`: cases with answers that were written by hand.
+* `generate`: random projects; `comparing`, `fuzz`: two engines compared on them.
+* `proving`: the platform compared with the reference (`narthex prove`).
+* `inprocess`: the fast engine of authors' unit tests.
+
+Start with `semantics.evaluator`.
+"""
+
 from narthex_reference.engine import Answer, Engine, Made
-from narthex_reference.reference import NotAskableError, Reference
+from narthex_reference.semantics.author_code import Frame, UserCodeRunner
+from narthex_reference.semantics.evaluator import NotAskableError, Reference
 
 __all__ = ["Answer", "Engine", "Frame", "Made", "NotAskableError", "Reference", "UserCodeRunner"]

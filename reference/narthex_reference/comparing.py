@@ -8,10 +8,10 @@ from numpy.random import Generator, default_rng
 from narthex.cells import cell_bytes
 from narthex.entities import Dataset, Definitions
 from narthex.facts import Cell, Fact
+from narthex_reference.cell_equality import same_cells
 from narthex_reference.conformance.checking import feed
 from narthex_reference.engine import Answer, Asked, Engine, MayBeAsked
 from narthex_reference.generate.project import Project, instants_of, is_never_the_same
-from narthex_reference.same import same_cells
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
 

@@ -9,7 +9,7 @@ from narthex.code import UserCode
 from narthex.facts import Cell
 from narthex.schema import Column
 from narthex.workers import CodeCalls, array_of, cells_of
-from narthex_reference.author_code import Frame
+from narthex_reference.semantics.author_code import Frame
 
 
 @attrs.frozen

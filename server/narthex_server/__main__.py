@@ -12,20 +12,20 @@ from narthex.assets import AssetKind
 from narthex.settings import REDUCED, Settings, load_settings
 from narthex.workers import Compartments
 from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
-from narthex_server.answers import AnswerLog
 from narthex_server.app import make_app
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor
-from narthex_server.deploy.marks import MarkedAdapter
+from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
-from narthex_server.meters import Meters
-from narthex_server.once import Once
-from narthex_server.protocol import BoundedHttp
-from narthex_server.services import Services
-from narthex_server.shared_sources import SharedSources
-from narthex_server.snapshot import Snapshots
+from narthex_server.deploy.store_ownership import MarkedAdapter
+from narthex_server.services.branch_snapshots import Snapshots
+from narthex_server.services.container import Services
+from narthex_server.services.idempotency import Once
+from narthex_server.services.logged_queries import AnswerLog
+from narthex_server.services.meters import Meters
+from narthex_server.services.shared_sources import SharedSources
+from narthex_server.web.bounded_http import BoundedHttp
 from narthex_stores import (
     Adapter,
     HistoryAdapter,

@@ -7,32 +7,19 @@ from fastapi import Depends, FastAPI
 from fastapi.responses import PlainTextResponse
 
 from narthex.settings import FULL
-from narthex_server import (
-    bank,
-    branches,
-    catalog,
-    commit_plans,
-    commits,
-    console,
-    control_log,
-    failures,
-    kept_secrets,
-    lineage,
-    not_yet,
-    offline,
-    questions,
-    rollbacks,
-    rows,
-    tokens,
-    upkeep,
-    waiting,
-)
-from narthex_server.attempts import Attempts
-from narthex_server.auth import Askers, require_asked, require_rights
-from narthex_server.door import Door
-from narthex_server.measuring import Measured
-from narthex_server.metrics import render_metrics
-from narthex_server.services import Services
+from narthex_server import console
+from narthex_server.catalog import assets, branch_catalog, lineage
+from narthex_server.commits import branches, commit_plans, commits, pending_commits, rollbacks
+from narthex_server.data import ingestion, offline_queries, online_queries
+from narthex_server.operations import upkeep
+from narthex_server.operations.metrics import render_metrics
+from narthex_server.operations.request_metrics import Measured
+from narthex_server.security import audit_log, secrets, tokens
+from narthex_server.security.auth import Askers, require_asked, require_rights
+from narthex_server.security.request_checks import Door
+from narthex_server.security.sign_in_attempts import Attempts
+from narthex_server.services.container import Services
+from narthex_server.web import error_responses, unimplemented
 
 API = "/api/v1"
 
@@ -59,24 +46,24 @@ def make_app(services: Services) -> FastAPI:
     app.state.askers = Askers()
     app.state.attempts = Attempts()
     app.state.api = API
-    failures.install(app)
+    error_responses.install(app)
     for room in (
-        bank,
+        assets,
         branches,
         commits,
         commit_plans,
         rollbacks,
-        rows,
-        questions,
-        offline,
-        catalog,
+        ingestion,
+        online_queries,
+        offline_queries,
+        branch_catalog,
         tokens,
-        kept_secrets,
+        secrets,
         lineage,
-        control_log,
+        audit_log,
         upkeep,
-        waiting,
-        not_yet,
+        pending_commits,
+        unimplemented,
     ):
         app.include_router(room.router, prefix=API)
     app.include_router(console.router)

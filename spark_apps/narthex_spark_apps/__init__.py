@@ -1,5 +1,17 @@
-"""spark_apps: one room of the house."""
+"""The engine: jobs on Spark and in Python, and the processes that run them.
 
-from narthex_spark_apps.jvm import archive_of
+A job reads topics, files or tables and appends facts to a dataset log, or writes a log elsewhere.
+
+* `cli`: commands; `supervision`: the supervisor and its protocol with child processes.
+* `jobs`: starting jobs, live and bounded; the driver and the stage runner.
+* `writers`: the index writer and the history writer; `offline`: offline queries.
+* `sources`, `sinks`: jobs at the edges of the platform; `rejected_rows`: what sources refused.
+* `stateful`, `pipelines`, `expressions`: steps with state, steps without, and expressions.
+* `facts`, `storage`, `platform`: facts as columns; files; the Spark session, Kafka and secrets.
+
+Start with `jobs.start`, then `supervision.supervisor`.
+"""
+
+from narthex_spark_apps.platform.jvm import archive_of
 
 __all__ = ["archive_of"]

@@ -1,11 +1,19 @@
-"""The services of one machine: started, watched, restarted, stopped."""
+"""The platform on one machine: its services are started, watched, restarted and stopped.
+
+* `cli`: `narthex up` and its relatives; `operator`: the process that keeps services running.
+* `services`: which services there are; `install`: directories, configuration and credentials.
+* `servers`: PostgreSQL and Kafka; `processes`: starting and finding processes.
+* `machine`: files, ports, Java and jars.
+
+Start with `operator.stack`, then `services.service_plan`.
+"""
 
 from narthex_stack.errors import NotStartedError, StackError
-from narthex_stack.jars import BROKER, CONNECTORS, JarSet, cache_dir, resolve
-from narthex_stack.java import java_home
-from narthex_stack.local import PostgresServer, kafka_broker, postgres_server
-from narthex_stack.stack import Stack
-from narthex_stack.status import ServiceStatus, State, Status
+from narthex_stack.machine.jars import BROKER, CONNECTORS, JarSet, cache_dir, resolve
+from narthex_stack.machine.java import java_home
+from narthex_stack.operator.stack import Stack
+from narthex_stack.operator.status import ServiceStatus, State, Status
+from narthex_stack.servers.local_servers import PostgresServer, kafka_broker, postgres_server
 
 __all__ = [
     "BROKER",

@@ -2,7 +2,7 @@
 
 import typer
 
-from narthex_stack.commands import register
+from narthex_stack.cli.commands import register
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 register(app)

@@ -1,6 +1,22 @@
-"""Where assets live: topics, lookup indexes, histories, checkpoints."""
+"""Stores: the physical things behind assets, and how they are read and written.
 
-from narthex_stores.adapter import (
+* `adapters`: how a thing of each kind is created, found and destroyed.
+* `kafka`: topics and logs; `facts`: facts as columns; `history`: Delta tables of facts.
+* `indexes`: lookups as of any instant, in LMDB and in memory; `lmdb`: environments, snapshots.
+* `state`: what jobs remember.
+
+Start with `adapters.protocol` and `indexes.protocol`.
+"""
+
+from narthex_stores.adapters.confined_files import (
+    OutsideError,
+    find_beneath,
+    open_beneath,
+    require_no_links,
+)
+from narthex_stores.adapters.directories import OWNER_FILE, DirectoryAdapter, Owner, find_owner
+from narthex_stores.adapters.memory import Crash, Fault, InMemoryAdapter, Operation, When
+from narthex_stores.adapters.protocol import (
     Absent,
     Adapter,
     Listed,
@@ -9,10 +25,6 @@ from narthex_stores.adapter import (
     Probe,
     Unknown,
 )
-from narthex_stores.beneath import OutsideError, find_beneath, open_beneath, require_no_links
-from narthex_stores.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
-from narthex_stores.checkpoints import checkpoint_adapter
-from narthex_stores.directories import OWNER_FILE, DirectoryAdapter, Owner, find_owner
 from narthex_stores.errors import (
     ForeignAssetError,
     MalformedNameError,
@@ -20,13 +32,13 @@ from narthex_stores.errors import (
     StoreError,
     TransientError,
 )
-from narthex_stores.fact_columns import ColumnReader, FactColumns, column_reader
-from narthex_stores.fact_states import alive, below, newest, public
-from narthex_stores.fact_tables import LogRow, fact_schema, to_rows, to_table
-from narthex_stores.history import Appended, HistoryTable
-from narthex_stores.history_adapter import HistoryAdapter, history_path, storage_options
-from narthex_stores.history_rows import history_rows, render_fact
-from narthex_stores.index import (
+from narthex_stores.facts.columns import ColumnReader, FactColumns, column_reader
+from narthex_stores.facts.states import alive, below, newest, public
+from narthex_stores.facts.tables import LogRow, fact_schema, to_rows, to_table
+from narthex_stores.history.adapter import HistoryAdapter, history_path, storage_options
+from narthex_stores.history.newest_rows import history_rows, render_fact
+from narthex_stores.history.table import Appended, HistoryTable
+from narthex_stores.indexes import (
     AppliedBatch,
     Fenced,
     Found,
@@ -41,9 +53,9 @@ from narthex_stores.index import (
     index_adapter,
     stored_differences,
 )
-from narthex_stores.job_state import JobState, StateBatch, offsets_in_state
-from narthex_stores.lmdb_environment import EnvironmentMissingError
-from narthex_stores.logs import (
+from narthex_stores.kafka.brokers import GREATEST_RECORD_BYTES, SASL_MECHANISMS, Broker
+from narthex_stores.kafka.end_offsets import LogTips
+from narthex_stores.kafka.logs import (
     Delivered,
     Headers,
     LogEvent,
@@ -52,8 +64,9 @@ from narthex_stores.logs import (
     Place,
     Record,
 )
-from narthex_stores.memory import Crash, Fault, InMemoryAdapter, Operation, When
-from narthex_stores.snapshots import (
+from narthex_stores.kafka.topics import TopicAdapter, topic_config
+from narthex_stores.lmdb.environment import EnvironmentMissingError
+from narthex_stores.lmdb.snapshots import (
     BrokenSnapshotError,
     NoSuchSnapshotError,
     SnapshotStore,
@@ -61,8 +74,8 @@ from narthex_stores.snapshots import (
     copy_environment,
     state_of,
 )
-from narthex_stores.tips import LogTips
-from narthex_stores.topics import TopicAdapter, topic_config
+from narthex_stores.state.checkpoints import checkpoint_adapter
+from narthex_stores.state.job_state import JobState, StateBatch, offsets_in_state
 
 __all__ = [
     "GREATEST_RECORD_BYTES",

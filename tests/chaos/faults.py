@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import numpy as np
 
-from narthex_stack.processes import Process, everything, is_alive, process_of, seen
+from narthex_stack.processes.process_table import Process, everything, is_alive, process_of, seen
 from tests.chaos.plant import Plant
 
 CHILDREN = ("driver", "stage_runner", "index_writer", "history_writer")

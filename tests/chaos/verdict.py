@@ -12,8 +12,8 @@ from narthex.codec import encode
 from narthex.facts import Cell, Fact
 from narthex.times import to_micros
 from narthex_reference import Reference
+from narthex_reference.cell_equality import same_cells
 from narthex_reference.engines import reference
-from narthex_reference.same import same_cells
 from narthex_stores import HistoryTable, history_path, newest, to_rows
 from tests.chaos.card_velocity import card_velocity
 from tests.chaos.faults import KILL, Fault

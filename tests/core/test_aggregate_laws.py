@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from narthex.aggregate_specs import AggregateSpec
 from narthex.aggregates import Algebra, Order, State, algebra
 from narthex.facts import Cell
-from narthex_reference.same import same
+from narthex_reference.cell_equality import same
 from tests.core.aggregate_catalog import COLUMNS, FOREVER, SPECS, catalog, typed
 
 Rows = Sequence[tuple[Order, Cell]]

@@ -5,24 +5,19 @@ from collections.abc import Callable
 
 import attrs
 
-from narthex_ledger import (
-    accepting,
-    creation,
-    destruction,
-    ending,
-    planning,
-    promotion,
-    registry,
-)
-from narthex_ledger.driving import Driving
-from narthex_ledger.statements import assets as on_assets
-from narthex_ledger.statements import inventory as on_inventory
-from narthex_ledger.statements import jobs as on_jobs
-from narthex_ledger.statements import pins as on_pins
+from narthex_ledger.commits import creation, ending, planning, promotion
+from narthex_ledger.commits.api import Driving
+from narthex_ledger.db.statements import assets as on_assets
+from narthex_ledger.db.statements import inventory as on_inventory
+from narthex_ledger.db.statements import jobs as on_jobs
+from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.engines import job_registry
+from narthex_ledger.gc import destruction
+from narthex_ledger.requests import commit_requests
 from narthex_server.deploy import auditor, recovery
-from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor
-from narthex_server.deploy.marks import MarkedAdapter
+from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.store_ownership import MarkedAdapter
 from tests.crash import test_auditor, test_recovery
 from tests.ledger import test_abort, test_commit, test_locks, test_registry, test_schema
 from tests.reference.edits import Patch, edited
@@ -75,7 +70,7 @@ GUARDS = (
     ),
     _off(
         "an old fence is refused",
-        accepting._checked,
+        commit_requests._checked,
         'if commit["fence"] != fence:',
         test_commit.test_a_zombie_executor_writes_nothing,
     ),
@@ -249,14 +244,14 @@ GUARDS = (
     ),
     _off(
         "a loan of a job has one epoch",
-        registry._hold_backfill,
+        job_registry._hold_backfill,
         'job["backfill_epoch"] != epoch or ',
         test_registry.test_a_backfill_is_lent_to_one_run,
         new="",
     ),
     _off(
         "a key stands for one request",
-        accepting.accept,
+        commit_requests.accept,
         'if bytes(before["request_sha256"]) != request.request_sha256:',
         test_commit.test_a_key_with_another_request_is_refused,
     ),

@@ -5,7 +5,7 @@ import pytest
 
 from narthex.assets import AssetKind, TopicRole, TopicSpec
 from narthex_server.deploy.auditor import SystemAudit, trips
-from narthex_server.deploy.marks import MarkedAdapter
+from narthex_server.deploy.store_ownership import MarkedAdapter
 from narthex_stores import ForeignAssetError, InMemoryAdapter, StoreError, TransientError
 from tests.crash.scenarios import ONE, TWO, deploy, tiny
 from tests.crash.world import STRAY, Life, World, blueprint

@@ -15,10 +15,10 @@ import structlog
 from narthex.settings import Settings, load_settings
 from narthex_ledger import Ledger, Rules
 from narthex_server.__main__ import make_adapters
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
 
 SOON = dt.timedelta(seconds=2)

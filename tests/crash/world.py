@@ -30,10 +30,10 @@ from narthex_ledger import (
     TenantId,
     migrate,
 )
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor, Impossible, NotYet
+from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
 from tests.crash.beginnings import Beginning, Beside

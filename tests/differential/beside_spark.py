@@ -15,14 +15,14 @@ from typing_extensions import override
 from narthex.assets import PipelineJobSpec, ResolvedAsset, Trigger
 from narthex.settings import Settings
 from narthex.workers import WorkerPool
-from narthex_spark_apps import join_stage
-from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.index_writer import IndexFeed
-from narthex_spark_apps.jobs import checkpoint_of, input_topics
-from narthex_spark_apps.join_stage import JoinStage
-from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.snapshots import STATE
+from narthex_spark_apps.jobs.start import checkpoint_of, input_topics
+from narthex_spark_apps.pipelines import join_stage
+from narthex_spark_apps.pipelines.join_stage import JoinStage
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage, stage
+from narthex_spark_apps.storage.snapshots import STATE
+from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import LogProducer, Place, Record
 from tests.differential.records import Records
 

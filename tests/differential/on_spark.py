@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from narthex.assets import ResolvedAsset
 from narthex.settings import Settings
-from narthex_spark_apps.jobs import input_topics, start_query
+from narthex_spark_apps.jobs.start import input_topics, start_query
 from narthex_stores import Place
 
 SESSION: Mapping[str, str] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
-from narthex_spark_apps.session import open_session
+from narthex_spark_apps.platform.session import open_session
 from narthex_stack import CONNECTORS, kafka_broker, resolve
 from tests.differential.beside_spark import shared_workers
 from tests.differential.on_spark import SESSION

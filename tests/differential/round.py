@@ -24,9 +24,9 @@ from narthex.codec import encode, key_bytes
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import Arrival
 from narthex_reference.generate.project import Project
-from narthex_spark_apps.backfill import AT_ONCE
-from narthex_spark_apps.jobs import input_topics
-from narthex_spark_apps.stateful import work_off_stateful
+from narthex_spark_apps.jobs.backfill import AT_ONCE
+from narthex_spark_apps.jobs.start import input_topics
+from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
 from narthex_stores import LogProducer, Place, StoreError
 from tests.differential.beside_spark import CrashError, Feed, LiveStage, has_state, is_beside_spark
 from tests.differential.deploying import (

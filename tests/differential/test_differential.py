@@ -11,7 +11,7 @@ from narthex.blueprint import compile_blueprint
 from narthex.codec import encode
 from narthex.facts import NEVER, Fact, Version
 from narthex_reference.generate import Project
-from narthex_spark_apps.index_writer import IndexFeed
+from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import Record
 from tests.differential.beside_spark import MOST, shared_workers, some
 from tests.differential.deploying import Deployment, deploy, source_logs

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from narthex_ledger import Ledger, LedgerUnreachable, migrate
-from narthex_stack import postgres
-from narthex_stack.local import running
-from narthex_stack.ports import free_ports
+from narthex_stack.machine.ports import free_ports
+from narthex_stack.servers import postgres
+from narthex_stack.servers.local_servers import running
 
 NOBODY = "postgresql+psycopg2://narthex:x@127.0.0.1:1/narthex"
 

@@ -4,8 +4,8 @@ from collections import Counter
 
 from narthex.assets import AssetKind
 from narthex_ledger import CommitPlan, PlannedAsset, preferred_engines, stored_plan
-from narthex_ledger.creation import slot_of
-from narthex_ledger.plans import jobs_to_backfill
+from narthex_ledger.commits.creation import slot_of
+from narthex_ledger.model.plans import jobs_to_backfill
 from tests.ledger.world import FLIGHTS, ORDERS
 
 EMPTY = CommitPlan(base_seq=3, create=(), share=(), release=(), backfill=(), flip=())

@@ -33,9 +33,9 @@ from narthex.windows import Continuous, Hopping, Tumbling
 from narthex_reference.comparing import differs
 from narthex_reference.conformance import CASES, CaseFailed, check
 from narthex_reference.engines import reference
-from narthex_reference.folds import fold
 from narthex_reference.generate import Project, projects
 from narthex_reference.inprocess import engine_of
+from narthex_reference.semantics.folds import fold
 
 W = Continuous("forever")
 LATER = 100

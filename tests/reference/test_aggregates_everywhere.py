@@ -24,11 +24,11 @@ from narthex.operators import Aggregate, DatasetRef
 from narthex.schema import Field, Metadata, Role, Schema
 from narthex.types import WINDOW, Datetime, Int
 from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
+from narthex_reference.cell_equality import same_cells
 from narthex_reference.engine import Answer
 from narthex_reference.engines import reference
 from narthex_reference.inprocess import engine_of
-from narthex_reference.same import same_cells
-from narthex_stores.index import Found, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import Found, InMemoryIndex, LmdbIndex
 from tests.core.aggregate_catalog import COLUMNS, catalog
 
 OWNED = Metadata(owner="a@b.co")

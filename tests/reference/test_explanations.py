@@ -8,7 +8,7 @@ from narthex_reference.conformance.remade_rows import FirstOrder, LatestOrder
 from narthex_reference.conformance.shop import Countries, Orders, Users
 from narthex_reference.conformance.windowed_groups import HowManySessions, Sessions
 from narthex_reference.engines import reference
-from narthex_reference.reference import Reference
+from narthex_reference.semantics.evaluator import Reference
 
 S = SECOND
 

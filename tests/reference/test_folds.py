@@ -26,8 +26,8 @@ from narthex.aggregates import fold as fold_algebras
 from narthex.facts import Cell
 from narthex.types import DataType, Date, Datetime, Decimal, Float, Int, List, Optional, Str
 from narthex.windows import Continuous
-from narthex_reference.folds import fold
-from narthex_reference.same import same
+from narthex_reference.cell_equality import same
+from narthex_reference.semantics.folds import fold
 
 W = Continuous("forever")
 _FLOATS = st.floats(-1e9, 1e9) | st.sampled_from([math.inf, -math.inf, math.nan, 1e100, -0.0])

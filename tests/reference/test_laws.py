@@ -8,13 +8,13 @@ from narthex.facts import Fact
 from narthex.graph import check, reads
 from narthex.operators import Aggregate
 from narthex.schemas import all_steps
+from narthex_reference.cell_equality import same_cells
 from narthex_reference.comparing import differs
 from narthex_reference.conformance import feed
 from narthex_reference.engines import reference
 from narthex_reference.generate import Project, instants_of, projects
 from narthex_reference.generate.project import is_never_the_same
-from narthex_reference.reference import Reference
-from narthex_reference.same import same_cells
+from narthex_reference.semantics.evaluator import Reference
 
 some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -6,7 +6,7 @@ from narthex_reference.conformance.aggregate_values import Lists, Numbers, Popul
 from narthex_reference.conformance.case import case
 from narthex_reference.conformance.shop import Orders, Users
 from narthex_reference.engines import reference
-from narthex_reference.reference import NotAskableError
+from narthex_reference.semantics.evaluator import NotAskableError
 
 DEFINITIONS = case("", [Orders, Users, Numbers, Lists, Population], []).definitions
 

@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 
 from narthex_server.app import make_app
-from narthex_server.protocol import BoundedHttp
-from narthex_stack.ports import free_ports
+from narthex_server.web.bounded_http import BoundedHttp
+from narthex_stack.machine.ports import free_ports
 from tests.server.conftest import House, adapters, house
 
 __all__ = ["adapters", "house", "quick_door"]
@@ -36,7 +36,7 @@ class Listening:
 @pytest.fixture
 def quick_door(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listening]:
     """Serve over a real socket, with short timeouts."""
-    monkeypatch.setattr("narthex_server.door.BODY_S", 0.4)
+    monkeypatch.setattr("narthex_server.security.request_checks.BODY_S", 0.4)
     (port,) = free_ports(1)
     server = uvicorn.Server(
         uvicorn.Config(

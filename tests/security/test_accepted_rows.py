@@ -43,13 +43,13 @@ from narthex.types import (
     StructField,
 )
 from narthex.workers import array_of, cells_of
-from narthex_spark_apps.admitted_rows import Arrived, Place, RowRenderer
-from narthex_spark_apps.author_secrets import AuthorSecrets
-from narthex_spark_apps.topic_rows import TopicFormat, TopicReader
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.sources.topics.records import TopicFormat, TopicReader
+from narthex_spark_apps.sources.validated_rows import Arrived, Place, RowRenderer
 from narthex_stores import GREATEST_RECORD_BYTES, column_reader
-from narthex_stores.fact_tables import LogRow, to_rows, to_table
-from narthex_stores.history_rows import render_fact
-from narthex_stores.index.layout import Layout, unpack
+from narthex_stores.facts.tables import LogRow, to_rows, to_table
+from narthex_stores.history.newest_rows import render_fact
+from narthex_stores.indexes.key_layout import Layout, unpack
 
 LMDB_KEY_BYTES = 511
 

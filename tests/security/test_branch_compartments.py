@@ -4,8 +4,8 @@ from uuid import UUID
 
 from narthex.entities import Definitions
 from narthex.workers import CodeCalls, Compartments
-from narthex_server.compartments import BranchCalls
-from narthex_server.snapshot import Snapshot
+from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.compartments import BranchCalls
 from tests.server.shop import shop_definitions
 from tests.server.test_tags import said
 

@@ -18,7 +18,7 @@ from narthex.entities import Definitions
 from narthex.errors import RecordNotUnderstood, Refused
 from narthex.json_depth import GREATEST_DEPTH, is_deeper
 from narthex.wire import decode_commit
-from narthex_server.limits import (
+from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
     GREATEST_HEAD_BYTES,
     judge_json,
@@ -341,7 +341,7 @@ def test_a_failure_that_nobody_foresaw_is_recorded(
     def failing(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("narthex_server.tokens.make_token", failing)
+    monkeypatch.setattr("narthex_server.security.tokens.make_token", failing)
     client = TestClient(
         house.client.app,
         headers={"authorization": f"Bearer {TOKEN}"},

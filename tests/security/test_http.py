@@ -10,9 +10,14 @@ import pytest
 from fastapi.routing import APIRoute
 
 from narthex_ledger import NotOpenedError, load_sealer
-from narthex_server.attempts import GREATEST_OF_ALL, GREATEST_OF_ONE, WITHIN_S, Attempts
-from narthex_server.auth import OPEN_PATHS, Right
-from narthex_server.sessions import COOKIE
+from narthex_server.security.auth import OPEN_PATHS, Right
+from narthex_server.security.browser_sessions import COOKIE
+from narthex_server.security.sign_in_attempts import (
+    GREATEST_OF_ALL,
+    GREATEST_OF_ONE,
+    WITHIN_S,
+    Attempts,
+)
 from tests.server.calling import TestClient
 from tests.server.conftest import TOKEN, House
 from tests.server.driving import serve
@@ -311,7 +316,7 @@ def test_names_in_metrics_begin_no_series_of_their_own(
 ) -> None:
     evil = 'a"} 1\nnarthex_job_up{job="b\\'
     row = {"label": evil, "kind": evil, "behind": 1, "phase": "running", "desired": "running"}
-    monkeypatch.setattr("narthex_server.metrics.job_rows", lambda _: [row])
+    monkeypatch.setattr("narthex_server.operations.metrics.job_rows", lambda _: [row])
 
     text = house.client.get("/api/v1/metrics").text
 

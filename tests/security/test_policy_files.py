@@ -11,11 +11,11 @@ from deltalake import write_deltalake
 
 from narthex.connections import Csv, Files, JsonLines, KafkaTopic, Parquet, TableFormat
 from narthex.settings import Settings
-from narthex_spark_apps.author_places import ForbiddenPlaceError, require_path
-from narthex_spark_apps.author_topics import broker_of
-from narthex_spark_apps.delta_rows import arrived_rows, versions_of
-from narthex_spark_apps.file_rows import read_rows
-from narthex_spark_apps.file_source import list_files
+from narthex_spark_apps.platform.author_brokers import broker_of
+from narthex_spark_apps.platform.author_places import ForbiddenPlaceError, require_path
+from narthex_spark_apps.sources.files.delta_changes import arrived_rows, versions_of
+from narthex_spark_apps.sources.files.rows import read_rows
+from narthex_spark_apps.sources.files.source import list_files
 from narthex_stores import OutsideError, find_beneath, open_beneath
 
 SECRET = "the owner's token"

@@ -7,8 +7,8 @@ from narthex.connections import Csv, Files, KafkaTopic, TableFormat
 from narthex.definitions import definitions
 from narthex.entities import Connector, Definitions, Sink, SinkTarget
 from narthex.policy import Policy
-from narthex_server.shared_sources import Shared, carried_by
-from narthex_server.tags import tags_of
+from narthex_server.definitions.inherited_tags import tags_of
+from narthex_server.services.shared_sources import Shared, carried_by
 from tests.security.test_policy_doors import LastOrders
 from tests.server.shop import Orders
 from tests.server.test_tags import said

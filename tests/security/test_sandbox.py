@@ -19,8 +19,8 @@ from narthex.errors import UserCodeError
 from narthex.settings import NotInstalledError
 from narthex.types import Str
 from narthex.workers import Limits, SandboxIncompleteError, WorkerPool
-from narthex_stack.config import parse_config
 from narthex_stack.errors import BadConfigError
+from narthex_stack.install.config import parse_config
 from tests.security import ordinary_user
 from tests.security.attacks import ATTACKS, Attack, extractor, filled
 

@@ -27,15 +27,16 @@ from narthex.egress import EgressRules, Target
 from narthex.entities import Cdc
 from narthex.errors import ConnectionDenied, NarthexError, PolicyInvalid, SecretWithheld
 from narthex.settings import Settings
-from narthex_spark_apps import author_topics, table_mongo
-from narthex_spark_apps.admitted_rows import Place
-from narthex_spark_apps.author_secrets import AuthorSecrets
-from narthex_spark_apps.jobs import asked_source, input_broker
-from narthex_spark_apps.outgoing import open_socket
-from narthex_spark_apps.schema_registry import RegistryError
-from narthex_spark_apps.sink_http import Address, HttpSink
-from narthex_spark_apps.sink_job import open_sink
-from narthex_spark_apps.sink_stage import SinkFailedError
+from narthex_spark_apps.jobs.start import asked_source, input_broker
+from narthex_spark_apps.platform import author_brokers
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.outgoing_connections import open_socket
+from narthex_spark_apps.sinks.http import Address, HttpSink
+from narthex_spark_apps.sinks.sink_job import open_sink
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError
+from narthex_spark_apps.sources.tables import mongodb
+from narthex_spark_apps.sources.topics.schema_registry import RegistryError
+from narthex_spark_apps.sources.validated_rows import Place
 from narthex_stores import LogProducer, LogReader, StoreError
 from tests.mounted_secrets import grant, mount
 from tests.security.listener import (
@@ -77,8 +78,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     )
     mount(made.secrets_dir, {USER.name: "app", PASSWORD.name: WORD})
     # The servers here are none of their kind; a client need not wait long to see that.
-    monkeypatch.setattr(table_mongo, "CONNECT_S", 1)
-    monkeypatch.setattr(author_topics, "METADATA_S", 1)
+    monkeypatch.setattr(mongodb, "CONNECT_S", 1)
+    monkeypatch.setattr(author_brokers, "METADATA_S", 1)
     return made
 
 

@@ -14,7 +14,7 @@ from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_server.__main__ import make_services
 from narthex_server.app import make_app
-from narthex_server.services import Services
+from narthex_server.services.container import Services
 from narthex_stores import Adapter, InMemoryAdapter
 from tests.server.calling import TestClient
 

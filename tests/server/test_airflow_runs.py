@@ -13,7 +13,7 @@ import pytest
 from typing_extensions import override
 
 from narthex.assets import AssetKind
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import SILENT_S, UNREACHED_S, AirflowRuns
 from narthex_stores import Adapter
 from tests.server.conftest import NOBODY, House, house_at, settings_at

@@ -13,7 +13,7 @@ from narthex.definitions import definitions
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.kept_answers import GarbledAnswerError, KeptAnswer, answers_topic
-from narthex_server.answers import AnswerLog, is_drawn
+from narthex_server.services.logged_queries import AnswerLog, is_drawn
 from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_adapter
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import serve

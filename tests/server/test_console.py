@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from narthex_ledger import Desired, Phase, ShardReport
 from narthex_server.console.rendering import PAGES, Place, page
-from narthex_server.sessions import COOKIE
+from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
 from tests.server.driving import SLOTS, create_all, serve, shown, step
@@ -391,7 +391,7 @@ def test_a_session_only_reads_and_ends_with_its_token(
     written = browser.post("/api/v1/tokens", json={"name": "eve", "scopes": ["admin"]})
     removed = browser.delete(f"/api/v1/tokens/{made['token_id']}").status_code
     told.client.delete(f"/api/v1/tokens/{made['token_id']}")
-    monkeypatch.setattr("narthex_server.auth.KNOWN_S", 0.0)
+    monkeypatch.setattr("narthex_server.security.auth.KNOWN_S", 0.0)
 
     assert (read, written.status_code, removed) == (200, 401, 401)
     look(browser, "/console", status=401)

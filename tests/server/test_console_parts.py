@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex_server.console.drawing import BOX_HEIGHT, BOX_WIDTH, draw, picked, read
+from narthex_server.commits.commit_blockers import has_ended, why_waiting
+from narthex_server.console.lineage_drawing import BOX_HEIGHT, BOX_WIDTH, draw, picked, read
 from narthex_server.console.rendering import Place, mood, number, short, when
-from narthex_server.why_waiting import has_ended, why_waiting
 
 NAMES = [f"n{number}" for number in range(12)]
 

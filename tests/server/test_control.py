@@ -24,9 +24,9 @@ from narthex_ledger import (
     load_sealer,
     migrate,
 )
-from narthex_server.limits import GREATEST_BODY_BYTES
-from narthex_server.tokens import make_token
-from narthex_spark_apps.author_secrets import AuthorSecrets
+from narthex_server.security.tokens import make_token
+from narthex_server.web.request_limits import GREATEST_BODY_BYTES
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from tests.mounted_secrets import mount
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
@@ -142,7 +142,7 @@ def test_nobody_speaks_for_somebody_else(house: House) -> None:
 
 
 def test_a_token_ends_when_it_is_revoked(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narthex_server.auth.KNOWN_S", 0.0)
+    monkeypatch.setattr("narthex_server.security.auth.KNOWN_S", 0.0)
     ada = with_token(house)
     before = ada.get("/api/v1/branch/list").status_code
     token_id = house.client.get("/api/v1/tokens").json()["tokens"][0]["token_id"]

@@ -15,9 +15,9 @@ from narthex.assets import AssetKind
 from narthex.entities import Definitions
 from narthex_ledger import TENANT, CommitRequest, CommitState, Desired
 from narthex_server.__main__ import make_adapters
-from narthex_stack import kafka
-from narthex_stack.local import running
-from narthex_stack.ports import free_ports
+from narthex_stack.machine.ports import free_ports
+from narthex_stack.servers import kafka
+from narthex_stack.servers.local_servers import running
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import accept, create_all, deploy, shown, step
 from tests.server.shop import payload, shop_definitions

@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from narthex_server.auth import OPEN_PATHS, RIGHTS, Right, require_rights
+from narthex_server.security.auth import OPEN_PATHS, RIGHTS, Right, require_rights
 from tests.server.calling import TestClient
 from tests.server.conftest import DAGS_TOKEN, House
 

@@ -19,7 +19,7 @@ from narthex.datasets import dataset, field, pipeline
 from narthex.definitions import definitions
 from narthex.lib import inputs
 from narthex.settings import environment_of
-from narthex_spark_apps.backfill import Backfill
+from narthex_spark_apps.jobs.backfill import Backfill
 from tests.mounted_secrets import grant
 from tests.server.conftest import house_at, settings_at
 from tests.server.driving import accept, create_all, step

@@ -18,7 +18,7 @@ from narthex.assets import AssetKind
 from narthex.cli import make_app as make_cli
 from narthex_ledger import LedgerError
 from narthex_server.app import make_app
-from narthex_stack.ports import free_ports
+from narthex_stack.machine.ports import free_ports
 from narthex_stores import Adapter
 from tests.mounted_secrets import grant
 from tests.server.conftest import NOBODY, TOKEN, House, house_at, settings_at

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from narthex_server.meters import Counter, Histogram, Meters
+from narthex_server.services.meters import Counter, Histogram, Meters
 from tests.server.conftest import House
 
 _SAMPLE = re.compile(

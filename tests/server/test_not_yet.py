@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from fastapi import FastAPI
 
-from narthex_server.not_yet import router
+from narthex_server.web.unimplemented import router
 from tests.server.calling import TestClient
 
 

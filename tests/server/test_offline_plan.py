@@ -5,7 +5,7 @@ from narthex.code import UserCode
 from narthex.entities import CodeExtractor
 from narthex.readplan import AliasStep, CodeStep, LookupStep, ReadPlan, Step
 from narthex.schema import Schema
-from narthex_server.offline import looked_up
+from narthex_server.data.offline_queries import looked_up
 
 
 def _plan(*steps: Step) -> ReadPlan:

@@ -11,8 +11,8 @@ import attrs
 import pytest
 
 from narthex_ledger import IdempotencyKeyReused, Ledger
-from narthex_server import once
-from narthex_server.once import Once
+from narthex_server.services import idempotency
+from narthex_server.services.idempotency import Once
 from narthex_stores import Delivered, TransientError
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import deploy
@@ -21,7 +21,7 @@ from tests.server.test_log import GOOD, ingest_topic, log, records
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]
 
-WITHIN = dt.timedelta(seconds=once.IN_DOUBT_S)
+WITHIN = dt.timedelta(seconds=idempotency.IN_DOUBT_S)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_while_an_append_may_take_effect_nobody_else_appends(
 ) -> None:
     one, _ = pair
     topic = ingest_topic(one)
-    monkeypatch.setattr(once, "WAIT_S", 0.0)
+    monkeypatch.setattr(idempotency, "WAIT_S", 0.0)
 
     with pytest.raises(Died):
         _once(one, one.ledger).append(topic, "in-doubt", b"{}", _die)
@@ -135,11 +135,11 @@ def test_a_call_that_the_broker_takes_too_late_is_acknowledged_when_it_comes_aga
     one, _ = pair
     topic = ingest_topic(one)
     before = len(records(one))
-    monkeypatch.setattr(once, "WAIT_S", 0.0)
+    monkeypatch.setattr(idempotency, "WAIT_S", 0.0)
     process = _once(one, one.ledger)
     slow: Future[Delivered] = Future()
 
-    monkeypatch.setattr(once, "DELIVERY_S", 0.0)
+    monkeypatch.setattr(idempotency, "DELIVERY_S", 0.0)
     with pytest.raises(TransientError, match="in time"):
         process.append(topic, "too-late", b"{}", lambda: slow)
     with pytest.raises(TransientError, match="in time"):
@@ -164,7 +164,7 @@ def test_a_call_that_the_broker_refused_late_is_appended_when_it_comes_again(
     slow: Future[Delivered] = Future()
 
     with monkeypatch.context() as hasty:
-        hasty.setattr(once, "DELIVERY_S", 0.0)
+        hasty.setattr(idempotency, "DELIVERY_S", 0.0)
         with pytest.raises(TransientError, match="in time"):
             process.append(topic, "refused-late", b"{}", lambda: slow)
     slow.set_exception(TransientError("the producer gave up"))
@@ -200,7 +200,7 @@ def _once(house: House, ledger: Ledger) -> Once:
     return Once(ledger, house.services.once.open_reader)
 
 
-def _appending(house: House, key: str) -> once.Append:
+def _appending(house: House, key: str) -> idempotency.Append:
     return lambda: house.services.producer.append(
-        ingest_topic(house), key=None, value=b"{}", headers={once.KEY_HEADER: key}
+        ingest_topic(house), key=None, value=b"{}", headers={idempotency.KEY_HEADER: key}
     )

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from narthex.definitions import definitions
-from narthex_server.auth import OF_EACH, RIGHTS, WHOLE, Right
+from narthex_server.security.auth import OF_EACH, RIGHTS, WHOLE, Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import serve

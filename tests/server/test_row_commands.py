@@ -16,7 +16,7 @@ from narthex.datasets import dataset, field, pipeline
 from narthex.definitions import definitions
 from narthex.lib import inputs
 from narthex.settings import environment_of
-from narthex_server.jobs import job_rows
+from narthex_server.operations.job_status import job_rows
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import deploy
 from tests.server.shop import Orders, shop

@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from narthex.entities import Definitions, LookupExtractor
-from narthex_server.auth import RIGHTS, WHOLE, Right
-from narthex_server.tags import tags_of, touched
+from narthex_server.definitions.inherited_tags import tags_of, touched
+from narthex_server.security.auth import RIGHTS, WHOLE, Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import serve

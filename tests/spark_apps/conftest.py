@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
-from narthex_spark_apps.session import open_session
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.platform.session import open_session
+from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_stores import LogTips, TransientError
 from tests.differential.on_spark import SESSION
 from tests.spark_apps import spark_jobs

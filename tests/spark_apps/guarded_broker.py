@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from narthex_stack import kafka
-from narthex_stack.local import running
-from narthex_stack.ports import free_ports
+from narthex_stack.machine.ports import free_ports
+from narthex_stack.servers import kafka
+from narthex_stack.servers.local_servers import running
 
 USER, WORD = "shop", 'quo"te\\d'
 

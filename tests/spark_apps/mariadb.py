@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 import pymysql
 
-from narthex_stack.local import running
-from narthex_stack.ports import HOST, free_ports
-from narthex_stack.service import Probe, Service
+from narthex_stack.machine.ports import HOST, free_ports
+from narthex_stack.processes.service import Probe, Service
+from narthex_stack.servers.local_servers import running
 
 MISSING = "there is no MariaDB here; `apt-get install mariadb-server-core` brings it"
 _TABLES = Path("/usr/share/mysql")

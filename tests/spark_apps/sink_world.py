@@ -32,8 +32,8 @@ from narthex.facts import NEVER, Cell, Fact, RowId, Version
 from narthex.schema import Column, Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Decimal, Int, List, Optional, Str
-from narthex_spark_apps.sink_job import open_sink
-from narthex_spark_apps.sink_stage import SinkStage
+from narthex_spark_apps.sinks.sink_job import open_sink
+from narthex_spark_apps.sinks.sink_stage import SinkStage
 from narthex_stores import Record
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs

@@ -28,13 +28,13 @@ from narthex.operators import Operator
 from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Between, Datetime, Float, Int, Optional, Str
-from narthex_spark_apps.children import Assignment, Report
-from narthex_spark_apps.feeds import BrokerEnds
-from narthex_spark_apps.jobs import input_broker
-from narthex_spark_apps.kafka_io import Run
-from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.source_job import SourceJob, start_source
-from narthex_spark_apps.stage_runner import StageJob
+from narthex_spark_apps.jobs.stage_runner import StageJob
+from narthex_spark_apps.jobs.start import input_broker
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.platform.kafka_io import Run
+from narthex_spark_apps.platform.log_consumer import BrokerEnds
+from narthex_spark_apps.sources.source_job import SourceJob, start_source
+from narthex_spark_apps.supervision.child_messages import Assignment, Report
 
 Work = Callable[[SourceJob, Settings, int], None]
 """Has a job work off so many records of its topic."""

@@ -20,7 +20,7 @@ from narthex.steps.logged import faded
 from narthex.steps.plain_groups import PlainGroups
 from narthex.workers.in_process import InProcessCalls
 from narthex_reference.engine import Answer
-from narthex_spark_apps.stateful.told import Told
+from narthex_spark_apps.stateful.emitted import Told
 from narthex_spark_apps.stateful.tree import tree_of
 from narthex_stores import JobState, StateBatch
 from tests.core.contribution_logs import contributed

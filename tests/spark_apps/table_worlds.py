@@ -30,9 +30,9 @@ from narthex.connections import (
 )
 from narthex.egress import EgressRules, Target
 from narthex.outlets import mongo_address
-from narthex_spark_apps.optional_clients import load_client
-from narthex_spark_apps.table_readings import TableAccess
-from narthex_stack.ports import HOST
+from narthex_spark_apps.platform.optional_clients import load_client
+from narthex_spark_apps.sources.tables.reader import TableAccess
+from narthex_stack.machine.ports import HOST
 from tests.spark_apps.mariadb import MariaDb
 
 T0 = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
@@ -244,7 +244,7 @@ def _redshift(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]
 
 
 def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
-    client = load_client("table_snowflake", extra="snowflake")
+    client = load_client("narthex_spark_apps.sources.tables.snowflake", extra="snowflake")
     database = SnowflakeDatabase(**parts)
     shop = SqlShop(execute=_nothing, instant="timestamp_tz(6)", text="varchar")
     world = World(database=database, secrets=secrets, shop=shop)
@@ -257,7 +257,7 @@ def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World
 
 
 def _bigquery(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
-    module = load_client("table_bigquery", extra="bigquery")
+    module = load_client("narthex_spark_apps.sources.tables.bigquery", extra="bigquery")
     database = BigQueryDataset(**parts)
     shop = SqlShop(execute=_nothing, instant="TIMESTAMP", text="STRING")
     world = World(database=database, secrets=secrets, shop=shop)

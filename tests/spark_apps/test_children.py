@@ -7,14 +7,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from narthex_spark_apps.children import Desired, OfflineRun, render_desired, render_trust
+from narthex_spark_apps.supervision.child_messages import (
+    Desired,
+    OfflineRun,
+    render_desired,
+    render_trust,
+)
 
 WORK = Desired(assignments=(), offline=(OfflineRun(request_id="r", epoch=1, request=None),), turn=7)
 IDLE = Desired(assignments=(), turn=7)
 
 CHILD = """
 import os, sys
-from narthex_spark_apps.children import Inbox
+from narthex_spark_apps.supervision.child_messages import Inbox
 inbox = Inbox(sys.stdin, gone=lambda: os._exit(9))
 while True:
     found = inbox.newest(wait_s=5)

@@ -18,7 +18,7 @@ MAPS = """
 import os
 from pathlib import Path
 from narthex.settings import load_settings
-from narthex_spark_apps.session import open_session
+from narthex_spark_apps.platform.session import open_session
 
 session = open_session(load_settings(), name="mapped")
 number = int(session._jvm.java.lang.ProcessHandle.current().pid())
@@ -55,7 +55,7 @@ def test_the_next_driver_maps_what_was_archived(machine: Settings) -> None:
     archive = archive_of(machine)
     assert not archive.exists()
 
-    said = run(machine, "-m", "narthex_spark_apps.class_archive")
+    said = run(machine, "-m", "narthex_spark_apps.platform.class_archive")
 
     assert said.splitlines()[-1] == str(archive)
     assert str(archive) in run(machine, "-c", MAPS)
@@ -63,5 +63,5 @@ def test_the_next_driver_maps_what_was_archived(machine: Settings) -> None:
     assert {path.name for path in archive.parent.iterdir()} == {archive.name, "spark"}
 
     written = archive.stat().st_mtime_ns
-    run(machine, "-m", "narthex_spark_apps.class_archive")
+    run(machine, "-m", "narthex_spark_apps.platform.class_archive")
     assert archive.stat().st_mtime_ns == written

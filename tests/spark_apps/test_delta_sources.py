@@ -18,15 +18,15 @@ from narthex.records import to_plain
 from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import Float
-from narthex_spark_apps.admitted_rows import RowRenderer
-from narthex_spark_apps.delta_rows import (
+from narthex_spark_apps.sources.files.delta_changes import (
     UnreadableTableError,
     arrived_rows,
     render_version,
     versions_of,
 )
-from narthex_spark_apps.file_source import FileSource
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.sources.files.source import FileSource
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.validated_rows import RowRenderer
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
 

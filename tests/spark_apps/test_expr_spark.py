@@ -29,8 +29,8 @@ from narthex.types import (
     base_type,
     inner,
 )
-from narthex_spark_apps.column_types import spark_schema
-from narthex_spark_apps.rendering import NotRenderedError, Scope, render
+from narthex_spark_apps.expressions import NotRenderedError, Scope, render
+from narthex_spark_apps.facts.column_types import spark_schema
 from tests.core.expr_corpus import CORPUS, NOW, Case, same_cell
 from tests.core.expr_questions import NOW_US, SCHEMA, any_expression, cells
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex_spark_apps.feeds import BrokerEnds, FeedReader
+from narthex_spark_apps.platform.log_consumer import BrokerEnds, FeedReader
 from narthex_stores import Broker, LogProducer
 from tests.spark_apps.spark_jobs import wait_until
 

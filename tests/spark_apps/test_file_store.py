@@ -19,10 +19,10 @@ from pyarrow import fs
 from narthex.connections import SecretRef
 from narthex.entities import Csv, Files, JsonLines, Parquet
 from narthex.errors import SecretMissing, SecretWithheld
-from narthex_spark_apps.author_secrets import AuthorSecrets
-from narthex_spark_apps.file_rows import read_rows
-from narthex_spark_apps.file_source import NoFilesError, identity_of, list_files, name_of
-from narthex_spark_apps.file_store import (
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.sources.files.rows import read_rows
+from narthex_spark_apps.sources.files.source import NoFilesError, identity_of, list_files, name_of
+from narthex_spark_apps.storage.file_store import (
     UnknownStoreError,
     environment_of,
     find_files,

@@ -20,9 +20,9 @@ from narthex.facts import NEVER, Fact, RowId, Version, position
 from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import Int
-from narthex_spark_apps import history_writer
-from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.history_writer import (
+from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.writers import history_writer
+from narthex_spark_apps.writers.history_writer import (
     WRITE_EVERY_S,
     WRITING_SHARE,
     HistoryFeed,

@@ -23,8 +23,8 @@ from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import DataType, Decimal, Int, Str
 from narthex.windows import Continuous
-from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.index_writer import IndexFeed
+from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import LogProducer, Record, index_adapter
 
 TOPIC = "nx_spend"

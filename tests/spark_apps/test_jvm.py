@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from narthex.settings import Settings
-from narthex_spark_apps.jvm import (
+from narthex_spark_apps.platform.jvm import (
     MissingConnectorError,
     archive_of,
     class_path,

@@ -8,12 +8,17 @@ import pytest
 from narthex.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
 from narthex.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
-from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.each_after import each_after
-from narthex_spark_apps.positions import Positions
-from narthex_spark_apps.progress import Progress
-from narthex_spark_apps.report_gate import PASS_ON_EVERY_S, SAME_EVERY_S, STREAK, ReportGate
-from narthex_spark_apps.supervisor import child_of
+from narthex_spark_apps.jobs.dependency_order import each_after
+from narthex_spark_apps.jobs.progress import Progress
+from narthex_spark_apps.jobs.read_positions import Positions
+from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.report_throttle import (
+    PASS_ON_EVERY_S,
+    SAME_EVERY_S,
+    STREAK,
+    ReportGate,
+)
+from narthex_spark_apps.supervision.supervisor import child_of
 from narthex_stores import Fenced
 from tests.spark_apps import spark_jobs
 

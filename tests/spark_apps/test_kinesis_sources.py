@@ -16,9 +16,9 @@ from moto.server import ThreadedMotoServer
 from narthex.codec import encode
 from narthex.connections import KinesisStream
 from narthex.settings import Settings
-from narthex_spark_apps.jobs import asked_source
-from narthex_spark_apps.kinesis_source import StreamError
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.jobs.start import asked_source
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.streams.kinesis import StreamError
 from narthex_stores import LogProducer
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log

@@ -14,12 +14,12 @@ from narthex.operators import DatasetRef, Drop
 from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Int, Str
-from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.feeds import LogEnds
-from narthex_spark_apps.jobs import checkpoint_of
-from narthex_spark_apps.kafka_io import REAL_TIME_S, interval_s
-from narthex_spark_apps.live_job import LISTEN_EVERY_S, LiveJob, committed_offsets
-from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.jobs.live_job import LISTEN_EVERY_S, LiveJob, committed_offsets
+from narthex_spark_apps.jobs.start import checkpoint_of
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
+from narthex_spark_apps.platform.log_consumer import LogEnds
+from narthex_spark_apps.supervision.child_messages import Assignment
 from narthex_stores import Broker
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (

@@ -13,10 +13,10 @@ from narthex.assets import DatasetPlan, HistorySpec, IndexSpec
 from narthex.facts import Cell, Fact, Version
 from narthex.schema import Schema
 from narthex.windows import Continuous, Hopping, Tumbling
-from narthex_spark_apps.offline import OfflineDataset, Wanted, look_up
-from narthex_spark_apps.playback import Limits
+from narthex_spark_apps.offline.historical_lookup import Limits
+from narthex_spark_apps.offline.queries import OfflineDataset, Wanted, look_up
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
-from narthex_stores.index import Found, InMemoryIndex
+from narthex_stores.indexes import Found, InMemoryIndex
 from tests.stores.index_suite import KEYED, KEYS, Delivery, row, same, taken_back
 from tests.stores.test_index_lives import (
     GROUPS,

@@ -2,7 +2,12 @@
 
 import attrs
 
-from narthex_spark_apps.feeds import BACKLOG_RECORDS, FAR_BEHIND, POLL_RECORDS, poll_together
+from narthex_spark_apps.platform.log_consumer import (
+    BACKLOG_RECORDS,
+    FAR_BEHIND,
+    POLL_RECORDS,
+    poll_together,
+)
 from narthex_stores import Record
 
 

@@ -10,8 +10,8 @@ from narthex.assets import PipelineInput
 from narthex.operators import DatasetRef, Drop
 from narthex.schema import Field, Role, Schema
 from narthex.types import Datetime, Int, Str
-from narthex_spark_apps.children import Assignment
-from narthex_spark_apps.progress import Progress
+from narthex_spark_apps.jobs.progress import Progress
+from narthex_spark_apps.supervision.child_messages import Assignment
 from tests.spark_apps.spark_jobs import checkpoint_need, log_of, pipeline_job, topic_need
 
 ROWS = Schema(

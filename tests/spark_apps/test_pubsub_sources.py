@@ -14,10 +14,10 @@ import pytest
 from narthex.codec import encode
 from narthex.connections import PubSubTopic, SecretRef
 from narthex.settings import Settings
-from narthex_spark_apps.asked_source import AskedSource
-from narthex_spark_apps.jobs import asked_source
-from narthex_spark_apps.optional_clients import ClientMissingError, load_client
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.jobs.start import asked_source
+from narthex_spark_apps.platform.optional_clients import ClientMissingError, load_client
+from narthex_spark_apps.sources.polling_source import AskedSource
+from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_stores import LogProducer, StoreError
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
@@ -122,4 +122,4 @@ def test_a_message_is_acknowledged_when_its_facts_stand(
 )
 def test_a_client_that_is_missing_is_told_with_what_brings_it() -> None:
     with pytest.raises(ClientMissingError, match=r"install it with `narthex\[pubsub\]`"):
-        load_client("pubsub_source", extra="pubsub")
+        load_client("narthex_spark_apps.sources.streams.pubsub", extra="pubsub")

@@ -12,10 +12,10 @@ from narthex.errors import ArgumentsUnfit
 from narthex.facts import Fact, position
 from narthex.records import Json
 from narthex.settings import Settings
-from narthex_spark_apps.late_rows import late_rows
-from narthex_spark_apps.quarantine import Replay, refused_rows
-from narthex_spark_apps.source_job import SourceJob
-from narthex_spark_apps.topic_scan import scan
+from narthex_spark_apps.rejected_rows.late_rows import late_rows
+from narthex_spark_apps.rejected_rows.quarantine import Replay, refused_rows
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.topics.scan import scan
 from narthex_stores import LogProducer
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log

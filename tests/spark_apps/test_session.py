@@ -15,7 +15,7 @@ MANY_FILES = """
 import os, sys
 from pathlib import Path
 from narthex.settings import load_settings
-from narthex_spark_apps.session import open_session
+from narthex_spark_apps.platform.session import open_session
 
 session = open_session(load_settings(), name="many files")
 files = [open(os.devnull) for _ in range(1_100)]

@@ -18,8 +18,8 @@ from narthex.connections import (
 from narthex.facts import NEVER, Cell, Fact
 from narthex.schema import Column
 from narthex.types import Int
-from narthex_spark_apps.sink_changes import Change, Op, Standing
-from narthex_spark_apps.sink_stage import SinkFailedError, SinkStage
+from narthex_spark_apps.sinks.changes import Change, Op, Standing
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError, SinkStage
 from narthex_stores import Fenced, JobState
 from tests.spark_apps.sink_world import (
     KEYLESS,

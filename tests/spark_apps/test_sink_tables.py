@@ -13,9 +13,9 @@ import pytest
 
 from narthex.connections import SecretRef, SnowflakeDatabase, Table
 from narthex.settings import Settings
-from narthex_spark_apps.author_secrets import AuthorSecrets
-from narthex_spark_apps.optional_clients import load_client
-from narthex_spark_apps.sink_stage import SinkFailedError
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.optional_clients import load_client
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
@@ -81,7 +81,8 @@ def snowflake_place(platform: Settings) -> Iterator[Place]:
         name="dw", username=SecretRef("dw/user"), password=SecretRef("dw/word"), **parts
     )
     name = f"narthex_sink_{secrets.token_hex(4)}"
-    connect = load_client("table_snowflake", extra="snowflake").connect
+    module = load_client("narthex_spark_apps.sources.tables.snowflake", extra="snowflake")
+    connect = module.connect
     known = AuthorSecrets.of(platform)
     with contextlib.closing(connect(database, known.reveal, known.egress())) as connection:
 

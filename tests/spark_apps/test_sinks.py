@@ -19,7 +19,7 @@ from narthex.connections import (
 )
 from narthex.entities import Cdc
 from narthex.settings import Settings
-from narthex_spark_apps.sink_stage import SinkFailedError
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log

@@ -31,9 +31,9 @@ from narthex.types import (
     inner,
     unrestricted,
 )
-from narthex_spark_apps import identities
-from narthex_spark_apps.column_types import spark_schema
-from narthex_spark_apps.rendering import NotRenderedError, Scope, render
+from narthex_spark_apps.expressions import NotRenderedError, Scope, render
+from narthex_spark_apps.facts import identities
+from narthex_spark_apps.facts.column_types import spark_schema
 from tests.core.expr_corpus import same_cell
 
 pytestmark = pytest.mark.spark

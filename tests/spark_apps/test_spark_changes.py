@@ -20,7 +20,7 @@ from narthex.facts import Fact, position
 from narthex.schema import Column
 from narthex.settings import Settings
 from narthex.types import Int, Optional, Str
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.sources.source_job import SourceJob
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

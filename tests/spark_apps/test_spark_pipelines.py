@@ -33,9 +33,9 @@ from narthex.operators import (
 from narthex.schema import Column, Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Int, Optional, Str
-from narthex_spark_apps import join_stage
-from narthex_spark_apps.jobs import start_query
-from narthex_spark_apps.plan_columns import PipelineJob
+from narthex_spark_apps.jobs.start import start_query
+from narthex_spark_apps.pipelines import join_stage
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_stores import LmdbIndex
 from tests.spark_apps import spark_jobs
 

@@ -24,8 +24,8 @@ from narthex.facts import Fact, position
 from narthex.schema import Column, Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Float, Int, Optional, Str
-from narthex_spark_apps.file_source import FileSource
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.sources.files.source import FileSource
+from narthex_spark_apps.sources.source_job import SourceJob
 from tests.spark_apps import spark_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

@@ -23,10 +23,10 @@ from narthex.entities import ColumnRef
 from narthex.errors import ConnectionDenied, SecretMissing, SecretWithheld
 from narthex.facts import Fact
 from narthex.settings import Settings
-from narthex_spark_apps.admitted_rows import Place
-from narthex_spark_apps.jobs import input_broker
-from narthex_spark_apps.schema_registry import RegistryError
-from narthex_spark_apps.source_job import SourceJob
+from narthex_spark_apps.jobs.start import input_broker
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.topics.schema_registry import RegistryError
+from narthex_spark_apps.sources.validated_rows import Place
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log

@@ -21,10 +21,11 @@ from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings, environment_of
 from narthex.types import Datetime, Float, Int, Str, Struct, StructField
 from narthex.windows import Session
-from narthex_spark_apps.jobs import checkpoint_of
-from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.snapshots import STATE, snapshots_of
-from narthex_spark_apps.stateful import StatefulStage, work_off_stateful
+from narthex_spark_apps.jobs.start import checkpoint_of
+from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.stateful import StatefulStage
+from narthex_spark_apps.storage.snapshots import STATE, snapshots_of
 from narthex_stores import Fenced, JobState, LogReader
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from narthex_spark_apps.table_clients import reader_of
-from narthex_spark_apps.table_cursors import Cursor, cursor_of
-from narthex_spark_apps.table_readings import TableAccess, TableError
+from narthex_spark_apps.sources.tables.clients import reader_of
+from narthex_spark_apps.sources.tables.cursors import Cursor, cursor_of
+from narthex_spark_apps.sources.tables.reader import TableAccess, TableError
 from tests.spark_apps.mariadb import MISSING, MariaDb, has_mariadb, mariadb_server
 from tests.spark_apps.table_worlds import (
     ACCOUNTS,

@@ -16,10 +16,10 @@ from narthex.facts import Fact, parse_position
 from narthex.schema import Field, Role, Schema
 from narthex.settings import Settings
 from narthex.types import Datetime, Optional, Str
-from narthex_spark_apps.jobs import asked_source
-from narthex_spark_apps.source_job import SourceJob
-from narthex_spark_apps.table_cursors import NoCursorError, Reach, cursor_of, place_of
-from narthex_spark_apps.table_readings import TableError
+from narthex_spark_apps.jobs.start import asked_source
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.tables.cursors import NoCursorError, Reach, cursor_of, place_of
+from narthex_spark_apps.sources.tables.reader import TableError
 from narthex_stores import LogProducer
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs

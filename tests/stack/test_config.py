@@ -6,14 +6,14 @@ import pytest
 
 from narthex.policy import Policy, load_policy
 from narthex.settings import load_settings
-from narthex_spark_apps.commands import run_dir
-from narthex_stack.config import parse_config
-from narthex_stack.credentials import ensure_credentials
+from narthex_spark_apps.cli.commands import run_dir
 from narthex_stack.errors import BadConfigError
-from narthex_stack.installation import load_installation
-from narthex_stack.layout import Layout
-from narthex_stack.plan import GROUPS, externals, parse_groups, services
-from narthex_stack.policy_file import COMMENTED
+from narthex_stack.install.config import parse_config
+from narthex_stack.install.credentials import ensure_credentials
+from narthex_stack.install.installation import load_installation
+from narthex_stack.install.layout import Layout
+from narthex_stack.install.policy_file import COMMENTED
+from narthex_stack.services.service_plan import GROUPS, externals, parse_groups, services
 
 
 def test_a_variable_wins_over_the_file() -> None:

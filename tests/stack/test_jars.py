@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from narthex_stack.errors import JarRefusedError
-from narthex_stack.jars import (
+from narthex_stack.machine.jars import (
     BROKER,
     CONNECTORS,
     cache_dir,

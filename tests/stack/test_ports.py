@@ -2,7 +2,7 @@ import json
 import socket
 from pathlib import Path
 
-from narthex_stack.ports import chosen_ports, free_ports, is_listening
+from narthex_stack.machine.ports import chosen_ports, free_ports, is_listening
 
 
 def test_ports_are_chosen_once_and_stay(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex_stack import postgres
 from narthex_stack.errors import NotStartedError
-from narthex_stack.java import packaged_java, version_of
-from narthex_stack.local import running
-from narthex_stack.ports import free_ports
-from narthex_stack.processes import is_alive, process_of
+from narthex_stack.machine.java import packaged_java, version_of
+from narthex_stack.machine.ports import free_ports
+from narthex_stack.processes.process_table import is_alive, process_of
+from narthex_stack.servers import postgres
+from narthex_stack.servers.local_servers import running
 
 
 @pytest.mark.postgres

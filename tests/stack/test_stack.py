@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from narthex_stack import NotStartedError, ServiceStatus, Stack, State
-from narthex_stack.installation import load_installation
-from narthex_stack.layout import Layout
-from narthex_stack.plan import cluster
-from narthex_stack.processes import Process, leftovers
-from narthex_stack.status import load_children
-from narthex_stack.tether import main as tether_main
+from narthex_stack.install.installation import load_installation
+from narthex_stack.install.layout import Layout
+from narthex_stack.operator.status import load_children
+from narthex_stack.processes.die_with_parent import main as tether_main
+from narthex_stack.processes.process_table import Process, leftovers
+from narthex_stack.services.service_plan import cluster
 
 
 @pytest.fixture(scope="module")

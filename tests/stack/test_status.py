@@ -9,12 +9,9 @@ import pytest
 from typing_extensions import override
 
 from narthex.settings import Settings
-from narthex_stack.kafka import Broker, cluster_id, properties
-from narthex_stack.keeping import LONGEST_DELAY_S, delay_s
-from narthex_stack.probes import look_at_heartbeat, sandbox_of
-from narthex_stack.processes import Process, is_alive, process_of
-from narthex_stack.screen import age, doors, weakness
-from narthex_stack.status import (
+from narthex_stack.cli.screen import age, doors, weakness
+from narthex_stack.operator.service_loop import LONGEST_DELAY_S, delay_s
+from narthex_stack.operator.status import (
     GIVES_UP_AFTER,
     NEXT,
     ServiceStatus,
@@ -24,6 +21,9 @@ from narthex_stack.status import (
     plain,
     store_status,
 )
+from narthex_stack.processes.process_table import Process, is_alive, process_of
+from narthex_stack.servers.kafka import Broker, cluster_id, properties
+from narthex_stack.services.probes import look_at_heartbeat, sandbox_of
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 ME = Process(pid=7, start=70)

@@ -29,7 +29,7 @@ from narthex.facts import NEVER, Cell, Fact, RowId, Version
 from narthex.schema import Column
 from narthex.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
 from narthex.windows import Continuous, Tumbling, Window
-from narthex_stores.index import (
+from narthex_stores.indexes import (
     Fenced,
     Found,
     IndexStore,

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from narthex_stores import PermanentError, TransientError
-from narthex_stores.brokers import store_error
+from narthex_stores.kafka.brokers import store_error
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from narthex.types import (
 )
 from narthex.windows import Continuous
 from narthex_stores import LmdbIndex, column_reader, stored_differences
-from narthex_stores.index import WrongShapeError
+from narthex_stores.indexes import WrongShapeError
 
 W = Continuous(40)
 LOG = LogSpec(

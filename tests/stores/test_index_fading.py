@@ -10,7 +10,7 @@ from narthex.codec import key_bytes, keyed_row_id
 from narthex.facts import Fact, Version
 from narthex.schema import Column
 from narthex.types import Float, Int, Str
-from narthex_stores.index import IndexStore, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import IndexStore, InMemoryIndex, LmdbIndex
 
 USER = Column("user", Str())
 LOG = LogSpec(

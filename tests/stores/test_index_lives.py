@@ -32,10 +32,10 @@ from narthex.operators import Aggregate, DatasetRef
 from narthex.schema import Column
 from narthex.types import Datetime, Float, Int, Optional, Str
 from narthex.windows import Continuous, Hopping, Tumbling, Window
-from narthex_reference.aggregates import find, groups
-from narthex_reference.content import Content, content, rows_of_facts
-from narthex_reference.grouped_rows import contributions
-from narthex_stores.index import Found, IndexStore, InMemoryIndex, LmdbIndex
+from narthex_reference.semantics.aggregates import find, groups
+from narthex_reference.semantics.content import Content, content, rows_of_facts
+from narthex_reference.semantics.grouped_rows import contributions
+from narthex_stores.indexes import Found, IndexStore, InMemoryIndex, LmdbIndex
 from tests.stores.index_suite import Delivery, same
 
 USERS = NodeSchema(

@@ -16,7 +16,7 @@ import pytest
 from typing_extensions import override
 
 from narthex.assets import IndexSpec
-from narthex_stores.index import (
+from narthex_stores.indexes import (
     Fenced,
     IndexMismatchError,
     IndexMissingError,
@@ -38,7 +38,7 @@ SPEC = contributions_spec((4, 12, 24), correctable=True)
 PREAMBLE = """
 import itertools, sys
 from pathlib import Path
-from narthex_stores.index import Fenced, LmdbIndex
+from narthex_stores.indexes import Fenced, LmdbIndex
 from tests.stores.index_suite import EMPTY, contribution, contributions_spec
 SPEC = contributions_spec((4, 12, 24), correctable=True)
 index = LmdbIndex(Path(sys.argv[1]), SPEC, {arguments})

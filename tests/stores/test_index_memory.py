@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing_extensions import override
 
 from narthex.assets import IndexSpec
-from narthex_stores.index import InMemoryIndex
+from narthex_stores.indexes import InMemoryIndex
 from tests.stores.index_suite import IndexSuite
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import attrs
 
 from narthex.settings import Settings, environment_of
-from narthex_spark_apps.commands import run_dir
+from narthex_spark_apps.cli.commands import run_dir
 from tests.server.conftest import House
 from tests.server.driving import deploy
 from tests.supervision.shop import shop

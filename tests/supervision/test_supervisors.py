@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from narthex_ledger import preferred_engines
-from narthex_spark_apps.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
+from narthex_spark_apps.supervision.supervisor import COMING_UP_WEIGHT, SLOT_SPACE
 from tests.supervision.plant import CHILDREN, WITHIN_S, Plant, wait_for
 
 pytestmark = [pytest.mark.postgres, pytest.mark.kafka]

@@ -14,8 +14,14 @@ import attrs
 from narthex.assets import AssetKind
 from narthex.settings import Settings, environment_of
 from narthex_ledger import JobView
-from narthex_spark_apps.children import Assignment, Desired, Report, parse_report, render_desired
-from narthex_spark_apps.supervisor import child_of
+from narthex_spark_apps.supervision.child_messages import (
+    Assignment,
+    Desired,
+    Report,
+    parse_report,
+    render_desired,
+)
+from narthex_spark_apps.supervision.supervisor import PROGRAMS, child_of
 from tests.supervision.plant import Plant, wait_for
 
 OWNER = "tests:0:zombies"
@@ -61,7 +67,7 @@ def child(
     story = at / f"{name}-{max(epochs.values())}.log"
     with story.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", f"narthex_spark_apps.{name}"],
+            [sys.executable, "-m", PROGRAMS[name]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -8,10 +8,10 @@ from narthex.declare.datasets import dataset_entity
 from narthex.entities import Definitions
 from narthex.facts import Cell, Fact
 from narthex.schema import Schema
+from narthex_reference.cell_equality import same_cells
 from narthex_reference.conformance.arrivals import Arrival, arrivals
 from narthex_reference.conformance.case import Ask, Case, Found, Missing, Rows
 from narthex_reference.engine import Answer, Engine, MayBeAsked
-from narthex_reference.same import same_cells
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
 """Makes an engine that has seen no facts."""

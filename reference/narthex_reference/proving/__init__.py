@@ -5,7 +5,7 @@ fill, and compared with the logs of the others, with indexes and with histories.
 """
 
 from narthex_reference.proving.deployed import Deployed, NothingServesError, deployed
-from narthex_reference.proving.differences import Difference, Made, Proof, Unproved
+from narthex_reference.proving.findings import Difference, Made, Proof, Unproved
 from narthex_reference.proving.logs import Log
 from narthex_reference.proving.proof import Asked, prove
 

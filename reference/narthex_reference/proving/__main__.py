@@ -10,9 +10,9 @@ import typer
 from narthex.settings import NotInstalledError, load_settings
 from narthex.workers import WorkerPool
 from narthex_ledger import LedgerError
-from narthex_reference.proving.cut import NotThereError
+from narthex_reference.proving.consistent_cut import NotThereError
 from narthex_reference.proving.deployed import NothingServesError, deployed
-from narthex_reference.proving.differences import Proof
+from narthex_reference.proving.findings import Proof
 from narthex_reference.proving.proof import Asked, UnknownDatasetError, prove
 from narthex_stores import StoreError
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from narthex.facts import Cell, Fact, RowId
-from narthex_reference.content import Source
-from narthex_reference.proving.differences import Made
+from narthex_reference.proving.findings import Made
 from narthex_reference.proving.logs import Log
-from narthex_reference.reference import Reference
+from narthex_reference.semantics.content import Source
+from narthex_reference.semantics.evaluator import Reference
 
 _MOST = 200
 """So many facts of one difference are looked up."""

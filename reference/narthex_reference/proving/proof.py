@@ -11,23 +11,23 @@ from narthex.facts import Cell
 from narthex.kept_answers import KeptAnswer
 from narthex.workers import CodeCalls
 from narthex_reference.generate.project import is_never_the_same
-from narthex_reference.proving.cut import Cut, find_cut, upstream
+from narthex_reference.proving.consistent_cut import Cut, find_cut, upstream
 from narthex_reference.proving.deployed import Deployed
-from narthex_reference.proving.differences import Difference, Proof, Unproved
 from narthex_reference.proving.evidence import Evidence
-from narthex_reference.proving.logs import Ends, Log, LogGoneError, read_log
-from narthex_reference.proving.of_answers import Retold, kept_answers
-from narthex_reference.proving.of_history import history_differences
-from narthex_reference.proving.of_index import (
+from narthex_reference.proving.findings import Difference, Proof, Unproved
+from narthex_reference.proving.history_proof import history_differences
+from narthex_reference.proving.index_proof import (
     Looked,
     asked_of,
     lookup_differences,
     offset_differences,
     stored,
 )
-from narthex_reference.proving.of_log import log_differences, wanted_rows
+from narthex_reference.proving.log_proof import log_differences, wanted_rows
+from narthex_reference.proving.logged_query_proof import Retold, kept_answers
+from narthex_reference.proving.logs import Ends, Log, LogGoneError, read_log
 from narthex_reference.proving.sampling import Sample, sample_of
-from narthex_reference.reference import Reference
+from narthex_reference.semantics.evaluator import Reference
 from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import HistoryTable, IndexSnapshot, LmdbIndex, StoreError, to_rows
 

@@ -13,24 +13,23 @@ from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from narthex.records import Json
-from narthex_server import (
-    bank,
-    branches,
-    catalog,
-    commit_plans,
-    commits,
-    failures,
-    lineage,
-    waiting,
-)
-from narthex_server.attempts import Attempts
-from narthex_server.auth import branch_of
-from narthex_server.console.drawing import draw, picked, read
+from narthex_server.catalog import assets, branch_catalog, lineage
+from narthex_server.commits import branches, commit_plans, commits, pending_commits
+from narthex_server.commits.commit_blockers import has_ended
+from narthex_server.console.lineage_drawing import draw, picked, read
 from narthex_server.console.rendering import Place, page, style_sheet
-from narthex_server.routes import Number
-from narthex_server.services import Services
-from narthex_server.sessions import LASTS, close_session, new_session, open_session, session_of
-from narthex_server.why_waiting import has_ended
+from narthex_server.security.auth import branch_of
+from narthex_server.security.browser_sessions import (
+    LASTS,
+    close_session,
+    new_session,
+    open_session,
+    session_of,
+)
+from narthex_server.security.sign_in_attempts import Attempts
+from narthex_server.services.container import Services
+from narthex_server.web import error_responses
+from narthex_server.web.plain_routes import Number
 
 _OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
 """Where a browser may be sent after it has shown its token."""
@@ -54,7 +53,7 @@ class PageRoute(APIRoute):
     @staticmethod
     async def told(request: Request, error: Exception) -> Response:
         """Render a refusal as a page; another error is raised again."""
-        refusal = await failures.told(request, error)
+        refusal = await error_responses.told(request, error)
         message = str(json.loads(bytes(refusal.body))["err_msg"])
         return _refused(request, message, status=refusal.status_code)
 
@@ -107,7 +106,7 @@ def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
 def waiting_page(request: Request) -> HTMLResponse:
     """What has not reached its readers, on all branches, and why."""
     live = _is_live(request)
-    found = waiting.waiting(request) | {"live": live}
+    found = pending_commits.waiting(request) | {"live": live}
     return page("waiting", _place(request), found, refresh=live)
 
 
@@ -120,14 +119,16 @@ def branches_page(request: Request) -> HTMLResponse:
 @router.get("/assets")
 def assets_page(request: Request, after: Number = 0) -> HTMLResponse:
     """The bank: each asset, and who shares it."""
-    return page("assets", _place(request), bank.assets(request, after=after))
+    return page("assets", _place(request), assets.assets(request, after=after))
 
 
 @router.get("/jobs")
 def jobs_page(request: Request) -> HTMLResponse:
     """All jobs and feeds: who holds them and how far they are."""
     live = _is_live(request)
-    return page("jobs", _place(request), catalog.jobs(request) | {"live": live}, refresh=live)
+    return page(
+        "jobs", _place(request), branch_catalog.jobs(request) | {"live": live}, refresh=live
+    )
 
 
 @router.get("/lineage")
@@ -142,21 +143,21 @@ def lineage_page(request: Request, of: str = "") -> HTMLResponse:
 @router.get("/datasets")
 def datasets_page(request: Request) -> HTMLResponse:
     """The datasets that serve, with their rows and those that are set aside."""
-    found = catalog.datasets(request) | {"branches": _branches(request)}
+    found = branch_catalog.datasets(request) | {"branches": _branches(request)}
     return page("datasets", _place(request), found)
 
 
 @router.get("/features")
 def features_page(request: Request) -> HTMLResponse:
     """The featuresets that serve."""
-    found = catalog.featuresets(request) | {"branches": _branches(request)}
+    found = branch_catalog.featuresets(request) | {"branches": _branches(request)}
     return page("features", _place(request), found)
 
 
 @router.get("/audits")
 def audits_page(request: Request) -> HTMLResponse:
     """The newest quality audits."""
-    return page("audits", _place(request), catalog.audits(request))
+    return page("audits", _place(request), branch_catalog.audits(request))
 
 
 @router.get("/console.css")

@@ -12,7 +12,7 @@ import attrs
 import httpx
 import structlog
 
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_client import Airflow
 
 log = structlog.get_logger()
 

@@ -31,8 +31,8 @@ from narthex_ledger import (
     Waiting,
     WrongState,
 )
-from narthex_server.bundles import read_bundle
-from narthex_server.definitions import compile_definitions
+from narthex_server.definitions.bundles import read_bundle
+from narthex_server.definitions.compilation import compile_definitions
 from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 
 log = structlog.get_logger()

@@ -32,11 +32,11 @@ from narthex_ledger import (
     PromotionState,
     Refused,
 )
-from narthex_server.deploy.airflow import Airflow
+from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import AirflowRuns
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.collector import Collector
 from narthex_server.deploy.executor import Executor, Impossible, NotYet
+from narthex_server.deploy.garbage_collector import Collector
 
 log = structlog.get_logger()
 

@@ -1,6 +1,10 @@
-"""Pipelines that must know earlier rows: a tree of steps over a state of the job's own."""
+"""Pipelines with state: a tree of steps that remember earlier rows.
 
-from narthex_spark_apps.stateful.bounded import work_off_stateful
+`tree` builds the steps of `nodes`, which exchange the changes of `elements`. `emitted` remembers
+what a job has written, so that a tombstone follows a row that no longer exists. `stage` runs a
+tree on records and stores its state.
+"""
+
 from narthex_spark_apps.stateful.stage import StatefulStage
 
-__all__ = ["StatefulStage", "work_off_stateful"]
+__all__ = ["StatefulStage"]

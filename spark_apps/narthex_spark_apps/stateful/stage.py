@@ -11,10 +11,10 @@ from narthex.facts import Fact
 from narthex.settings import Settings
 from narthex.steps import Context
 from narthex.workers import WorkerPool
-from narthex_spark_apps.plan_columns import PipelineJob
-from narthex_spark_apps.snapshots import STATE, ensure_state
-from narthex_spark_apps.stateful.told import Said, Told
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.stateful.emitted import Said, Told
 from narthex_spark_apps.stateful.tree import tree_of
+from narthex_spark_apps.storage.snapshots import STATE, ensure_state
 from narthex_stores import (
     JobState,
     LogProducer,

@@ -1,0 +1,351 @@
+"""T1: deciding what a commit creates and shares, and reserving it, in one transaction."""
+
+import hashlib
+from collections.abc import Callable
+from typing import TypeAlias
+from uuid import UUID
+
+import attrs
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.assets import AssetBlueprint, AssetKind, AssetRef, Blueprint
+from narthex.records import Json, UnknownRecordError, from_plain, to_plain
+from narthex_ledger.db.statements import assets as on_assets
+from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.db.transactions import LostRace
+from narthex_ledger.errors import CommitInProgress, CommitRejected, Refused
+from narthex_ledger.model.plans import CommitPlan, PlannedAsset, jobs_to_backfill, sha256_of
+from narthex_ledger.model.states import DRIVABLE, AssetState, BackfillPolicy, CommitState
+from narthex_ledger.model.views import BranchId, CommitRequest, Fence
+from narthex_ledger.reading.queries import bindings_of, pending_backfills
+from narthex_ledger.requests.commit_requests import hold_fence, reject
+from narthex_ledger.signing.signatures import asset_statement, manifest_statement, needs_statement
+
+NameOf: TypeAlias = Callable[[AssetBlueprint, int], str]
+"""Gives the physical name of a blueprint's incarnation; pure."""
+
+
+@attrs.frozen(kw_only=True)
+class Wish:
+    """What a commit wants bound, and what the server wants kept beside it."""
+
+    blueprint: Blueprint
+    content: Json
+    name_of: NameOf
+    attest: Callable[[Json], bytes | None]
+
+
+@attrs.frozen(kw_only=True)
+class _Reserved:
+    rows: dict[AssetRef, RowMapping]
+    created: frozenset[AssetRef]
+
+
+def plan(
+    connection: Connection, commit_id: UUID, fence: Fence, wish: Wish
+) -> CommitPlan | CommitRejected:
+    """Reserve all that the wish needs; a refusal rolls that back and ends the commit.
+
+    A second call with the fence finds what the first one planned.
+    """
+    branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
+    branch = on_commits.lock_branch(connection, branch_id)
+    commit = hold_fence(connection, commit_id, fence, *DRIVABLE)
+    if commit["plan"] is not None:
+        return stored_plan(commit["plan"])
+    busy = on_commits.in_flight(connection, branch_id)
+    if busy is not None:
+        raise CommitInProgress(busy)
+    savepoint = connection.begin_nested()
+    try:
+        made = reserve(connection, branch, commit, wish)
+    except CommitRejected as refused:
+        savepoint.rollback()
+        reject(
+            connection, commit, reason=refused.reason, actor=commit["actor"], detail=refused.detail
+        )
+        return refused
+    savepoint.commit()
+    on_commits.change_commit(
+        connection,
+        commit_id,
+        state=CommitState.PLANNED.value,
+        manifest_id=commit_id,
+        base_seq=branch["head_seq"],
+        parent_commit_id=on_commits.commit_before(branch_id, branch["head_seq"] + 1),
+        plan=made.plain(),
+        plan_sha256=made.sha256,
+    )
+    on_commits.insert_event(
+        connection,
+        "PLANNED",
+        actor=commit["actor"],
+        commit_id=commit_id,
+        fence=fence,
+        detail={"plan_sha256": made.sha256.hex()},
+    )
+    return made
+
+
+def preview(connection: Connection, request: CommitRequest, wish: Wish) -> CommitPlan:
+    """Plan as `plan` would; the caller rolls the transaction back."""
+    branch = on_commits.lock_branch(connection, request.branch)
+    bundle_sha256 = hashlib.sha256(request.bundle).digest()
+    on_commits.put_bundle(connection, bundle_sha256, request.bundle)
+    base_seq = branch["head_seq"] if request.base_seq is None else request.base_seq
+    on_commits.insert_commit(connection, request, bundle_sha256, base_seq, signature=None)
+    commit = on_commits.lock_commit(connection, request.commit_id)
+    return reserve(connection, branch, commit, wish)
+
+
+def stored_plan(plain: Json) -> CommitPlan:
+    """Read a plan back.
+
+    Raises:
+        UnknownRecordError: A newer version wrote it.
+    """
+    found = from_plain(plain)
+    if not isinstance(found, CommitPlan):
+        raise UnknownRecordError(f"{type(found).__name__} is not a plan")
+    return found
+
+
+def reserve(
+    connection: Connection, branch: RowMapping, commit: RowMapping, wish: Wish
+) -> CommitPlan:
+    """Insert or adopt every asset, bind and pin them, and say what that means."""
+    if branch["state"] != "active":
+        raise CommitRejected("branch_deleted")
+    if commit["base_pinned"] and commit["base_seq"] != branch["head_seq"]:
+        raise CommitRejected(
+            "stale_base",
+            detail={"base_seq": commit["base_seq"], "head_seq": branch["head_seq"]},
+            hint="plan again on the new head",
+        )
+    reserved = _reserve_assets(connection, commit, wish)
+    due = _backfills(wish.blueprint, reserved)
+    _open_ledger(connection, commit, wish.blueprint, reserved, due)
+    _bind(connection, commit, wish, reserved)
+    made = _describe(connection, branch, commit, wish.blueprint, reserved, due)
+    _judge(commit, made)
+    return made
+
+
+def _reserve_assets(connection: Connection, commit: RowMapping, wish: Wish) -> _Reserved:
+    blueprints = sorted(wish.blueprint.assets, key=lambda a: (a.kind.value, a.fingerprint))
+    new: set[int] = set()
+    for blueprint in blueprints:
+        asset_id = _insert(connection, commit["tenant_id"], blueprint, wish)
+        if asset_id is not None:
+            new.add(asset_id)
+    keys = [(a.kind, a.fp_version, a.fingerprint) for a in blueprints]
+    locked = on_assets.lock_banked(connection, commit["tenant_id"], keys) if keys else ()
+    rows = {AssetRef(AssetKind(r["kind"]), bytes(r["fingerprint"])): r for r in locked}
+    if set(rows) != {blueprint.ref for blueprint in blueprints}:
+        raise LostRace
+    for row in rows.values():
+        _adopt(connection, commit, row)
+    created = frozenset(ref for ref, row in rows.items() if row["asset_id"] in new)
+    return _Reserved(rows=rows, created=created)
+
+
+def _insert(
+    connection: Connection, tenant_id: int, blueprint: AssetBlueprint, wish: Wish
+) -> int | None:
+    incarnation = 1 + on_assets.newest_incarnation(
+        connection, tenant_id, blueprint.kind, blueprint.fp_version, blueprint.fingerprint
+    )
+    spec, name = to_plain(blueprint.spec), wish.name_of(blueprint, incarnation)
+    statement = asset_statement(
+        tenant_id, blueprint.kind.value, blueprint.fingerprint, physical_name=name, spec=spec
+    )
+    needs = ((n.role, n.asset.kind.value, n.asset.fingerprint) for n in blueprint.needs)
+    return on_assets.insert_asset(
+        connection,
+        {
+            "tenant_id": tenant_id,
+            "kind": blueprint.kind.value,
+            "fp_version": blueprint.fp_version,
+            "fingerprint": blueprint.fingerprint,
+            "incarnation": incarnation,
+            "physical_name": name,
+            "spec": spec,
+            "spec_sha256": sha256_of(spec),
+            "signature": wish.attest(statement),
+            "needs_signature": wish.attest(needs_statement(tenant_id, name, needs)),
+        },
+    )
+
+
+def _adopt(connection: Connection, commit: RowMapping, row: RowMapping) -> None:
+    match AssetState(row["state"]):
+        case AssetState.RETIRING:
+            on_assets.set_asset_state(
+                connection, row["asset_id"], AssetState.LIVE, retiring_at=None
+            )
+            on_assets.cancel_destroy(connection, row["asset_id"])
+            on_commits.insert_event(
+                connection,
+                "live",
+                actor=commit["actor"],
+                commit_id=commit["commit_id"],
+                asset_id=row["asset_id"],
+                detail={"resurrected": True},
+            )
+        case AssetState.QUARANTINED:
+            raise CommitRejected(
+                "quarantined",
+                detail={"asset_id": row["asset_id"], "physical_name": row["physical_name"]},
+                hint="a keeper must decide what becomes of it",
+            )
+        case _:
+            return
+
+
+def _backfills(blueprint: Blueprint, reserved: _Reserved) -> frozenset[AssetRef]:
+    created = frozenset((ref.kind, ref.fingerprint) for ref in reserved.created)
+    due = jobs_to_backfill(blueprint.assets, created=created)
+    return frozenset(AssetRef(kind, fingerprint) for kind, fingerprint in due)
+
+
+def _open_ledger(
+    connection: Connection,
+    commit: RowMapping,
+    blueprint: Blueprint,
+    reserved: _Reserved,
+    due: frozenset[AssetRef],
+) -> None:
+    ids = {ref: int(row["asset_id"]) for ref, row in reserved.rows.items()}
+    on_assets.insert_reservations(
+        connection, commit["commit_id"], {ids[ref]: ref in due for ref in reserved.created}
+    )
+    try:
+        needs = [
+            (ids[asset.ref], ids[need.asset], need.role)
+            for asset in blueprint.assets
+            if asset.ref in reserved.created
+            for need in asset.needs
+        ]
+    except KeyError as missing:
+        raise Refused(f"an asset needs {missing}, which the blueprint lacks") from None
+    on_assets.insert_needs(connection, needs)
+    for ref in sorted(reserved.created, key=lambda r: (r.kind.value, r.fingerprint)):
+        on_commits.insert_event(
+            connection,
+            "planned",
+            actor=commit["actor"],
+            commit_id=commit["commit_id"],
+            asset_id=ids[ref],
+        )
+
+
+def _bind(connection: Connection, commit: RowMapping, wish: Wish, reserved: _Reserved) -> None:
+    assets = [
+        (path, reserved.rows[asset.ref])
+        for asset in wish.blueprint.assets
+        for path in asset.paths or (f"asset/{asset.kind.value}/{asset.fingerprint.hex()}",)
+    ]
+    bindings = [(path, int(row["asset_id"])) for path, row in assets]
+    content: Json = {"datasets": to_plain(wish.blueprint.datasets), "content": wish.content}
+    statement = manifest_statement(
+        commit["tenant_id"],
+        commit["commit_id"],
+        bytes(commit["bundle_sha256"]),
+        content=content,
+        bound=[(path, row["physical_name"]) for path, row in assets],
+    )
+    on_commits.insert_manifest(
+        connection,
+        commit,
+        content=content,
+        content_sha256=sha256_of(
+            {"content": content, "bindings": [[path, asset] for path, asset in sorted(bindings)]}
+        ),
+        signature=wish.attest(statement),
+        bindings=bindings,
+    )
+    bound = {asset_id for _, asset_id in bindings}
+    for need in on_assets.needs_of(connection, sorted(bound)):
+        if need["needs_asset_id"] not in bound:
+            raise Refused(f"asset {need['needs_asset_id']} is needed and not bound")
+    on_pins.insert_pin(
+        connection,
+        manifest_id=commit["commit_id"],
+        branch_id=commit["branch_id"],
+        commit_id=commit["commit_id"],
+        holder="inflight",
+    )
+
+
+def _describe(
+    connection: Connection,
+    branch: RowMapping,
+    commit: RowMapping,
+    blueprint: Blueprint,
+    reserved: _Reserved,
+    due: frozenset[AssetRef],
+) -> CommitPlan:
+    ids = {int(row["asset_id"]) for row in reserved.rows.values()}
+    head = bindings_of(connection, branch["head_commit_id"])
+    users = on_pins.users_of(
+        connection,
+        sorted(ids | {asset.asset_id for asset in head.values()}),
+        except_commit=commit["commit_id"],
+    )
+    pending = pending_backfills(connection, sorted(ids))
+    shown = {
+        asset.ref: PlannedAsset(
+            kind=asset.kind,
+            fingerprint=asset.fingerprint,
+            label=asset.label,
+            paths=asset.paths,
+            shared_with=tuple(
+                name for _, name in users.get(int(reserved.rows[asset.ref]["asset_id"]), ())
+            ),
+        )
+        for asset in blueprint.assets
+    }
+    released = {
+        asset.asset_id: PlannedAsset(
+            kind=asset.kind,
+            fingerprint=asset.fingerprint,
+            label=path,
+            paths=tuple(p for p, other in head.items() if other.asset_id == asset.asset_id),
+        )
+        for path, asset in reversed(head.items())
+        if asset.asset_id not in ids
+        and all(user == branch["branch_id"] for user, _ in users.get(asset.asset_id, ()))
+    }
+    serving = bindings_of(connection, branch["serving_commit_id"])
+    new_paths = {
+        path: int(reserved.rows[asset.ref]["asset_id"])
+        for asset in blueprint.assets
+        for path in asset.paths
+    }
+    return CommitPlan(
+        base_seq=branch["head_seq"],
+        create=tuple(a for ref, a in shown.items() if ref in reserved.created),
+        share=tuple(a for ref, a in shown.items() if ref not in reserved.created),
+        release=tuple(released.values()),
+        backfill=tuple(
+            a for ref, a in shown.items() if ref in due or reserved.rows[ref]["asset_id"] in pending
+        ),
+        flip=tuple(
+            path
+            for path, asset_id in sorted(new_paths.items())
+            if path not in serving or serving[path].asset_id != asset_id
+        ),
+    )
+
+
+def _judge(commit: RowMapping, made: CommitPlan) -> None:
+    expected = commit["expected_plan_sha256"]
+    if expected is not None and bytes(expected) != made.sha256:
+        raise CommitRejected(
+            "plan_changed",
+            detail={"plan": made.plain(), "plan_sha256": made.sha256.hex()},
+            hint="look at the new plan, then pin that one",
+        )
+    if commit["backfill_policy"] == BackfillPolicy.REFUSED.value and made.backfill:
+        raise CommitRejected("would_backfill", detail=[asset.label for asset in made.backfill])

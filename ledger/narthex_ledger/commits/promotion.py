@@ -1,0 +1,246 @@
+"""T_promote: readers flip, on evidence that is fresh when they do."""
+
+from uuid import UUID
+
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.assets import AssetKind
+from narthex.records import Json
+from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import jobs as on_jobs
+from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.db.statements import promotions as on_promotions
+from narthex_ledger.engines.job_registry import is_bounded, owes_backfill
+from narthex_ledger.errors import NotReady, Refused, WrongState
+from narthex_ledger.model.states import (
+    CommitState,
+    Desired,
+    Phase,
+    PromotionPolicy,
+    PromotionState,
+)
+from narthex_ledger.model.views import (
+    ApprovalView,
+    BranchId,
+    Epoch,
+    Fence,
+    JobEvidence,
+    Readiness,
+    Rules,
+    WaitingJob,
+)
+from narthex_ledger.requests.commit_requests import hold_fence
+
+_COMMITTED = (CommitState.COMMITTED, CommitState.FINALIZED)
+
+
+def open_promotion(connection: Connection, commit: RowMapping) -> None:
+    """At the commit point: this promotion is due, older ones of the branch no longer are."""
+    on_promotions.supersede(connection, commit["branch_id"])
+    branch = on_commits.read_branch(connection, BranchId(commit["branch_id"]))
+    policy = PromotionPolicy.MANUAL.value if branch["is_protected"] else commit["promotion_policy"]
+    on_promotions.insert_promotion(connection, commit["commit_id"], commit["branch_id"], policy)
+
+
+def promotion_state(connection: Connection, commit_id: UUID) -> PromotionState:
+    """Read whether readers flipped."""
+    return PromotionState(on_promotions.lock_promotion(connection, commit_id)["state"])
+
+
+def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readiness:
+    """Judge every job of the commit, with jobs, shards and slots locked so that they agree."""
+    commit = on_commits.read_commit(connection, commit_id)
+    jobs = on_jobs.lock_jobs(connection, commit["manifest_id"])
+    shards: dict[int, tuple[RowMapping, ...]] = {}
+    for shard in on_jobs.share_shards(connection, [int(job["asset_id"]) for job in jobs]):
+        shards[shard["asset_id"]] = (*shards.get(shard["asset_id"], ()), shard)
+    waiting: list[WaitingJob] = []
+    evidence: list[JobEvidence] = []
+    for job in jobs:
+        match _judge(job, shards.get(job["asset_id"], ()), rules):
+            case WaitingJob() as unready:
+                waiting.append(unready)
+            case JobEvidence() as proof:
+                evidence.append(proof)
+    return Readiness(waiting_for=tuple(waiting), evidence=tuple(evidence))
+
+
+def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
+    """Note that a person lets the commit be promoted; the first approval stands."""
+    promotion = on_promotions.lock_promotion(connection, commit_id)
+    if promotion["approved_by"] is None:
+        on_promotions.change_promotion(
+            connection, commit_id, approved_by=actor, approved_at=on_commits.NOW
+        )
+        on_commits.insert_event(connection, "approved", actor=actor, commit_id=commit_id)
+
+
+def approval(connection: Connection, commit_id: UUID) -> ApprovalView:
+    """Read whether a person has to approve, and who did; a commit without promotion needs none."""
+    row = on_promotions.find_promotion(connection, commit_id)
+    if row is None:
+        return ApprovalView(is_needed=False, approved_by=None, approved_at=None)
+    return ApprovalView(
+        is_needed=row["policy"] == PromotionPolicy.MANUAL.value
+        and row["state"] == PromotionState.PENDING.value,
+        approved_by=row["approved_by"],
+        approved_at=row["approved_at"],
+    )
+
+
+def promote(
+    connection: Connection,
+    commit_id: UUID,
+    fence: Fence,
+    evidence: tuple[JobEvidence, ...],
+    rules: Rules,
+) -> int:
+    """T_promote: move the serving pin and pointer; gives the number that readers now see."""
+    branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
+    branch = on_commits.lock_branch(connection, branch_id)
+    commit = hold_fence(connection, commit_id, fence, *_COMMITTED)
+    promotion = on_promotions.lock_promotion(connection, commit_id)
+    match PromotionState(promotion["state"]):
+        case PromotionState.DONE:
+            return int(commit["seq"])
+        case PromotionState.SUPERSEDED:
+            raise WrongState("a later commit took over", detail=promotion["state"])
+        case PromotionState.PENDING:
+            pass
+    if commit["seq"] <= branch["serving_seq"]:
+        raise WrongState("readers are past this commit", detail=branch["serving_seq"])
+    proof = _proof(connection, commit, promotion, evidence, rules)
+    flip(connection, commit, proof, rules)
+    return int(commit["seq"])
+
+
+def flip(connection: Connection, commit: RowMapping, proof: Json, rules: Rules) -> None:
+    """Move the readers of a branch, which is locked, to a commit whose promotion is due."""
+    commit_id, branch_id = commit["commit_id"], BranchId(commit["branch_id"])
+    _derive_pin(connection, commit, branch_id, rules)
+    on_commits.move_serving(connection, branch_id, commit_id, commit["seq"])
+    on_promotions.change_promotion(
+        connection,
+        commit_id,
+        state=PromotionState.DONE.value,
+        evidence=proof,
+        decided_at=on_commits.NOW,
+    )
+    on_commits.insert_event(
+        connection,
+        "promoted",
+        actor=commit["owner"] or commit["actor"],
+        commit_id=commit_id,
+        fence=commit["fence"],
+        detail={"serving_seq": commit["seq"], "evidence": proof},
+    )
+
+
+def _derive_pin(
+    connection: Connection, commit: RowMapping, branch_id: BranchId, rules: Rules
+) -> None:
+    if not on_pins.lock_pins(connection, commit["manifest_id"]):
+        raise Refused(f"nothing pins commit `{commit['commit_id']}`")
+    on_pins.retire_pin(
+        connection, branch_id, "serving", hot=rules.history_hot, cold=rules.history_cold
+    )
+    on_pins.insert_pin(
+        connection,
+        manifest_id=commit["manifest_id"],
+        branch_id=branch_id,
+        commit_id=commit["commit_id"],
+        holder="serving",
+    )
+
+
+def _proof(
+    connection: Connection,
+    commit: RowMapping,
+    promotion: RowMapping,
+    evidence: tuple[JobEvidence, ...],
+    rules: Rules,
+) -> Json:
+    policy = PromotionPolicy(promotion["policy"])
+    if policy is PromotionPolicy.NOW:
+        return {"policy": policy.value}
+    if policy is PromotionPolicy.MANUAL and promotion["approved_by"] is None:
+        raise NotReady("nobody has approved the promotion", detail=["approval"])
+    fresh = readiness(connection, commit["commit_id"], rules)
+    if not fresh.ready:
+        raise NotReady(
+            f"{len(fresh.waiting_for)} jobs are not ready",
+            detail=[f"{job.label}: {job.why}" for job in fresh.waiting_for],
+        )
+    if frozenset(evidence) != frozenset(fresh.evidence):
+        raise NotReady("the evidence is stale", detail=["evidence"], hint="read it again")
+    return [
+        {
+            "asset_id": proof.asset_id,
+            "generation": proof.generation,
+            "spec_sha256": proof.spec_sha256.hex(),
+            "epochs": list(proof.epochs),
+            "backfilled": proof.backfilled,
+        }
+        for proof in fresh.evidence
+    ]
+
+
+def _judge(
+    job: RowMapping, shards: tuple[RowMapping, ...], rules: Rules
+) -> JobEvidence | WaitingJob:
+    why = ""
+    error = _backfill_error(shards)
+    if owes_backfill(job):
+        why = f"its backfill failed: {error}" if error else "not backfilled"
+    elif not is_bounded(job):
+        why = _why_not_caught_up(job, shards, rules)
+    if why:
+        return WaitingJob(
+            asset_id=job["asset_id"],
+            kind=AssetKind(job["kind"]),
+            label=_label(job),
+            phase=Phase(shards[0]["phase"]) if shards else Phase.PENDING,
+            lag_ms=shards[0]["lag_ms"] if shards else None,
+            why=why,
+            error=error if owes_backfill(job) else None,
+        )
+    return JobEvidence(
+        asset_id=job["asset_id"],
+        generation=job["generation"],
+        spec_sha256=bytes(job["spec_sha256"]),
+        epochs=() if is_bounded(job) else tuple(Epoch(s["slot_epoch"]) for s in shards),
+        backfilled=job["backfilled_at"] is not None,
+    )
+
+
+def _backfill_error(shards: tuple[RowMapping, ...]) -> str | None:
+    """Give why the last bounded run gave the job back; None when it did not, or runs again."""
+    said = [shard["backfill"].get("error") for shard in shards if shard["backfill"]]
+    return next((str(error) for error in said if error), None)
+
+
+def _why_not_caught_up(job: RowMapping, shards: tuple[RowMapping, ...], rules: Rules) -> str:
+    if job["desired"] != Desired.RUNNING.value:
+        return f"should be {job['desired']}"
+    if len(shards) != job["shard_count"]:
+        return "has no shards"
+    return next((why for why in (_why_not(job, s, rules) for s in shards) if why), "")
+
+
+def _why_not(job: RowMapping, shard: RowMapping, rules: Rules) -> str:
+    if shard["slot_owner"] is None or not shard["slot_held"]:
+        return f"nobody holds slot {shard['slot']}"
+    if shard["seen_epoch"] != shard["slot_epoch"]:
+        return "its new owner has not reported yet"
+    if shard["seen_generation"] != job["generation"]:
+        return "its newest generation has not reported yet"
+    if shard["phase"] != Phase.CAUGHT_UP.value:
+        return f"is {shard['phase']}"
+    if shard["caught_up_reports"] < rules.caught_up_reports:
+        return "has only just caught up"
+    return ""
+
+
+def _label(job: RowMapping) -> str:
+    dataset = job["spec"].get("dataset")
+    return f"{dataset} ({job['kind']})" if dataset else str(job["physical_name"])

@@ -1,0 +1,128 @@
+"""Statements on tokens, on the chained log of the control plane, and on secrets."""
+
+import datetime as dt
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.records import Json
+from narthex_ledger.db.schema import API_TOKEN, CONTROL_LOG, CONTROL_LOG_TIP, SECRET
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.model.views import TenantId
+
+USED_EVERY = dt.timedelta(minutes=1)
+"""How fine the instant is at which a token was last used: not each call writes."""
+
+
+def expiry(connection: Connection, lifetime: dt.timedelta | None) -> dt.datetime | None:
+    """Return the instant, by the database's clock, at which a token with a lifetime ends."""
+    if lifetime is None:
+        return None
+    return connection.execute(sa.select(NOW + lifetime)).scalar_one()
+
+
+def put_token(connection: Connection, values: dict[str, object]) -> None:
+    """Insert a token's hash and rights, or change the rights."""
+    row = insert(API_TOKEN).values(**values)
+    connection.execute(row.on_conflict_do_update(index_elements=["token_sha256"], set_=values))
+
+
+def token_row(connection: Connection, token_sha256: bytes) -> RowMapping | None:
+    """Find a token that is neither expired nor revoked, and note that it is used."""
+    found = sa.select(API_TOKEN).where(
+        API_TOKEN.c.token_sha256 == token_sha256,
+        API_TOKEN.c.revoked_at.is_(None),
+        sa.or_(API_TOKEN.c.expires_at.is_(None), API_TOKEN.c.expires_at > NOW),
+    )
+    row = connection.execute(found).mappings().one_or_none()
+    if row is not None:
+        used = sa.update(API_TOKEN).where(
+            API_TOKEN.c.token_sha256 == token_sha256,
+            sa.or_(API_TOKEN.c.last_used_at.is_(None), API_TOKEN.c.last_used_at < NOW - USED_EVERY),
+        )
+        connection.execute(used.values(last_used_at=NOW))
+    return row
+
+
+def token_rows(connection: Connection) -> tuple[RowMapping, ...]:
+    """List all tokens, the newest first; locks nothing."""
+    found = sa.select(API_TOKEN).order_by(API_TOKEN.c.created_at.desc(), API_TOKEN.c.token_id)
+    return tuple(connection.execute(found).mappings())
+
+
+def revoke(connection: Connection, **which: object) -> int:
+    """Let a token in no more; gives how many there were. The first instant stays."""
+    revoked = (
+        sa.update(API_TOKEN)
+        .where(*(API_TOKEN.c[name] == value for name, value in which.items()))
+        .values(revoked_at=sa.func.coalesce(API_TOKEN.c.revoked_at, NOW), signature=None)
+    )
+    return connection.execute(revoked).rowcount
+
+
+def lock_tip(connection: Connection) -> RowMapping:
+    """Lock the end of the chained log FOR UPDATE, with the present: appends go one at a time."""
+    found = sa.select(CONTROL_LOG_TIP, NOW.label("now")).with_for_update()
+    return connection.execute(found).mappings().one()
+
+
+def append_entry(connection: Connection, values: dict[str, object]) -> None:
+    """Append to the chained log, whose end is locked, and move its end."""
+    connection.execute(sa.insert(CONTROL_LOG).values(**values))
+    connection.execute(
+        sa.update(CONTROL_LOG_TIP).values(number=values["number"], sha256=values["sha256"])
+    )
+
+
+def entry_rows(connection: Connection, after: int, limit: int) -> tuple[RowMapping, ...]:
+    """Read entries of the chained log in order; locks nothing."""
+    found = (
+        sa.select(CONTROL_LOG)
+        .where(CONTROL_LOG.c.number > after)
+        .order_by(CONTROL_LOG.c.number)
+        .limit(limit)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def insert_secret(
+    connection: Connection, tenant_id: TenantId, name: str, sealed: Json, actor: str
+) -> bool:
+    """Insert a secret at version 1; false when there is one of that name."""
+    row = (
+        insert(SECRET)
+        .values(tenant_id=tenant_id, name=name, version=1, sealed=sealed, changed_by=actor)
+        .on_conflict_do_nothing()
+    )
+    return connection.execute(row).rowcount == 1
+
+
+def find_secret(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
+    """Find a secret; locks nothing."""
+    found = sa.select(SECRET).where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name)
+    return connection.execute(found).mappings().one_or_none()
+
+
+def secret_names(connection: Connection, tenant_id: TenantId) -> tuple[str, ...]:
+    """Name all secrets of a tenant in order; locks nothing."""
+    found = sa.select(SECRET.c.name).where(SECRET.c.tenant_id == tenant_id).order_by(SECRET.c.name)
+    return tuple(connection.execute(found).scalars())
+
+
+def change_secret(
+    connection: Connection, tenant_id: TenantId, name: str, *, version: int, values: dict[str, Json]
+) -> bool:
+    """Give a secret that is at a version the next one; false when it is at another."""
+    changed = (
+        sa.update(SECRET)
+        .where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name, SECRET.c.version == version)
+        .values(version=version + 1, changed_at=NOW, **values)
+    )
+    return connection.execute(changed).rowcount == 1
+
+
+def delete_secret(connection: Connection, tenant_id: TenantId, name: str) -> bool:
+    """Delete a secret; false when there was none."""
+    gone = sa.delete(SECRET).where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name)
+    return connection.execute(gone).rowcount == 1

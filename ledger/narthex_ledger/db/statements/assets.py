@@ -1,0 +1,306 @@
+"""Statements on assets and their two ledgers."""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.assets import AssetKind
+from narthex.records import Json
+from narthex_ledger.db.schema import ASSET, ASSET_DEP, BINDING, CREATE_LEDGER, DESTROY_LEDGER
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.errors import NotFound
+from narthex_ledger.model.states import BANKED, AssetState
+
+_BANKED = [state.value for state in BANKED]
+
+# Asked so often that it is built once.
+_NEEDED = ASSET.alias()
+_NEEDS = (
+    sa.select(
+        ASSET_DEP.c.asset_id,
+        ASSET_DEP.c.role,
+        _NEEDED.c.asset_id.label("needs_asset_id"),
+        _NEEDED.c.tenant_id,
+        _NEEDED.c.kind,
+        _NEEDED.c.fingerprint,
+        _NEEDED.c.physical_name,
+        _NEEDED.c.spec,
+        _NEEDED.c.signature,
+        _NEEDED.c.state,
+    )
+    .join(_NEEDED, _NEEDED.c.asset_id == ASSET_DEP.c.needs_asset_id)
+    .where(ASSET_DEP.c.asset_id.in_(sa.bindparam("asset_ids", expanding=True)))
+    .order_by(ASSET_DEP.c.asset_id, ASSET_DEP.c.role)
+)
+
+
+def newest_incarnation(
+    connection: Connection, tenant_id: int, kind: AssetKind, fp_version: int, fingerprint: bytes
+) -> int:
+    """The highest incarnation that a fingerprint ever had, 0 if none; locks nothing."""
+    found = sa.select(sa.func.coalesce(sa.func.max(ASSET.c.incarnation), 0)).where(
+        ASSET.c.tenant_id == tenant_id,
+        ASSET.c.kind == kind.value,
+        ASSET.c.fp_version == fp_version,
+        ASSET.c.fingerprint == fingerprint,
+    )
+    return int(connection.execute(found).scalar_one())
+
+
+def insert_asset(connection: Connection, values: dict[str, object]) -> int | None:
+    """Insert a planned asset unless its fingerprint is in the bank.
+
+    A second caller waits for the first's transaction, then finds the row in the bank.
+    """
+    row = (
+        insert(ASSET)
+        .values(**values, state=AssetState.PLANNED.value)
+        .on_conflict_do_nothing(
+            index_elements=["tenant_id", "kind", "fp_version", "fingerprint"],
+            index_where=sa.text("state IN ('planned','creating','live','retiring','quarantined')"),
+        )
+        .returning(ASSET.c.asset_id)
+    )
+    return connection.execute(row).scalar_one_or_none()
+
+
+def lock_banked(
+    connection: Connection, tenant_id: int, refs: Sequence[tuple[AssetKind, int, bytes]]
+) -> tuple[RowMapping, ...]:
+    """Lock the bank's rows of these fingerprints FOR NO KEY UPDATE, by (kind, fingerprint).
+
+    The collector, which locks FOR UPDATE, waits; then its later statement sees our pin.
+    """
+    wanted = [(kind.value, fp_version, fingerprint) for kind, fp_version, fingerprint in refs]
+    found = (
+        sa.select(ASSET)
+        .where(
+            ASSET.c.tenant_id == tenant_id,
+            ASSET.c.state.in_(_BANKED),
+            sa.tuple_(ASSET.c.kind, ASSET.c.fp_version, ASSET.c.fingerprint).in_(wanted),
+        )
+        .order_by(ASSET.c.kind, ASSET.c.fingerprint)
+        .with_for_update(key_share=True)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def lock_bound(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+    """Lock all assets of a manifest FOR UPDATE, by (kind, fingerprint)."""
+    bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
+    found = (
+        sa.select(ASSET)
+        .where(ASSET.c.asset_id.in_(bound))
+        .order_by(ASSET.c.kind, ASSET.c.fingerprint)
+        .with_for_update()
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def lock_asset(connection: Connection, asset_id: int) -> RowMapping:
+    """Lock one asset FOR UPDATE: plans that would share it, and collectors, wait."""
+    found = sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update()
+    row = connection.execute(found).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"there is no asset {asset_id}")
+    return row
+
+
+def try_lock_asset(connection: Connection, asset_id: int) -> RowMapping | None:
+    """Lock one asset FOR UPDATE, or give nothing when somebody has it."""
+    found = sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update(skip_locked=True)
+    return connection.execute(found).mappings().one_or_none()
+
+
+def states_bound(connection: Connection, manifest_id: UUID) -> dict[int, AssetState]:
+    """Read the state of each asset of a manifest; a statement of its own, after a lock."""
+    found = (
+        sa.select(ASSET.c.asset_id, ASSET.c.state)
+        .join(BINDING, BINDING.c.asset_id == ASSET.c.asset_id)
+        .where(BINDING.c.manifest_id == manifest_id)
+    )
+    return {row.asset_id: AssetState(row.state) for row in connection.execute(found)}
+
+
+def is_bound(connection: Connection, manifest_id: UUID, asset_id: int) -> bool:
+    """Whether the manifest binds the asset; bindings never change."""
+    found = sa.select(sa.literal(1)).where(
+        BINDING.c.manifest_id == manifest_id, BINDING.c.asset_id == asset_id
+    )
+    return connection.execute(found.limit(1)).first() is not None
+
+
+def set_asset_state(
+    connection: Connection, asset_id: int, state: AssetState, **values: object
+) -> None:
+    """Move a locked asset to a state; a trigger refuses a move that the machine lacks."""
+    connection.execute(
+        sa.update(ASSET).where(ASSET.c.asset_id == asset_id).values(state=state.value, **values)
+    )
+
+
+def insert_needs(connection: Connection, rows: Iterable[tuple[int, int, str]]) -> None:
+    """Record what new assets need, and what for."""
+    values = [{"asset_id": a, "needs_asset_id": n, "role": role} for a, n, role in rows]
+    if values:
+        connection.execute(sa.insert(ASSET_DEP), values)
+
+
+def needs_of(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
+    """Read what assets need, with the state of each need."""
+    return tuple(connection.execute(_NEEDS, {"asset_ids": asset_ids}).mappings())
+
+
+def undestroyed_dependants(connection: Connection, asset_id: int) -> tuple[int, ...]:
+    """List assets that need this one and are not destroyed; the asset is locked."""
+    found = (
+        sa.select(ASSET.c.asset_id)
+        .join(ASSET_DEP, ASSET_DEP.c.asset_id == ASSET.c.asset_id)
+        .where(
+            ASSET_DEP.c.needs_asset_id == asset_id,
+            ASSET.c.state != AssetState.DESTROYED.value,
+        )
+    )
+    return tuple(connection.execute(found).scalars())
+
+
+def insert_reservations(
+    connection: Connection, commit_id: UUID, backfills: dict[int, bool]
+) -> None:
+    """Open the ledger of creations for new assets: RESERVED, owned by the commit."""
+    values = [
+        {
+            "asset_id": asset_id,
+            "introduced_by": commit_id,
+            "owner_commit_id": commit_id,
+            "status": "RESERVED",
+            "needs_backfill": needs_backfill,
+        }
+        for asset_id, needs_backfill in backfills.items()
+    ]
+    if values:
+        connection.execute(sa.insert(CREATE_LEDGER), values)
+
+
+def lock_creation(connection: Connection, asset_id: int) -> RowMapping:
+    """Lock an asset's entry in the ledger of creations FOR UPDATE."""
+    found = sa.select(CREATE_LEDGER).where(CREATE_LEDGER.c.asset_id == asset_id).with_for_update()
+    return connection.execute(found).mappings().one()
+
+
+def creations(connection: Connection, asset_ids: list[int]) -> dict[int, RowMapping]:
+    """Lock entries of the ledger of creations FOR UPDATE, by asset."""
+    found = (
+        sa.select(CREATE_LEDGER)
+        .where(CREATE_LEDGER.c.asset_id.in_(asset_ids))
+        .order_by(CREATE_LEDGER.c.asset_id)
+        .with_for_update()
+    )
+    return {row["asset_id"]: row for row in connection.execute(found).mappings()}
+
+
+def change_creation(connection: Connection, asset_id: int, **values: object) -> None:
+    """Change an entry of the ledger of creations that is locked."""
+    connection.execute(
+        sa.update(CREATE_LEDGER).where(CREATE_LEDGER.c.asset_id == asset_id).values(**values)
+    )
+
+
+def introduced_by(connection: Connection, commit_id: UUID) -> dict[int, AssetState]:
+    """Read the states of the assets that a commit brought in or took over."""
+    found = (
+        sa.select(ASSET.c.asset_id, ASSET.c.state)
+        .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
+        .where(
+            sa.or_(
+                CREATE_LEDGER.c.introduced_by == commit_id,
+                CREATE_LEDGER.c.owner_commit_id == commit_id,
+            )
+        )
+    )
+    return {row.asset_id: AssetState(row.state) for row in connection.execute(found)}
+
+
+def schedule_destroy(
+    connection: Connection,
+    asset_id: int,
+    *,
+    reason: str,
+    cause: UUID | None,
+    grace: dt.timedelta,
+) -> None:
+    """Open, or open again, the entry in the ledger of destructions of a locked asset."""
+    values = {
+        "reason": reason,
+        "cause_commit_id": cause,
+        "not_before": NOW + grace,
+        "status": "SCHEDULED",
+    }
+    row = insert(DESTROY_LEDGER).values(asset_id=asset_id, **values)
+    connection.execute(row.on_conflict_do_update(index_elements=["asset_id"], set_=values))
+
+
+def cancel_destroy(connection: Connection, asset_id: int) -> None:
+    """Call a scheduled destruction of a locked, resurrected asset off."""
+    connection.execute(
+        sa.update(DESTROY_LEDGER)
+        .where(DESTROY_LEDGER.c.asset_id == asset_id, DESTROY_LEDGER.c.status == "SCHEDULED")
+        .values(status="CANCELLED")
+    )
+
+
+def lock_destruction(connection: Connection, asset_id: int) -> RowMapping | None:
+    """Lock an asset's entry in the ledger of destructions, with what the clock says of it."""
+    found = (
+        sa.select(
+            DESTROY_LEDGER,
+            (DESTROY_LEDGER.c.not_before <= NOW).label("due"),
+            sa.func.coalesce(DESTROY_LEDGER.c.lease_expires_at > NOW, sa.false()).label("held"),
+        )
+        .where(DESTROY_LEDGER.c.asset_id == asset_id)
+        .with_for_update()
+    )
+    return connection.execute(found).mappings().one_or_none()
+
+
+def change_destruction(connection: Connection, asset_id: int, **values: object) -> None:
+    """Change an entry of the ledger of destructions that is locked."""
+    connection.execute(
+        sa.update(DESTROY_LEDGER).where(DESTROY_LEDGER.c.asset_id == asset_id).values(**values)
+    )
+
+
+def quiet_since_create(connection: Connection, asset_id: int, margin: dt.timedelta) -> bool:
+    """Whether no create call of the asset can still be in flight, by the database's clock."""
+    late = sa.func.coalesce(CREATE_LEDGER.c.last_call_deadline + margin < NOW, sa.true())
+    found = sa.select(late).where(CREATE_LEDGER.c.asset_id == asset_id)
+    return bool(connection.execute(found).scalar_one())
+
+
+def due_destroys(connection: Connection, limit: int) -> tuple[int, ...]:
+    """List destructions that may begin or go on; locks nothing."""
+    held = sa.func.coalesce(DESTROY_LEDGER.c.lease_expires_at > NOW, sa.false())
+    found = (
+        sa.select(DESTROY_LEDGER.c.asset_id)
+        .where(
+            DESTROY_LEDGER.c.status.in_(["SCHEDULED", "INTENT"]),
+            DESTROY_LEDGER.c.not_before <= NOW,
+            ~held,
+        )
+        .order_by(DESTROY_LEDGER.c.asset_id.desc())
+        .limit(limit)
+    )
+    return tuple(connection.execute(found).scalars())
+
+
+def note_error(connection: Connection, asset_id: int, error: Json) -> None:
+    """Keep what the last call to the store said, for people."""
+    connection.execute(
+        sa.update(CREATE_LEDGER)
+        .where(CREATE_LEDGER.c.asset_id == asset_id)
+        .values(last_error=error)
+    )

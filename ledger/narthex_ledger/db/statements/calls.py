@@ -1,0 +1,53 @@
+"""Statements on calls of webhooks that have a key."""
+
+import datetime as dt
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex_ledger.db.schema import WEBHOOK_CALL
+from narthex_ledger.db.statements.commits import NOW
+
+
+def insert_call(connection: Connection, values: dict[str, object], *, within: dt.timedelta) -> bool:
+    """Insert a call that is about to be appended; false when its key is known.
+
+    A second caller of the key waits for the first's transaction, then gets false.
+    """
+    fresh = insert(WEBHOOK_CALL).values(**values, appending_until=NOW + within)
+    return connection.execute(fresh.on_conflict_do_nothing()).rowcount == 1
+
+
+def lock_call(connection: Connection, topic: str, key: str) -> RowMapping:
+    """Lock a call FOR UPDATE: who looks for one in doubt does so alone."""
+    found = sa.select(
+        WEBHOOK_CALL, (WEBHOOK_CALL.c.appending_until > NOW).label("is_appending")
+    ).where(WEBHOOK_CALL.c.topic == topic, WEBHOOK_CALL.c.key == key)
+    return connection.execute(found.with_for_update()).mappings().one()
+
+
+def extend_call(connection: Connection, topic: str, key: str, *, within: dt.timedelta) -> None:
+    """Say until when a call whose append goes on may take effect; nothing for one that stands."""
+    connection.execute(_unfinished(topic, key).values(appending_until=NOW + within))
+
+
+def finish_call(
+    connection: Connection, topic: str, key: str, *, partition: int, offset: int
+) -> None:
+    """Keep where a call stands."""
+    connection.execute(_unfinished(topic, key).values(at_partition=partition, at_offset=offset))
+
+
+def delete_calls(connection: Connection, older_than: dt.timedelta) -> int:
+    """Delete old calls; gives how many."""
+    gone = sa.delete(WEBHOOK_CALL).where(WEBHOOK_CALL.c.called_at < NOW - older_than)
+    return connection.execute(gone).rowcount
+
+
+def _unfinished(topic: str, key: str) -> sa.Update:
+    return sa.update(WEBHOOK_CALL).where(
+        WEBHOOK_CALL.c.topic == topic,
+        WEBHOOK_CALL.c.key == key,
+        WEBHOOK_CALL.c.at_offset.is_(None),
+    )

@@ -1,0 +1,358 @@
+"""Statements on the job registry, slots and engines."""
+
+import datetime as dt
+from collections.abc import Sequence
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.records import Json
+from narthex_ledger.db.schema import (
+    ASSET,
+    BINDING,
+    CREATE_LEDGER,
+    ENGINE,
+    JOB,
+    JOB_SHARD,
+    REGISTRY_VERSION,
+    SINK_PROGRESS,
+    SLOT_LEASE,
+)
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.errors import NotFound
+from narthex_ledger.model.states import Desired, Phase
+from narthex_ledger.model.views import Epoch, ShardReport
+
+SHARDS = (
+    sa.select(
+        JOB_SHARD,
+        SLOT_LEASE.c.owner.label("slot_owner"),
+        SLOT_LEASE.c.epoch.label("slot_epoch"),
+        (SLOT_LEASE.c.expires_at > NOW).label("slot_held"),
+    )
+    .join(
+        SLOT_LEASE,
+        sa.and_(
+            SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
+            SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
+        ),
+    )
+    .order_by(JOB_SHARD.c.asset_id, JOB_SHARD.c.shard)
+)
+"""All shards with the leases of their slots, by asset."""
+
+FENCED_OFF = 2**62
+"""The epoch of a destroyed sink's fence: no writer will ever have it."""
+
+
+def put_slots(connection: Connection, slot_space: str, count: int) -> None:
+    """Insert the slots of a space; those that exist stay as they are."""
+    connection.execute(
+        insert(SLOT_LEASE)
+        .values([{"slot_space": slot_space, "slot": slot} for slot in range(count)])
+        .on_conflict_do_nothing()
+    )
+
+
+def slot_count(connection: Connection, slot_space: str) -> int:
+    """How many slots a space has; fixed once made."""
+    found = sa.select(sa.func.count()).where(SLOT_LEASE.c.slot_space == slot_space)
+    return int(connection.execute(found).scalar_one())
+
+
+def insert_job(connection: Connection, asset: RowMapping, slot_space: str, slot: int) -> None:
+    """Insert a stopped job of one shard for an asset that is locked."""
+    needs = sa.select(CREATE_LEDGER.c.needs_backfill).where(
+        CREATE_LEDGER.c.asset_id == asset["asset_id"]
+    )
+    connection.execute(
+        sa.insert(JOB).values(
+            asset_id=asset["asset_id"],
+            tenant_id=asset["tenant_id"],
+            slot_space=slot_space,
+            shard_count=1,
+            desired=Desired.STOPPED.value,
+            spec_sha256=asset["spec_sha256"],
+            needs_backfill=needs.scalar_subquery(),
+        )
+    )
+    connection.execute(
+        sa.insert(JOB_SHARD).values(
+            asset_id=asset["asset_id"], shard=0, slot_space=slot_space, slot=slot
+        )
+    )
+
+
+def delete_job(connection: Connection, asset_id: int) -> None:
+    """Delete the registry rows of an asset that is being destroyed."""
+    connection.execute(sa.delete(JOB_SHARD).where(JOB_SHARD.c.asset_id == asset_id))
+    connection.execute(sa.delete(JOB).where(JOB.c.asset_id == asset_id))
+
+
+def insert_sink_fence(connection: Connection, job_key: str) -> None:
+    """Insert a sink's fence at epoch 0."""
+    connection.execute(
+        sa.insert(SINK_PROGRESS).values(job_key=job_key, shard=0, epoch=0, checkpoint_incarnation=1)
+    )
+
+
+def close_sink_fence(connection: Connection, job_key: str) -> None:
+    """Raise a sink's fence above every writer, for ever."""
+    connection.execute(
+        sa.update(SINK_PROGRESS).where(SINK_PROGRESS.c.job_key == job_key).values(epoch=FENCED_OFF)
+    )
+
+
+def lock_job(connection: Connection, asset_id: int) -> RowMapping:
+    """Lock a job FOR UPDATE: starts, stops and backfill claims of it go one at a time."""
+    found = (
+        sa.select(
+            JOB,
+            sa.func.coalesce(JOB.c.backfill_expires_at > NOW, sa.false()).label("backfill_held"),
+        )
+        .where(JOB.c.asset_id == asset_id)
+        .with_for_update()
+    )
+    row = connection.execute(found).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"there is no job {asset_id}")
+    return row
+
+
+def lock_jobs(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+    """Lock all jobs of a manifest FOR UPDATE, by asset, with kind, name and spec."""
+    bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
+    found = (
+        sa.select(
+            JOB,
+            ASSET.c.kind,
+            ASSET.c.physical_name,
+            ASSET.c.spec,
+            sa.func.coalesce(JOB.c.backfill_expires_at > NOW, sa.false()).label("backfill_held"),
+        )
+        .join(ASSET, ASSET.c.asset_id == JOB.c.asset_id)
+        .where(JOB.c.asset_id.in_(bound))
+        .order_by(JOB.c.asset_id)
+        .with_for_update(of=JOB)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def share_shards(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
+    """Lock shards and their slots FOR SHARE: reports and takeovers wait while they are judged."""
+    found = SHARDS.where(JOB_SHARD.c.asset_id.in_(asset_ids)).with_for_update(read=True)
+    return tuple(connection.execute(found).mappings())
+
+
+def set_desired(connection: Connection, asset_id: int, desired: Desired) -> None:
+    """Change what a locked job should do; its generation grows, so old reports don't count."""
+    connection.execute(
+        sa.update(JOB)
+        .where(JOB.c.asset_id == asset_id)
+        .values(desired=desired.value, desired_at=NOW, generation=JOB.c.generation + 1)
+    )
+
+
+def change_job(connection: Connection, asset_id: int, **values: object) -> None:
+    """Change columns of a locked job."""
+    connection.execute(sa.update(JOB).where(JOB.c.asset_id == asset_id).values(**values))
+
+
+def desired_before(connection: Connection, asset_id: int, settle: dt.timedelta) -> bool:
+    """Whether what a job should do has stood for so long, by the database's clock."""
+    found = sa.select(JOB.c.desired_at + settle < NOW).where(JOB.c.asset_id == asset_id)
+    return bool(connection.execute(found).scalar_one())
+
+
+def set_backfill_progress(connection: Connection, asset_id: int, backfill: Json) -> None:
+    """Keep the bounded run's words; the job is locked."""
+    connection.execute(
+        sa.update(JOB_SHARD).where(JOB_SHARD.c.asset_id == asset_id).values(backfill=backfill)
+    )
+
+
+def bump_registry(connection: Connection) -> int:
+    """Tell supervisors that jobs changed. The last lock of its transaction: writers queue here."""
+    bumped = (
+        sa.update(REGISTRY_VERSION)
+        .values(version=REGISTRY_VERSION.c.version + 1)
+        .returning(REGISTRY_VERSION.c.version)
+    )
+    version = int(connection.execute(bumped).scalar_one())
+    connection.execute(sa.select(sa.func.pg_notify("narthex_registry", str(version))))
+    return version
+
+
+def claim_slots(
+    connection: Connection, owner: str, slot_space: str, slots: Sequence[int], lease_s: float
+) -> tuple[RowMapping, ...]:
+    """Take those of the slots that are free or expired, each with a greater epoch.
+
+    Locks them by number, skipping those that somebody is taking. Slots that are the owner's
+    already keep their epoch, so that a claim may come twice.
+    """
+    free = sa.or_(SLOT_LEASE.c.owner.is_(None), SLOT_LEASE.c.expires_at < NOW)
+    found = (
+        sa.select(SLOT_LEASE.c.slot)
+        .where(
+            SLOT_LEASE.c.slot_space == slot_space,
+            SLOT_LEASE.c.slot.in_(list(slots)),
+            sa.or_(free, SLOT_LEASE.c.owner == owner),
+        )
+        .order_by(SLOT_LEASE.c.slot)
+        .with_for_update(skip_locked=True)
+    )
+    mine = list(connection.execute(found).scalars())
+    taken = (
+        sa.update(SLOT_LEASE)
+        .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.slot.in_(mine))
+        .values(
+            owner=owner,
+            epoch=SLOT_LEASE.c.epoch + sa.case((free, 1), else_=0),
+            expires_at=NOW + dt.timedelta(seconds=lease_s),
+        )
+        .returning(SLOT_LEASE.c.slot, SLOT_LEASE.c.epoch)
+    )
+    return tuple(connection.execute(taken).mappings())
+
+
+def renew_slots(
+    connection: Connection,
+    owner: str,
+    slot_space: str,
+    leases: Sequence[tuple[int, Epoch]],
+    lease_s: float,
+) -> frozenset[int]:
+    """Extend slots' leases of those epochs, if they have not expired; gives those it extended.
+
+    Locks them by number, as a claim does; a claim skips them meanwhile.
+    """
+    ours = sa.and_(
+        SLOT_LEASE.c.slot_space == slot_space,
+        SLOT_LEASE.c.owner == owner,
+        SLOT_LEASE.c.expires_at > NOW,
+        sa.tuple_(SLOT_LEASE.c.slot, SLOT_LEASE.c.epoch).in_(list(leases)),
+    )
+    held = sa.select(SLOT_LEASE.c.slot).where(ours).order_by(SLOT_LEASE.c.slot).with_for_update()
+    slots = list(connection.execute(held).scalars())
+    connection.execute(
+        sa.update(SLOT_LEASE)
+        .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.slot.in_(slots))
+        .values(expires_at=NOW + dt.timedelta(seconds=lease_s))
+    )
+    return frozenset(slots)
+
+
+def release_slot(
+    connection: Connection, owner: str, slot_space: str, slot: int, epoch: Epoch
+) -> None:
+    """Give one slot back; with an old epoch it changes nothing."""
+    connection.execute(
+        sa.update(SLOT_LEASE)
+        .where(
+            SLOT_LEASE.c.slot_space == slot_space,
+            SLOT_LEASE.c.slot == slot,
+            SLOT_LEASE.c.owner == owner,
+            SLOT_LEASE.c.epoch == epoch,
+        )
+        .values(owner=None, expires_at=sa.text("'-infinity'"))
+    )
+
+
+def release_owner(connection: Connection, slot_space: str, owner: str) -> None:
+    """Give back all slots of an owner that runs nothing any more."""
+    connection.execute(
+        sa.update(SLOT_LEASE)
+        .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.owner == owner)
+        .values(owner=None, expires_at=sa.text("'-infinity'"))
+    )
+
+
+def slot_rows(connection: Connection, slot_space: str) -> tuple[RowMapping, ...]:
+    """List the slots of a space with who holds them now; locks nothing."""
+    held = SLOT_LEASE.c.expires_at > NOW
+    found = (
+        sa.select(
+            SLOT_LEASE.c.slot,
+            SLOT_LEASE.c.epoch,
+            sa.case((held, SLOT_LEASE.c.owner)).label("owner"),
+        )
+        .where(SLOT_LEASE.c.slot_space == slot_space)
+        .order_by(SLOT_LEASE.c.slot)
+    )
+    return tuple(connection.execute(found).mappings())
+
+
+def delete_engine(connection: Connection, engine_id: str) -> None:
+    """Forget an engine: from now on none of the slots is meant for it."""
+    connection.execute(sa.delete(ENGINE).where(ENGINE.c.engine_id == engine_id))
+
+
+def store_report(connection: Connection, report: ShardReport, progress: Json) -> bool:
+    """Store a shard's report if its epoch is the slot's, whose lease has not expired.
+
+    Locks the slot FOR SHARE first, so a takeover waits or is seen.
+    """
+    current = (
+        sa.select(SLOT_LEASE.c.epoch)
+        .join(
+            JOB_SHARD,
+            sa.and_(
+                SLOT_LEASE.c.slot_space == JOB_SHARD.c.slot_space,
+                SLOT_LEASE.c.slot == JOB_SHARD.c.slot,
+            ),
+        )
+        .where(
+            JOB_SHARD.c.asset_id == report.asset_id,
+            JOB_SHARD.c.shard == report.shard,
+            SLOT_LEASE.c.epoch == report.epoch,
+            SLOT_LEASE.c.owner.isnot(None),
+            SLOT_LEASE.c.expires_at > NOW,
+        )
+        .with_for_update(read=True, of=SLOT_LEASE)
+    )
+    if connection.execute(current).first() is None:
+        return False
+    again = sa.and_(
+        JOB_SHARD.c.seen_generation == report.generation, JOB_SHARD.c.seen_epoch == report.epoch
+    )
+    caught_up = 1 if report.phase is Phase.CAUGHT_UP else 0
+    streak = sa.case((again, JOB_SHARD.c.caught_up_reports), else_=0) + 1
+    connection.execute(
+        sa.update(JOB_SHARD)
+        .where(JOB_SHARD.c.asset_id == report.asset_id, JOB_SHARD.c.shard == report.shard)
+        .values(
+            seen_generation=report.generation,
+            seen_epoch=report.epoch,
+            phase=report.phase.value,
+            caught_up_reports=streak if caught_up else 0,
+            lag_ms=report.lag_ms,
+            progress=progress,
+            reported_at=NOW,
+        )
+    )
+    return True
+
+
+def put_engine(
+    connection: Connection, engine_id: str, slot_space: str, weight: float, info: Json
+) -> None:
+    """Note that an engine is alive now."""
+    values = {"slot_space": slot_space, "weight": weight, "info": info, "seen_at": NOW}
+    row = insert(ENGINE).values(engine_id=engine_id, **values)
+    connection.execute(row.on_conflict_do_update(index_elements=["engine_id"], set_=values))
+
+
+def live_engines(connection: Connection, slot_space: str, alive_s: float) -> tuple[RowMapping, ...]:
+    """List engines seen lately; locks nothing."""
+    found = (
+        sa.select(ENGINE)
+        .where(
+            ENGINE.c.slot_space == slot_space,
+            ENGINE.c.seen_at > NOW - dt.timedelta(seconds=alive_s),
+        )
+        .order_by(ENGINE.c.engine_id)
+    )
+    return tuple(connection.execute(found).mappings())

@@ -1,0 +1,143 @@
+"""Statements on offline queries, audits and the installation."""
+
+import datetime as dt
+from collections.abc import Collection
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.records import Json
+from narthex_ledger.db.schema import AUDIT, INSTALL, OFFLINE_QUERY
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.errors import NotFound
+from narthex_ledger.model.audit_views import AuditView
+
+
+def insert_query(  # noqa: PLR0913 - a query has these parts
+    connection: Connection,
+    *,
+    request_id: UUID,
+    manifest_id: UUID,
+    pin_id: int,
+    actor: str,
+    request: Json,
+    signature: bytes | None,
+) -> bool:
+    """Queue an offline query; false when its id is taken: a second caller waits, then sees it."""
+    row = (
+        insert(OFFLINE_QUERY)
+        .values(
+            request_id=request_id,
+            state="queued",
+            manifest_id=manifest_id,
+            pin_id=pin_id,
+            actor=actor,
+            request=request,
+            signature=signature,
+        )
+        .on_conflict_do_nothing()
+    )
+    return connection.execute(row).rowcount == 1
+
+
+def read_query(connection: Connection, request_id: UUID) -> RowMapping:
+    """Read an offline query; locks nothing."""
+    found = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
+    return _one(connection, found, request_id)
+
+
+def find_query(connection: Connection, request_id: UUID) -> RowMapping | None:
+    """Find an offline query; locks nothing."""
+    found = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
+    return connection.execute(found).mappings().one_or_none()
+
+
+def lock_query(connection: Connection, request_id: UUID) -> RowMapping:
+    """Lock an offline query FOR UPDATE: its engine and a cancel exclude each other."""
+    found = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
+    return _one(connection, found.with_for_update(), request_id)
+
+
+def next_query(connection: Connection) -> RowMapping | None:
+    """Lock the oldest query that waits, or whose engine's lease ran out; skips locked ones."""
+    found = (
+        sa.select(OFFLINE_QUERY)
+        .where(
+            sa.or_(
+                OFFLINE_QUERY.c.state == "queued",
+                sa.and_(OFFLINE_QUERY.c.state == "running", OFFLINE_QUERY.c.lease_expires_at < NOW),
+            )
+        )
+        .order_by(OFFLINE_QUERY.c.submitted_at)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    return connection.execute(found).mappings().one_or_none()
+
+
+def lease_query(connection: Connection, request_id: UUID, owner: str, lease_s: float) -> RowMapping:
+    """Give a locked query to an engine, with a greater epoch."""
+    leased = (
+        sa.update(OFFLINE_QUERY)
+        .where(OFFLINE_QUERY.c.request_id == request_id)
+        .values(
+            state="running",
+            owner=owner,
+            epoch=OFFLINE_QUERY.c.epoch + 1,
+            lease_expires_at=NOW + dt.timedelta(seconds=lease_s),
+        )
+        .returning(OFFLINE_QUERY)
+    )
+    return connection.execute(leased).mappings().one()
+
+
+def change_query(connection: Connection, request_id: UUID, **values: object) -> None:
+    """Change columns of a query that is locked."""
+    connection.execute(
+        sa.update(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id).values(**values)
+    )
+
+
+def put_audit(connection: Connection, audit: AuditView) -> None:
+    """Insert an audit's outcome; the same id again changes nothing."""
+    connection.execute(
+        insert(AUDIT)
+        .values(
+            audit_id=audit.audit_id,
+            dataset=audit.dataset,
+            branch=audit.branch,
+            from_us=audit.from_us,
+            to_us=audit.to_us,
+            result=audit.result,
+            success=audit.success,
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+def audit_rows(
+    connection: Connection, limit: int, branches: Collection[str] | None
+) -> tuple[RowMapping, ...]:
+    """List audits, the newest first; those of some branches only."""
+    found = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
+    if branches is not None:
+        found = found.where(AUDIT.c.branch.in_(branches))
+    return tuple(connection.execute(found).mappings())
+
+
+def put_install(connection: Connection, install_id: str) -> None:
+    """Insert the installation's identity; the first one stands."""
+    connection.execute(
+        insert(INSTALL).values(one=True, install_id=install_id).on_conflict_do_nothing()
+    )
+
+
+def _one(
+    connection: Connection, found: sa.Select[tuple[object, ...]], request_id: UUID
+) -> RowMapping:
+    row = connection.execute(found).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"there is no offline query {request_id}")
+    return row

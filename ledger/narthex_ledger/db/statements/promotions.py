@@ -1,0 +1,57 @@
+"""Statements on promotions."""
+
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex_ledger.db.schema import PROMOTION
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.errors import NotFound
+from narthex_ledger.model.states import PromotionState
+
+
+def supersede(connection: Connection, branch_id: int) -> None:
+    """Let a later commit take over from every pending promotion of a locked branch."""
+    connection.execute(
+        sa.update(PROMOTION)
+        .where(
+            PROMOTION.c.branch_id == branch_id,
+            PROMOTION.c.state == PromotionState.PENDING.value,
+        )
+        .values(state=PromotionState.SUPERSEDED.value, decided_at=NOW)
+    )
+
+
+def insert_promotion(connection: Connection, commit_id: UUID, branch_id: int, policy: str) -> None:
+    """Open a commit's promotion, in the transaction of its commit point."""
+    connection.execute(
+        sa.insert(PROMOTION).values(
+            commit_id=commit_id,
+            branch_id=branch_id,
+            policy=policy,
+            state=PromotionState.PENDING.value,
+        )
+    )
+
+
+def lock_promotion(connection: Connection, commit_id: UUID) -> RowMapping:
+    """Lock a promotion FOR UPDATE: approvals and flips of it go one at a time."""
+    found = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id).with_for_update()
+    row = connection.execute(found).mappings().one_or_none()
+    if row is None:
+        raise NotFound(f"commit `{commit_id}` has no promotion; it is not committed")
+    return row
+
+
+def find_promotion(connection: Connection, commit_id: UUID) -> RowMapping | None:
+    """Find a promotion; locks nothing."""
+    found = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id)
+    return connection.execute(found).mappings().one_or_none()
+
+
+def change_promotion(connection: Connection, commit_id: UUID, **values: object) -> None:
+    """Change columns of a promotion that is locked."""
+    connection.execute(
+        sa.update(PROMOTION).where(PROMOTION.c.commit_id == commit_id).values(**values)
+    )

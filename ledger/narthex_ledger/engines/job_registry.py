@@ -1,0 +1,292 @@
+"""The job registry: what should run, bounded runs, and what shards say."""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.assets import AssetKind, PipelineJobSpec, SourceJobSpec, Trigger
+from narthex.records import Json
+from narthex_ledger.db.statements import assets as on_assets
+from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import jobs as on_jobs
+from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.errors import Fenced, LeaseHeld, NotReady, Refused
+from narthex_ledger.model.states import FEED_KINDS, CommitState, Desired, Phase
+from narthex_ledger.model.views import Epoch, Fence, Rules, ShardReport, SlotLease, SlotView
+from narthex_ledger.reading.resolved_assets import spec_of
+from narthex_ledger.requests.commit_requests import share_fence
+
+_FEEDS = frozenset(kind.value for kind in FEED_KINDS)
+_IDLE = frozenset({Phase.PENDING.value, Phase.STOPPED.value})
+
+
+def start_feeds(connection: Connection, commit: RowMapping) -> None:
+    """At the commit point: writers tail their logs from now on, so that a backfill fills them."""
+    changed = False
+    for job in on_jobs.lock_jobs(connection, commit["manifest_id"]):
+        if job["kind"] in _FEEDS and job["desired"] != Desired.RUNNING.value:
+            on_jobs.set_desired(connection, job["asset_id"], Desired.RUNNING)
+            changed = True
+    if changed:
+        on_jobs.bump_registry(connection)
+
+
+def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
+    """After the backfill: all unbounded jobs of the commit run live. Gives those it started."""
+    commit = share_fence(connection, commit_id, fence, CommitState.COMMITTED, CommitState.FINALIZED)
+    jobs = on_jobs.lock_jobs(connection, commit["manifest_id"])
+    unfilled = [job["asset_id"] for job in jobs if owes_backfill(job)]
+    if unfilled:
+        raise NotReady(f"{len(unfilled)} jobs are not backfilled", detail=list(unfilled))
+    started = tuple(
+        int(job["asset_id"])
+        for job in jobs
+        if not is_bounded(job) and job["desired"] != Desired.RUNNING.value
+    )
+    for asset_id in started:
+        on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
+    if started:
+        on_jobs.bump_registry(connection)
+        on_commits.insert_event(
+            connection,
+            "jobs_started",
+            actor=commit["owner"] or commit["actor"],
+            commit_id=commit_id,
+            fence=fence,
+            detail=list(started),
+        )
+    return started
+
+
+def claim_backfill(
+    connection: Connection, commit_id: UUID, asset_id: int, lease_s: float
+) -> Epoch | None:
+    """Lend a stopped job to the bounded run of a commit; None when it is filled already.
+
+    A second claim for the same commit is a restarted run: its epoch grows, the first is fenced.
+    """
+    commit = on_commits.share_commit(connection, commit_id)
+    if commit["state"] not in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:
+        raise Refused(f"commit `{commit_id}` is {commit['state']}; a backfill follows the commit")
+    if not on_assets.is_bound(connection, commit["manifest_id"], asset_id):
+        raise Refused(f"commit `{commit_id}` does not bind asset {asset_id}")
+    job = on_jobs.lock_job(connection, asset_id)
+    if not owes_backfill(job):
+        return None
+    owner = f"backfill:{commit_id}"
+    if job["backfill_held"] and job["backfill_owner"] != owner:
+        raise LeaseHeld(f"job {asset_id} is lent to `{job['backfill_owner']}`")
+    if job["desired"] == Desired.RUNNING.value:
+        raise Refused(f"job {asset_id} runs live")
+    epoch = int(job["backfill_epoch"]) + 1
+    on_jobs.change_job(
+        connection,
+        asset_id,
+        backfill_owner=owner,
+        backfill_epoch=epoch,
+        backfill_expires_at=on_commits.NOW + dt.timedelta(seconds=lease_s),
+    )
+    on_commits.insert_event(
+        connection,
+        "backfill_claimed",
+        actor=owner,
+        commit_id=commit_id,
+        asset_id=asset_id,
+        fence=epoch,
+    )
+    return Epoch(epoch)
+
+
+def report_backfill(
+    connection: Connection, asset_id: int, epoch: Epoch, progress: Json, lease_s: float
+) -> None:
+    """Keep a bounded run's progress and extend its loan."""
+    _hold_backfill(connection, asset_id, epoch)
+    on_jobs.set_backfill_progress(connection, asset_id, {"done": False, "progress": progress})
+    on_jobs.change_job(
+        connection,
+        asset_id,
+        backfill_expires_at=on_commits.NOW + dt.timedelta(seconds=lease_s),
+    )
+
+
+def finish_backfill(
+    connection: Connection, asset_id: int, epoch: Epoch, offsets: Json, rows: int
+) -> None:
+    """Record where a bounded run ended, and give the job back. The live run starts there."""
+    job = on_jobs.lock_job(connection, asset_id)
+    if job["backfilled_at"] is not None and job["backfill_epoch"] == epoch:
+        return
+    job = _hold_backfill(connection, asset_id, epoch)
+    on_jobs.set_backfill_progress(connection, asset_id, {"done": True, "offsets": offsets})
+    on_jobs.change_job(
+        connection,
+        asset_id,
+        backfilled_at=on_commits.NOW,
+        backfill_owner=None,
+        backfill_expires_at=None,
+    )
+    on_commits.insert_event(
+        connection,
+        "backfilled",
+        actor=job["backfill_owner"],
+        asset_id=asset_id,
+        fence=epoch,
+        detail={"offsets": offsets, "rows": rows},
+    )
+    on_jobs.bump_registry(connection)
+
+
+def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error: str) -> None:
+    """Give a job back unfilled, and say why; with an old epoch it changes nothing."""
+    job = on_jobs.lock_job(connection, asset_id)
+    if job["backfill_epoch"] != epoch:
+        return
+    on_jobs.set_backfill_progress(connection, asset_id, {"done": False, "error": error})
+    on_commits.insert_event(
+        connection,
+        "backfill_failed",
+        actor=job["backfill_owner"],
+        asset_id=asset_id,
+        fence=epoch,
+        detail={"error": error},
+    )
+    on_jobs.change_job(connection, asset_id, backfill_owner=None, backfill_expires_at=None)
+
+
+def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
+    """Pause running jobs that no pin keeps warm; each is checked again under its lock."""
+    paused = []
+    for asset_id in on_pins.cold_jobs(connection):
+        asset = on_assets.try_lock_asset(connection, asset_id)
+        if asset is None or on_pins.is_warm(connection, asset_id):
+            continue
+        if on_jobs.lock_job(connection, asset_id)["desired"] == Desired.RUNNING.value:
+            on_jobs.set_desired(connection, asset_id, Desired.PAUSED)
+            paused.append(asset_id)
+    if paused:
+        on_jobs.bump_registry(connection)
+    return tuple(paused)
+
+
+def resume_jobs(connection: Connection, manifest_ids: Iterable[UUID]) -> tuple[int, ...]:
+    """Run what was paused while only cold pins reached it; gives those jobs."""
+    resumed = [
+        int(job["asset_id"])
+        for manifest_id in sorted(set(manifest_ids))
+        for job in on_jobs.lock_jobs(connection, manifest_id)
+        if job["desired"] == Desired.PAUSED.value
+    ]
+    for asset_id in sorted(set(resumed)):
+        on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
+    if resumed:
+        on_jobs.bump_registry(connection)
+    return tuple(sorted(set(resumed)))
+
+
+def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:
+    """Stop the job of a locked asset; gives why it isn't still yet, or nothing when it is.
+
+    A shard is still when it said so for this generation, when nobody can hold its slot, or when
+    it was idle all the time in which a supervisor must have seen the stop.
+    """
+    job = on_jobs.lock_job(connection, asset_id)
+    if job["desired"] != Desired.STOPPED.value:
+        on_jobs.set_desired(connection, asset_id, Desired.STOPPED)
+        on_jobs.bump_registry(connection)
+        job = on_jobs.lock_job(connection, asset_id)
+    if job["backfill_held"]:
+        return f"a backfill has it: {job['backfill_owner']}"
+    if job["generation"] == 1:
+        return ""
+    settled = on_jobs.desired_before(connection, asset_id, rules.registry_settle)
+    for shard in on_jobs.share_shards(connection, [asset_id]):
+        acked = (
+            shard["seen_generation"] == job["generation"] and shard["phase"] == Phase.STOPPED.value
+        )
+        free = shard["slot_owner"] is None or not shard["slot_held"]
+        if not (acked or free or (settled and shard["phase"] in _IDLE)):
+            return f"shard {shard['shard']} is {shard['phase']}"
+    return ""
+
+
+def destroy_rows(connection: Connection, asset: RowMapping) -> None:
+    """Unmake an asset of this database; a sink's fence stays, raised for ever."""
+    if asset["kind"] == AssetKind.SINK_FENCE.value:
+        on_jobs.close_sink_fence(connection, asset["physical_name"])
+    else:
+        on_jobs.delete_job(connection, asset["asset_id"])
+        on_jobs.bump_registry(connection)
+
+
+def report(connection: Connection, reports: Sequence[ShardReport]) -> tuple[ShardReport, ...]:
+    """Store what shards say; gives those refused because their slot changed hands or ran out."""
+    ordered = sorted(reports, key=lambda r: (r.asset_id, r.shard))
+    return tuple(r for r in ordered if not on_jobs.store_report(connection, r, r.progress))
+
+
+def claim_slots(
+    connection: Connection, owner: str, slots: Sequence[int], rules: Rules
+) -> tuple[SlotLease, ...]:
+    """Take free or expired slots of those wanted."""
+    rows = on_jobs.claim_slots(connection, owner, rules.slot_space, slots, rules.slot_lease_s)
+    leases = [SlotLease(slot=row["slot"], epoch=Epoch(row["epoch"])) for row in rows]
+    return tuple(sorted(leases, key=lambda lease: lease.slot))
+
+
+def renew_slots(
+    connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
+) -> tuple[SlotLease, ...]:
+    """Extend leases; gives those still held. Whatever is missing must stop at once."""
+    ordered = sorted(leases, key=lambda lease: lease.slot)
+    wanted = [(lease.slot, lease.epoch) for lease in ordered]
+    held = on_jobs.renew_slots(connection, owner, rules.slot_space, wanted, rules.slot_lease_s)
+    return tuple(lease for lease in ordered if lease.slot in held)
+
+
+def release_slots(
+    connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
+) -> None:
+    """Give slots back, and tell the engines that there are some to take."""
+    for lease in sorted(leases, key=lambda lease: lease.slot):
+        on_jobs.release_slot(connection, owner, rules.slot_space, lease.slot, lease.epoch)
+    if leases:
+        on_jobs.bump_registry(connection)
+
+
+def retire_engine(connection: Connection, engine_id: str, slot_space: str) -> None:
+    """Free what an engine held, forget it, and tell the others."""
+    on_jobs.release_owner(connection, slot_space, engine_id)
+    on_jobs.delete_engine(connection, engine_id)
+    on_jobs.bump_registry(connection)
+
+
+def slots(connection: Connection, slot_space: str) -> tuple[SlotView, ...]:
+    """Read all slots of a space."""
+    return tuple(
+        SlotView(slot=row["slot"], epoch=Epoch(row["epoch"]), owner=row["owner"])
+        for row in on_jobs.slot_rows(connection, slot_space)
+    )
+
+
+def is_bounded(job: RowMapping) -> bool:
+    """Whether the job runs in backfills only."""
+    match spec_of(job["spec"]):
+        case SourceJobSpec(trigger=trigger) | PipelineJobSpec(trigger=trigger):
+            return trigger is Trigger.BOUNDED
+        case _:
+            return False
+
+
+def owes_backfill(job: RowMapping) -> bool:
+    """Whether a bounded run is due before the live one."""
+    return bool(job["needs_backfill"]) and job["backfilled_at"] is None
+
+
+def _hold_backfill(connection: Connection, asset_id: int, epoch: Epoch) -> RowMapping:
+    job = on_jobs.lock_job(connection, asset_id)
+    if job["backfill_epoch"] != epoch or not job["backfill_held"]:
+        raise Fenced(f"the loan of job {asset_id} at epoch {epoch} is over")
+    return job

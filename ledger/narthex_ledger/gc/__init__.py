@@ -1,0 +1,1 @@
+"""Garbage collection: unpinned assets are destroyed, and stores are audited against the ledger."""

@@ -1,0 +1,105 @@
+"""The part of the front door that the collector uses: destroying what nothing pins."""
+
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+from narthex.assets import AssetKind
+from narthex.records import Json
+from narthex_ledger.db.statements import assets as on_assets
+from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.engines import job_registry
+from narthex_ledger.gc import auditing, destruction
+from narthex_ledger.model.audit_views import Finding, InventoryRow
+from narthex_ledger.model.views import DestroyOrder, Fence, NotNow
+from narthex_ledger.session import Sessions
+
+
+class Collecting(Sessions):
+    """Any number of collectors may run; each method is one transaction and may come twice."""
+
+    def expire_pins(self, *, actor: str = "collector") -> tuple[UUID, ...]:
+        """End history whose time has come; gives the manifests that lost a pin."""
+        return self._run("expire_pins", lambda c: destruction.expire_pins(c, actor))
+
+    def pause_cold_jobs(self) -> tuple[int, ...]:
+        """Pause running jobs that only cold history reaches; gives them."""
+        return self._run("pause_cold_jobs", job_registry.pause_cold_jobs)
+
+    def unpinned(self, limit: int = 100) -> tuple[int, ...]:
+        """List live assets that nothing pins: candidates for `mark`."""
+        return self._run("unpinned", lambda c: on_pins.unpinned_assets(c, limit))
+
+    def mark(self, asset_id: int, *, actor: str = "collector") -> bool:
+        """T_mark: live to retiring, if no pin reaches it; false otherwise."""
+        return self._run("mark", lambda c: destruction.mark(c, asset_id, actor, self._rules))
+
+    def due_destroys(self, limit: int = 100) -> tuple[int, ...]:
+        """List assets whose destruction may begin or go on; one that others need says NotNow."""
+        return self._run("due_destroys", lambda c: on_assets.due_destroys(c, limit))
+
+    def destroy_intent(self, asset_id: int, owner: str) -> DestroyOrder | NotNow:
+        """D1: retiring to destroying, if nothing pins or needs it and its job is still.
+
+        Assets of `states.ROW_KINDS` go straight on to `destroyed`.
+        """
+        return self._run(
+            "destroy_intent",
+            lambda c: destruction.destroy_intent(c, asset_id, owner, self._rules),
+        )
+
+    def destroy_call(
+        self, asset_id: int, fence: Fence, *, call_timeout_s: float
+    ) -> DestroyOrder | NotNow:
+        """D2: before each call of a store's `destroy`, with the order's `external_id`.
+
+        NotNow while a create call may still be in flight.
+
+        Raises:
+            Fenced: Another collector took over.
+        """
+        return self._run(
+            "destroy_call",
+            lambda c: destruction.destroy_call(c, asset_id, fence, call_timeout_s, self._rules),
+        )
+
+    def destroy_failed(self, asset_id: int, fence: Fence, *, error: Json) -> None:
+        """Keep what the store said, and let any collector try again."""
+        self._run("destroy_failed", lambda c: destruction.destroy_failed(c, asset_id, fence, error))
+
+    def destroyed(self, asset_id: int, fence: Fence) -> None:
+        """D4: only after probes said ABSENT; for rows of this database it unmakes them.
+
+        Raises:
+            Fenced: Another collector took over.
+        """
+        self._run("destroyed", lambda c: destruction.destroyed(c, asset_id, fence, self._rules))
+
+    def condemn(self, asset_id: int, *, actor: str) -> None:
+        """A keeper's decision: destroy a quarantined asset, by its id.
+
+        Raises:
+            Refused: A pin reaches it.
+        """
+        self._run("condemn", lambda c: destruction.condemn(c, asset_id, actor))
+
+    def inventory(
+        self, kind: AssetKind, names: Collection[str] = frozenset()
+    ) -> dict[str, InventoryRow]:
+        """Read all assets of a kind that may exist, and those of these physical names, by name."""
+        return self._run("inventory", lambda c: auditing.inventory(c, kind, names))
+
+    def note_findings(self, system: str, findings: Sequence[Finding]) -> frozenset[Finding]:
+        """Keep what a complete scan found wrong; gives what is confirmed by an earlier one."""
+        return self._run("note_findings", lambda c: auditing.note(c, system, findings, self._rules))
+
+    def set_aside(self, asset_id: int, *, difference: Json, actor: str) -> bool:
+        """Quarantine an asset that is gone, or another, outside; false when nobody uses it."""
+        return self._run("set_aside", lambda c: auditing.set_aside(c, asset_id, difference, actor))
+
+    def orphan(self, finding: Finding, *, actor: str) -> bool:
+        """Write down, before the call, that a stray is destroyed; false when it is known now."""
+        return self._run("orphan", lambda c: auditing.orphan(c, finding, actor))
+
+    def identity(self) -> str:
+        """Give which history the ledger's database has; a restored or copied one has another."""
+        return self._run("identity", auditing.identity)

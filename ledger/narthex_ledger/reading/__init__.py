@@ -1,0 +1,1 @@
+"""Reads that lock nothing: rows become values that engines and readers use."""

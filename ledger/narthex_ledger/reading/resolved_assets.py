@@ -1,0 +1,102 @@
+"""From rows to what engines and readers understand."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.assets import (
+    AssetKind,
+    AssetSpec,
+    CheckpointSpec,
+    DatasetPlan,
+    FeedSpec,
+    HistorySpec,
+    IndexSpec,
+    PipelineJobSpec,
+    ResolvedAsset,
+    ResolvedNeed,
+    SinkJobSpec,
+    SourceJobSpec,
+    TopicSpec,
+)
+from narthex.records import Json, UnknownRecordError, from_plain
+from narthex_ledger.db.statements import assets as on_assets
+from narthex_ledger.signing.row_checks import Checker
+
+_T = TypeVar("_T")
+
+
+def spec_of(plain: Json) -> AssetSpec:
+    """Read an asset's spec.
+
+    Raises:
+        UnknownRecordError: A newer version wrote it.
+    """
+    match from_plain(plain):
+        case (
+            TopicSpec()
+            | IndexSpec()
+            | HistorySpec()
+            | CheckpointSpec()
+            | SourceJobSpec()
+            | PipelineJobSpec()
+            | SinkJobSpec()
+            | FeedSpec() as spec
+        ):
+            return spec
+        case other:
+            raise UnknownRecordError(f"{type(other).__name__} is not a spec of an asset")
+
+
+def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
+    """Read a manifest's dataset plans."""
+    found = from_plain(plain)
+    if not isinstance(found, tuple):
+        raise UnknownRecordError("dataset plans are a list")
+    return tuple(_instance(item, DatasetPlan) for item in found)
+
+
+def resolve(
+    connection: Connection, rows: Iterable[RowMapping], *, checker: Checker
+) -> dict[int, ResolvedAsset]:
+    """Give assets with the physical names of what they need. All of it never changes.
+
+    Raises:
+        NotSigned: One of them is not what was signed.
+    """
+    assets = list(rows)
+    needed: dict[int, list[RowMapping]] = {asset["asset_id"]: [] for asset in assets}
+    for row in on_assets.needs_of(connection, list(needed)):
+        checker.asset(row)
+        needed[row["asset_id"]].append(row)
+    for asset in assets:
+        checker.asset(asset)
+        checker.needs(asset, needed[asset["asset_id"]])
+    return {
+        asset["asset_id"]: ResolvedAsset(
+            asset_id=asset["asset_id"],
+            kind=AssetKind(asset["kind"]),
+            physical_name=asset["physical_name"],
+            fingerprint=bytes(asset["fingerprint"]),
+            spec=spec_of(asset["spec"]),
+            needs=tuple(map(_need, needed[asset["asset_id"]])),
+        )
+        for asset in assets
+    }
+
+
+def _need(row: RowMapping) -> ResolvedNeed:
+    return ResolvedNeed(
+        role=row["role"],
+        kind=AssetKind(row["kind"]),
+        asset_id=row["needs_asset_id"],
+        physical_name=row["physical_name"],
+        spec=spec_of(row["spec"]),
+    )
+
+
+def _instance(value: object, cls: type[_T]) -> _T:
+    if not isinstance(value, cls):
+        raise UnknownRecordError(f"{type(value).__name__} is not a {cls.__name__}")
+    return value

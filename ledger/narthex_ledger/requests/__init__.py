@@ -1,0 +1,4 @@
+"""Requests that arrive more than once: commits, offline queries and webhook calls.
+
+`commit_requests` accepts a commit, leases it to an executor, and checks the executor's fence.
+"""

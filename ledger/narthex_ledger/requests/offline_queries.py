@@ -1,0 +1,153 @@
+"""Offline queries: queued by the server, run by one engine at a time."""
+
+import datetime as dt
+from uuid import UUID
+
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.records import Json
+from narthex_ledger.db.statements import offline as on_offline
+from narthex_ledger.db.statements import pins as on_pins
+from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.errors import Fenced, NotPinned, NotSigned, Refused
+from narthex_ledger.model.states import OfflineState
+from narthex_ledger.model.views import Epoch, OfflineView
+from narthex_ledger.signing.row_checks import Checker
+
+
+def submit(
+    connection: Connection,
+    request_id: UUID,
+    manifest_id: UUID,
+    *,
+    request: Json,
+    actor: str,
+    signature: bytes | None,
+) -> OfflineView:
+    """Queue a query, and hold what it reads until it ends."""
+    before = on_offline.find_query(connection, request_id)
+    if before is not None:
+        return _view(before)
+    pins = on_pins.lock_pins(connection, manifest_id)
+    if not pins:
+        raise NotPinned(f"manifest `{manifest_id}` is going away")
+    pin_id = on_pins.insert_pin(
+        connection,
+        manifest_id=manifest_id,
+        branch_id=pins[0]["branch_id"],
+        commit_id=pins[0]["commit_id"],
+        holder="hold",
+    )
+    fresh = on_offline.insert_query(
+        connection,
+        request_id=request_id,
+        manifest_id=manifest_id,
+        pin_id=pin_id,
+        actor=actor,
+        request=request,
+        signature=signature,
+    )
+    if not fresh:
+        on_pins.delete_pin(connection, pin_id)
+    return _view(on_offline.read_query(connection, request_id))
+
+
+def view(connection: Connection, request_id: UUID) -> OfflineView:
+    """Read a query."""
+    return _view(on_offline.read_query(connection, request_id))
+
+
+def claim(
+    connection: Connection, owner: str, lease_s: float, checker: Checker
+) -> OfflineView | None:
+    """Take the oldest query that waits or was left behind; one that nobody signed fails."""
+    waiting = on_offline.next_query(connection)
+    while waiting is not None and not _is_signed(connection, waiting, checker):
+        waiting = on_offline.next_query(connection)
+    if waiting is None:
+        return None
+    return _view(on_offline.lease_query(connection, waiting["request_id"], owner, lease_s))
+
+
+def progress(
+    connection: Connection, request_id: UUID, epoch: Epoch, words: Json, lease_s: float
+) -> None:
+    """Keep a query's progress and extend its lease."""
+    _hold(connection, request_id, epoch)
+    on_offline.change_query(
+        connection,
+        request_id,
+        progress=words,
+        lease_expires_at=NOW + dt.timedelta(seconds=lease_s),
+    )
+
+
+def finish(
+    connection: Connection, request_id: UUID, epoch: Epoch, state: OfflineState, outcome: Json
+) -> None:
+    """End a query, done or failed, and let go of what it read."""
+    row = on_offline.lock_query(connection, request_id)
+    if row["state"] == state.value and row["epoch"] == epoch:
+        return
+    row = _hold(connection, request_id, epoch)
+    field = "result" if state is OfflineState.DONE else "error"
+    _end(connection, row, state, **{field: outcome})
+
+
+def cancel(connection: Connection, request_id: UUID) -> OfflineState:
+    """End a query that has not ended; its engine learns of it as Fenced."""
+    row = on_offline.lock_query(connection, request_id)
+    state = OfflineState(row["state"])
+    if state not in {OfflineState.QUEUED, OfflineState.RUNNING}:
+        return state
+    _end(connection, row, OfflineState.CANCELLED)
+    return OfflineState.CANCELLED
+
+
+def _is_signed(connection: Connection, row: RowMapping, checker: Checker) -> bool:
+    try:
+        checker.offline(row)
+    except NotSigned as error:
+        _end(connection, row, OfflineState.FAILED, error={"message": str(error)})
+        return False
+    return True
+
+
+def _hold(connection: Connection, request_id: UUID, epoch: Epoch) -> RowMapping:
+    row = on_offline.lock_query(connection, request_id)
+    if row["epoch"] != epoch or row["state"] != OfflineState.RUNNING.value:
+        raise Fenced(f"offline query `{request_id}` is {row['state']} at epoch {row['epoch']}")
+    return row
+
+
+def _end(connection: Connection, row: RowMapping, state: OfflineState, **values: Json) -> None:
+    if row["pin_id"] is None:
+        raise Refused(f"offline query `{row['request_id']}` has ended")
+    on_pins.delete_pin(connection, row["pin_id"])
+    on_offline.change_query(
+        connection,
+        row["request_id"],
+        state=state.value,
+        pin_id=None,
+        owner=None,
+        lease_expires_at=None,
+        finished_at=NOW,
+        **values,
+    )
+
+
+def _view(row: RowMapping) -> OfflineView:
+    return OfflineView(
+        request_id=row["request_id"],
+        state=OfflineState(row["state"]),
+        manifest_id=row["manifest_id"],
+        actor=row["actor"],
+        request=row["request"],
+        progress=row["progress"],
+        result=row["result"],
+        error=row["error"],
+        owner=row["owner"],
+        epoch=Epoch(row["epoch"]),
+        submitted_at=row["submitted_at"],
+        finished_at=row["finished_at"],
+    )

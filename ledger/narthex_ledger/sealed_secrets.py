@@ -1,0 +1,149 @@
+"""Secrets of the ledger: each value has a key of its own, sealed by a key outside the database.
+
+AES-256-GCM twice. What a value belongs to (tenant, name, version) is sealed in with it, so that no
+row can be put in another's place.
+"""
+
+import hmac
+import secrets
+from base64 import b64decode, b64encode
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from narthex.records import Json
+from narthex_ledger.ledger import Ledger
+from narthex_ledger.model.views import TenantId
+from narthex_ledger.signing.key_files import KEY_BYTES, load_key
+
+TENANT: Final = "default"
+"""The one tenant of an installation."""
+
+NONCE_BYTES = 12
+
+
+class NotOpenedError(RuntimeError):
+    """What is sealed cannot be opened: another key, or it was tampered with."""
+
+
+@attrs.frozen
+class Sealer:
+    """Seals and opens with one key.
+
+    Attributes:
+        key: Of 32 bytes; whoever has it and the database can read all secrets.
+    """
+
+    key: bytes = attrs.field(repr=False)
+
+    @property
+    def key_id(self) -> str:
+        """Name the key without telling it."""
+        return AESGCM(self.key).encrypt(bytes(NONCE_BYTES), b"", b"key id").hex()[:16]
+
+    def seal(self, value: str, *, about: str) -> Json:
+        """Seal a value, with what it is about."""
+        own = AESGCM.generate_key(bit_length=8 * KEY_BYTES)
+        return {
+            "key_id": self.key_id,
+            "own_key": _sealed(self.key, own, about),
+            "value": _sealed(own, value.encode(), about),
+        }
+
+    def open(self, sealed: Json, *, about: str) -> str:
+        """Open what was sealed about the same.
+
+        Raises:
+            NotOpenedError: It was not, or not by this key.
+        """
+        match sealed:
+            case {"key_id": str(key_id), "own_key": str(own), "value": str(value)} if (
+                hmac.compare_digest(key_id.encode(), self.key_id.encode())
+            ):
+                return _opened(_opened(self.key, own, about), value, about).decode()
+            case {"key_id": str()}:
+                raise NotOpenedError("it was sealed by another key")
+            case _:
+                raise NotOpenedError("this is nothing that was sealed")
+
+
+def load_sealer(path: Path) -> Sealer:
+    """Read the key of an installation, or make it."""
+    return Sealer(load_key(path))
+
+
+@attrs.frozen
+class SealedSecrets:
+    """The secrets that definitions name, by name; sealed in the ledger, opened where they are used.
+
+    Attributes:
+        sealer: Has the key of the installation.
+    """
+
+    ledger: Ledger
+    tenant: TenantId
+    sealer: Sealer
+
+    @classmethod
+    def of(cls, ledger: Ledger, key: Path) -> Self:
+        """Open those of an installation, by its key that is on this machine.
+
+        Raises:
+            NotOpenedError: The key is not here.
+        """
+        if not key.is_file():
+            raise NotOpenedError(f"`{key}` is not here; copy it from where the server runs")
+        return cls(ledger, ledger.ensure_tenant(TENANT), Sealer(key.read_bytes()))
+
+    def read(self, name: str) -> str:
+        """Give a value.
+
+        Raises:
+            NotFound: There is none of that name.
+            NotOpenedError: It was sealed by another key, or is another one's.
+        """
+        found = self.ledger.secret(self.tenant, name)
+        return self.sealer.open(found.sealed, about=self._about(name, found.version))
+
+    def add(self, name: str, value: str, *, actor: str) -> int:
+        """Keep a new value; gives its version, 1.
+
+        Raises:
+            Refused: There is one of that name.
+        """
+        sealed = self.sealer.seal(value, about=self._about(name, 1))
+        self.ledger.add_secret(self.tenant, name, sealed=sealed, actor=actor)
+        return 1
+
+    def change(self, name: str, value: str, *, actor: str) -> int:
+        """Keep another value; gives its version.
+
+        Raises:
+            NotFound: There is none of that name.
+            Refused: Somebody else changed it meanwhile.
+        """
+        version = self.ledger.secret(self.tenant, name).version
+        sealed = self.sealer.seal(value, about=self._about(name, version + 1))
+        self.ledger.change_secret(self.tenant, name, version=version, sealed=sealed, actor=actor)
+        return version + 1
+
+    def _about(self, name: str, version: int) -> str:
+        return f"{self.tenant}\n{name}\n{version}"
+
+
+def _sealed(key: bytes, value: bytes, about: str) -> str:
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return b64encode(nonce + AESGCM(key).encrypt(nonce, value, about.encode())).decode()
+
+
+def _opened(key: bytes, sealed: str, about: str) -> bytes:
+    try:
+        whole = b64decode(sealed, validate=True)
+        if b64encode(whole).decode() != sealed:
+            raise NotOpenedError("it is not written as it was sealed")
+        return AESGCM(key).decrypt(whole[:NONCE_BYTES], whole[NONCE_BYTES:], about.encode())
+    except (InvalidTag, ValueError):
+        raise NotOpenedError("it was sealed by another key, or is not what was sealed") from None

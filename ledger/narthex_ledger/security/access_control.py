@@ -1,0 +1,165 @@
+"""Who may do what, what was asked for, and what is secret."""
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.records import Json
+from narthex_ledger.db.statements import access as on_control
+from narthex_ledger.errors import NotFound, Refused
+from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+from narthex_ledger.model.plans import canonical
+from narthex_ledger.model.views import TenantId
+from narthex_ledger.signing.row_checks import Checker
+from narthex_ledger.signing.signatures import attest, entry_statement
+
+START = bytes(32)
+"""What the first entry of the log has for the hash of the one before."""
+
+_PAGE = 1_000
+
+
+def token_values(token: str, view: TokenView) -> dict[str, object]:
+    """Give the row of a token: its hash, never itself."""
+    return {
+        "token_sha256": hashlib.sha256(token.encode()).digest(),
+        "token_id": view.token_id or secrets.token_hex(8),
+        "name": view.name,
+        "scopes": list(view.scopes),
+        "branches": list(view.branches),
+        "tags": list(view.tags),
+        "created_by": view.created_by,
+    }
+
+
+def token_view(row: RowMapping) -> TokenView:
+    """Read a token's rights."""
+    return TokenView(
+        token_id=row["token_id"],
+        name=row["name"],
+        scopes=tuple(row["scopes"]),
+        branches=tuple(row["branches"]),
+        tags=tuple(row["tags"]),
+        expires_at=row["expires_at"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+        last_used_at=row["last_used_at"],
+        revoked_at=row["revoked_at"],
+    )
+
+
+def revoke(connection: Connection, token_id: str) -> None:
+    """Let a token in no more, by its id."""
+    if not on_control.revoke(connection, token_id=token_id):
+        raise NotFound(f"there is no token `{token_id}`")
+
+
+def append(connection: Connection, entry: Json) -> LogHead:
+    """Append an entry, chained to the one before, and return the new head of the log."""
+    tip = on_control.lock_tip(connection)
+    number, previous = int(tip["number"]) + 1, bytes(tip["sha256"])
+    sha256 = _link(previous, number, tip["now"].isoformat(), entry)
+    signature = attest(connection, entry_statement(number, sha256))
+    on_control.append_entry(
+        connection,
+        {
+            "number": number,
+            "at": tip["now"],
+            "entry": entry,
+            "previous_sha256": previous,
+            "sha256": sha256,
+            "signature": signature,
+        },
+    )
+    return LogHead(number=number, sha256=sha256, signature=signature)
+
+
+def verify(
+    connection: Connection, heads: Mapping[int, bytes], checker: Checker
+) -> BrokenLog | None:
+    """Find the first entry that is not what the server wrote; None if the log is whole.
+
+    Args:
+        connection: A transaction of the ledger.
+        heads: The hashes of entries by number, as they were shipped outside the database.
+        checker: Checks that the server's key signed each entry.
+    """
+    after, previous = 0, START
+    while rows := on_control.entry_rows(connection, after, _PAGE):
+        for row in rows:
+            link = _link(previous, after + 1, row["at"].isoformat(), row["entry"])
+            why = _why_broken(row, after + 1, link, heads, checker)
+            if why:
+                return BrokenLog(number=after + 1, why=why)
+            after, previous = after + 1, link
+    tip = on_control.lock_tip(connection)
+    if int(tip["number"]) != after or bytes(tip["sha256"]) != previous:
+        return BrokenLog(number=after + 1, why="missing")
+    if max(heads, default=0) > after:
+        return BrokenLog(number=after + 1, why="missing, although its hash was shipped")
+    return None
+
+
+def _why_broken(
+    row: RowMapping, number: int, link: bytes, heads: Mapping[int, bytes], checker: Checker
+) -> str:
+    if int(row["number"]) != number:
+        return "missing"
+    if bytes(row["sha256"]) != link:
+        return "changed"
+    if not checker.entry(number, link, row["signature"]):
+        return "not signed by this installation"
+    return "" if heads.get(number, link) == link else "not the entry whose hash was shipped"
+
+
+def entries(connection: Connection, after: int, limit: int) -> tuple[LogEntry, ...]:
+    """Read entries in order."""
+    return tuple(
+        LogEntry(
+            number=row["number"], at=row["at"], entry=row["entry"], sha256=bytes(row["sha256"])
+        )
+        for row in on_control.entry_rows(connection, after, limit)
+    )
+
+
+def secret(connection: Connection, tenant: TenantId, name: str) -> SecretView:
+    """Read a secret, sealed."""
+    row = on_control.find_secret(connection, tenant, name)
+    if row is None:
+        raise NotFound(f"there is no secret `{name}`")
+    return SecretView(
+        name=row["name"],
+        version=row["version"],
+        sealed=row["sealed"],
+        changed_by=row["changed_by"],
+        changed_at=row["changed_at"],
+    )
+
+
+def add_secret(
+    connection: Connection, tenant: TenantId, name: str, sealed: Json, actor: str
+) -> None:
+    """Keep a new secret, sealed as version 1."""
+    if not on_control.insert_secret(connection, tenant, name, sealed, actor):
+        raise Refused(f"there is a secret `{name}` already", hint="change it, or delete it first")
+
+
+def change_secret(
+    connection: Connection, tenant: TenantId, name: str, version: int, sealed: Json, actor: str
+) -> None:
+    """Keep another value, sealed as the version after `version`."""
+    values: dict[str, Json] = {"sealed": sealed, "changed_by": actor}
+    if not on_control.change_secret(connection, tenant, name, version=version, values=values):
+        raise Refused(f"secret `{name}` is not at version {version} any more", hint="try again")
+
+
+def delete_secret(connection: Connection, tenant: TenantId, name: str) -> None:
+    """Forget a secret."""
+    if not on_control.delete_secret(connection, tenant, name):
+        raise NotFound(f"there is no secret `{name}`")
+
+
+def _link(previous: bytes, number: int, at: str, entry: Json) -> bytes:
+    return hashlib.sha256(previous + canonical([number, at, entry])).digest()

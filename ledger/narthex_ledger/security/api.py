@@ -1,0 +1,139 @@
+"""The part of the front door about who may do what, what was asked for, and what is secret."""
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping
+
+from sqlalchemy.engine import Connection
+
+from narthex.records import Json
+from narthex_ledger.db.statements import access as on_control
+from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
+from narthex_ledger.model.views import TenantId
+from narthex_ledger.security import access_control
+from narthex_ledger.session import Sessions
+from narthex_ledger.signing.signatures import token_statement
+
+
+class Controlling(Sessions):
+    """Each method is one transaction."""
+
+    def put_token(  # noqa: PLR0913 - a token has these parts
+        self,
+        token: str,
+        *,
+        name: str,
+        scopes: tuple[str, ...],
+        branches: tuple[str, ...] = ("*",),
+        tags: tuple[str, ...] = ("*",),
+        lifetime: dt.timedelta | None = None,
+        token_id: str = "",
+        actor: str = "platform",
+    ) -> None:
+        """Let a token in; only its hash is stored."""
+        view = TokenView(
+            token_id=token_id,
+            name=name,
+            scopes=scopes,
+            branches=branches,
+            tags=tags,
+            expires_at=None,
+            created_by=actor,
+        )
+        values = access_control.token_values(token, view)
+
+        def work(connection: Connection) -> None:
+            row = values | {"expires_at": on_control.expiry(connection, lifetime)}
+            signature = self._attest(token_statement(row))
+            on_control.put_token(connection, row | {"signature": signature})
+
+        self._run("put_token", work)
+
+    def token(self, token: str) -> TokenView | None:
+        """Find the rights of a token that is neither expired nor revoked.
+
+        Raises:
+            NotSigned: The row was written or changed without the installation's key.
+        """
+        digest = hashlib.sha256(token.encode()).digest()
+        row = self._run("token", lambda c: on_control.token_row(c, digest))
+        if row is None:
+            return None
+        self._checker.token(row)
+        return access_control.token_view(row)
+
+    def tokens(self) -> tuple[TokenView, ...]:
+        """List all tokens, the newest first, those that let nobody in too."""
+        return tuple(map(access_control.token_view, self._run("tokens", on_control.token_rows)))
+
+    def revoke_token(self, token: str) -> None:
+        """Let a token in no more."""
+        digest = hashlib.sha256(token.encode()).digest()
+        self._run("revoke_token", lambda c: on_control.revoke(c, token_sha256=digest))
+
+    def revoke_token_id(self, token_id: str) -> None:
+        """Let a token in no more, by its id.
+
+        Raises:
+            NotFound: There is none of that id.
+        """
+        self._run("revoke_token_id", lambda c: access_control.revoke(c, token_id))
+
+    def log_control(self, entry: Json) -> LogHead:
+        """Append to the chained log of the control plane, and return its new head."""
+        return self._run("log_control", lambda c: access_control.append(c, entry))
+
+    def control_log(self, *, after: int = 0, limit: int = 1_000) -> tuple[LogEntry, ...]:
+        """Read the chained log in order, from the entry after a number."""
+        return self._run("control_log", lambda c: access_control.entries(c, after, limit))
+
+    def verify_control_log(self, heads: Mapping[int, bytes]) -> BrokenLog | None:
+        """Find the first entry that is not what the server wrote; None if the log is whole.
+
+        Args:
+            heads: The hashes of entries by number, as they were shipped outside the database.
+        """
+        return self._run(
+            "verify_control_log", lambda c: access_control.verify(c, heads, self._checker)
+        )
+
+    def secret(self, tenant: TenantId, name: str) -> SecretView:
+        """Read a secret, sealed.
+
+        Raises:
+            NotFound: There is none of that name.
+        """
+        return self._run("secret", lambda c: access_control.secret(c, tenant, name))
+
+    def secret_names(self, tenant: TenantId) -> tuple[str, ...]:
+        """Name all secrets, in order."""
+        return self._run("secret_names", lambda c: on_control.secret_names(c, tenant))
+
+    def add_secret(self, tenant: TenantId, name: str, *, sealed: Json, actor: str) -> None:
+        """Keep a new secret, sealed as version 1.
+
+        Raises:
+            Refused: There is one of that name.
+        """
+        self._run("add_secret", lambda c: access_control.add_secret(c, tenant, name, sealed, actor))
+
+    def change_secret(
+        self, tenant: TenantId, name: str, *, version: int, sealed: Json, actor: str
+    ) -> None:
+        """Keep another value of a secret that is at `version`, sealed as the next one.
+
+        Raises:
+            Refused: Somebody else changed it meanwhile.
+        """
+        self._run(
+            "change_secret",
+            lambda c: access_control.change_secret(c, tenant, name, version, sealed, actor),
+        )
+
+    def delete_secret(self, tenant: TenantId, name: str) -> None:
+        """Forget a secret.
+
+        Raises:
+            NotFound: There is none of that name.
+        """
+        self._run("delete_secret", lambda c: access_control.delete_secret(c, tenant, name))

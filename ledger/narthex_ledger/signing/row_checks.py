@@ -1,0 +1,118 @@
+"""Refusing rows that are not what was signed, where they are read to be run or answered from."""
+
+from collections.abc import Iterable
+
+import attrs
+from sqlalchemy.engine import RowMapping
+
+from narthex_ledger.errors import NotSigned
+from narthex_ledger.model.views import BranchView
+from narthex_ledger.signing.signatures import (
+    Verifier,
+    asset_statement,
+    entry_statement,
+    head_statement,
+    manifest_statement,
+    needs_statement,
+    offline_statement,
+    token_statement,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Checker:
+    """Holds rows against their signatures; without a verifier, for tales and tests, against none.
+
+    Each method raises NotSigned.
+    """
+
+    verifier: Verifier | None
+
+    def asset(self, row: RowMapping) -> None:
+        """Refuse an asset whose spec or name is not what was signed."""
+        if self.verifier is None:
+            return
+        statement = asset_statement(
+            row["tenant_id"],
+            row["kind"],
+            bytes(row["fingerprint"]),
+            physical_name=row["physical_name"],
+            spec=row["spec"],
+        )
+        self.verifier.check(statement, _bytes(row["signature"]), what=_named(row))
+
+    def needs(self, row: RowMapping, needed: Iterable[RowMapping]) -> None:
+        """Refuse an asset that needs other assets, or in other roles, than was signed."""
+        if self.verifier is None:
+            return
+        needs = ((one["role"], one["kind"], bytes(one["fingerprint"])) for one in needed)
+        statement = needs_statement(row["tenant_id"], row["physical_name"], needs)
+        signature = _bytes(row["needs_signature"])
+        self.verifier.check(statement, signature, what=f"what {_named(row)} needs")
+
+    def manifest(self, row: RowMapping, bound: Iterable[tuple[str, str]]) -> None:
+        """Refuse a manifest that holds or binds something else than was signed."""
+        if self.verifier is None:
+            return
+        statement = manifest_statement(
+            row["tenant_id"],
+            row["manifest_id"],
+            bytes(row["bundle_sha256"]),
+            content=row["content"],
+            bound=bound,
+        )
+        what = f"manifest {row['manifest_id']}"
+        self.verifier.check(statement, _bytes(row["signature"]), what=what)
+
+    def token(self, row: RowMapping) -> None:
+        """Refuse a token whose rights are not those that were signed."""
+        if self.verifier is not None:
+            what = f"token {row['token_id']}"
+            self.verifier.check(token_statement(row), _bytes(row["signature"]), what=what)
+
+    def offline(self, row: RowMapping) -> None:
+        """Refuse an offline query whose request is not the one that was signed."""
+        if self.verifier is None:
+            return
+        statement = offline_statement(
+            row["request_id"], row["manifest_id"], row["actor"], row["request"]
+        )
+        what = f"offline query {row['request_id']}"
+        self.verifier.check(statement, _bytes(row["signature"]), what=what)
+
+    def head(self, branch: BranchView, row: RowMapping) -> None:
+        """Refuse a commit as the head of a branch that it was not committed to."""
+        if self.verifier is None:
+            return
+        statement = head_statement(
+            branch.tenant_id,
+            branch.branch_id,
+            branch.name,
+            commit_id=row["commit_id"],
+            manifest_id=row["manifest_id"],
+        )
+        what = f"commit {row['commit_id']} as the head of branch `{branch.name}`"
+        self.verifier.check(statement, _bytes(row["head_signature"]), what=what)
+
+    def entry(self, number: int, sha256: bytes, signature: object) -> bool:
+        """Whether an entry of the control log is signed with its number and its chained hash."""
+        if self.verifier is None:
+            return True
+        try:
+            statement = entry_statement(number, sha256)
+            self.verifier.check(statement, _bytes(signature), what=f"entry {number}")
+        except NotSigned:
+            return False
+        return True
+
+
+UNCHECKED = Checker(verifier=None)
+"""Lets assets pass that are told of, and neither run nor read."""
+
+
+def _named(row: RowMapping) -> str:
+    return f"asset {row['physical_name']}"
+
+
+def _bytes(value: object) -> bytes | None:
+    return bytes(value) if isinstance(value, bytes | memoryview) else None

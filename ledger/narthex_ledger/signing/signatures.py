@@ -1,0 +1,222 @@
+"""What the installation has signed: who can write the database, and has not the key, adds nothing.
+
+Bundles are signed by what they hold; commits and assets by what they are, where they stand, so that
+none of them can be put in the place of another.
+"""
+
+import datetime as dt
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sqlalchemy.engine import Connection, RowMapping
+
+from narthex.records import Json
+from narthex_ledger.errors import NotSigned
+from narthex_ledger.model.plans import canonical
+from narthex_ledger.signing.key_files import load_key
+
+MARK: Final = b"nxs1"
+KEY_ID_BYTES: Final = 8
+SIGNATURE_BYTES: Final = 64
+ATTEST: Final = "narthex.attest"
+"""Where a connection's `info` holds the function that signs for the ledger that uses it."""
+REMEMBERED: Final = 10_000
+"""How many signatures that were found sound are not computed again: engines look each second."""
+
+_HEAD: Final = len(MARK) + KEY_ID_BYTES + SIGNATURE_BYTES
+
+
+@attrs.frozen
+class Verifier:
+    """Opens what one key has signed, and signs nothing itself."""
+
+    public: Ed25519PublicKey = attrs.field(repr=False)
+    _sound: set[bytes] = attrs.field(factory=set, init=False, repr=False, eq=False)
+
+    @classmethod
+    def find(cls, path: Path) -> Self | None:
+        """Read the public half of an installation's key; None where it was not put."""
+        if not path.is_file():
+            return None
+        return cls(Ed25519PublicKey.from_public_bytes(path.read_bytes()))
+
+    @property
+    def key_id(self) -> bytes:
+        """Name the key by a hash of its public half."""
+        return hashlib.sha256(self._raw).digest()[:KEY_ID_BYTES]
+
+    def publish(self, path: Path) -> None:
+        """Put the public half where engines find it."""
+        path.write_bytes(self._raw)
+
+    def open(self, signed: bytes) -> bytes:
+        """Give what was signed; nothing at all needs no signature.
+
+        Raises:
+            NotSigned: It is not signed, or by another key, or was changed.
+        """
+        if not signed:
+            return signed
+        self._require(signed[:_HEAD], signed[_HEAD:], what="a bundle")
+        return signed[_HEAD:]
+
+    def check(self, statement: Json, signature: bytes | None, *, what: str) -> None:
+        """Check that a statement was signed.
+
+        Raises:
+            NotSigned: It was not, or by another key, or says something else now.
+        """
+        self._require(signature or b"", canonical(_of_database(statement)), what=what)
+
+    @property
+    def _raw(self) -> bytes:
+        return self.public.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+    def _require(self, head: bytes, content: bytes, *, what: str) -> None:
+        if not head.startswith(MARK):
+            raise NotSigned(f"{what} of the ledger is not signed")
+        if head[len(MARK) : len(MARK) + KEY_ID_BYTES] != self.key_id:
+            raise NotSigned(f"{what} of the ledger is signed by another key")
+        seen = hashlib.sha256(head + content).digest()
+        if seen in self._sound:
+            return
+        try:
+            self.public.verify(head[_HEAD - SIGNATURE_BYTES :], content)
+        except InvalidSignature:
+            raise NotSigned(f"{what} of the ledger is not what was signed") from None
+        if len(self._sound) >= REMEMBERED:
+            self._sound.clear()
+        self._sound.add(seen)
+
+
+@attrs.frozen
+class Signer:
+    """Signs with Ed25519, and opens what it has signed.
+
+    The same content gives the same bytes, so that a bundle is stored once.
+    """
+
+    key: Ed25519PrivateKey = attrs.field(repr=False)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the key of an installation, or make it."""
+        return cls(Ed25519PrivateKey.from_private_bytes(load_key(path)))
+
+    @functools.cached_property
+    def verifier(self) -> Verifier:
+        """Its public half."""
+        return Verifier(self.key.public_key())
+
+    def sign(self, content: bytes) -> bytes:
+        """Give the content behind its signature."""
+        return self._head(content) + content
+
+    def attest(self, statement: Json) -> bytes:
+        """Sign a statement that is not stored with it."""
+        return self._head(canonical(_of_database(statement)))
+
+    def _head(self, content: bytes) -> bytes:
+        return MARK + self.verifier.key_id + self.key.sign(content)
+
+
+def attest(connection: Connection, statement: Json) -> bytes | None:
+    """Sign a statement with the key of the ledger whose transaction this is; None without a key."""
+    sign: Callable[[Json], bytes | None] | None = connection.info.get(ATTEST)
+    return None if sign is None else sign(statement)
+
+
+def commit_statement(
+    tenant_id: int, branch_id: int, commit_id: object, bundle_sha256: bytes
+) -> Json:
+    """Say which bundle a commit of a branch has."""
+    return ["commit", tenant_id, branch_id, str(commit_id), bundle_sha256.hex()]
+
+
+def asset_statement(
+    tenant_id: int, kind: str, fingerprint: bytes, *, physical_name: str, spec: Json
+) -> Json:
+    """Say what an asset is; its name has the installation and the incarnation in it."""
+    return ["asset", tenant_id, kind, fingerprint.hex(), physical_name, spec]
+
+
+def needs_statement(
+    tenant_id: int, physical_name: str, needs: Iterable[tuple[str, str, bytes]]
+) -> Json:
+    """Say what an asset needs: role, kind and fingerprint of each."""
+    said: list[Json] = [[role, kind, value.hex()] for role, kind, value in sorted(needs)]
+    return ["needs", tenant_id, physical_name, said]
+
+
+def manifest_statement(
+    tenant_id: int,
+    manifest_id: object,
+    bundle_sha256: bytes,
+    *,
+    content: Json,
+    bound: Iterable[tuple[str, str]],
+) -> Json:
+    """Say what a manifest holds, and which asset it binds to each path, by physical name."""
+    paths: list[Json] = [[path, name] for path, name in sorted(bound)]
+    return ["manifest", tenant_id, str(manifest_id), bundle_sha256.hex(), content, paths]
+
+
+def head_statement(
+    tenant_id: int, branch_id: int, name: str, *, commit_id: object, manifest_id: object
+) -> Json:
+    """Return what is signed when a commit becomes the head of a branch: the branch's name too."""
+    return ["head", tenant_id, branch_id, name, str(commit_id), str(manifest_id)]
+
+
+def token_statement(row: Mapping[str, object] | RowMapping) -> Json:
+    """Return what is signed of a token: its hash, its owner, its rights and when it ends."""
+    expires_at = row["expires_at"]
+    return [
+        "token",
+        _hex(row["token_sha256"]),
+        str(row["token_id"]),
+        str(row["name"]),
+        *(_texts(row[rights]) for rights in ("scopes", "branches", "tags")),
+        str(row["created_by"]),
+        expires_at.isoformat() if isinstance(expires_at, dt.datetime) else None,
+    ]
+
+
+def offline_statement(request_id: object, manifest_id: object, actor: str, request: Json) -> Json:
+    """Return what is signed of an offline query: what it reads, who asks, and the request."""
+    return ["offline", str(request_id), str(manifest_id), actor, request]
+
+
+def entry_statement(number: int, sha256: bytes) -> Json:
+    """Return what is signed of an entry of the control log: its number and its chained hash."""
+    return ["control log", number, sha256.hex()]
+
+
+def _hex(value: object) -> str:
+    return bytes(value).hex() if isinstance(value, bytes | memoryview) else ""
+
+
+def _texts(value: object) -> Json:
+    return [str(one) for one in value] if isinstance(value, list | tuple) else []
+
+
+def _of_database(plain: Json) -> Json:
+    """Give JSON as the database gives it back: a float that is whole may come as an integer."""
+    match plain:
+        case float() if plain.is_integer():
+            # By its digits: the float 1e23 is a number that ends otherwise.
+            return int(Decimal(repr(plain)))
+        case list():
+            return [_of_database(one) for one in plain]
+        case dict():
+            return {name: _of_database(one) for name, one in plain.items()}
+        case _:
+            return plain

@@ -1,0 +1,202 @@
+"""What a proof finds: where the platform and the definitions disagree, and why."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from narthex.facts import Cell, RowId
+from narthex.records import Json
+from narthex.rendered_cells import UnrenderedError, render_cell
+from narthex.times import render_instant
+from narthex.types import DataType
+from narthex_reference.cell_equality import same_cells
+
+MOST_MADE = 20
+"""So many facts that explain a difference are told."""
+
+_LEAST, _GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The instants that a calendar can say."""
+
+
+@attrs.frozen(kw_only=True)
+class Made:
+    """A fact that had a part in what should be there.
+
+    Attributes:
+        places: Where its states stand in the log: (partition, offset) each.
+    """
+
+    dataset: str
+    event_time: int
+    row_id: RowId
+    places: tuple[tuple[int, int], ...]
+
+    def plain(self) -> dict[str, Json]:
+        """Render it for JSON."""
+        return {
+            "dataset": self.dataset,
+            "event_time": told_instant(self.event_time),
+            "row_id": self.row_id.hex(),
+            "offsets": [f"{partition}/{offset}" for partition, offset in self.places],
+        }
+
+    def told(self) -> str:
+        """Render it for people: the dataset, the event time, and where the log has it."""
+        offsets = ", ".join(f"{partition}/{offset}" for partition, offset in self.places)
+        return f"{self.dataset} {offsets} at {told_instant(self.event_time)}"
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """One row, value or offset that is not what the definitions mean.
+
+    Attributes:
+        store: `log`, `index`, `history` or `answers`.
+        what: Which kind of entry differs, in words.
+        key: By name; None of a keyless row.
+        instant: The event time of a row, or as of when a look-up was made.
+        found: By name, what is there; None where nothing is.
+        meant: By name, what should be; None where nothing should be.
+        made_of: The facts that explain what is meant.
+    """
+
+    dataset: str
+    store: str
+    what: str
+    key: Mapping[str, Json] | None = None
+    instant: int | None = None
+    row_id: bytes | None = None
+    found: Mapping[str, Json] | None
+    meant: Mapping[str, Json] | None
+    made_of: tuple[Made, ...] = ()
+
+    def plain(self) -> dict[str, Json]:
+        """Render it for JSON."""
+        return {
+            "dataset": self.dataset,
+            "store": self.store,
+            "what": self.what,
+            "key": None if self.key is None else dict(self.key),
+            "instant": None if self.instant is None else told_instant(self.instant),
+            "row_id": None if self.row_id is None else self.row_id.hex(),
+            "found": None if self.found is None else dict(self.found),
+            "meant": None if self.meant is None else dict(self.meant),
+            "made_of": [one.plain() for one in self.made_of],
+        }
+
+    def told(self) -> str:
+        """Render it for people, a line for each part."""
+        at = "" if self.instant is None else f" at {told_instant(self.instant)}"
+        key = "" if self.key is None else f" of {_pairs(self.key)}"
+        lines = [f"{self.store} of `{self.dataset}`: {self.what}{key}{at}"]
+        if self.row_id is not None:
+            lines.append(f"  row    {self.row_id.hex()}")
+        lines.append(f"  found  {_pairs(self.found)}")
+        lines.append(f"  means  {_pairs(self.meant)}")
+        lines += [f"  made of {one.told()}" for one in self.made_of[:MOST_MADE]]
+        if len(self.made_of) > MOST_MADE:
+            lines.append(f"  and of {len(self.made_of) - MOST_MADE} more")
+        return "\n".join(lines)
+
+
+@attrs.frozen(kw_only=True)
+class Unproved:
+    """A store that could not be compared, and why."""
+
+    dataset: str
+    store: str
+    why: str
+
+    def plain(self) -> dict[str, Json]:
+        """Render it for JSON."""
+        return {"dataset": self.dataset, "store": self.store, "why": self.why}
+
+
+@attrs.frozen(kw_only=True)
+class Proof:
+    """What was compared and what was found.
+
+    Attributes:
+        compared: How many rows and answers, by dataset and store (`Orders.index`).
+        more: How many further differences each store has that are not listed.
+        changed_answers: How many kept answers, right when they were given, are others by now.
+    """
+
+    compared: Mapping[str, int]
+    differences: tuple[Difference, ...]
+    unproved: tuple[Unproved, ...]
+    more: Mapping[str, int]
+    changed_answers: int = 0
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing that was compared differs."""
+        return not self.differences
+
+    def plain(self) -> dict[str, Json]:
+        """Render it for JSON."""
+        return {
+            "equal": self.is_equal,
+            "compared": dict(self.compared),
+            "differences": [one.plain() for one in self.differences],
+            "more": dict(self.more),
+            "unproved": [one.plain() for one in self.unproved],
+            "changed_answers": self.changed_answers,
+        }
+
+
+def offset_ahead(dataset: str, store: str, partition: int, offset: int, end: int) -> Difference:
+    """Say that a store has read further than the log reaches."""
+    return Difference(
+        dataset=dataset,
+        store=store,
+        what=f"the offset of partition {partition}",
+        found={"offset": offset},
+        meant={"at most": end},
+    )
+
+
+def told_instant(instant: int) -> str:
+    """Render an instant; one that no calendar says, as its microseconds."""
+    return render_instant(instant) if _LEAST <= instant <= _GREATEST else f"{instant} us"
+
+
+def named(
+    names: Sequence[str], cells: Sequence[Cell], types: Mapping[str, DataType]
+) -> dict[str, Json]:
+    """Render cells by name; a cell that its type does not fit is shown as it is."""
+    found: dict[str, Json] = {}
+    for name, cell in zip(names, cells, strict=True):
+        of = types.get(name)
+        try:
+            found[name] = _plain(cell) if of is None else render_cell(cell, of)
+        except UnrenderedError:
+            found[name] = _plain(cell)
+    return found
+
+
+def _plain(cell: Cell) -> Json:
+    match cell:
+        case bytes():
+            return cell.hex()
+        case tuple():
+            return [_plain(one) for one in cell]
+        case dict():
+            return {name: _plain(one) for name, one in cell.items()}
+        case float() if cell != cell or cell in (float("inf"), float("-inf")):  # noqa: PLR0124
+            return str(cell)
+        case _:
+            return cell
+
+
+def same_named(left: Mapping[str, Cell], right: Mapping[str, Cell]) -> bool:
+    """Whether two sets of named cells are the same."""
+    return left.keys() == right.keys() and same_cells(
+        tuple(left.values()), tuple(right[name] for name in left)
+    )
+
+
+def _pairs(given: Mapping[str, Json] | None) -> str:
+    if given is None:
+        return "nothing"
+    return ", ".join(f"{name}={value!r}" for name, value in given.items())

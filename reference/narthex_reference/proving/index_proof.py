@@ -1,0 +1,193 @@
+"""An index beside the reference: every lookup that matters, and every entry that it stores."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import attrs
+from numpy.random import Generator, default_rng
+
+from narthex.assets import IndexSpec
+from narthex.facts import Cell, Fact
+from narthex.records import Json
+from narthex.schema import Column
+from narthex.types import DataType
+from narthex_reference.cell_equality import same_cells
+from narthex_reference.engine import Answer
+from narthex_reference.proving.evidence import Evidence
+from narthex_reference.proving.findings import (
+    Difference,
+    named,
+    offset_ahead,
+    same_named,
+    told_instant,
+)
+from narthex_reference.proving.log_proof import named_key
+from narthex_reference.proving.logs import Log
+from narthex_reference.proving.sampling import Sample
+from narthex_reference.semantics.evaluator import Reference
+from narthex_stores import Found, IndexSnapshot, Part, StoredDifference, stored_differences
+
+MOST_INSTANTS = 24
+"""So many instants are asked of each key: the newest, and others drawn from those that matter."""
+
+_ROWS_ONLY = sys.maxsize
+_TILES_FIRST = 0
+
+
+@attrs.frozen(kw_only=True)
+class Looked:
+    """What is looked at in an index.
+
+    Attributes:
+        log: The log that it is fed from, at least to the offsets that it contains.
+        seed: Draws the instants.
+    """
+
+    spec: IndexSpec
+    log: Log
+    sample: Sample
+    seed: int
+
+
+def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterator[Difference]:
+    """Find offsets that say more than the log has."""
+    for (named_topic, partition), offset in sorted(snapshot.offsets.items()):
+        end = log.ends.get(partition, 0)
+        if named_topic == topic and offset > end:
+            yield offset_ahead(log.dataset, "index", partition, offset, end)
+
+
+def stored(
+    looked: Looked, snapshot: IndexSnapshot, *, topic: str, evidence: Evidence
+) -> Iterator[Difference]:
+    """Compare the entries of an index with those that its log makes, up to its offsets."""
+    log, sample = looked.log, looked.sample
+    ends = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
+    by_key = not looked.spec.by
+    facts = [
+        row.fact
+        for row in log.below(ends)
+        if not by_key or sample.draws_key(log.spec.keys, row.fact.key)
+    ]
+    is_sample = by_key and not sample.is_whole
+    for one in stored_differences(snapshot, facts, is_sample=is_sample):
+        if one.part is Part.TILES and _tile_is_same(one):
+            continue
+        yield _told(looked, one, evidence)
+
+
+def _tile_is_same(one: StoredDifference) -> bool:
+    """Whether a tile differs only in how its floats were rounded."""
+    return one.found is not None and one.meant is not None and same_named(one.found, one.meant)
+
+
+def _told(looked: Looked, one: StoredDifference, evidence: Evidence) -> Difference:
+    log = looked.log.spec
+    columns = (*log.keys, *log.values)
+    types = {column.name: column.type for column in columns}
+    key_names = looked.spec.by or tuple(column.name for column in log.keys)
+    what = {
+        Part.ROWS: "a stored row",
+        Part.TILES: f"a tile of {(one.length_us or 0) / 1e6:g} s",
+        Part.PLACES: "where a row stands",
+    }[one.part]
+    return Difference(
+        dataset=looked.log.dataset,
+        store="index",
+        what=what,
+        key=None if one.key is None else named(key_names, one.key, types),
+        instant=one.instant,
+        row_id=one.row_id,
+        found=_named(one.found, types),
+        meant=_named(one.meant, types),
+        made_of=evidence.of_log(looked.log, partial(_is_of, one)),
+    )
+
+
+def _is_of(one: StoredDifference, fact: Fact) -> bool:
+    """Whether a fact has a part in an entry."""
+    if one.row_id:
+        return fact.row_id == one.row_id
+    if one.key is None or one.instant is None or fact.key != one.key:
+        return False
+    return one.instant <= fact.event_time < one.instant + (one.length_us or 1)
+
+
+def _named(
+    cells: Mapping[str, Cell] | None, types: Mapping[str, DataType]
+) -> dict[str, Json] | None:
+    return None if cells is None else named(list(cells), list(cells.values()), types)
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """Keys, and as of when each is asked, in columns of equal length."""
+
+    keys: list[tuple[Cell, ...]]
+    instants: list[int]
+
+
+def asked_of(reference: Reference, looked: Looked) -> Asked:
+    """Choose what to ask: each drawn key, at instants at which it changes and just before them."""
+    rng = default_rng(looked.seed)
+    keys: list[tuple[Cell, ...]] = []
+    instants: list[int] = []
+    for key, changes in reference.instants(looked.log.dataset):
+        if looked.sample.draws_key(looked.log.spec.keys, key):
+            chosen = _chosen(changes, rng)
+            keys += [key] * len(chosen)
+            instants += chosen
+    return Asked(keys=keys, instants=instants)
+
+
+def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
+    every = sorted({*changes, *(one - 1 for one in changes)})
+    if len(every) <= MOST_INSTANTS:
+        return every
+    drawn = sorted(int(at) for at in rng.permutation(len(every) - 1)[: MOST_INSTANTS - 1])
+    return [every[at] for at in drawn] + [every[-1]]
+
+
+def lookup_differences(
+    reference: Reference,
+    looked: Looked,
+    asked: Asked,
+    snapshot: IndexSnapshot,
+    *,
+    evidence: Evidence,
+) -> Iterator[Difference]:
+    """Compare answers: of an index with tiles from rows alone, and from tiles wherever they can."""
+    dataset = looked.log.dataset
+    columns = reference.value_columns(dataset)
+    wanted = reference.lookup(dataset, asked.keys, asked.instants)
+    ways = {"an answer": _ROWS_ONLY}
+    if looked.spec.ladder_us:
+        ways["an answer by tiles"] = _TILES_FIRST
+    for what, newest_rows in ways.items():
+        found = snapshot.reading(newest_rows).lookup(asked.keys, asked.instants)
+        rows = zip(asked.keys, asked.instants, wanted, found, strict=True)
+        for key, instant, want, have in rows:
+            if not _same(want, have):
+                yield Difference(
+                    dataset=dataset,
+                    store="index",
+                    what=what,
+                    key=named_key(looked.log.spec, key),
+                    instant=instant,
+                    found=None if have is None else _answer(columns, have),
+                    meant=None if want is None else _answer(columns, want),
+                    made_of=evidence.of_lookup(reference, dataset, key, instant),
+                )
+
+
+def _same(want: Answer | None, have: Found | None) -> bool:
+    if want is None or have is None:
+        return want is None and have is None
+    return want.event_time == have.event_time and same_cells(want.values, have.values)
+
+
+def _answer(columns: Sequence[Column], answer: Answer | Found) -> dict[str, Json]:
+    types = {column.name: column.type for column in columns}
+    values = named(list(types), answer.values, types)
+    return {**values, "event_time": told_instant(answer.event_time)}

@@ -1,0 +1,183 @@
+"""Kept answers beside what the logs say: each asked again of what stood below its offsets.
+
+The indexes that are asked are made anew, of the logs; whether an index means what the definitions
+mean is compared elsewhere.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import attrs
+
+from narthex.assets import DatasetPlan, IndexSpec
+from narthex.evaluate.asking import FoundRow
+from narthex.evaluate.query import execute
+from narthex.facts import Cell
+from narthex.kept_answers import Columns, KeptAnswer, answers_topic
+from narthex.readplan import ReadPlan
+from narthex.readplan import plan as plan_read
+from narthex.rendered_cells import parse_cell
+from narthex.workers import CodeCalls
+from narthex_reference.cell_equality import same_cells
+from narthex_reference.proving.deployed import Deployed
+from narthex_reference.proving.findings import Difference, named
+from narthex_reference.proving.logs import Ends, Log, read_up_to
+from narthex_stores import Found, LmdbIndex, LogReader
+
+_BATCH = 20_000
+
+
+def kept_answers(platform: Deployed, *, most: int) -> list[KeptAnswer]:
+    """Read the newest kept answers that the platform's commit gave.
+
+    Raises:
+        StoreError: The cluster does not answer.
+        GarbledAnswerError: A record of their log is none.
+    """
+    topic = answers_topic(platform.install_id)
+    found: list[KeptAnswer] = []
+    with LogReader(platform.kafka) as reader:
+        ends = reader.end_offsets([topic])
+        reader.assign(reader.first_offsets([topic]))
+        for records in read_up_to(reader, ends, of="the log of kept answers"):
+            answers = (KeptAnswer.decoded(record.value or b"") for record in records)
+            found += [one for one in answers if one.commit_id == str(platform.commit_id)]
+            found = found[-most:] if most else []
+    return found
+
+
+@attrs.define(kw_only=True)
+class Retold:
+    """Asks kept answers again, of indexes that grow from log to log and offset to offset."""
+
+    platform: Deployed
+    calls: CodeCalls
+    log: Callable[[str], Log]
+    changed: int = 0
+    _indexes: dict[str, "_Index"] = attrs.field(factory=dict)
+    _plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
+    _closing: ExitStack = attrs.field(factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def differences(self, answers: Sequence[KeptAnswer]) -> Iterator[Difference]:
+        """Compare answers; then count, in `changed`, those that rows that came later changed."""
+        for answer in sorted(answers, key=_reach):
+            yield from self._difference(answer)
+        for answer in answers:
+            self.changed += self._outputs(answer, {}) != self._said(answer)
+
+    def _difference(self, answer: KeptAnswer) -> Iterator[Difference]:
+        said, meant = self._said(answer), self._outputs(answer, answer.offsets)
+        plan = self._plan(answer)
+        inputs = _cells(answer.inputs, plan)
+        for name in plan.outputs:
+            for row, (found, right) in enumerate(zip(said[name], meant[name], strict=True)):
+                if same_cells((found,), (right,)):
+                    continue
+                of = {name: plan.types[name]}
+                asked = {one: cells[row] for one, cells in inputs.items()}
+                yield Difference(
+                    dataset=name.partition(".")[0],
+                    store="answers",
+                    what=f"a kept answer, `{name}`",
+                    key=named(tuple(asked), tuple(asked.values()), plan.types),
+                    instant=answer.as_of,
+                    found=named((name,), (found,), of),
+                    meant=named((name,), (right,), of),
+                )
+
+    def _plan(self, answer: KeptAnswer) -> ReadPlan:
+        asked = tuple(answer.inputs), tuple(answer.outputs)
+        if asked not in self._plans:
+            self._plans[asked] = plan_read(
+                self.platform.definitions, self.platform.plans, inputs=asked[0], outputs=asked[1]
+            )
+        return self._plans[asked]
+
+    def _said(self, answer: KeptAnswer) -> dict[str, list[Cell]]:
+        return _cells(answer.outputs, self._plan(answer))
+
+    def _outputs(
+        self, answer: KeptAnswer, offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
+    ) -> dict[str, list[Cell]]:
+        """Answer again, from what stands below these offsets; below the logs' ends without them."""
+        whole = self._plan(answer)
+        columns = _cells(answer.inputs, whole)
+        rows = len(next(iter(columns.values()), []))
+
+        def lookup(
+            plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+        ) -> Sequence[FoundRow | None]:
+            log = self.log(plan.name)
+            topic = self.platform.topic(plan.name).physical_name
+            read = offsets.get(plan.name)
+            ends = log.ends if read is None else {int(p): o for p, o in read[topic].items()}
+            return self._index(plan.name).up_to(log, ends).lookup(keys, as_of)
+
+        return execute(
+            whole, columns, lookup=lookup, workers=self.calls, as_of=[answer.as_of] * rows
+        )
+
+    def _index(self, dataset: str) -> "_Index":
+        if dataset not in self._indexes:
+            asset = self.platform.bindings[f"dataset/{dataset}/index"]
+            if not isinstance(asset.spec, IndexSpec):
+                raise TypeError(f"asset {asset.asset_id} is no index")
+            self._indexes[dataset] = _Index(spec=asset.spec, closing=self._closing)
+        return self._indexes[dataset]
+
+
+@attrs.define(kw_only=True)
+class _Index:
+    """An index made of a log; what is asked for less than it contains is made anew."""
+
+    spec: IndexSpec
+    closing: ExitStack
+    _index: LmdbIndex | None = None
+    _contains: dict[int, int] = attrs.field(factory=dict)
+
+    def up_to(self, log: Log, ends: Ends) -> Self:
+        """Let it contain what stands below these offsets, and no more."""
+        if self._index is None or any(ends.get(p, 0) < o for p, o in self._contains.items()):
+            home = self.closing.enter_context(tempfile.TemporaryDirectory())
+            self._index = LmdbIndex(Path(home), self.spec)
+            self.closing.callback(self._index.close)
+            self._contains = {}
+        taken = self._contains
+        facts = [r.fact for r in log.below(ends) if r.offset >= taken.get(r.partition, 0)]
+        for at in range(0, len(facts), _BATCH):
+            self._index.apply(facts[at : at + _BATCH], offsets={}, epoch=1)
+        self._contains = dict(ends)
+        return self
+
+    def lookup(self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]) -> list[Found | None]:
+        """Give the rows of keys as of instants."""
+        if self._index is None:
+            raise TypeError("it contains nothing yet")
+        with self._index.read() as snapshot:
+            return snapshot.lookup(keys, as_of)
+
+
+def _reach(answer: KeptAnswer) -> int:
+    """Say how far an answer had read: what is asked in this order grows."""
+    return sum(
+        offset
+        for topics in answer.offsets.values()
+        for partitions in topics.values()
+        for offset in partitions.values()
+    )
+
+
+def _cells(columns: Columns, plan: ReadPlan) -> dict[str, list[Cell]]:
+    return {
+        name: [parse_cell(one, plan.types[name]) for one in rendered]
+        for name, rendered in columns.items()
+    }

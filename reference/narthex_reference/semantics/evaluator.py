@@ -1,0 +1,334 @@
+"""The reference engine: everything again, from the facts, for every question."""
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from narthex.aggregate_specs import Average, Max, Min, Quantile, Stddev
+from narthex.codec import key_bytes
+from narthex.entities import Dataset, Definitions
+from narthex.facts import Cell, Fact, RowId
+from narthex.graph import typed_datasets
+from narthex.node_schema import NodeSchema, of_dataset
+from narthex.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    Drop,
+    DropNull,
+    Explode,
+    Filter,
+    First,
+    Join,
+    Latest,
+    Operator,
+    Rename,
+    Select,
+    Transform,
+    Union,
+)
+from narthex.schema import Column
+from narthex.schemas import output_schema
+from narthex_reference.engine import Answer, Made
+from narthex_reference.semantics.aggregates import Group, find, groups, versions
+from narthex_reference.semantics.author_code import UserCodeRunner
+from narthex_reference.semantics.content import (
+    Content,
+    Row,
+    Source,
+    content,
+    fact_of,
+    floor,
+    histories,
+    rows_of_facts,
+)
+from narthex_reference.semantics.folds import default_cell
+from narthex_reference.semantics.grouped_rows import Contribution, contributions
+from narthex_reference.semantics.identities import of_key
+from narthex_reference.semantics.joins import join
+from narthex_reference.semantics.reshaping import changelog, dedup, explode, first, latest, union
+from narthex_reference.semantics.row_steps import row_step
+
+
+class NotAskableError(ValueError):
+    """A question that the definitions have no answer to."""
+
+
+class Reference:
+    """Carries out definitions as `semantics.md` says, and nothing else.
+
+    What it gives is a function of the definitions and of the set of facts: it keeps the facts
+    and computes all content from them.
+    """
+
+    def __init__(self, definitions: Definitions, *, call: UserCodeRunner) -> None:
+        """Begin without facts.
+
+        Args:
+            definitions: Correct ones: `narthex.graph.check` finds nothing in them.
+            call: Runs authors' code.
+        """
+        typed = typed_datasets(definitions)
+        self._datasets = {one.dataset.name: one.dataset for one in typed}
+        self._infos = {one.info.name: one.info for one in typed}
+        self._call = call
+        self._appended: dict[str, list[Fact]] = {name: [] for name in self._datasets}
+        self._contents: dict[str, Content] = {}
+        self._groups: dict[str, Mapping[bytes, Group]] = {}
+        self._histories: dict[str, Mapping[bytes, Sequence[Row]]] = {}
+        self._schemas: dict[int, NodeSchema] = {}
+
+    def append(self, dataset: str, facts: Sequence[Fact]) -> None:
+        """Take facts of a dataset with sources in; any order, late ones and repetitions too.
+
+        Raises:
+            NotAskableError: The dataset is not there, or a pipeline fills it.
+        """
+        if self._dataset(dataset).pipelines:
+            raise NotAskableError(f"`{dataset}` is filled by a pipeline")
+        self._appended[dataset] += facts
+        self._contents.clear()
+        self._groups.clear()
+        self._histories.clear()
+
+    def facts(self, dataset: str) -> tuple[Fact, ...]:
+        """Give the facts that stand, by event time and row_id.
+
+        Of a dataset that ends in an aggregate they are the versions of its groups.
+
+        Raises:
+            NotAskableError: The dataset is not there.
+        """
+        schema = self._dataset(dataset).schema
+        return tuple(
+            fact_of(row, schema.keys, schema.values) for row in self._content(dataset).rows
+        )
+
+    def value_columns(self, dataset: str) -> tuple[Column, ...]:
+        """Give the columns of what a look-up gives, in order.
+
+        Raises:
+            NotAskableError: The dataset is not there.
+        """
+        return self._dataset(dataset).schema.values
+
+    def rows(self, dataset: str) -> tuple[Row, ...]:
+        """Give the rows of which `facts` are, with the facts that made each.
+
+        Raises:
+            NotAskableError: The dataset is not there.
+        """
+        return self._content(dataset).rows
+
+    def contributions(self, dataset: str) -> tuple[Contribution, ...]:
+        """Give the rows that count in the aggregates that a dataset ends in.
+
+        Raises:
+            NotAskableError: The dataset is not there, or ends in none.
+        """
+        step = self._aggregate(self._dataset(dataset))
+        if step is None:
+            raise NotAskableError(f"`{dataset}` does not end in an aggregate")
+        return tuple(contributions(step, self._rows(step.input)))
+
+    def instants(self, dataset: str) -> tuple[tuple[tuple[Cell, ...], tuple[int, ...]], ...]:
+        """Give each key that was ever there, with the instants at which what stands may change.
+
+        Raises:
+            NotAskableError: The dataset is not there, or has no key.
+        """
+        found = self._dataset(dataset)
+        keys = found.schema.keys
+        if not keys:
+            raise NotAskableError(f"`{dataset}` has no key to look up")
+        step = self._aggregate(found)
+        if step is not None and step.window is None:
+            return tuple(
+                (
+                    tuple(group.rows[0].row.cells[column.name] for column in keys),
+                    tuple(sorted(set(group.changes()))),
+                )
+                for group in self._grouped(dataset, step).values()
+            )
+        return tuple(
+            (
+                tuple(rows[0].cells[column.name] for column in keys),
+                tuple(sorted({row.event_time for row in rows})),
+            )
+            for rows in histories(self._content(dataset)).values()
+        )
+
+    def lookup(
+        self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> Sequence[Answer | None]:
+        """Give what stands under each key as of its instant; None where nothing was found.
+
+        Raises:
+            NotAskableError: The dataset is not there, or has no key.
+        """
+        return [
+            None if found is None else found[0]
+            for found in (self._find(dataset, *one) for one in zip(keys, as_of, strict=True))
+        ]
+
+    def unseen(self, dataset: str) -> tuple[Cell, ...]:
+        """Give the values of a key that was never seen: the defaults of aggregates that have one.
+
+        Raises:
+            NotAskableError: The dataset is not there.
+        """
+        step = self._aggregate(self._dataset(dataset))
+        if step is None:
+            return tuple(None for _ in self._dataset(dataset).schema.values)
+        columns = self._schema(step.input).columns
+        defaults: dict[str, Cell] = {}
+        for spec in step.specs:
+            match spec:
+                case Min() | Max():
+                    defaults[spec.into] = default_cell(spec.default, columns[spec.of])
+                case Average() | Stddev() | Quantile():
+                    defaults[spec.into] = spec.default
+                case _:
+                    defaults[spec.into] = None
+        return tuple(defaults[column.name] for column in self._dataset(dataset).schema.values)
+
+    def explain(self, dataset: str, key: tuple[Cell, ...], as_of: int) -> tuple[Made, ...]:
+        """Give the appended facts that made what a look-up finds; nothing where nothing is found.
+
+        Of an aggregate they are those that count; a window that has emptied has none.
+
+        Raises:
+            NotAskableError: The dataset is not there, or has no key.
+        """
+        found = self._find(dataset, key, as_of)
+        if found is None:
+            return ()
+        made = [Made(name, self._standing(name, row_id), row_id) for name, row_id in found[1]]
+        return tuple(sorted(made))
+
+    def _standing(self, dataset: str, row_id: RowId) -> int:
+        """Give the event time of the state of a fact that stands."""
+        states = [fact for fact in self._appended[dataset] if fact.row_id == row_id]
+        return max(states, key=lambda fact: fact.version).event_time
+
+    def _dataset(self, name: str) -> Dataset:
+        try:
+            return self._datasets[name]
+        except KeyError:
+            raise NotAskableError(f"there is no dataset `{name}`") from None
+
+    @staticmethod
+    def _aggregate(dataset: Dataset) -> Aggregate | None:
+        terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None
+        return terminal if isinstance(terminal, Aggregate) else None
+
+    def _find(
+        self, name: str, key: tuple[Cell, ...], as_of: int
+    ) -> tuple[Answer, frozenset[Source]] | None:
+        dataset = self._dataset(name)
+        keys, values = dataset.schema.keys, dataset.schema.values
+        if not keys:
+            raise NotAskableError(f"`{name}` has no key to look up")
+        step = self._aggregate(dataset)
+        if step is None:
+            row = floor(self._history(name, key_bytes(keys, key)), as_of)
+            if row is None or not row.alive:
+                return None
+            cells, event_time, sources = row.cells, row.event_time, row.sources
+        else:
+            asked = {column.name: cell for column, cell in zip(keys, key, strict=True)}
+            found = find(step, self._grouped(name, step), self._schema(step), asked, as_of)
+            if found is None:
+                return None
+            cells, event_time, sources = found.cells, found.event_time, found.sources
+        return Answer(tuple(cells[column.name] for column in values), event_time), sources
+
+    def _history(self, name: str, key: bytes) -> Sequence[Row]:
+        if name not in self._histories:
+            self._histories[name] = histories(self._content(name))
+        return self._histories[name].get(key, ())
+
+    def _grouped(self, name: str, step: Aggregate) -> Mapping[bytes, Group]:
+        if name not in self._groups:
+            self._groups[name] = groups(step, self._rows(step.input), self._schema(step))
+        return self._groups[name]
+
+    def _content(self, name: str) -> Content:
+        """Give the rows of a dataset, computed once until facts come."""
+        if name not in self._contents:
+            self._contents[name] = self._computed(self._dataset(name))
+        return self._contents[name]
+
+    def _computed(self, dataset: Dataset) -> Content:
+        schema = of_dataset(self._infos[dataset.name])
+        if not dataset.pipelines:
+            return content(
+                rows_of_facts(dataset.name, self._appended[dataset.name], schema), schema
+            )
+        made = self._rows(dataset.pipelines[-1].terminal).rows
+        if schema.keys:
+            made = tuple(
+                attrs.evolve(row, row_id=of_key(row, schema.keys, row.event_time)) for row in made
+            )
+        return content(made, schema)
+
+    def _schema(self, operator: Operator) -> NodeSchema:
+        # The definitions outlive the reference's questions, and so do the ids of their steps.
+        if id(operator) not in self._schemas:
+            self._schemas[id(operator)] = output_schema(operator, self._infos)
+        return self._schemas[id(operator)]
+
+    def _rows(self, operator: Operator) -> Content:
+        """Give the rows of a step of a pipeline."""
+        match operator:
+            case DatasetRef(dataset=name):
+                return self._content(name)
+            case Join():
+                return join(
+                    operator,
+                    self._rows(operator.input),
+                    self._content(operator.right.dataset),
+                    self._schema(operator),
+                )
+            case Union():
+                left, right = self._rows(operator.input), self._rows(operator.other)
+                return union(left, right, self._schema(operator))
+            case Aggregate():
+                return versions(operator, self._rows(operator.input), self._schema(operator))
+            case _:
+                return self._step(operator, self._rows(operator.input), self._schema(operator))
+
+    def _step(
+        self,
+        operator: Filter
+        | Assign
+        | AssignCode
+        | Transform
+        | Select
+        | Drop
+        | Rename
+        | DropNull
+        | Dedup
+        | Explode
+        | Changelog
+        | First
+        | Latest,
+        given: Content,
+        schema: NodeSchema,
+    ) -> Content:
+        match operator:
+            case Explode():
+                return explode(operator, given, schema)
+            case Dedup():
+                return dedup(operator, given, schema)
+            case Changelog():
+                return changelog(operator, given, schema)
+            case First():
+                return first(given, schema)
+            case Latest():
+                return latest(given, schema)
+            case _:
+                return row_step(operator, given, schema, self._call)

@@ -1,0 +1,40 @@
+"""Where the rows that steps make get their identity from: never from chance, never from a clock.
+
+A row_id is also the order of rows at one instant, so each rule says an order too.
+"""
+
+from collections.abc import Iterable
+
+from narthex.codec import key_bytes, keyed_row_id
+from narthex.facts import RowId
+from narthex.schema import Column
+from narthex_reference.semantics.content import Row, key_of
+
+
+def of_key(row: Row, keys: Iterable[Column], event_time: int) -> RowId:
+    """Give the identity of a keyed row: its key and its instant."""
+    return keyed_row_id(key_of(row, keys), event_time)
+
+
+def of_element(row: Row, index: int) -> RowId:
+    """Give the identity of an exploded row: the row's, and which element it is."""
+    return RowId(row.row_id + index.to_bytes(4, "big"))
+
+
+def of_side(row: Row, side: int) -> RowId:
+    """Give the identity of a row of a union: the row's, and which side it is from."""
+    return RowId(row.row_id + side.to_bytes(1, "big"))
+
+
+def of_change(row: Row, keys: tuple[Column, ...], instant: int, *, inserts: bool) -> RowId:
+    """Give the identity of a row of a changelog: key, instant, and deletes before inserts."""
+    cells = [row.cells[column.name] for column in keys]
+    return RowId(keyed_row_id(key_bytes(keys, cells), instant) + bytes([inserts]))
+
+
+def of_duplicates(by: bytes, instant: int) -> RowId:
+    """Give the identity of rows that are the same: what makes them so, and from which instant.
+
+    The instant is their own, or the beginning of their window.
+    """
+    return keyed_row_id(by, instant)

@@ -1,0 +1,96 @@
+"""Joins with a keyed dataset: of a row as of its instant, of a key interval by interval."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from narthex.codec import key_bytes
+from narthex.facts import Cell, Version
+from narthex.node_schema import NodeSchema
+from narthex.operators import Join, JoinHow
+from narthex_reference.semantics.content import Content, Row, content, floor, histories
+from narthex_reference.semantics.identities import of_key
+
+Histories: TypeAlias = Mapping[bytes, Sequence[Row]]
+
+
+def join(step: Join, left: Content, right: Content, schema: NodeSchema) -> Content:
+    """Give the left rows with the columns of their right rows."""
+    by_key = histories(right)
+    if left.schema.keys:
+        return content(_joined_keys(step, left, right, by_key), schema)
+    made = [_joined(step, row, right, by_key) for row in left.rows]
+    return content([row for row in made if row is not None], schema)
+
+
+def _history(step: Join, row: Row, right: Content, by_key: Histories) -> Sequence[Row]:
+    """Give all that the right side knows of the key that a left row names; a null names none."""
+    left_of = {right_name: left_name for left_name, right_name in step.on}
+    cells = [row.cells[left_of[column.name]] for column in right.schema.keys]
+    if None in cells:
+        return ()
+    return by_key.get(key_bytes(right.schema.keys, cells), ())
+
+
+def _joined(step: Join, row: Row, right: Content, by_key: Histories) -> Row | None:
+    """Give a left row of a keyless side, joined; None if it has no match and must have one."""
+    found = floor(_history(step, row, right, by_key), row.event_time + step.within_high_us)
+    low = step.within_low_us
+    near = found is not None and (low is None or row.event_time - low <= found.event_time)
+    return _with(step, row, found if near else None)
+
+
+def _with(step: Join, row: Row, found: Row | None) -> Row | None:
+    """Give a left row with the columns of what was found: a row, an absence, or nothing."""
+    match = found if found is not None and found.alive else None
+    if match is None and step.how is JoinHow.INNER:
+        return None
+    return attrs.evolve(
+        row,
+        version=Version(row.version + (b"" if found is None else found.version)),
+        cells={**row.cells, **{name: _taken(match, name) for name in step.fields}},
+        sources=row.sources | (frozenset() if found is None else found.sources),
+    )
+
+
+def _taken(match: Row | None, name: str) -> Cell:
+    return None if match is None else match.cells[name]
+
+
+def _joined_keys(step: Join, left: Content, right: Content, by_key: Histories) -> list[Row]:
+    """Give, for each left key, what it is joined with from each instant on.
+
+    While a left row stands, each change of its right row is a change of the joined row.
+    """
+    made: list[Row] = []
+    for history in histories(left).values():
+        for row, following in zip(history, [*history[1:], None], strict=True):
+            if not row.alive:
+                made.append(row)
+                continue
+            rights = _history(step, row, right, by_key)
+            end = None if following is None else following.event_time
+            changes = [one.event_time for one in rights if _within(one.event_time, row, end)]
+            for instant in (row.event_time, *changes):
+                joined = _with(step, row, floor(rights, instant))
+                made.append(_at(joined, row, left, instant))
+    return made
+
+
+def _within(instant: int, row: Row, end: int | None) -> bool:
+    return row.event_time < instant and (end is None or instant < end)
+
+
+def _at(joined: Row | None, row: Row, left: Content, instant: int) -> Row:
+    """Give a joined row, or its absence, as of an instant."""
+    keys, timestamp = left.schema.keys, left.schema.timestamp
+    stands = joined is not None
+    cells = joined.cells if joined is not None else {c.name: row.cells[c.name] for c in keys}
+    return attrs.evolve(
+        row if joined is None else joined,
+        row_id=of_key(row, keys, instant),
+        event_time=instant,
+        cells={**cells, timestamp: instant},
+        alive=stands,
+    )

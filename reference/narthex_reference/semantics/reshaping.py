@@ -1,0 +1,131 @@
+"""Steps that make other rows of rows: explode, union, dedup, changelog, first, latest."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from narthex.facts import Cell
+from narthex.node_schema import NodeSchema
+from narthex.operators import Change, Changelog, Dedup, Explode
+from narthex.schema import Column
+from narthex.windows import Session
+from narthex_reference.semantics.content import Content, Row, content, grouped, histories, key_of
+from narthex_reference.semantics.identities import (
+    of_change,
+    of_duplicates,
+    of_element,
+    of_key,
+    of_side,
+)
+from narthex_reference.semantics.windows import sessions
+
+
+class UnequalListsError(ValueError):
+    """A row's lists that explode together have different lengths."""
+
+
+def explode(step: Explode, given: Content, schema: NodeSchema) -> Content:
+    """Give a row for each element; one with null for an empty list or none.
+
+    Raises:
+        UnequalListsError: A row's lists are not of one length.
+    """
+    made = []
+    for row in given.rows:
+        for index, cells in enumerate(_elements(row, step.columns)):
+            made.append(
+                attrs.evolve(row, row_id=of_element(row, index), cells={**row.cells, **cells})
+            )
+    return content(made, schema)
+
+
+def _elements(row: Row, columns: Sequence[str]) -> list[dict[str, Cell]]:
+    lists = {name: _list(row.cells[name]) for name in columns}
+    lengths = {len(found) for found in lists.values()}
+    if len(lengths) != 1:
+        raise UnequalListsError(f"lists of the lengths {sorted(lengths)} cannot explode together")
+    return [{name: found[index] for name, found in lists.items()} for index in range(*lengths)]
+
+
+def _list(cell: Cell) -> tuple[Cell, ...]:
+    return cell if isinstance(cell, tuple) and cell else (None,)
+
+
+def union(left: Content, right: Content, schema: NodeSchema) -> Content:
+    """Give the rows of both sides; equal rows stay two."""
+    made = [
+        attrs.evolve(row, row_id=of_side(row, side))
+        for side, given in enumerate((left, right))
+        for row in given.rows
+    ]
+    return content(made, schema)
+
+
+def dedup(step: Dedup, given: Content, schema: NodeSchema) -> Content:
+    """Give, of rows that are the same, the last."""
+    by = tuple(column for column in given.columns if column.name in step.by)
+    made: list[Row] = []
+    for key, rows in grouped(given.rows, lambda row: key_of(row, by)).items():
+        for instant, same in _same(step, rows):
+            made.append(attrs.evolve(same[-1], row_id=of_duplicates(key, instant)))
+    return content(made, schema)
+
+
+def _same(step: Dedup, rows: list[Row]) -> list[tuple[int, list[Row]]]:
+    """Give the rows that are the same, with the instant that belongs to their identity."""
+    window = step.window
+    if isinstance(window, Session):
+        return [(same[-1].event_time, same) for same in sessions(rows, window.gap, _event_time)]
+    span = 1 if window is None else window.duration
+    spans: dict[int, list[Row]] = {}
+    for row in rows:
+        spans.setdefault(row.event_time // span * span, []).append(row)
+    return list(spans.items())
+
+
+def _event_time(row: Row) -> int:
+    return row.event_time
+
+
+def changelog(step: Changelog, given: Content, schema: NodeSchema) -> Content:
+    """Give a row for each beginning and each end of a keyed row; an end has the old values."""
+    keys, timestamp = given.schema.keys, given.schema.timestamp
+
+    def told(row: Row, instant: int, *, inserts: bool) -> Row:
+        flag = inserts is (step.change is Change.INSERT)
+        return attrs.evolve(
+            row,
+            row_id=of_change(row, keys, instant, inserts=inserts),
+            event_time=instant,
+            cells={**row.cells, step.column: flag, timestamp: instant},
+        )
+
+    made: list[Row] = []
+    for history in histories(given).values():
+        for row, following in zip(history, [*history[1:], None], strict=True):
+            if not row.alive:
+                continue
+            made.append(told(row, row.event_time, inserts=True))
+            if following is not None:
+                ended = attrs.evolve(row, sources=row.sources | following.sources)
+                made.append(told(ended, following.event_time, inserts=False))
+    return content(made, schema)
+
+
+def first(given: Content, schema: NodeSchema) -> Content:
+    """Give the oldest row of each group; of several at one instant, the first seen."""
+    groups = grouped(given.rows, lambda row: key_of(row, schema.keys))
+    return content([_keyed(rows[0], schema.keys) for rows in groups.values()], schema)
+
+
+def latest(given: Content, schema: NodeSchema) -> Content:
+    """Give the newest row of each group at every instant; of several, the last seen."""
+    newest: dict[bytes, Row] = {}
+    for row in given.rows:
+        keyed = _keyed(row, schema.keys)
+        newest[keyed.row_id] = keyed
+    return content(newest.values(), schema)
+
+
+def _keyed(row: Row, keys: tuple[Column, ...]) -> Row:
+    return attrs.evolve(row, row_id=of_key(row, keys, row.event_time))

@@ -1,0 +1,1 @@
+"""Read-only routes about a branch: datasets, featuresets, jobs, audits, assets and lineage."""

@@ -1,0 +1,65 @@
+"""The bank as people see it: every asset there is, and which branches and commits keep it."""
+
+import attrs
+from fastapi import APIRouter, Request
+
+from narthex.records import Json
+from narthex_ledger import BankedView, HolderView
+from narthex_server.security.branch_scope import branches_seen
+from narthex_server.security.visibility import assets_seen
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import Number, PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+GREATEST_PAGE = 1_000
+
+
+@router.get("/assets")
+def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str, Json]:
+    """List the assets that are not destroyed, by id, from the one after a number.
+
+    Who may name some branches only is told what these hold, and of no other. `next` is what `after`
+    has to be for more; null at the end.
+    """
+    services: Services = request.app.state.services
+    limit = max(1, min(limit, GREATEST_PAGE))
+    found = services.ledger.bank(
+        services.tenant, after=after, limit=limit + 1, branches=branches_seen(request)
+    )
+    shown, seen = found[:limit], assets_seen(request)
+    return {
+        "assets": [
+            _plain(
+                asset if seen is None else attrs.evolve(asset, paths=tuple(seen[asset.asset_id]))
+            )
+            for asset in shown
+            if seen is None or asset.asset_id in seen
+        ],
+        "next": shown[-1].asset_id if len(found) > limit else None,
+    }
+
+
+def _plain(asset: BankedView) -> dict[str, Json]:
+    return {
+        "asset_id": asset.asset_id,
+        "label": asset.paths[0] if asset.paths else asset.physical_name,
+        "kind": asset.kind.value,
+        "state": asset.state.value,
+        "physical_name": asset.physical_name,
+        "fingerprint": asset.fingerprint.hex(),
+        "incarnation": asset.incarnation,
+        "paths": list(asset.paths),
+        "refs": asset.refs,
+        "live_at": asset.live_at.isoformat() if asset.live_at else None,
+        "held_by": [_holder(holder) for holder in asset.held_by],
+    }
+
+
+def _holder(holder: HolderView) -> dict[str, Json]:
+    return {
+        "branch": holder.branch,
+        "holder": holder.holder,
+        "commit_id": str(holder.commit_id) if holder.commit_id else None,
+        "expires_at": holder.expires_at.isoformat() if holder.expires_at else None,
+    }

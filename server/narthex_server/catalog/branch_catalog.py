@@ -1,0 +1,272 @@
+"""What serves on a branch, for people and tools: datasets, featuresets, jobs, audits."""
+
+import datetime as dt
+import os
+import uuid
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel
+
+from narthex.assets import AssetKind, FeedSpec, HistorySpec
+from narthex.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    Dataset,
+    ExpressionExtractor,
+    Featureset,
+    LookupExtractor,
+)
+from narthex.records import Json, to_plain
+from narthex.rendered_types import type_name
+from narthex.times import render_instant
+from narthex_ledger import AuditView
+from narthex_server.deploy.backfill_estimates import ASK_S
+from narthex_server.operations.job_status import job_rows
+from narthex_server.security.auth import branch_of
+from narthex_server.security.branch_scope import branches_seen
+from narthex_server.security.visibility import (
+    assets_seen,
+    is_dataset_seen,
+    require_dataset,
+    sight,
+)
+from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import Number, PlainRoute
+from narthex_stores import (
+    HistoryTable,
+    StoreError,
+    alive,
+    history_path,
+    public,
+    storage_options,
+)
+
+router = APIRouter(route_class=PlainRoute)
+
+GREATEST_INSPECTED = 1000
+
+
+class Audit(BaseModel):
+    """What holding a dataset's rows against its expectations found."""
+
+    dataset: str
+    from_us: int | None
+    to_us: int | None
+    success: bool
+    result: dict[str, object]
+
+
+@router.get("/datasets")
+def datasets(request: Request) -> dict[str, Json]:
+    """List the datasets that serve, with their rows and the quarantined ones.
+
+    Both are null while the broker does not say.
+    """
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    shown = sight(request, snapshot.definitions).shown(snapshot.definitions)
+    counts = _log_counts(services, snapshot)
+    newest = _newest_events(services, snapshot)
+    return {
+        "datasets": [
+            _dataset(snapshot, one, counts) | {"newest_event": newest.get(one.name)}
+            for one in shown.datasets
+        ]
+    }
+
+
+def _newest_events(services: Services, snapshot: Snapshot) -> dict[str, str]:
+    """Give the greatest event time that each dataset's history holds, as far as it is known."""
+    bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
+    found: dict[str, str] = {}
+    for job in services.ledger.jobs():
+        progress = job.shards[0].progress
+        if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
+            continue
+        watermark = progress.get("watermark") if isinstance(progress, dict) else None
+        if isinstance(watermark, int):
+            found[job.asset.spec.dataset] = render_instant(watermark)
+    return found
+
+
+def _dataset(snapshot: Snapshot, dataset: Dataset, counts: dict[str, int]) -> dict[str, Json]:
+    schema = dataset.schema
+    return {
+        "name": dataset.name,
+        "version": dataset.version,
+        "keys": [column.name for column in schema.keys],
+        "columns": [{"name": f.name, "type": type_name(f.type)} for f in schema.fields],
+        "timestamp": schema.timestamp,
+        "rows": counts.get(f"dataset/{dataset.name}/log"),
+        "quarantined": counts.get(f"dataset/{dataset.name}/quarantine"),
+        "expectations": len(dataset.expectations),
+        "owner": dataset.metadata.owner,
+        "description": dataset.metadata.description,
+        "online": snapshot.plans[dataset.name].online,
+    }
+
+
+def _log_counts(services: Services, snapshot: Snapshot) -> dict[str, int]:
+    wanted = {
+        path: asset.physical_name
+        for path, asset in snapshot.bindings.items()
+        if path.endswith(("/log", "/quarantine"))
+    }
+    try:
+        ends = services.reader.end_offsets(sorted(set(wanted.values())), timeout_s=ASK_S)
+    except StoreError:
+        return {}
+    counts: dict[str, int] = {}
+    for path, topic in wanted.items():
+        counts[path] = sum(end for (name, _), end in ends.items() if name == topic)
+    return counts
+
+
+@router.get("/datasets/{name}")
+def dataset_of(name: str, request: Request) -> dict[str, Json]:
+    """Show how one dataset is stored: what an audit needs."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    require_dataset(request, snapshot, name)
+    plan = snapshot.dataset(name)
+    return {"plan": to_plain(plan), "history_path": _history_path(services, snapshot, name)}
+
+
+def _history_path(services: Services, snapshot: Snapshot, name: str) -> str:
+    asset = snapshot.bindings.get(f"dataset/{name}/history")
+    if asset is None:
+        raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` keeps no history"})
+    return history_path(services.settings.history_dir, asset.physical_name)
+
+
+@router.get("/dataset/{name}/inspect")
+def inspect(name: str, request: Request, n: Number = 10) -> list[dict[str, Json]]:
+    """Give the newest rows of a dataset's history, by event time."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    require_dataset(request, snapshot, name)
+    plan = snapshot.dataset(name)
+    table = HistoryTable(
+        _history_path(services, snapshot, name),
+        HistorySpec(log=plan.log),
+        storage=storage_options(os.environ),
+    )
+    rows = public(plan.log, alive(table.scan()))
+    newest = rows.sort_by([(plan.log.time_field, "descending")]).slice(
+        0, min(n, GREATEST_INSPECTED)
+    )
+    return [{k: _shown(v) for k, v in row.items()} for row in newest.to_pylist()]
+
+
+def _shown(value: object) -> Json:
+    match value:
+        case dt.datetime() | dt.date():
+            return value.isoformat()
+        case bool() | int() | float() | str() | None:
+            return value
+        case list():
+            return [_shown(item) for item in value]
+        case dict():
+            return {str(name): _shown(item) for name, item in value.items()}
+        case _:
+            return str(value)
+
+
+@router.get("/featuresets")
+def featuresets(request: Request) -> dict[str, Json]:
+    """List the featuresets that serve, and where each feature comes from."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    shown = sight(request, snapshot.definitions).shown(snapshot.definitions)
+    return {"featuresets": [_featureset(f) for f in shown.featuresets]}
+
+
+def _featureset(featureset: Featureset) -> dict[str, Json]:
+    return {
+        "name": featureset.name,
+        "owner": featureset.metadata.owner,
+        "description": featureset.metadata.description,
+        "features": [
+            {
+                "name": feature.name,
+                "type": type_name(feature.type),
+                "from": _origin_of(featureset, feature.name),
+                "description": feature.metadata.description,
+            }
+            for feature in featureset.features
+        ],
+    }
+
+
+def _origin_of(featureset: Featureset, feature: str) -> str:
+    for extractor in featureset.extractors:
+        match extractor:
+            case LookupExtractor(feature=name) if name == feature:
+                return f"{extractor.dataset}.{extractor.column}"
+            case AliasExtractor(feature=name) if name == feature:
+                return extractor.source
+            case ExpressionExtractor(feature=name) if name == feature:
+                return "expression"
+            case CodeExtractor(outputs=names) if feature in names:
+                return f"{extractor.name}()"
+            case _:
+                continue
+    return "given"
+
+
+@router.get("/jobs")
+def jobs(request: Request) -> dict[str, Json]:
+    """List all jobs and feeds of the asker's branches with their phase, lag and freshness."""
+    services: Services = request.app.state.services
+    seen = assets_seen(request)
+    jobs = services.ledger.jobs()
+    if seen is not None:
+        jobs = tuple(job for job in jobs if job.asset.asset_id in seen)
+    return {"jobs": list(job_rows(jobs))}
+
+
+@router.get("/audits")
+def audits(request: Request, limit: Number = 100) -> dict[str, Json]:
+    """List the newest quality audits of the asker's branches."""
+    services: Services = request.app.state.services
+    return {
+        "audits": [
+            {
+                "branch": audit.branch,
+                "dataset": audit.dataset,
+                "success": audit.success,
+                "from": render_instant(audit.from_us) if audit.from_us is not None else None,
+                "to": render_instant(audit.to_us) if audit.to_us is not None else None,
+                "at": audit.at.isoformat() if audit.at else None,
+                "rows": _part(audit.result, "rows"),
+                "failed": _part(audit.result, "failed"),
+                "result": audit.result,
+            }
+            for audit in services.ledger.audits(limit=limit, branches=branches_seen(request))
+            if is_dataset_seen(request, audit.branch, audit.dataset)
+        ]
+    }
+
+
+def _part(result: Json, name: str) -> Json:
+    return result.get(name) if isinstance(result, dict) else None
+
+
+@router.post("/audits")
+def keep_audit(audit: Audit, request: Request) -> dict[str, Json]:
+    """Keep the result of an audit of a dataset of the branch in the header."""
+    services: Services = request.app.state.services
+    audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
+    services.ledger.record_audit(
+        AuditView(
+            audit_id=audit_id,
+            dataset=audit.dataset,
+            branch=branch_of(request),
+            from_us=audit.from_us,
+            to_us=audit.to_us,
+            success=audit.success,
+            result=_shown(audit.result),
+        )
+    )
+    return {"audit_id": str(audit_id)}

@@ -1,0 +1,91 @@
+"""What feeds what on a branch, and what is known of each entity: both from the definitions."""
+
+from fastapi import APIRouter, HTTPException, Request
+
+from narthex.entities import Dataset, Definitions, Featureset
+from narthex.fingerprints import source_id
+from narthex.records import Json
+from narthex.rendered_types import type_name
+from narthex_server.definitions.data_flow import flow
+from narthex_server.security.auth import branch_of
+from narthex_server.security.visibility import sight
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+
+@router.get("/lineage")
+def lineage(request: Request) -> dict[str, Json]:
+    """Give what is deployed as edges: sources feed datasets, datasets each other and features."""
+    definitions = _deployed(request)
+    hidden = sight(request, definitions).hidden
+    edges = [edge for edge in dict.fromkeys(flow(definitions)) if hidden.isdisjoint(edge)]
+    names = dict.fromkeys(name for edge in edges for name in edge)
+    return {
+        "nodes": [{"name": name, "kind": kind} for kind, name in names],
+        "edges": [
+            {"from": start[1], "to": end[1], "kinds": [start[0], end[0]]} for start, end in edges
+        ],
+    }
+
+
+@router.get("/xray")
+def xray(
+    request: Request, datasets: str = "", featuresets: str = "", properties: str = ""
+) -> dict[str, Json]:
+    """Give properties of entities; without names, of all; without properties, each of them."""
+    definitions = sight(request, whole := _deployed(request)).shown(whole)
+    wanted = {"datasets": _names(datasets), "featuresets": _names(featuresets)}
+    given = bool(wanted["datasets"] or wanted["featuresets"])
+    shown: dict[str, list[dict[str, Json]]] = {
+        "datasets": [_dataset(one) for one in definitions.datasets],
+        "featuresets": [_featureset(one) for one in definitions.featuresets],
+    }
+    chosen = _names(properties)
+    answer: dict[str, Json] = {}
+    for kind, entities in shown.items():
+        known = {str(one["name"]) for one in entities}
+        missing = [name for name in wanted[kind] if name not in known]
+        if missing:
+            raise HTTPException(status_code=404, detail={"err_msg": f"`{missing[0]}` not found"})
+        answer[kind] = [
+            {name: value for name, value in one.items() if name in {"name", *chosen} or not chosen}
+            for one in entities
+            if not given or one["name"] in wanted[kind]
+        ]
+    return answer
+
+
+def _deployed(request: Request) -> Definitions:
+    services: Services = request.app.state.services
+    return services.snapshots.head(branch_of(request)).definitions
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _dataset(dataset: Dataset) -> dict[str, Json]:
+    return {
+        "name": dataset.name,
+        "version": dataset.version,
+        "owner": dataset.metadata.owner,
+        "description": dataset.metadata.description,
+        "tags": list(dataset.metadata.tags),
+        "columns": {field.name: type_name(field.type) for field in dataset.schema.fields},
+        "keys": [column.name for column in dataset.schema.keys],
+        "timestamp": dataset.schema.timestamp,
+        "sources": [source_id(source) for source in dataset.sources],
+        "pipelines": [pipeline.name for pipeline in dataset.pipelines],
+    }
+
+
+def _featureset(featureset: Featureset) -> dict[str, Json]:
+    return {
+        "name": featureset.name,
+        "owner": featureset.metadata.owner,
+        "description": featureset.metadata.description,
+        "tags": list(featureset.metadata.tags),
+        "features": {feature.name: type_name(feature.type) for feature in featureset.features},
+    }

@@ -1,0 +1,112 @@
+"""Branches as a whole: made, cloned, deleted, brought back, listed; none of it calls a store."""
+
+import hashlib
+import re
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict
+
+from narthex.records import Json
+from narthex_ledger import BranchRequest, BranchView, CommitState
+from narthex_server.security.auth import Asker, branch_of
+from narthex_server.security.branch_scope import require_branch
+from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+_NAME = re.compile(r"[a-zA-Z0-9_.\-/]{1,200}")
+
+
+class InitCall(BaseModel):
+    """What a new branch begins with: nothing, or all of another one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    clone_from: str | None = None
+
+
+@router.post("/init")
+def init(call: InitCall, request: Request) -> dict[str, Json]:
+    """Make the branch that the header names, empty or as a clone."""
+    services: Services = request.app.state.services
+    wish = _wish(request, f"init {call.clone_from or ''}")
+    if call.clone_from is None:
+        return _plain(services.ledger.init_branch(wish))
+    require_branch(request, call.clone_from)
+    made = services.ledger.clone_branch(wish, source=call.clone_from)
+    _look_after(services, made)
+    return _plain(made)
+
+
+@router.post("/delete")
+def delete(request: Request) -> dict[str, Json]:
+    """Delete the branch that the header names; it can be brought back for a while."""
+    services: Services = request.app.state.services
+    gone = services.ledger.delete_branch(_wish(request, "delete"))
+    services.snapshots.forget()
+    return _plain(gone)
+
+
+@router.post("/undelete")
+def undelete(request: Request) -> dict[str, Json]:
+    """Bring back the newest deleted branch of the name in the header."""
+    services: Services = request.app.state.services
+    back = services.ledger.undelete_branch(_wish(request, "undelete"))
+    services.snapshots.forget()
+    _look_after(services, back)
+    return _plain(back)
+
+
+@router.get("/branch/list")
+def listed(request: Request) -> dict[str, Json]:
+    """List the asker's active branches, and those that can be brought back."""
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    found = [b for b in services.ledger.branches(services.tenant) if asker.may_name(b.name)]
+    return {
+        "branches": [_plain(one) for one in found if one.state == "active"],
+        "deleted": [_plain(one) for one in found if one.state != "active"],
+    }
+
+
+def _wish(request: Request, what: str) -> BranchRequest:
+    services: Services = request.app.state.services
+    name = branch_of(request)
+    if not _NAME.fullmatch(name):
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"`{name[:64]}` cannot be the name of a branch"}
+        )
+    key = idempotency_key(request)
+    commit_id = new_commit_id(key, name.encode())
+    return BranchRequest(
+        commit_id=commit_id,
+        tenant=services.tenant,
+        name=name,
+        idempotency_key=key or str(commit_id),
+        request_sha256=hashlib.sha256(f"{what}\n{name}".encode()).digest(),
+        actor=actor_of(request),
+    )
+
+
+def _look_after(services: Services, branch: BranchView) -> None:
+    """Let the recovery loop flip the readers of a branch that came with a promotion due."""
+    head = branch.head_commit_id
+    if head is not None and services.ledger.commit(head).state is CommitState.COMMITTED:
+        services.recovery.notice(head)
+
+
+def _plain(branch: BranchView) -> dict[str, Json]:
+    until = branch.undelete_until
+    return {
+        "name": branch.name,
+        "state": branch.state,
+        "is_main": branch.is_main,
+        "is_protected": branch.is_protected,
+        "head": str(branch.head_commit_id) if branch.head_commit_id else None,
+        "head_seq": branch.head_seq,
+        "serving": str(branch.serving_commit_id) if branch.serving_commit_id else None,
+        "serving_seq": branch.serving_seq,
+        "undelete_until": until.isoformat() if until else None,
+    }

@@ -1,0 +1,66 @@
+"""What a commit was planned to do, and what it changes in the one before it, and why."""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+
+from narthex.changes import Changes, compare
+from narthex.entities import Definitions
+from narthex.reasons import reasons
+from narthex.records import Json
+from narthex_ledger import CommitView, stored_plan
+from narthex_server.definitions.compilation import compile_definitions
+from narthex_server.deploy.backfill_estimates import Estimate
+from narthex_server.deploy.executor import definitions_of
+from narthex_server.deploy.plan_report import PlanReport
+from narthex_server.security.branch_scope import plan_seen
+from narthex_server.security.visibility import sight
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+
+@router.get("/commits/{commit_id}/plan")
+def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
+    """Give the plan that a commit carries out, as a preview shows it, and what it changes.
+
+    `plan` is null while it is not planned, and for commits that make nothing, such as a clone;
+    `changes` is null while it is not known what the commit comes after. Both are null for who does
+    not see all that the branch has.
+    """
+    services: Services = request.app.state.services
+    view = services.ledger.commit(commit_id)
+    if view.manifest_id is None:
+        return {"plan": None, "changes": None}
+    before = definitions_of(services.ledger, view.parent_commit_id)
+    after = definitions_of(services.ledger, commit_id)
+    if after is None:
+        return {"plan": None, "changes": None}
+    if sight(request, after).hidden or sight(request, before).hidden:
+        return {"plan": None, "changes": None}
+    changes = compare(before, after, incremental=False)
+    plan = None if view.plan is None else _report(request, view, before, changes).plain()
+    return {"plan": plan, "changes": list(changes.summary)}
+
+
+def _report(
+    request: Request, view: CommitView, before: Definitions | None, changes: Changes
+) -> PlanReport:
+    services: Services = request.app.state.services
+    plan = plan_seen(request, stored_plan(view.plan))
+    return PlanReport(
+        branch=services.ledger.branch_of(view.branch_id).name,
+        plan=plan,
+        blueprint=compile_definitions(changes.definitions),
+        changes=changes,
+        reasons=reasons(before, changes.definitions),
+        estimates=tuple(_due(asset.label) for asset in plan.backfill),
+    )
+
+
+def _due(label: str) -> Estimate:
+    """Name a job that had a past to work off; how much it was is known only before it does."""
+    return Estimate(
+        label=label, rows=None, size_bytes=None, seconds=None, basis="not estimated again"
+    )

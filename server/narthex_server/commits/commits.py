@@ -1,0 +1,423 @@
+"""Commits: accepted here, carried out step by step by whoever asks, and shown."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import attrs
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+
+from narthex.assets import AssetKind
+from narthex.entities import Definitions
+from narthex.policy import load_policy
+from narthex.records import Json
+from narthex_ledger import (
+    Accepted,
+    AssetView,
+    BackfillPolicy,
+    CommitRequest,
+    CommitState,
+    CommitView,
+    NotFound,
+    PromotionState,
+    stored_plan,
+)
+from narthex_server.commits.commit_blockers import whose_turn, why_waiting
+from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
+from narthex_server.definitions.compilation import Grants, Proposal, propose
+from narthex_server.deploy.backfill_estimates import Held, Places, estimate, held_in
+from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
+from narthex_server.deploy.plan_report import PlanReport
+from narthex_server.security.auth import Asker, branch_of
+from narthex_server.security.branch_scope import plan_seen
+from narthex_server.security.policy_enforcement import require_named
+from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
+from narthex_server.security.visibility import Sight, assets_seen, require_cleared, sight, sight_of
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import Number, PathNumber, PlainRoute
+from narthex_stores import LogReader
+
+router = APIRouter(route_class=PlainRoute)
+
+_T = TypeVar("_T")
+
+_PLAN_HASH = re.compile(r"[0-9a-f]{64}")
+
+NEWEST = 200
+"""Among how many of the newest commits of a branch the one is looked for that has it."""
+
+ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
+
+
+@attrs.frozen(kw_only=True)
+class Terms:
+    """On which terms a payload is committed."""
+
+    preview: bool
+    incremental: bool
+    backfill: bool
+    expect_plan: str
+    confirm_empty: bool
+
+
+@router.post("/commit")
+async def commit(
+    request: Request,
+    *,
+    preview: bool = False,
+    incremental: bool = False,
+    backfill: bool = True,
+    expect_plan: str = "",
+    confirm_empty: bool = False,
+) -> JSONResponse:
+    """Validate a commit's payload; then plan it (preview), or accept it and let it be driven.
+
+    With `expect_plan`, the hash of a plan that was shown, another plan is refused; without
+    `backfill`, one that needs a backfill is. Both are judged now, and again when it is planned.
+    A commit that removes all that a branch has is refused without `confirm_empty`.
+    """
+    body = await request.body()
+    terms = Terms(
+        preview=preview,
+        incremental=incremental,
+        backfill=backfill,
+        expect_plan=expect_plan,
+        confirm_empty=confirm_empty,
+    )
+    return await run_in_threadpool(_commit, request, body, terms)
+
+
+def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
+    services: Services = request.app.state.services
+    branch = services.ledger.branch(services.tenant, branch_of(request))
+    deployed = definitions_of(services.ledger, branch.head_commit_id)
+    grants = Grants(
+        policy=load_policy(services.settings.policy_file),
+        branch=branch.name,
+        endpoint_url=os.environ.get("AWS_ENDPOINT_URL", ""),
+    )
+    proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
+    require_named(request, deployed, proposal.definitions, branch=branch.name)
+    require_cleared(request, deployed, proposal.definitions)
+    if not (terms.preview or terms.confirm_empty):
+        _require_some(branch.name, deployed, proposal.definitions)
+    key = idempotency_key(request)
+    commit_id = new_commit_id(key, proposal.bundle)
+    wish = CommitRequest(
+        commit_id=commit_id,
+        tenant=branch.tenant_id,
+        branch=branch.branch_id,
+        idempotency_key=key or str(commit_id),
+        request_sha256=hashlib.sha256(body).digest(),
+        actor=actor_of(request),
+        message=proposal.payload.message,
+        bundle=services.ledger.signed(proposal.bundle),
+        backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
+        expected_plan_sha256=_plan_hash(terms.expect_plan),
+    )
+    if terms.preview:
+        report = _report(request, branch.name, proposal, wish)
+        return JSONResponse(_preview(report, sight(request, proposal.definitions)))
+    if terms.expect_plan or not terms.backfill:
+        # What would be refused when it is planned is refused now, while its author is there.
+        services.ledger.preview(
+            wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
+        )
+    outcome = services.ledger.accept(wish)
+    if isinstance(outcome, Accepted):
+        services.recovery.notice(outcome.commit_id)
+    return JSONResponse(
+        {
+            "commit_id": str(outcome.commit_id),
+            "state": services.ledger.commit(outcome.commit_id).state.value,
+            "summary": list(proposal.changes.summary),
+            "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
+        },
+        status_code=202,
+    )
+
+
+def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:
+    """Refuse to remove everything from a branch: an author seldom means that.
+
+    Raises:
+        HTTPException: 409; the sentence names what to do.
+    """
+    before = [] if deployed is None else [*deployed.datasets, *deployed.featuresets]
+    if before and not (wanted.datasets or wanted.featuresets):
+        raise HTTPException(
+            status_code=409,
+            detail={
+                "err_msg": f"the commit removes all {len(before)} datasets and featuresets of "
+                f"branch `{branch}`; commit with `confirm_empty=true` (`narthex commit --yes`) "
+                "if you mean that"
+            },
+        )
+
+
+def _preview(report: PlanReport, seen: Sight) -> dict[str, Json]:
+    """Render a report; of a branch that the asker sees in part only, what it comes to."""
+    if seen.hidden:
+        said = f"plan {report.plan.sha256.hex()}, of which not everything may be shown to you"
+        told: dict[str, Json] = {"branch": report.branch, "plan_sha256": report.plan.sha256.hex()}
+        lines: list[Json] = [said]
+        return {"plan": None, "report": told, "summary": lines}
+    return {
+        "plan": report.plan.plain(),
+        "report": report.plain(),
+        "summary": list(report.lines()),
+    }
+
+
+def _report(request: Request, branch: str, proposal: Proposal, wish: CommitRequest) -> PlanReport:
+    services: Services = request.app.state.services
+    plan = services.ledger.preview(
+        wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
+    )
+    return PlanReport(
+        branch=branch,
+        plan=plan_seen(request, plan),
+        blueprint=proposal.blueprint,
+        changes=proposal.changes,
+        reasons=proposal.reasons,
+        estimates=estimate(proposal.blueprint, plan, _places(services, proposal)),
+    )
+
+
+def _places(services: Services, proposal: Proposal) -> Places:
+    topics = [a.ref for a in proposal.blueprint.assets if a.kind is AssetKind.KAFKA_TOPIC]
+    return Places(
+        names=services.ledger.physical_names(services.tenant, topics),
+        held=partial(_held, services),
+        files_root=services.settings.files_root,
+        rows_per_s=services.ledger.backfill_pace(),
+    )
+
+
+def _held(services: Services, address: str, topic: str) -> Held:
+    with LogReader(address or services.settings.kafka) as reader:
+        return held_in(reader, topic)
+
+
+def _plan_hash(text: str) -> bytes | None:
+    if not text:
+        return None
+    if not _PLAN_HASH.fullmatch(text):
+        raise HTTPException(
+            status_code=400, detail={"err_msg": "`expect_plan` is 64 hexadecimal digits"}
+        )
+    return bytes.fromhex(text)
+
+
+@router.get("/commits")
+def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Json]:
+    """List the newest commits of the branch; with a key, the one that a request with it made."""
+    services: Services = request.app.state.services
+    if key:
+        return {"commits": [*_of_key(request, key)]}
+    branch = services.ledger.branch(services.tenant, branch_of(request))
+    found = services.ledger.commits(limit=limit, branch=branch.branch_id)
+    return {"commits": [_plain(services, view, branch=branch.name) for view in found]}
+
+
+def _of_key(request: Request, key: str) -> Iterator[Json]:
+    """Give the commit that a request with a key made, on whichever branch of the asker's."""
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    try:
+        view = services.ledger.commit_of_key(services.tenant, key)
+    except NotFound:
+        return
+    branch = services.ledger.branch_of(view.branch_id).name
+    if asker.may_name(branch):
+        yield _plain(services, view, branch=branch)
+
+
+@router.get("/commits/{commit_id}")
+def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
+    """Show one commit whole: its ledger, what happened, and what it waits for."""
+    services: Services = request.app.state.services
+    view = services.ledger.commit(commit_id)
+    shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
+    is_part = bool(sight_of(request, str(shown["branch"])).hidden)
+    plan = None if view.plan is None else plan_seen(request, stored_plan(view.plan))
+    shown["plan"] = None if plan is None or is_part else plan.plain()
+    shown["approval"] = plain_approval(services.ledger.approval(commit_id))
+    seen = assets_seen(request)
+    shown["assets"] = [_asset(a) for a in view.assets if seen is None or a.asset_id in seen]
+    shown["events"] = [
+        {
+            "at": event.at.isoformat(),
+            "transition": event.transition,
+            "asset_id": event.asset_id,
+            "actor": event.actor,
+            "fence": event.fence,
+        }
+        for event in services.ledger.events(commit_id)
+    ]
+    shown["waits_for"] = [*_waits_for(view, shown, request)]
+    return shown
+
+
+def _waits_for(view: CommitView, shown: dict[str, Json], request: Request) -> Iterator[str]:
+    services: Services = request.app.state.services
+    if view.state is CommitState.QUEUED:
+        others = services.ledger.commits(limit=NEWEST, branch=view.branch_id)
+        yield from whose_turn(view, others)
+    else:
+        is_out = view.state is CommitState.COMMITTED
+        yield from why_waiting(shown, readiness(view.commit_id, request) if is_out else {})
+
+
+def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Json]:
+    return {
+        "commit_id": str(view.commit_id),
+        "parent_commit_id": str(view.parent_commit_id) if view.parent_commit_id else None,
+        "branch": branch,
+        "kind": view.kind,
+        "state": view.state.value,
+        "promotion": view.promotion.value if view.promotion else None,
+        "message": view.message,
+        "actor": view.actor,
+        "seq": view.seq,
+        "error": view.error,
+        "accepted_at": view.accepted_at.isoformat(),
+        "committed_at": view.committed_at.isoformat() if view.committed_at else None,
+        "finished_at": view.finished_at.isoformat() if view.finished_at else None,
+        "airflow_run_url": services.airflow.run_url(str(view.commit_id)),
+    }
+
+
+def _asset(asset: AssetView) -> dict[str, Json]:
+    return {
+        "asset_id": asset.asset_id,
+        "label": asset.label,
+        "kind": asset.kind.value,
+        "state": asset.state.value,
+        "physical_name": asset.physical_name,
+        "create_status": asset.create_status.value,
+        "attempt": asset.attempt,
+        "last_error": asset.last_error,
+        "refs": asset.refs,
+    }
+
+
+@router.post("/commits/{commit_id}/cancel")
+def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
+    """Ask that a commit not happen; either this or its commit point wins."""
+    services: Services = request.app.state.services
+    state = services.ledger.cancel(commit_id, actor=actor_of(request))
+    services.recovery.notice(commit_id)
+    return {"state": state.value}
+
+
+@router.get("/commits/{commit_id}/readiness")
+def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
+    """Tell which jobs of a commit have not caught up, or that it has ended otherwise."""
+    services: Services = request.app.state.services
+    view = services.ledger.commit(commit_id)
+    if view.state in ENDED:
+        return {"ready": False, "ended": view.state.value, "waiting_for": []}
+    if view.promotion is PromotionState.SUPERSEDED:
+        # Nothing to wait for: the next step finds that another commit took over, and ends this one.
+        return {"ready": True, "waiting_for": []}
+    if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
+        return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
+    found = services.executor.readiness(commit_id)
+    if sight_of(request, services.ledger.branch_of(view.branch_id).name).hidden:
+        return {"ready": found.ready, "waiting_for": []}
+    return {
+        "ready": found.ready,
+        "waiting_for": [
+            {
+                "job": w.label,
+                "phase": w.phase.value,
+                "lag_ms": w.lag_ms,
+                "why": w.why,
+                "error": w.error,
+            }
+            for w in found.waiting_for
+        ],
+    }
+
+
+@router.post("/commits/{commit_id}/steps/plan")
+def step_plan(commit_id: UUID, request: Request) -> dict[str, Json]:
+    """T1; gives the assets that are not live yet, in the order in which they can be."""
+    services: Services = request.app.state.services
+    services.recovery.driven(commit_id)
+    view = services.executor.plan(commit_id)
+    _refuse_ended(view)
+    due = [a for a in view.assets if a.state.value != "live"]
+    return {"assets": [{"asset_id": str(a.asset_id), "label": a.label} for a in due]}
+
+
+def _refuse_ended(view: CommitView) -> None:
+    if view.state in ENDED:
+        raise HTTPException(
+            status_code=410,
+            detail={"err_msg": f"commit {view.commit_id} is {view.state.value}: {view.error}"},
+        )
+
+
+@router.post("/commits/{commit_id}/steps/create/{asset_id}")
+def step_create(commit_id: UUID, asset_id: PathNumber, request: Request) -> dict[str, Json]:
+    """Create one asset."""
+    services: Services = request.app.state.services
+    services.recovery.driven(commit_id)
+    return {"state": _taken(lambda: services.executor.create(commit_id, asset_id))}
+
+
+@router.post("/commits/{commit_id}/steps/{step}")
+def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
+    """Take one of the other steps; 409 means: not yet, ask again."""
+    services: Services = request.app.state.services
+    services.recovery.driven(commit_id)
+    executor = services.executor
+    if step != "rollback":
+        view = services.ledger.commit(commit_id)
+        _refuse_ended(view)
+        if view.promotion is PromotionState.SUPERSEDED:
+            _taken(lambda: executor.promote(commit_id))
+            return {"jobs": []}
+        if view.state is CommitState.FINALIZED:
+            return {"jobs": []}
+    if step == "backfill":
+        return {"jobs": list(_taken(lambda: executor.due_backfills(commit_id)))}
+    if step == "rollback":
+        return {"state": _taken(lambda: services.recovery.roll_back(commit_id))}
+    _taken(lambda: _take(services, commit_id, step))
+    return {}
+
+
+def _take(services: Services, commit_id: UUID, step: str) -> None:
+    executor = services.executor
+    match step:
+        case "ready":
+            executor.ready(commit_id)
+        case "commit":
+            executor.commit(commit_id)
+        case "backfilled":
+            executor.backfilled(commit_id)
+        case "approved":
+            pass_on_approval(services, commit_id)
+        case "promote":
+            executor.promote(commit_id)
+            services.snapshots.forget()
+        case _:
+            raise HTTPException(status_code=404, detail={"err_msg": f"no step `{step}`"})
+
+
+def _taken(take: Callable[[], _T]) -> _T:
+    try:
+        return take()
+    except NotYet as error:
+        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
+    except Impossible as error:
+        raise HTTPException(status_code=410, detail={"err_msg": str(error)}) from None

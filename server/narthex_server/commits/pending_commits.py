@@ -1,0 +1,32 @@
+"""What has not reached its readers, on all branches that the asker may name, and why."""
+
+from fastapi import APIRouter, Request
+
+from narthex.records import Json
+from narthex_server.commits import commits
+from narthex_server.security.auth import Asker
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+NEWEST = 200
+"""Among how many of the newest commits those are looked for that have not ended."""
+
+KEPT = ("commit_id", "branch", "kind", "state", "message", "actor", "accepted_at", "waits_for")
+"""What is told of each."""
+
+
+@router.get("/waiting")
+def waiting(request: Request) -> dict[str, Json]:
+    """List the commits that have not ended, the newest first, each with what it waits for."""
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    unended = [
+        view
+        for view in services.ledger.commits(limit=NEWEST)
+        if view.finished_at is None
+        and asker.may_name(services.ledger.branch_of(view.branch_id).name)
+    ]
+    shown = (commits.commit_of(view.commit_id, request) for view in unended)
+    return {"commits": [{name: one[name] for name in KEPT} for one in shown]}

@@ -1,0 +1,188 @@
+"""Rollbacks and approvals: what a person decides about which commit readers read."""
+
+import hashlib
+from uuid import UUID
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from narthex.records import Json
+from narthex_ledger import (
+    Accepted,
+    ApprovalView,
+    BranchRequest,
+    CommitRequest,
+    NotPinned,
+    PromotionState,
+    RolledBack,
+)
+from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
+from narthex_server.deploy.executor import NotYet
+from narthex_server.security.auth import Asker, Right, branch_of
+from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import GREATEST_NUMBER, PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+
+class RollbackCall(BaseModel):
+    """Where to roll back to: a commit's number on the branch; not given, what was read before."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    to: int | None = Field(default=None, ge=0, le=GREATEST_NUMBER)
+    message: str = ""
+
+
+class ProtectCall(BaseModel):
+    """Whether a person approves each promotion of the branch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    protected: bool
+
+
+@router.post("/rollback")
+def rollback(call: RollbackCall, request: Request) -> JSONResponse:
+    """Deploy again what the branch in the header had; readers flip at once if its jobs still run.
+
+    What is not kept any more is committed anew, from its stored definitions.
+    """
+    services: Services = request.app.state.services
+    _check_approval(request, call)
+    wish = _wish(request, call)
+    try:
+        done = services.ledger.roll_back(wish, to_seq=call.to)
+    except NotPinned as gone:
+        return _commit_again(request, call, gone)
+    services.snapshots.forget()
+    if not done.is_served:
+        services.recovery.notice(done.commit_id)
+    return JSONResponse(_plain(done), status_code=200 if done.is_served else 202)
+
+
+def _check_approval(request: Request, call: RollbackCall) -> None:
+    """Readers of a protected branch may flip at once: who rolls it back must be who may approve.
+
+    Airflow's processes may not; they pass on that a person has asked for it there.
+    """
+    services: Services = request.app.state.services
+    branch = services.ledger.branch(services.tenant, branch_of(request))
+    asker: Asker = request.state.asker
+    if not branch.is_protected or Right.APPROVE in asker.rights:
+        return
+    if Right.SPEAK_FOR not in asker.rights or not _is_asked_in_airflow(request, call):
+        raise HTTPException(status_code=403, detail="the token does not allow this")
+
+
+def _is_asked_in_airflow(request: Request, call: RollbackCall) -> bool:
+    services: Services = request.app.state.services
+    run_id = idempotency_key(request).removeprefix("airflow ")
+    wanted: dict[str, Json] = {"branch": branch_of(request), "to": call.to}
+    try:
+        return has_asked_to_roll_back(
+            services.airflow, run_id, who=actor_of(request), wanted=wanted
+        )
+    except NotYet as error:
+        raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
+
+
+def _wish(request: Request, call: RollbackCall) -> BranchRequest:
+    services: Services = request.app.state.services
+    branch = branch_of(request)
+    key = idempotency_key(request)
+    commit_id = new_commit_id(key, f"rollback {branch} {call.to}".encode())
+    return BranchRequest(
+        commit_id=commit_id,
+        tenant=services.tenant,
+        name=branch,
+        idempotency_key=key or str(commit_id),
+        request_sha256=hashlib.sha256(f"rollback\n{branch}\n{call.to}".encode()).digest(),
+        actor=actor_of(request),
+        message=call.message or f"roll back to {call.to or 'what was read before'}",
+    )
+
+
+def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSONResponse:
+    services: Services = request.app.state.services
+    detail = gone.detail if isinstance(gone.detail, dict) else {}
+    bundle = services.ledger.bundle_of(UUID(str(detail["commit_id"])))
+    branch = services.ledger.branch(services.tenant, branch_of(request))
+    key = idempotency_key(request)
+    commit_id = new_commit_id(key, bundle)
+    outcome = services.ledger.accept(
+        CommitRequest(
+            commit_id=commit_id,
+            tenant=services.tenant,
+            branch=branch.branch_id,
+            idempotency_key=key or str(commit_id),
+            request_sha256=hashlib.sha256(bundle).digest(),
+            actor=actor_of(request),
+            message=call.message or f"deploy {detail['seq']} again",
+            bundle=services.ledger.signed(bundle),
+        )
+    )
+    if isinstance(outcome, Accepted):
+        services.recovery.notice(outcome.commit_id)
+    return JSONResponse(
+        {"commit_id": str(outcome.commit_id), "served": False, "anew": True}, status_code=202
+    )
+
+
+@router.post("/commits/{commit_id}/approve")
+def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
+    """Let the readers of a protected branch flip to a commit; the first approval stands."""
+    services: Services = request.app.state.services
+    view = services.ledger.commit(commit_id)
+    if view.promotion is not PromotionState.PENDING:
+        state = view.promotion.value if view.promotion else view.state.value
+        raise HTTPException(
+            status_code=409,
+            detail={"err_msg": f"commit {commit_id} waits for no approval; it is {state}"},
+        )
+    services.ledger.approve(commit_id, actor=actor_of(request))
+    services.recovery.notice(commit_id)
+    return plain_approval(services.ledger.approval(commit_id))
+
+
+def pass_on_approval(services: Services, commit_id: UUID) -> None:
+    """Keep who has approved a commit in Airflow, as Airflow tells it; the first approval stands.
+
+    Raises:
+        NotYet: Nobody has, or Airflow does not say.
+    """
+    approval = services.ledger.approval(commit_id)
+    if not approval.is_needed or approval.approved_by is not None:
+        return
+    services.ledger.approve(commit_id, actor=approver(services.airflow, commit_id))
+    services.recovery.notice(commit_id)
+
+
+@router.post("/branch/protect")
+def protect(call: ProtectCall, request: Request) -> dict[str, Json]:
+    """Say whether a person approves each promotion of the branch in the header."""
+    services: Services = request.app.state.services
+    name, actor = branch_of(request), actor_of(request)
+    change = services.ledger.protect_branch if call.protected else services.ledger.unprotect_branch
+    change(services.tenant, name, actor=actor)
+    return {"name": name, "protected": call.protected}
+
+
+def plain_approval(approval: ApprovalView) -> dict[str, Json]:
+    """Render whether a person has to approve, and who did, and when."""
+    return {
+        "needed": approval.is_needed and approval.approved_by is None,
+        "by": approval.approved_by,
+        "at": approval.approved_at.isoformat() if approval.approved_at else None,
+    }
+
+
+def _plain(done: RolledBack) -> dict[str, Json]:
+    return {
+        "commit_id": str(done.commit_id),
+        "seq": done.seq,
+        "served": done.is_served,
+        "anew": False,
+    }

@@ -1,0 +1,1 @@
+"""Rows in and answers out: `/log`, online queries and offline queries."""

@@ -1,0 +1,244 @@
+"""`POST /log`: rows pushed to a webhook endpoint; a call is accepted whole or not at all.
+
+An accepted call is one record of the endpoint's ingest topic, so it is atomic over all datasets
+that the endpoint feeds. What is checked here is what every engine checks again.
+"""
+
+import datetime as dt
+import functools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from narthex.admission import Admitter, LeftOut, Refused
+from narthex.coerce import MistypedError, coerce, render_cell
+from narthex.entities import Cdc, Constant, Dataset, Source, WebhookEndpoint
+from narthex.records import Json
+from narthex.times import to_micros
+from narthex.types import Datetime, inner
+from narthex_server.security.auth import Asker, branch_of
+from narthex_server.security.policy_enforcement import may_write_rows
+from narthex_server.security.visibility import sight
+from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.compartments import BranchCalls
+from narthex_server.services.container import Services
+from narthex_server.services.idempotency import DELIVERY_S, KEY_HEADER
+from narthex_server.web.plain_routes import PlainRoute
+from narthex_stores import GREATEST_RECORD_BYTES
+
+router = APIRouter(route_class=PlainRoute)
+
+GREATEST_PROBLEMS = 50
+GREATEST_KEY_BYTES = 200
+GREATEST_ROW_BYTES = 4 * 1024 * 1024
+"""A fact says a key three times, and must fit into a record."""
+
+
+class LogCall(BaseModel):
+    """Rows for one endpoint, by column or by row."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    webhook: str
+    endpoint: str
+    data: dict[str, list[JsonValue]] | list[dict[str, JsonValue]]
+
+
+@attrs.frozen(kw_only=True)
+class Fed:
+    """A dataset that the endpoint feeds, and how."""
+
+    dataset: Dataset
+    source: Source
+
+
+@router.post("/log")
+def log_rows(call: LogCall, request: Request) -> dict[str, object]:
+    """Accept rows, or refuse the whole call naming every bad one."""
+    services: Services = request.app.state.services
+    wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
+    branch, snapshot, fed = _feeding(request, wanted)
+    rows = _rows(call.data)
+    now_us = to_micros(dt.datetime.now(dt.UTC))
+    calls = BranchCalls(services.workers, branch, snapshot)
+    problems, left_out = _check(fed, rows, now_us=now_us, calls=calls)
+    if problems:
+        raise HTTPException(
+            status_code=400,
+            detail={
+                "err_msg": f"{len(problems)} problems; no row was accepted\n"
+                + "\n".join(problems[:GREATEST_PROBLEMS]),
+                "errors": problems[:GREATEST_PROBLEMS],
+            },
+        )
+    if not rows:
+        return {"accepted": 0, "left_out": 0}
+    value = _record_of(fed, rows)
+    topic = snapshot.topic(f"webhook/{call.webhook}/{call.endpoint}/ingest")
+    key = request.headers.get("idempotency-key", "")
+    if len(key.encode()) > GREATEST_KEY_BYTES:
+        raise HTTPException(
+            status_code=400,
+            detail={"err_msg": f"the idempotency key has more than {GREATEST_KEY_BYTES} bytes"},
+        )
+    append = functools.partial(
+        services.producer.append,
+        topic,
+        key=None,
+        value=value,
+        headers={"received_at": str(now_us), KEY_HEADER: key},
+    )
+    delivered = (
+        services.once.append(topic, key, value, append)
+        if key
+        else append().result(timeout=DELIVERY_S)
+    )
+    services.meters.accepted.add(len(rows), webhook=call.webhook, endpoint=call.endpoint)
+    return {
+        "accepted": len(rows),
+        "left_out": left_out,
+        "partition": delivered.partition,
+        "offset": delivered.offset,
+    }
+
+
+def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
+    """Render the record of a call.
+
+    Raises:
+        HTTPException: 413: it, or one of its rows, is too large for the logs.
+    """
+    said = [json.dumps(_with_micros(fed, row)) for row in rows]
+    longest = max(range(len(said)), key=lambda number: len(said[number]))
+    if len(said[longest]) > GREATEST_ROW_BYTES:
+        raise HTTPException(
+            status_code=413,
+            detail={"err_msg": f"row {longest} has more than {GREATEST_ROW_BYTES} bytes"},
+        )
+    value = f'{{"rows": [{", ".join(said)}]}}'.encode()
+    if len(value) > GREATEST_RECORD_BYTES:
+        raise HTTPException(
+            status_code=413,
+            detail={"err_msg": f"the call has {len(value)} bytes; send fewer rows a call"},
+        )
+    return value
+
+
+def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[str, Snapshot, tuple[Fed, ...]]:
+    """Find what an endpoint feeds: on the branch, else on the asker's first one that has it.
+
+    An endpoint has one ingest topic, so its rows reach every branch that has it in any case; a
+    token for some branches writes them only if the endpoint belongs to one of these.
+    """
+    services: Services = request.app.state.services
+    for name in _branches(request) if may_write_rows(request, wanted) else ():
+        snapshot = services.snapshots.deployed(name)
+        fed = _fed(snapshot, wanted) if snapshot else ()
+        if snapshot and not _are_seen(request, snapshot, fed):
+            continue
+        if snapshot and fed:
+            return name, snapshot, fed
+    raise HTTPException(
+        status_code=404,
+        detail={
+            "err_msg": f"no dataset of any branch has the endpoint "
+            f"`{wanted.webhook}/{wanted.endpoint}`"
+        },
+    )
+
+
+def _are_seen(request: Request, snapshot: Snapshot, fed: Sequence[Fed]) -> bool:
+    seen = sight(request, snapshot.definitions)
+    return all(seen.of_dataset(one.dataset.name) for one in fed)
+
+
+def _branches(request: Request) -> Iterator[str]:
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    first = branch_of(request)
+    yield first
+    for branch in services.ledger.branches(services.tenant):
+        is_other = branch.state == "active" and branch.name != first
+        if is_other and asker.may_name(branch.name):
+            yield branch.name
+
+
+def _fed(snapshot: Snapshot, wanted: WebhookEndpoint) -> tuple[Fed, ...]:
+    return tuple(
+        Fed(dataset=dataset, source=source)
+        for dataset in snapshot.definitions.datasets
+        for source in dataset.sources
+        if source.connector == wanted
+    )
+
+
+def _rows(
+    data: dict[str, list[Json]] | list[dict[str, Json]],
+) -> list[Mapping[str, Json]]:
+    if isinstance(data, list):
+        return list(data)
+    lengths = {len(column) for column in data.values()}
+    if len(lengths) > 1:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"columns differ in length: {sorted(lengths)}"}
+        )
+    names = list(data)
+    return [dict(zip(names, row, strict=True)) for row in zip(*data.values(), strict=True)]
+
+
+def _check(
+    fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]], *, now_us: int, calls: BranchCalls
+) -> tuple[list[str], int]:
+    problems: list[tuple[int, str]] = []
+    left_out = 0
+    for one in fed:
+        admitter = Admitter.of(one.source, one.dataset.schema)
+        runner = calls.feeding(one.dataset.name)
+        judged = admitter.admit_all(rows, now_us=[now_us] * len(rows), runner=runner)
+        for number, admission in enumerate(judged):
+            match admission:
+                case Refused(problems=found):
+                    name = one.dataset.name
+                    problems += [(number, f"row {number}, {name}: {p}") for p in found]
+                case LeftOut():
+                    left_out += 1
+                case _:
+                    pass
+    return [text for _, text in sorted(problems, key=lambda one: one[0])], left_out
+
+
+def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]:
+    """Give the row with bare numbers of instants as text, so that no later reader guesses a unit.
+
+    Old clients send epoch milliseconds; the type check has accepted them already.
+    """
+    rendered = dict(row)
+    for one in fed:
+        if one.source.cdc is Cdc.DEBEZIUM:  # its columns are the envelope's, not the row's
+            continue
+        constants = {name for name, p in one.source.preproc if isinstance(p, Constant)}
+        for field in one.dataset.schema.fields:
+            raw = _raw_name(one.source, field.name)
+            value = rendered.get(raw)
+            if raw in constants or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            if isinstance(inner(field.type), Datetime):
+                rendered[raw] = _instant_text(value)
+    return rendered
+
+
+def _raw_name(source: Source, field: str) -> str:
+    for name, preproc in source.preproc:
+        if name == field:
+            return getattr(preproc, "column", field)
+    return field
+
+
+def _instant_text(value: float) -> Json:
+    try:
+        return render_cell(coerce(value, Datetime()), Datetime())
+    except MistypedError:  # of a row that is left out, and is left out again by every reader
+        return value

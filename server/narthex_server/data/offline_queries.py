@@ -1,0 +1,204 @@
+"""Offline questions: many keys, each as of its own instant; answered by a Spark batch.
+
+The request is a row of the ledger; a supervisor's driver takes it, so a lost server loses nothing.
+"""
+
+import contextlib
+import io
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict
+
+from narthex.entities import Definitions
+from narthex.readplan import CodeStep, LookupStep, ReadPlan
+from narthex.records import Json, from_plain, to_plain
+from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
+from narthex_server.security.auth import Asker, branch_of
+from narthex_server.security.visibility import require_seen, sight
+from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+from narthex_stores import history_path
+
+router = APIRouter(route_class=PlainRoute)
+
+SPINE = "spine.parquet"
+ANSWERS = "answers"
+"""The files of an offline query, in the directory that its id names."""
+
+
+class OfflineCall(BaseModel):
+    """A spine by column, and what is asked of it.
+
+    `offsets` names a column with, for each row, the log offsets to answer at, as the header
+    `x-narthex-read` of an online answer gives them.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    inputs: list[str]
+    outputs: list[str]
+    timestamp_column: str
+    data: dict[str, list[object]]
+    offsets: str | None = None
+
+
+@router.post("/query_offline")
+def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
+    """Queue an offline query; the answer names it."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    require_seen(request, snapshot, [*call.inputs, *call.outputs])
+    plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
+    spine = _spine(call)
+    request_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
+    directory = services.settings.offline_directory(str(request_id))
+    wish: dict[str, Json] = {
+        "branch": branch_of(request),
+        "definitions": to_plain(snapshot.definitions),
+        "inputs": list(call.inputs),
+        "outputs": list(call.outputs),
+        "timestamp_column": call.timestamp_column,
+        "offsets_column": call.offsets,
+        "datasets": {
+            name: {
+                "plan": to_plain(snapshot.plans[name]),
+                "history": _history(services, snapshot, name),
+                "log": snapshot.topic(f"dataset/{name}/log"),
+            }
+            for name in looked_up(plan)
+        },
+    }
+    with _kept_if_queued(directory):
+        (directory / SPINE).write_bytes(spine)
+        services.ledger.submit_offline(
+            request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
+        )
+    return {"request_id": str(request_id), "status": "queued"}
+
+
+@contextlib.contextmanager
+def _kept_if_queued(directory: Path) -> Iterator[None]:
+    """Make a directory, and remove it unless a query was queued, or may have been."""
+    directory.mkdir(parents=True)
+    try:
+        yield
+    except OutcomeUnknown:
+        raise
+    except BaseException:
+        shutil.rmtree(directory)
+        raise
+
+
+def _spine(call: OfflineCall) -> bytes:
+    """Render the spine as a file of Parquet.
+
+    Raises:
+        HTTPException: 400: it is no table, or lacks a column.
+    """
+    named = (*call.inputs, call.timestamp_column, *([call.offsets] if call.offsets else []))
+    missing = [column for column in named if column not in call.data]
+    if missing:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"the spine has no column `{missing[0]}`"}
+        )
+    if any("\0" in column for column in call.data):
+        raise HTTPException(
+            status_code=400, detail={"err_msg": "a column's name has the character NUL"}
+        )
+    target = io.BytesIO()
+    try:
+        pq.write_table(pa.table(dict(call.data)), target)
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"the spine is no table: {error}"}
+        ) from None
+    return target.getvalue()
+
+
+def _history(services: Services, snapshot: Snapshot, name: str) -> str:
+    asset = snapshot.bindings[f"dataset/{name}/history"]
+    return history_path(services.settings.history_dir, asset.physical_name)
+
+
+def looked_up(plan: ReadPlan) -> tuple[str, ...]:
+    """Name the datasets that a plan looks rows up in, by itself or in code of authors."""
+    names: dict[str, None] = {}
+    for step in plan.steps:
+        match step:
+            case LookupStep():
+                names[step.dataset.name] = None
+            case CodeStep():
+                names |= dict.fromkeys(step.extractor.datasets)
+            case _:
+                pass
+    return tuple(names)
+
+
+@router.get("/query_offline/status")
+def status(request_id: UUID, request: Request) -> dict[str, Json]:
+    """Say how an offline query stands; when done, where its answers are."""
+    view = _asked(request_id, request)
+    return {
+        "request_id": str(request_id),
+        "status": view.state.value,
+        "progress": view.progress,
+        "error": view.error,
+        "output": str(_answers(request, request_id)),
+    }
+
+
+@router.get("/query_offline/answers")
+def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
+    """Give the answers of a finished offline query as columns, in the spine's order."""
+    view = _asked(request_id, request)
+    if view.state.value != "done":
+        raise HTTPException(status_code=409, detail={"err_msg": f"it is {view.state.value}"})
+    return pq.read_table(_answers(request, request_id)).to_pydict()
+
+
+@router.post("/query_offline/cancel")
+def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
+    """Cancel an offline query that has not ended."""
+    services: Services = request.app.state.services
+    _asked(request_id, request)
+    state = services.ledger.cancel_offline(request_id)
+    return {"request_id": str(request_id), "status": state.value}
+
+
+def _answers(request: Request, request_id: UUID) -> Path:
+    services: Services = request.app.state.services
+    return services.settings.offline_directory(str(request_id)) / ANSWERS
+
+
+def _asked(request_id: UUID, request: Request) -> OfflineView:
+    """Return an offline query, if the asker may name its branch and see what it answers.
+
+    Raises:
+        NotFound: There is none of that id, or it is another branch's.
+    """
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    view = services.ledger.offline(request_id)
+    wanted = view.request if isinstance(view.request, dict) else {}
+    if asker.is_narrow and not _is_theirs(request, wanted):
+        raise NotFound(f"there is no offline query {request_id}")
+    return view
+
+
+def _is_theirs(request: Request, wanted: dict[str, Json]) -> bool:
+    """Whether an offline query is of one of the asker's branches, and gives what they see."""
+    asker: Asker = request.state.asker
+    definitions, outputs = from_plain(wanted.get("definitions")), wanted.get("outputs")
+    if not isinstance(definitions, Definitions) or not isinstance(outputs, list):
+        return False
+    seen = sight(request, definitions)
+    is_named = asker.may_name(str(wanted.get("branch", "")))
+    return is_named and all(seen.of_output(str(name)) for name in outputs)

@@ -1,0 +1,219 @@
+"""Questions answered online: features now or as of an instant, and rows of one dataset."""
+
+import contextlib
+import datetime as dt
+import json
+from collections.abc import Sequence
+
+import attrs
+from fastapi import APIRouter, HTTPException, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
+
+from narthex.assets import DatasetPlan
+from narthex.coerce import MistypedError, coerce
+from narthex.evaluate.query import execute, whole_columns, whole_rows
+from narthex.facts import Cell
+from narthex.kept_answers import KeptAnswer
+from narthex.readplan import ReadPlan
+from narthex.records import Json
+from narthex.rendered_cells import render_cells
+from narthex.times import to_micros
+from narthex.types import Datetime
+from narthex_server.security.auth import branch_of
+from narthex_server.security.visibility import require_dataset, require_seen
+from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.compartments import BranchCalls
+from narthex_server.services.container import Services
+from narthex_server.services.logged_queries import is_drawn
+from narthex_server.web.plain_routes import PlainRoute, plain_response
+from narthex_stores import Found, IndexSnapshot
+
+router = APIRouter(route_class=PlainRoute)
+
+
+class QueryCall(BaseModel):
+    """Which features, given which; columns of equal length.
+
+    Attributes:
+        log: Whether the answer is kept, to be trained on and proved.
+        workflow: What the asker calls the use of it; kept with it.
+        sampling_rate: The share of answers that are kept.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    inputs: list[str]
+    outputs: list[str]
+    data: dict[str, list[object]] | list[dict[str, object]]
+    as_of: str | int | None = None
+    log: bool = False
+    workflow: str | None = Field(default=None, max_length=200)
+    sampling_rate: float | None = Field(default=None, ge=0.0, le=1.0)
+
+
+class LookupCall(BaseModel):
+    """Rows of a dataset by key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keys: list[dict[str, object]]
+    fields: list[str] = []
+    timestamps: list[str | int] | None = None
+
+
+@attrs.define
+class Reading(contextlib.AbstractContextManager["Reading"]):
+    """The lookups of one request, and the log offsets that their answers contain.
+
+    Each index is read in one state from the first lookup to the end.
+    """
+
+    snapshot: Snapshot
+    offsets: dict[str, dict[str, dict[str, int]]] = attrs.field(factory=dict)
+    _states: dict[str, IndexSnapshot] = attrs.field(factory=dict)
+    _open: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def lookup(
+        self,
+        plan: DatasetPlan,
+        keys: Sequence[tuple[Cell, ...]],
+        as_of: Sequence[int],
+    ) -> list[Found | None]:
+        """Answer lookups of one dataset."""
+        return self._state(plan.name).lookup(keys, as_of)
+
+    def _state(self, dataset: str) -> IndexSnapshot:
+        if dataset not in self._states:
+            state = self._open.enter_context(self.snapshot.index(dataset).read())
+            read: dict[str, dict[str, int]] = {}
+            for (topic, partition), offset in state.offsets.items():
+                read.setdefault(topic, {})[str(partition)] = offset
+            self._states[dataset], self.offsets[dataset] = state, read
+        return self._states[dataset]
+
+
+@router.post("/query")
+def query(call: QueryCall, request: Request) -> Response:
+    """Answer features as columns; the header `x-narthex-read` says what was read."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    require_seen(request, snapshot, [*call.inputs, *call.outputs])
+    plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
+    columns, rows = _columns(call, plan)
+    as_of = _instant(call.as_of)
+    with Reading(snapshot=snapshot) as reading:
+        answers = execute(
+            plan,
+            columns,
+            lookup=reading.lookup,
+            workers=BranchCalls(services.workers, branch_of(request), snapshot),
+            as_of=[as_of] * rows,
+        )
+    read = json.dumps(
+        {
+            "commit_id": str(snapshot.commit_id),
+            "serving_seq": snapshot.seq,
+            "as_of": as_of,
+            "offsets": reading.offsets,
+        },
+        separators=(",", ":"),
+    )
+    outputs = {name: render_cells(answers[name], plan.types[name]) for name in plan.outputs}
+    if call.log:
+        answer = KeptAnswer(
+            tenant=str(services.tenant),
+            branch=branch_of(request),
+            commit_id=str(snapshot.commit_id),
+            as_of=as_of,
+            workflow=call.workflow or "",
+            inputs={name: render_cells(columns[name], plan.types[name]) for name in plan.inputs},
+            outputs=outputs,
+            offsets=reading.offsets,
+        ).encoded()
+        if is_drawn(answer, call.sampling_rate):
+            stands = services.answers.keep(answer)
+            services.meters.kept.add(stands=str(stands).lower())
+    return plain_response({**outputs}, headers={"x-narthex-read": read})
+
+
+def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], int]:
+    raw = _by_column(call.data)
+    missing = [name for name in call.inputs if name not in raw]
+    lengths = {len(raw[name]) for name in call.inputs if name in raw}
+    if missing or len(lengths) > 1:
+        what = f"no column for {', '.join(missing)}" if missing else "columns differ in length"
+        raise HTTPException(status_code=400, detail={"err_msg": what})
+    columns: dict[str, list[Cell]] = {}
+    problems: list[str] = []
+    for name in call.inputs:
+        columns[name] = []
+        for number, value in enumerate(raw[name]):
+            try:
+                columns[name].append(coerce(value, plan.types[name]))
+            except MistypedError as error:
+                problems.append(f"row {number}, `{name}`: {error}")
+    if problems:
+        raise HTTPException(status_code=400, detail={"err_msg": "\n".join(problems)})
+    return columns, lengths.pop() if lengths else 0
+
+
+def _by_column(
+    data: dict[str, list[object]] | list[dict[str, object]],
+) -> dict[str, list[object]]:
+    if isinstance(data, dict):
+        return data
+    names = {name for row in data for name in row}
+    return {name: [row.get(name) for row in data] for name in names}
+
+
+def _instant(given: str | int | None) -> int:
+    if given is None:
+        return to_micros(dt.datetime.now(dt.UTC))
+    try:
+        instant = coerce(given, Datetime())
+    except MistypedError as error:
+        raise HTTPException(status_code=400, detail={"err_msg": f"as_of: {error}"}) from None
+    if not isinstance(instant, int):
+        raise HTTPException(status_code=400, detail={"err_msg": "as_of is no instant"})
+    return instant
+
+
+@router.post("/dataset/{name}/lookup")
+def lookup(name: str, call: LookupCall, request: Request) -> Response:
+    """Give rows of a dataset by key, as of now or of an instant each."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.serving(branch_of(request))
+    require_dataset(request, snapshot, name)
+    plan = snapshot.dataset(name)
+    keys = [_key(plan, row, number) for number, row in enumerate(call.keys)]
+    if call.timestamps is not None and len(call.timestamps) != len(keys):
+        raise HTTPException(
+            status_code=400, detail={"err_msg": "keys and timestamps differ in length"}
+        )
+    as_of = [_instant(t) for t in call.timestamps or [None] * len(keys)]  # type: ignore[list-item]
+    columns = {column.name: place for place, column in enumerate(whole_columns(plan))}
+    unknown = [field for field in call.fields if field not in columns]
+    if unknown:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"`{name}` has no field `{unknown[0]}`"}
+        )
+    with Reading(snapshot=snapshot) as reading:
+        rows = whole_rows(plan, keys, as_of, lookup=reading.lookup)
+    types = plan.schema.columns
+    data: dict[str, Json] = {
+        field: render_cells([row.values[columns[field]] for row in rows], types[field])
+        for field in call.fields or types
+    }
+    return plain_response({"found": [row.is_found for row in rows], "data": data})
+
+
+def _key(plan: DatasetPlan, row: dict[str, object], number: int) -> tuple[Cell, ...]:
+    try:
+        return tuple(coerce(row.get(c.name), c.type) for c in plan.schema.keys)
+    except MistypedError as error:
+        raise HTTPException(status_code=400, detail={"err_msg": f"row {number}: {error}"}) from None

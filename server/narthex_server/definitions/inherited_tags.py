@@ -1,0 +1,115 @@
+"""Tags: what is made of tagged things has their tags too, down to the features; `~tag` ends that.
+
+Who has a token for some tags only sees what has none beyond these, and changes nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
+from types import MappingProxyType
+
+import attrs
+
+from narthex.canonical import NotCanonicalError, encode
+from narthex.entities import Dataset, Definitions, Featureset
+from narthex_server.definitions.data_flow import Node, flow
+
+CANCEL = "~"
+"""What stands before a tag that a dataset or a feature does not take over."""
+
+_NOTHING = Definitions(datasets=(), featuresets=())
+_UNTAGGED: Mapping[Node, frozenset[str]] = MappingProxyType({})
+
+
+@attrs.frozen(kw_only=True)
+class Tags:
+    """The tags of all that is on a branch.
+
+    Attributes:
+        reach: Those of a node, and of all that it is made of, before it cancels any.
+        have: Those that it has.
+        cancels: Each tag that a node does not take over.
+    """
+
+    reach: dict[Node, frozenset[str]]
+    have: dict[Node, frozenset[str]]
+    cancels: frozenset[tuple[Node, str]]
+
+
+def tags_of(
+    definitions: Definitions | None, sources: Mapping[Node, frozenset[str]] = _UNTAGGED
+) -> Tags:
+    """Follow the tags from where they are said, and from tagged sources, to all made of them."""
+    known = _NOTHING if definitions is None else definitions
+    said = {**dict(_said(known)), **sources}
+    order: TopologicalSorter[Node] = TopologicalSorter(dict.fromkeys(said, ()))
+    feeders: dict[Node, set[Node]] = {}
+    for start, end in flow(known):
+        order.add(end, start)
+        feeders.setdefault(end, set()).add(start)
+    cancels = frozenset(
+        (node, tag.removeprefix(CANCEL))
+        for node, own in said.items()
+        for tag in own
+        if tag.startswith(CANCEL)
+    )
+    reach: dict[Node, frozenset[str]] = {}
+    have: dict[Node, frozenset[str]] = {}
+    for node in order.static_order():
+        own = said.get(node, frozenset())
+        taken = frozenset[str]().union(*(have[one] for one in feeders.get(node, ())))
+        reach[node] = taken | {tag for tag in own if not tag.startswith(CANCEL)}
+        have[node] = frozenset(tag for tag in reach[node] if (node, tag) not in cancels)
+    return Tags(reach=reach, have=have, cancels=cancels)
+
+
+def own_tags(dataset: Dataset) -> frozenset[str]:
+    """Return the tags that a dataset and its fields are given, without those that it cancels."""
+    said = frozenset[str]().union(*(tags for _, tags in _said_of(dataset)))
+    return frozenset(tag for tag in said if not tag.startswith(CANCEL))
+
+
+def touched(before: Definitions | None, after: Definitions) -> frozenset[Node]:
+    """Give the datasets and features that a commit makes, changes or removes; tags count."""
+    old, new = (dict(_parts(_NOTHING if one is None else one)) for one in (before, after))
+    return frozenset(
+        node
+        for title in old.keys() | new.keys()
+        if _content(old.get(title)) != _content(new.get(title))
+        for part in (old.get(title), new.get(title))
+        if part is not None
+        for node, _ in _said_of(part)
+    )
+
+
+def _parts(definitions: Definitions) -> Iterator[tuple[Node, Dataset | Featureset]]:
+    for dataset in definitions.datasets:
+        yield ("dataset", dataset.name), dataset
+    for featureset in definitions.featuresets:
+        yield ("featureset", featureset.name), featureset
+
+
+def _content(part: Dataset | Featureset | None) -> object:
+    """Give what may not differ for a part to be the same; where it stands in a file may."""
+    if part is None:
+        return None
+    try:
+        return encode(part), dict(_said_of(part))
+    except NotCanonicalError:
+        return part
+
+
+def _said(definitions: Definitions) -> Iterator[tuple[Node, frozenset[str]]]:
+    for _, part in _parts(definitions):
+        yield from _said_of(part)
+
+
+def _said_of(part: Dataset | Featureset) -> Iterator[tuple[Node, frozenset[str]]]:
+    """Give the tags that stand at a dataset and its fields, or at each feature and its set."""
+    match part:
+        case Dataset(name=name, schema=schema):
+            tags = [part.metadata.tags, *(field.metadata.tags for field in schema.fields)]
+            yield ("dataset", name), frozenset[str]().union(*tags)
+        case Featureset(name=name, features=features):
+            for feature in features:
+                said = frozenset(part.metadata.tags) | frozenset(feature.metadata.tags)
+                yield ("feature", f"{name}.{feature.name}"), said

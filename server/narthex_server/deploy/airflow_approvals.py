@@ -1,0 +1,78 @@
+"""What people have decided in Airflow, as Airflow tells it: its tasks are not believed on it.
+
+Whoever has only the token of Airflow's processes can point at a decision, and make none.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+
+from narthex.records import Json
+from narthex_server.deploy.airflow_client import Airflow, approval_of, task_of
+from narthex_server.deploy.executor import NotYet
+
+
+def approver(airflow: Airflow, commit_id: UUID) -> str:
+    """Name who has approved a commit in its run: the person whom Airflow let in.
+
+    Where the question was asked again because its task had failed, the last answer counts.
+
+    Raises:
+        NotYet: Nobody has, or Airflow does not say.
+    """
+    match _last_answer(airflow, str(commit_id)):
+        case {
+            "response_received": True,
+            "chosen_options": ["Approve"],
+            "responded_by_user": {"name": str(name)},
+            "responded_at": str(),
+        } if name:
+            return name
+        case _:
+            raise NotYet(f"nobody has approved commit {commit_id} in Airflow")
+
+
+def _last_answer(airflow: Airflow, commit_id: str) -> Json:
+    """Give what was last answered to the run's question; as it stands now if nothing was."""
+    asked = approval_of(commit_id)
+    stands = _told(airflow, asked)
+    if _is_answered(stands):
+        return stands
+    match _told(airflow, task_of(commit_id)):
+        case {"try_number": int(tries)}:
+            earlier = (_told(airflow, f"{asked}/tries/{n}") for n in range(tries - 1, 0, -1))
+            return next(filter(_is_answered, earlier), stands)
+        case _:
+            return stands
+
+
+def _is_answered(said: Json) -> bool:
+    match said:
+        case {"response_received": True}:
+            return True
+        case _:
+            return False
+
+
+def has_asked_to_roll_back(
+    airflow: Airflow, run_id: str, *, who: str, wanted: Mapping[str, Json]
+) -> bool:
+    """Whether a person has triggered this run of the DAG `rollback`, for what is wanted.
+
+    Raises:
+        NotYet: Airflow does not say.
+    """
+    match _told(airflow, f"dags/rollback/dagRuns/{quote(run_id, safe='')}"):
+        case {"triggering_user_name": str(name), "conf": dict(conf)} if name:
+            return name == who and {"branch": "main", "to": None} | conf == dict(wanted)
+        case _:
+            return False
+
+
+def _told(airflow: Airflow, path: str) -> Json:
+    try:
+        return airflow.read(path)
+    except (httpx.TransportError, PermissionError) as error:
+        raise NotYet(f"Airflow does not say who has decided: {error}") from error

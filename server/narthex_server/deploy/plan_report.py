@@ -1,0 +1,150 @@
+"""A plan as people and programs see it: the same content in lines and in JSON."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import attrs
+
+from narthex.assets import Blueprint, PipelineJobSpec, SourceJobSpec
+from narthex.changes import Changes
+from narthex.reasons import Reason
+from narthex.records import Json
+from narthex_ledger import CommitPlan, PlannedAsset
+from narthex_server.deploy.backfill_estimates import Estimate
+
+SHOWN = 6
+MINUTE_S, HOUR_S = 60, 3600
+KILO = 1000.0
+
+
+@attrs.frozen(kw_only=True)
+class PlanReport:
+    """What a commit would do, to whom, for how long, and why."""
+
+    branch: str
+    plan: CommitPlan
+    blueprint: Blueprint
+    changes: Changes
+    reasons: tuple[Reason, ...]
+    estimates: tuple[Estimate, ...]
+
+    def plain(self) -> dict[str, Json]:
+        """Render as JSON; `plan_sha256` is what `--expect-plan` takes."""
+        plan = self.plan
+        return {
+            "branch": self.branch,
+            "base_seq": plan.base_seq,
+            "plan_sha256": plan.sha256.hex(),
+            "create": [_asset(asset) for asset in plan.create],
+            "share": [
+                _asset(asset) | {"shared_with": list(asset.shared_with)} for asset in plan.share
+            ],
+            "backfill": [estimate.plain() for estimate in self.estimates],
+            "flip": list(plan.flip),
+            "release": [_asset(asset) for asset in plan.release],
+            "metadata": list(self.changes.metadata_only),
+            "jobs": [
+                {"label": label, "trigger": trigger, "reason": reason}
+                for label, trigger, reason in self._jobs()
+            ],
+            "why": [_reason(reason) for reason in self.reasons],
+        }
+
+    def lines(self) -> list[str]:
+        """Render for a person."""
+        plan = self.plan
+        numbers = f"base {plan.base_seq} → {plan.base_seq + 1}"
+        return [
+            f"Plan {plan.sha256.hex()[:12]}…  branch {self.branch}  {numbers}",
+            _line("+ create", plan.create),
+            _line("~ share", plan.share) + _with_whom(plan.share),
+            *self._backfill(),
+            *([f"> flip       {len(plan.flip):>3}  when caught up"] if plan.flip else []),
+            _line("- release", plan.release)
+            + ("   kept for a while, then destroyed" if plan.release else ""),
+            *(f"= metadata   {text}" for text in self.changes.metadata_only),
+            *(f"* {label}: {trigger}, {reason}" for label, trigger, reason in self._jobs()),
+            *(f"why: {_why(reason)}" for reason in self.reasons),
+        ]
+
+    def _jobs(self) -> Iterator[tuple[str, str, str]]:
+        """Say of each new job how it runs, and why."""
+        created = {(asset.kind, asset.fingerprint) for asset in self.plan.create}
+        for asset in self.blueprint.assets:
+            if (asset.kind, asset.fingerprint) in created and isinstance(
+                asset.spec, SourceJobSpec | PipelineJobSpec
+            ):
+                yield asset.label, asset.spec.trigger.value, asset.spec.reason
+
+    def _backfill(self) -> list[str]:
+        if not self.estimates:
+            return ["! backfill     0"]
+        told = [f"! backfill   {len(self.estimates):>3}"]
+        for estimate in self.estimates:
+            rows = "rows not known" if estimate.rows is None else f"{estimate.rows:,} rows"
+            size = "" if estimate.size_bytes is None else f", {_size(estimate.size_bytes)}"
+            time = "" if estimate.seconds is None else f", about {_span(estimate.seconds)}"
+            told.append(f"    {estimate.label}: {rows}{size}{time} ({estimate.basis})")
+        return told
+
+
+def _asset(asset: PlannedAsset) -> dict[str, Json]:
+    return {
+        "kind": asset.kind.value,
+        "label": asset.label,
+        "fingerprint": asset.fingerprint.hex(),
+        "paths": list(asset.paths),
+    }
+
+
+def _reason(reason: Reason) -> dict[str, Json]:
+    found = reason.difference
+    return {
+        "entity": reason.entity,
+        "what": reason.what,
+        "path": found.path if found else None,
+        "old": found.old if found else None,
+        "new": found.new if found else None,
+        "downstream": list(reason.downstream),
+    }
+
+
+def _why(reason: Reason) -> str:
+    what = f"{reason.entity} is {reason.what}"
+    if reason.difference is not None:
+        what += f": {reason.difference}"
+    if reason.downstream:
+        shown = ", ".join(reason.downstream[:SHOWN])
+        more = " …" if len(reason.downstream) > SHOWN else ""
+        what += f"  ({len(reason.downstream)} downstream: {shown}{more})"
+    return what
+
+
+def _line(sign: str, assets: tuple[PlannedAsset, ...]) -> str:
+    kinds = Counter(asset.kind.value for asset in assets)
+    said = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    labels = ", ".join(asset.label for asset in assets[:SHOWN])
+    more = f" and {len(assets) - SHOWN} more" if len(assets) > SHOWN else ""
+    return f"{sign:<12} {len(assets):>3}  {said}" + (f"   ({labels}{more})" if labels else "")
+
+
+def _with_whom(assets: tuple[PlannedAsset, ...]) -> str:
+    branches = Counter(name for asset in assets for name in asset.shared_with)
+    said = ", ".join(f"{count} with {name}" for name, count in sorted(branches.items()))
+    return f"   [{said}]" if said else ""
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < KILO:
+            return f"{count:.0f} {unit}"
+        count /= KILO
+    return f"{count:.1f} TB"
+
+
+def _span(seconds: float) -> str:
+    if seconds < MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < HOUR_S:
+        return f"{seconds / MINUTE_S:.0f} min"
+    return f"{seconds / HOUR_S:.1f} h"

@@ -1,0 +1,1 @@
+"""Routes and views for operators: job status, metrics, and upkeep after commits."""

@@ -1,0 +1,47 @@
+"""What the platform does, as OpenMetrics text."""
+
+from collections.abc import Iterable, Mapping
+
+from narthex.records import Json
+from narthex_ledger import JobView
+from narthex_server.operations.job_status import job_rows
+from narthex_server.services.container import Services
+from narthex_server.services.meters import labelled, number
+
+GAUGES = {
+    "behind": ("narthex_job_backlog", "Records that a job or feed has not read."),
+    "lag_ms": ("narthex_job_lag_milliseconds", "How long the oldest unread record has waited."),
+    "late": ("narthex_source_late_rows", "Rows that came after their source's disorder."),
+    "quarantined": ("narthex_source_quarantined_rows", "Rows that a source set aside."),
+    "freshness_ms": ("narthex_job_freshness_milliseconds", "Log append to job output."),
+    "epoch": ("narthex_job_epoch", "The fence token under which a job runs."),
+}
+
+
+def render_metrics(services: Services) -> str:
+    """Render all meters; one line a series, `# EOF` last."""
+    jobs: Iterable[JobView] = services.ledger.jobs()
+    shown = job_rows(jobs)
+    lines = services.meters.render()
+    for field, (name, says) in GAUGES.items():
+        lines += [f"# TYPE {name} gauge", f"# HELP {name} {says}"]
+        lines += [
+            f"{name}{_labels(row)} {_number(row[field])}"
+            for row in shown
+            if row.get(field) is not None
+        ]
+    lines += ["# TYPE narthex_job_up gauge", "# HELP narthex_job_up Whether a desired job runs."]
+    lines += [
+        f"narthex_job_up{_labels(row)} {int(row['phase'] in {'running', 'caught_up'})}"
+        for row in shown
+        if row["desired"] == "running"
+    ]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _labels(row: Mapping[str, Json]) -> str:
+    return labelled((("job", str(row["label"])), ("kind", str(row["kind"]))))
+
+
+def _number(value: Json) -> str:
+    return number(value) if isinstance(value, int | float) else "0"

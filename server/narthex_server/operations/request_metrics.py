@@ -1,0 +1,53 @@
+"""Each request is counted and timed, and recorded if it concerns the control plane."""
+
+import time
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from narthex_server.security import audit_log
+from narthex_server.services.meters import Meters
+
+FAILED = 500
+"""What the server answers when a request fails in a way that nobody foresaw."""
+
+
+class Measured:
+    """An ASGI application around another one, which notes how each request was answered."""
+
+    def __init__(self, app: ASGIApp, *, meters: Meters, api: str) -> None:
+        """Note the requests of an application."""
+        self._app = app
+        self._meters = meters
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and note its answer before the client has it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        is_noted = False
+
+        async def noting(message: Message) -> None:
+            nonlocal is_noted
+            if message["type"] == "http.response.start":
+                is_noted = True
+                await self._note(scope, status=message["status"], began=began)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except Exception:
+            if not is_noted:
+                await self._note(scope, status=FAILED, began=began)
+            raise
+
+    async def _note(self, scope: Scope, *, status: int, began: float) -> None:
+        route = getattr(scope.get("route"), "path", "unknown")
+        self._meters.took.observe(time.perf_counter() - began, route=route)
+        self._meters.requests.add(route=route, status=str(status))
+        path = route.removeprefix(self._api)
+        if audit_log.is_recorded(scope["method"], path, status):
+            await run_in_threadpool(audit_log.record, Request(scope), path=path, status=status)

@@ -1,0 +1,92 @@
+"""What was asked of the control plane, and how it was answered: a chain that can be checked."""
+
+import secrets
+
+import structlog
+from fastapi import APIRouter, Request
+
+from narthex.records import Json
+from narthex_ledger import LedgerError
+from narthex_server.security.audit_log_heads import LogHeads
+from narthex_server.security.auth import RIGHTS, Right, branch_of
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import Number, PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+log = structlog.get_logger()
+
+DATA_PLANE = frozenset({Right.READ_DATA, Right.WRITE_DATA, Right.STEP})
+"""Rights whose calls are rows, questions and steps, which are recorded where they belong."""
+
+REFUSED = frozenset({401, 403})
+
+
+def is_recorded(method: str, path: str, status: int) -> bool:
+    """Whether a call belongs into the log.
+
+    It does if it changes the control plane, reads secrets, or was not let in.
+    """
+    right = RIGHTS.get((method, path))
+    if status in REFUSED or right is Right.SECRETS:
+        return True
+    return method != "GET" and right is not None and right not in DATA_PLANE
+
+
+def record(request: Request, *, path: str, status: int) -> None:
+    """Append what was asked and how it was answered; values of bodies are in no entry."""
+    services: Services = request.app.state.services
+    asker = getattr(request.state, "asker", None)
+    entry: dict[str, Json] = {
+        "who": asker.name if asker else "nobody",
+        "token_id": asker.token_id if asker else "",
+        "verb": request.method,
+        "path": path,
+        "of": {name: _kept(str(value)) for name, value in request.path_params.items()},
+        "branch": _kept(branch_of(request)),
+        "status": status,
+        "request_id": _kept(request.headers.get("idempotency-key", "")) or secrets.token_hex(8),
+    }
+    if cancels := getattr(request.state, "cancels", None):
+        entry |= {"cancelled_tags": cancels}
+    try:
+        head = services.ledger.log_control(entry)
+        LogHeads(services.settings.control_log_heads_file).append(head)
+    except (LedgerError, OSError):
+        log.exception("control_log_failed", path=path)
+
+
+def _kept(text: str) -> str:
+    """Return what an entry keeps of a text that a caller chose: so much as it needs, printable."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200])
+
+
+@router.get("/control-log")
+def entries(request: Request, after: Number = 0, limit: Number = 100) -> dict[str, Json]:
+    """Give entries of the log in order, from the one after a number."""
+    services: Services = request.app.state.services
+    found = services.ledger.control_log(after=after, limit=min(limit, 1_000))
+    return {
+        "entries": [
+            {
+                "number": one.number,
+                "at": one.at.isoformat(),
+                "entry": one.entry,
+                "sha256": one.sha256.hex(),
+            }
+            for one in found
+        ]
+    }
+
+
+@router.get("/control-log/verify")
+def verify(request: Request) -> dict[str, Json]:
+    """Check each entry's chain, signature and shipped hash; report the first that fails."""
+    services: Services = request.app.state.services
+    heads = LogHeads(services.settings.control_log_heads_file).read()
+    broken = services.ledger.verify_control_log(heads)
+    return {
+        "whole": broken is None,
+        "broken_at": broken.number if broken else None,
+        "why": broken.why if broken else None,
+        "entries_shipped": len(heads),
+    }

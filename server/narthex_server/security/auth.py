@@ -1,0 +1,373 @@
+"""Who asks, and whether they may: every route names the right that it takes, or nothing starts.
+
+A token that lacks the right, or is for other branches, is refused before anything is looked up, so
+an answer does not tell whether the thing exists.
+"""
+
+import enum
+import fnmatch
+import hmac
+import threading
+import time
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+import attrs
+import structlog
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.routing import APIRoute
+
+from narthex_ledger import NotFound, NotSigned, TokenView
+from narthex_server.security.browser_sessions import SESSION, Session, session_of
+from narthex_server.services.container import Services
+
+log = structlog.get_logger()
+
+OPEN_PATHS = frozenset(
+    {"/healthz", "/console/sign-in", "/console/sign-out", "/console/console.css"}
+)
+"""Routes that need no token: liveness, how pages look, and where a browser shows its token."""
+
+SAFE = frozenset({"GET"})
+"""Verbs that change nothing: what a browser's session may ask."""
+
+KNOWN_S = 2.0
+"""How long a token's rights are believed; a revoked one is out after at most so long."""
+
+
+class Right(enum.StrEnum):
+    """What a token may do; its scopes are rights, or roles that have several."""
+
+    READ_DEFINITIONS = "read:definitions"
+    WRITE_DEFINITIONS = "write:definitions"
+    READ_DATA = "read:data"
+    WRITE_DATA = "write:data"
+    DELETE_BRANCHES = "delete:branches"
+    ROLL_BACK = "rollback"
+    STEP = "step"
+    APPROVE = "approve"
+    SPEAK_FOR = "speak-for"
+    SECRETS = "secrets"
+    CANCEL_TAGS = "cancel:tags"
+    ADMINISTER = "administer"
+
+
+_READER: Final = frozenset({Right.READ_DEFINITIONS, Right.READ_DATA})
+_WRITER: Final = frozenset({Right.WRITE_DEFINITIONS, Right.DELETE_BRANCHES, Right.ROLL_BACK})
+ROLES: Final[dict[str, frozenset[Right]]] = {
+    "reader": _READER,
+    "ingest": frozenset({Right.WRITE_DATA}),
+    "author": _READER | _WRITER | {Right.WRITE_DATA},
+    "approver": _READER | {Right.APPROVE},
+    "steps": frozenset({Right.READ_DEFINITIONS, Right.STEP}),
+    "dags": frozenset(
+        {
+            Right.READ_DEFINITIONS,
+            Right.STEP,
+            Right.ROLL_BACK,
+            Right.DELETE_BRANCHES,
+            Right.SPEAK_FOR,
+        }
+    ),
+    "admin": frozenset(Right) - {Right.SPEAK_FOR},
+}
+"""Named sets of rights; only Airflow's processes speak for the people whom it has let in.
+
+They approve nothing: a step of theirs has the server ask Airflow who has.
+"""
+
+RIGHTS: Final[dict[tuple[str, str], Right]] = {
+    ("POST", "/init"): Right.WRITE_DEFINITIONS,
+    ("POST", "/delete"): Right.DELETE_BRANCHES,
+    ("POST", "/undelete"): Right.WRITE_DEFINITIONS,
+    ("GET", "/branch/list"): Right.READ_DEFINITIONS,
+    ("POST", "/branch/protect"): Right.ADMINISTER,
+    ("POST", "/commit"): Right.WRITE_DEFINITIONS,
+    ("GET", "/commits"): Right.READ_DEFINITIONS,
+    ("GET", "/commits/{commit_id}"): Right.READ_DEFINITIONS,
+    ("GET", "/commits/{commit_id}/plan"): Right.READ_DEFINITIONS,
+    ("GET", "/commits/{commit_id}/readiness"): Right.READ_DEFINITIONS,
+    ("POST", "/commits/{commit_id}/cancel"): Right.WRITE_DEFINITIONS,
+    ("POST", "/commits/{commit_id}/approve"): Right.APPROVE,
+    ("POST", "/commits/{commit_id}/steps/plan"): Right.STEP,
+    ("POST", "/commits/{commit_id}/steps/create/{asset_id}"): Right.STEP,
+    ("POST", "/commits/{commit_id}/steps/{step}"): Right.STEP,
+    ("POST", "/upkeep/collect"): Right.STEP,
+    ("POST", "/upkeep/audit"): Right.STEP,
+    ("POST", "/upkeep/recover"): Right.STEP,
+    ("POST", "/upkeep/drill/{drill_id}"): Right.STEP,
+    ("POST", "/upkeep/adopt"): Right.ADMINISTER,
+    ("POST", "/rollback"): Right.ROLL_BACK,
+    ("POST", "/log"): Right.WRITE_DATA,
+    ("POST", "/query"): Right.READ_DATA,
+    ("POST", "/dataset/{name}/lookup"): Right.READ_DATA,
+    ("GET", "/dataset/{name}/inspect"): Right.READ_DATA,
+    ("POST", "/dataset/{name}/erase"): Right.WRITE_DATA,
+    ("POST", "/query_offline"): Right.READ_DATA,
+    ("GET", "/query_offline/status"): Right.READ_DATA,
+    ("GET", "/query_offline/answers"): Right.READ_DATA,
+    ("POST", "/query_offline/cancel"): Right.READ_DATA,
+    ("GET", "/datasets"): Right.READ_DEFINITIONS,
+    ("GET", "/datasets/{name}"): Right.READ_DEFINITIONS,
+    ("GET", "/featuresets"): Right.READ_DEFINITIONS,
+    ("GET", "/assets"): Right.READ_DEFINITIONS,
+    ("GET", "/jobs"): Right.READ_DEFINITIONS,
+    ("GET", "/lineage"): Right.READ_DEFINITIONS,
+    ("GET", "/xray"): Right.READ_DEFINITIONS,
+    ("GET", "/waiting"): Right.READ_DEFINITIONS,
+    ("GET", "/metrics"): Right.READ_DEFINITIONS,
+    ("GET", "/audits"): Right.READ_DEFINITIONS,
+    ("POST", "/audits"): Right.STEP,
+    ("GET", "/secrets"): Right.SECRETS,
+    ("GET", "/secret/{name:path}"): Right.SECRETS,
+    ("POST", "/secret/{name:path}"): Right.SECRETS,
+    ("PATCH", "/secret/{name:path}"): Right.SECRETS,
+    ("DELETE", "/secret/{name:path}"): Right.SECRETS,
+    ("GET", "/tokens"): Right.ADMINISTER,
+    ("POST", "/tokens"): Right.ADMINISTER,
+    ("DELETE", "/tokens/{token_id}"): Right.ADMINISTER,
+    ("GET", "/control-log"): Right.ADMINISTER,
+    ("GET", "/control-log/verify"): Right.ADMINISTER,
+    ("GET", "/console"): Right.READ_DEFINITIONS,
+    ("GET", "/console/commits"): Right.READ_DEFINITIONS,
+    ("GET", "/console/commits/{commit_id}"): Right.READ_DEFINITIONS,
+    ("GET", "/console/waiting"): Right.READ_DEFINITIONS,
+    ("GET", "/console/branches"): Right.READ_DEFINITIONS,
+    ("GET", "/console/assets"): Right.READ_DEFINITIONS,
+    ("GET", "/console/jobs"): Right.READ_DEFINITIONS,
+    ("GET", "/console/lineage"): Right.READ_DEFINITIONS,
+    ("GET", "/console/datasets"): Right.READ_DEFINITIONS,
+    ("GET", "/console/features"): Right.READ_DEFINITIONS,
+    ("GET", "/console/audits"): Right.READ_DEFINITIONS,
+}
+"""The right that each route takes, by verb and by path below the API's; pages stand beside it."""
+
+
+WHOLE: Final = frozenset(
+    {
+        ("POST", "/upkeep/collect"),
+        ("POST", "/upkeep/audit"),
+        ("POST", "/upkeep/recover"),
+        ("POST", "/upkeep/drill/{drill_id}"),
+        ("POST", "/upkeep/adopt"),
+        ("GET", "/metrics"),
+        ("GET", "/secrets"),
+        ("GET", "/secret/{name:path}"),
+        ("POST", "/secret/{name:path}"),
+        ("PATCH", "/secret/{name:path}"),
+        ("DELETE", "/secret/{name:path}"),
+        ("GET", "/tokens"),
+        ("POST", "/tokens"),
+        ("DELETE", "/tokens/{token_id}"),
+        ("GET", "/control-log"),
+        ("GET", "/control-log/verify"),
+    }
+)
+"""Routes that speak of all at once: no token for some branches or tags may ask these."""
+
+
+OF_EACH: Final = frozenset({("GET", "/branch/list"), ("GET", "/waiting")})
+"""Routes that give each asker what is theirs on all branches, whichever one the call names."""
+
+
+@attrs.frozen(kw_only=True)
+class Asker:
+    """Who asks.
+
+    Attributes:
+        name: What the ledger keeps of them.
+        token_id: Empty for the platform's own processes.
+        branches: Patterns of the branches that they may name.
+        tags: Patterns of the tags of what they may see and change.
+    """
+
+    name: str
+    token_id: str
+    rights: frozenset[Right]
+    branches: tuple[str, ...]
+    tags: tuple[str, ...] = ("*",)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether some branches only, or some tags, are theirs."""
+        return (self.branches, self.tags) != (("*",), ("*",))
+
+    def may_name(self, branch: str) -> bool:
+        """Whether a branch is one of theirs."""
+        return _fits(branch, self.branches)
+
+    def may_see(self, tags: Iterable[str]) -> bool:
+        """Whether all of these tags are theirs."""
+        return all(_fits(tag, self.tags) for tag in tags)
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+PLATFORM = Asker(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
+"""The installation's own processes, and whoever holds their token."""
+
+DAGS = Asker(name="airflow", token_id="", rights=ROLES["dags"], branches=("*",))
+"""Airflow's processes: they advance commits, and say who has asked or answered there."""
+
+
+def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
+    """Give the rights of scopes; one that is not known gives none."""
+    found: set[Right] = set()
+    for scope in scopes:
+        found |= ROLES.get(scope, frozenset())
+        found |= {right for right in Right if right.value == scope}
+    return frozenset(found)
+
+
+@attrs.define
+class Askers:
+    """The tokens that were seen lately, so that not each call reads the ledger."""
+
+    _known: dict[str, tuple[float, TokenView | None]] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def find(self, services: Services, token: str) -> Asker | None:
+        """Find who holds a token; in constant time for the platform's own."""
+        settings = services.settings
+        for own, asker in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
+            if own and hmac.compare_digest(token.encode(), own.encode()):
+                return asker
+        view = None if token.startswith(SESSION) else self._view(services, token)
+        if view is None:
+            return None
+        return Asker(
+            name=view.name,
+            token_id=view.token_id,
+            rights=rights_of(view.scopes),
+            branches=view.branches,
+            tags=view.tags,
+        )
+
+    def has_not_ended(self, services: Services, session: Session) -> bool:
+        """Whether nobody has signed out of a session."""
+        return self._view(services, session.key) is not None
+
+    def forget(self, token: str) -> None:
+        """Ask the ledger again when a token, or the key of a session, comes."""
+        with self._lock:
+            self._known.pop(token, None)
+
+    def _view(self, services: Services, token: str) -> TokenView | None:
+        if not token.startswith("nx_"):
+            return None
+        now = time.monotonic()
+        with self._lock:
+            self._known = {t: e for t, e in self._known.items() if now - e[0] < KNOWN_S}
+            kept = self._known.get(token)
+        if kept is not None:
+            return kept[1]
+        try:
+            view = services.ledger.token(token)
+        except NotSigned as error:
+            log.warning("token_not_signed", error=str(error))
+            view = None
+        with self._lock:
+            self._known[token] = (now, view)
+        return view
+
+
+def require_rights(app: FastAPI, *, api: str) -> None:
+    """Check that every route is open on purpose or takes a right.
+
+    Raises:
+        RuntimeError: One does neither; the server must not start.
+    """
+    for route in app.routes:
+        if not isinstance(route, APIRoute):
+            raise TypeError(f"{route} is no route whose door can be closed")
+        for verb in route.methods:
+            if route.path not in OPEN_PATHS and (verb, route.path.removeprefix(api)) not in RIGHTS:
+                raise RuntimeError(f"{verb} {route.path} takes no right; name one in `RIGHTS`")
+
+
+async def require_asked(request: Request) -> None:
+    """Refuse a request that did not come through the door, which says who asks.
+
+    Raises:
+        HTTPException: 401.
+    """
+    if not hasattr(request.state, "asker") and _path_of(request) not in OPEN_PATHS:
+        raise HTTPException(status_code=401, detail="a valid token is required")
+
+
+def _path_of(request: Request) -> str:
+    path: str = getattr(request.scope.get("route"), "path", request.url.path)
+    return path
+
+
+def require_token(request: Request) -> None:
+    """Refuse whoever is nobody, lacks the route's right, or names a branch that is not theirs.
+
+    Raises:
+        HTTPException: 401 or 403, without saying why.
+    """
+    path = _path_of(request)
+    if path in OPEN_PATHS:
+        return
+    services: Services = request.app.state.services
+    token = _token_of(request, services)
+    asker = request.app.state.askers.find(services, token) if token else None
+    if asker is None:
+        raise HTTPException(status_code=401, detail="a valid token is required")
+    request.state.asker = asker = _narrowed(request, asker)
+    key = request.method, path.removeprefix(request.app.state.api)
+    is_beyond = asker.is_narrow and key in WHOLE
+    is_theirs = key in OF_EACH or _is_theirs(request, asker)
+    if is_beyond or RIGHTS.get(key) not in asker.rights or not is_theirs:
+        raise HTTPException(status_code=403, detail="the token does not allow this")
+
+
+def _token_of(request: Request, services: Services) -> str:
+    """Give the token that a call shows; one that only reads may come from a browser's session."""
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    if kind:
+        return token if kind == "Bearer" else ""
+    session = session_of(request, sealer=services.sealer) if request.method in SAFE else None
+    if session is None or not request.app.state.askers.has_not_ended(services, session):
+        return ""
+    return session.token
+
+
+def _narrowed(request: Request, asker: Asker) -> Asker:
+    """Take from an asker all rights but those of the scope that a call names for itself."""
+    scope = request.headers.get("x-narthex-scope")
+    if scope is None:
+        return asker
+    return attrs.evolve(asker, rights=asker.rights & rights_of((scope,)))
+
+
+def _is_theirs(request: Request, asker: Asker) -> bool:
+    if not asker.is_narrow:
+        return True
+    return asker.may_name(branch_of(request)) and _commit_is_theirs(request, asker)
+
+
+def _commit_is_theirs(request: Request, asker: Asker) -> bool:
+    """Whether a commit that the path names is of one of their branches."""
+    commit_id = request.path_params.get("commit_id")
+    if commit_id is None:
+        return True
+    ledger = request.app.state.services.ledger
+    try:
+        branch_id = ledger.commit(UUID(str(commit_id))).branch_id
+        return asker.may_name(ledger.branch_of(branch_id).name)
+    except (NotFound, ValueError):
+        return False
+
+
+def branch_of(request: Request) -> str:
+    """Give the branch that a request speaks of: its header, else what its address says of `branch`.
+
+    A link can name a branch so; without either it is `main`.
+    """
+    headers = request.headers
+    named = headers.get("x-narthex-branch") or headers.get("x-fennel-branch")
+    return named or request.query_params.get("branch") or "main"

@@ -1,0 +1,112 @@
+"""What a token may name in a commit, and whose rows it may write: policy, owners and tags."""
+
+from fastapi import HTTPException, Request
+
+from narthex.connections import WebhookEndpoint
+from narthex.entities import Definitions
+from narthex.errors import PolicyInvalid, raise_all
+from narthex.platform_places import own_places
+from narthex.policy import Policy
+from narthex.policy_checks import Use, place_of, policy_errors, uses
+from narthex_server.security.auth import Asker
+from narthex_server.services.container import Services
+from narthex_server.services.shared_sources import Shared, ingest_path
+
+
+def require_named(
+    request: Request, before: Definitions | None, after: Definitions, *, branch: str
+) -> None:
+    """Refuse a commit that names a place which the policy, its owner or its tags withhold.
+
+    Raises:
+        HTTPException: 403: another branch or a tag withholds it.
+        DefinitionErrors: The policy does not grant it to the branch.
+        PolicyInvalid: The policy file has mistakes.
+    """
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    if asker.is_narrow:
+        shared = shared_of(request)
+        known = {(place_of(use.target), use.is_written) for use in uses(before)}
+        for use in uses(after):
+            if (place_of(use.target), use.is_written) not in known:
+                _require_source(asker, shared, use, branch=branch)
+    raise_all(
+        policy_errors(
+            after,
+            before,
+            policy=_policy_of(request),
+            branch=branch,
+            places=own_places(services.settings),
+        )
+    )
+
+
+def _require_source(asker: Asker, shared: Shared, use: Use, *, branch: str) -> None:
+    place = place_of(use.target)
+    if place is None:
+        return
+    if not asker.may_see(shared.tags_at(place)):
+        raise HTTPException(
+            status_code=403,
+            detail={
+                "err_msg": f"{use.origin}: the rows of the {place[0]} `{place[1]}` have tags that "
+                "this token is not cleared for; ask the operator for a token with these tags"
+            },
+        )
+    if isinstance(use.target, WebhookEndpoint):
+        endpoint = use.target
+        if shared.policy.endpoint_rules(endpoint.webhook, endpoint.endpoint):
+            return
+        owner = shared.owners.get(ingest_path(endpoint.webhook, endpoint.endpoint), branch)
+        if owner != branch and not asker.may_name(owner):
+            raise HTTPException(
+                status_code=403,
+                detail={
+                    "err_msg": f"{use.origin}: the endpoint `{place[1]}` belongs to a branch that "
+                    "this token may not name; ask the operator for a rule in `[[endpoints]]`"
+                },
+            )
+
+
+def may_write_rows(request: Request, wanted: WebhookEndpoint) -> bool:
+    """Whether an endpoint belongs to a branch that the asker may name.
+
+    Its rows reach every branch that binds it, so it is not enough that the asker's own one does.
+    """
+    asker: Asker = request.state.asker
+    if asker.branches == ("*",):
+        return True
+    writers = shared_of(request).writers(wanted.webhook, wanted.endpoint)
+    return any(asker.may_name(branch) for branch in writers)
+
+
+def shared_of(request: Request) -> Shared:
+    """Return what the branches share, as it is when a request first asks.
+
+    Raises:
+        PolicyInvalid: The policy file has mistakes.
+    """
+    services: Services = request.app.state.services
+    known: Shared | None = getattr(request.state, "shared", None)
+    if known is not None:
+        return known
+    try:
+        request.state.shared = found = services.shared.now()
+    except PolicyInvalid as error:
+        raise _told(request, error) from None
+    return found
+
+
+def _policy_of(request: Request) -> Policy:
+    services: Services = request.app.state.services
+    try:
+        return services.shared.policy()
+    except PolicyInvalid as error:
+        raise _told(request, error) from None
+
+
+def _told(request: Request, error: PolicyInvalid) -> PolicyInvalid:
+    """Return the error without the operator's rules for an asker who may not see all of them."""
+    asker: Asker = request.state.asker
+    return PolicyInvalid(("its operator sees them",)) if asker.is_narrow else error

@@ -1,0 +1,179 @@
+"""The door of the server: each request passes its checks in one order before a route runs.
+
+The order is: sizes of the head; who asks and whether they may; then the body, bounded in bytes and
+in time; then what the body holds. So nobody without a token makes the server read a body, and a
+body that did not come whole reaches no route.
+"""
+
+import asyncio
+from typing import Final
+
+from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from narthex_server.security.auth import OPEN_PATHS, RIGHTS, Right, require_token
+from narthex_server.web import error_responses
+from narthex_server.web.request_limits import (
+    GREATEST_BODY_BYTES,
+    GREATEST_OPEN_BODY_BYTES,
+    Refusal,
+    judge_delimited,
+    judge_head,
+    judge_json,
+    judge_size,
+    judge_whole,
+)
+
+BODY_S: Final = 60.0
+"""How long a body may take to come whole."""
+
+NOT_JSON: Final = frozenset({("POST", "/commit"), ("POST", "/console/sign-in")})
+"""Routes whose body is not JSON; the body of every other route is judged as JSON."""
+
+DELIMITED: Final = frozenset({("POST", "/commit")})
+"""Routes whose body must have a length or a digest: a part of one can be another whole one."""
+
+ROWS: Final = frozenset({Right.READ_DATA, Right.WRITE_DATA})
+"""Rights of routes whose bodies carry rows, in which a text may have any character."""
+
+
+class DisconnectedError(Exception):
+    """The client ended its connection before its body had come whole."""
+
+
+class RefusedError(Exception):
+    """A body is not taken."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.why)
+        self.refusal = refusal
+
+
+class Door:
+    """An ASGI application around another one, which gets only requests that passed all checks."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Guard an application."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse; a request that was cut off gets neither."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        route = _routed(scope)
+        greatest = _greatest_body(route)
+        head = judge_head(_address(scope), scope["headers"], greatest_body=greatest)
+        refused = _answer(head) if head else await _refused(request, route)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        if route is None:  # the router says what it has not got, and reads no body
+            await self._app(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(BODY_S):
+                body = await _read(receive, greatest_body=greatest)
+            _require_sound(body, request.headers, _key(scope, route))
+        except DisconnectedError:
+            return
+        except TimeoutError:
+            late = Refusal(408, f"the body did not come within {BODY_S:g} s")
+            await _answer(late)(scope, receive, send)
+        except RefusedError as error:
+            await _answer(error.refusal)(scope, receive, send)
+        else:
+            await self._app(scope, _given(body, receive), send)
+
+
+def _routed(scope: Scope) -> APIRoute | None:
+    """Find the route of a request as the router will, and note it in the scope."""
+    app: Starlette = scope["app"]
+    for route in app.routes:
+        match, found = route.matches(scope)
+        if match is Match.FULL and isinstance(route, APIRoute):
+            scope.update(found)
+            return route
+    return None
+
+
+def _key(scope: Scope, route: APIRoute) -> tuple[str, str]:
+    return scope["method"], route.path.removeprefix(scope["app"].state.api)
+
+
+def _greatest_body(route: APIRoute | None) -> int:
+    is_open = route is not None and route.path in OPEN_PATHS
+    return GREATEST_OPEN_BODY_BYTES if is_open else GREATEST_BODY_BYTES
+
+
+def _address(scope: Scope) -> bytes:
+    raw = scope.get("raw_path") or scope["path"].encode(errors="surrogatepass")
+    return bytes(raw) + b"?" + bytes(scope["query_string"])
+
+
+async def _refused(request: Request, route: APIRoute | None) -> Response | None:
+    """Judge who asks; a page says a refusal as a page."""
+    if route is None:
+        return None
+    try:
+        await run_in_threadpool(require_token, request)
+    except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
+        told = getattr(route, "told", error_responses.told)
+        refused: Response = await told(request, error)
+        return refused
+    return None
+
+
+async def _read(receive: Receive, *, greatest_body: int) -> bytes:
+    """Read a body whole.
+
+    Raises:
+        DisconnectedError: The connection ended first.
+        RefusedError: It is too large.
+    """
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise DisconnectedError
+        body += message.get("body", b"")
+        if too_large := judge_size(len(body), greatest_body=greatest_body):
+            raise RefusedError(too_large)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def _require_sound(body: bytes, headers: Headers, key: tuple[str, str]) -> None:
+    """Refuse a body that is not what was sent, or that no route could take.
+
+    Raises:
+        RefusedError: It says why.
+    """
+    found = judge_whole(body, headers)
+    if found is None and key in DELIMITED:
+        found = judge_delimited(headers)
+    if found is None and key not in NOT_JSON:
+        found = judge_json(body, nul=RIGHTS.get(key) in ROWS)
+    if found is not None:
+        raise RefusedError(found)
+
+
+def _answer(refusal: Refusal) -> JSONResponse:
+    return JSONResponse({"err_msg": refusal.why}, status_code=refusal.status)
+
+
+def _given(body: bytes, receive: Receive) -> Receive:
+    """Return a source of the body that was read, then of whatever comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def given() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return given

@@ -1,0 +1,88 @@
+"""Secrets that code and connectors name: sealed in the ledger, which alone keeps them."""
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from narthex.credentials import SECRET_NAME
+from narthex.egress_checks import missing_rules
+from narthex.errors import PolicyInvalid
+from narthex.policy import load_policy
+from narthex.records import Json
+from narthex_server.security.request_identity import actor_of
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+GREATEST_VALUE = 65_536
+
+
+class SecretCall(BaseModel):
+    """A secret's value."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    value: SecretStr = Field(max_length=GREATEST_VALUE)
+
+
+@router.get("/secrets")
+def names(request: Request) -> dict[str, Json]:
+    """Name all secrets; never a value."""
+    services: Services = request.app.state.services
+    return {"secrets": [*services.ledger.secret_names(services.tenant)]}
+
+
+@router.get("/secret/{name:path}")
+def read(name: str, request: Request) -> dict[str, Json]:
+    """Give a secret's value."""
+    services: Services = request.app.state.services
+    return {"value": services.secrets.read(name)}
+
+
+@router.post("/secret/{name:path}")
+def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
+    """Keep a new secret."""
+    services = _keeping(request)
+    if not SECRET_NAME.fullmatch(name):
+        raise HTTPException(
+            status_code=400, detail={"err_msg": "the name cannot be that of a secret"}
+        )
+    value = call.value.get_secret_value()
+    version = services.secrets.add(name, value, actor=actor_of(request))
+    return {"name": name, "version": version, "hint": _hint(services, name)}
+
+
+@router.patch("/secret/{name:path}")
+def change(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
+    """Keep another value of a secret."""
+    services = _keeping(request)
+    value = call.value.get_secret_value()
+    version = services.secrets.change(name, value, actor=actor_of(request))
+    return {"name": name, "version": version, "hint": _hint(services, name)}
+
+
+@router.delete("/secret/{name:path}")
+def delete(name: str, request: Request) -> dict[str, Json]:
+    """Forget a secret."""
+    services: Services = request.app.state.services
+    services.ledger.delete_secret(services.tenant, name)
+    return {"name": name}
+
+
+def _hint(services: Services, name: str) -> str:
+    """Return the rule of the policy without which nothing may use a secret; empty if it has one."""
+    try:
+        return missing_rules(load_policy(services.settings.policy_file), name)
+    except PolicyInvalid as error:
+        return str(error)
+
+
+def _keeping(request: Request) -> Services:
+    """Refuse to keep a second copy where a manager mounts the secrets."""
+    services: Services = request.app.state.services
+    if services.settings.secrets_dir:
+        raise HTTPException(
+            status_code=409,
+            detail={"err_msg": "a manager mounts the secrets of this installation; keep it there"},
+        )
+    return services

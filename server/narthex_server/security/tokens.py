@@ -1,0 +1,108 @@
+"""Tokens: made once, shown once, kept as a hash; each with rights, branches, tags and an end."""
+
+import datetime as dt
+import secrets
+import string
+import zlib
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from narthex.records import Json
+from narthex_ledger import TokenView
+from narthex_server.security.auth import Asker, rights_of
+from narthex_server.security.request_identity import actor_of
+from narthex_server.services.container import Services
+from narthex_server.web.plain_routes import PlainRoute
+
+router = APIRouter(route_class=PlainRoute)
+
+SECRET_BITS = 256
+GREATEST_DAYS = 365
+_DIGITS = string.digits + string.ascii_letters
+
+
+class TokenCall(BaseModel):
+    """A token that somebody asks for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200)
+    scopes: list[str] = Field(min_length=1)
+    branches: list[str] = Field(default=["*"], min_length=1)
+    tags: list[str] = ["*"]
+    days: int = Field(default=90, ge=1, le=GREATEST_DAYS)
+
+
+def make_token(environment: str, token_id: str) -> str:
+    """Make a token of 256 random bits, with a check sum, that a scanner of secrets knows."""
+    number, digits = secrets.randbits(SECRET_BITS), ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits += _DIGITS[digit]
+    body = f"nx_{environment}_{token_id}_{digits}"
+    return f"{body}{zlib.crc32(body.encode()):08x}"
+
+
+@router.post("/tokens")
+def create(call: TokenCall, request: Request) -> dict[str, Json]:
+    """Make a token; the answer is the only place where it ever stands."""
+    services: Services = request.app.state.services
+    unknown = [scope for scope in call.scopes if not rights_of((scope,))]
+    if unknown:
+        raise HTTPException(
+            status_code=400, detail={"err_msg": f"`{unknown[0]}` is neither a role nor a right"}
+        )
+    asker: Asker = request.state.asker
+    if not rights_of(tuple(call.scopes)) <= asker.rights:
+        raise HTTPException(
+            status_code=403, detail={"err_msg": "a token grants no right that it has not itself"}
+        )
+    token_id = secrets.token_hex(8)
+    token = make_token(services.settings.install_id, token_id)
+    services.ledger.put_token(
+        token,
+        name=call.name,
+        scopes=tuple(call.scopes),
+        branches=tuple(call.branches),
+        tags=tuple(call.tags),
+        lifetime=dt.timedelta(days=call.days),
+        token_id=token_id,
+        actor=actor_of(request),
+    )
+    return {"token": token, "token_id": token_id}
+
+
+@router.get("/tokens")
+def listed(request: Request) -> dict[str, Json]:
+    """List the tokens; none can be read back."""
+    services: Services = request.app.state.services
+    tokens = (view for view in services.ledger.tokens() if view.scopes)  # others are sessions
+    return {"tokens": [_plain(view) for view in tokens]}
+
+
+@router.delete("/tokens/{token_id}")
+def revoke(token_id: str, request: Request) -> dict[str, Json]:
+    """Let a token in no more; it is out within seconds."""
+    services: Services = request.app.state.services
+    services.ledger.revoke_token_id(token_id)
+    return {"token_id": token_id}
+
+
+def _plain(view: TokenView) -> dict[str, Json]:
+    return {
+        "token_id": view.token_id,
+        "name": view.name,
+        "scopes": list(view.scopes),
+        "branches": list(view.branches),
+        "tags": list(view.tags),
+        "created_by": view.created_by,
+        "created_at": _instant(view.created_at),
+        "expires_at": _instant(view.expires_at),
+        "last_used_at": _instant(view.last_used_at),
+        "revoked_at": _instant(view.revoked_at),
+    }
+
+
+def _instant(at: dt.datetime | None) -> str | None:
+    return at.isoformat() if at else None

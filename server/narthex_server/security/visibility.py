@@ -1,0 +1,176 @@
+"""What somebody sees of a branch whose token is for some tags only: the rest is not there."""
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+from fastapi import HTTPException, Request
+
+from narthex.entities import Definitions
+from narthex.errors import EntityMissing, raise_all
+from narthex.node_schema import did_you_mean
+from narthex_ledger import NotFound
+from narthex_server.definitions.data_flow import Node, flow
+from narthex_server.definitions.inherited_tags import tags_of, touched
+from narthex_server.security.auth import Asker, Right
+from narthex_server.security.branch_scope import branches_seen
+from narthex_server.security.policy_enforcement import shared_of
+from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.container import Services
+
+
+@attrs.frozen(kw_only=True)
+class Sight:
+    """What is hidden of a branch: datasets, features, and sources that feed hidden ones alone."""
+
+    hidden: frozenset[Node]
+
+    def of_dataset(self, name: str) -> bool:
+        """Whether a dataset is seen."""
+        return ("dataset", name) not in self.hidden
+
+    def of_feature(self, name: str) -> bool:
+        """Whether a feature is seen, by its qualified name."""
+        return ("feature", name) not in self.hidden
+
+    def of_output(self, name: str) -> bool:
+        """Whether all is seen that a question's output gives: a feature, or a featureset."""
+        return not any(
+            kind == "feature" and (hidden == name or hidden.startswith(f"{name}."))
+            for kind, hidden in self.hidden
+        )
+
+    def shown(self, definitions: Definitions) -> Definitions:
+        """Give what is seen of definitions; a featureset is, as far as one of its features is."""
+        cut = (
+            attrs.evolve(
+                one,
+                features=tuple(f for f in one.features if self.of_feature(f"{one.name}.{f.name}")),
+            )
+            for one in definitions.featuresets
+        )
+        return Definitions(
+            datasets=tuple(one for one in definitions.datasets if self.of_dataset(one.name)),
+            featuresets=tuple(one for one in cut if one.features or not self.hidden),
+        )
+
+    def of_path(self, path: str) -> bool:
+        """Whether what stands at a logical path is seen."""
+        match path.split("/"):
+            case ["dataset", name, *_]:
+                return self.of_dataset(name)
+            case ["webhook", webhook, endpoint, *_]:
+                return ("source", f"webhook:{webhook}/{endpoint}") not in self.hidden
+            case _:
+                return not self.hidden
+
+
+ALL = Sight(hidden=frozenset())
+
+
+def sight(request: Request, definitions: Definitions | None) -> Sight:
+    """Give what the asker sees of definitions."""
+    asker: Asker = request.state.asker
+    if asker.tags == ("*",):
+        return ALL
+    have = tags_of(definitions, shared_of(request).sources(definitions)).have
+    hidden = {node for node, tags in have.items() if not asker.may_see(tags)}
+    fed: dict[Node, set[Node]] = {}
+    for start, end in flow(definitions) if definitions else ():
+        fed.setdefault(start, set()).add(end)
+    return Sight(
+        hidden=frozenset(hidden | {n for n in fed if n[0] == "source" and fed[n] <= hidden})
+    )
+
+
+def require_seen(request: Request, snapshot: Snapshot, features: Iterable[str]) -> None:
+    """Refuse to know features, or featuresets with features, that the asker does not see.
+
+    Raises:
+        DefinitionErrors: As for one that is not there.
+    """
+    seen = sight(request, snapshot.definitions)
+    if not seen.hidden:
+        return
+    known = [
+        name
+        for featureset in snapshot.definitions.featuresets
+        for name in (featureset.name, *(f"{featureset.name}.{f.name}" for f in featureset.features))
+    ]
+    shown = [name for name in known if seen.of_output(name)]
+    raise_all(
+        [
+            EntityMissing(f"feature `{name}` is not known", hint=did_you_mean(name, shown))
+            for name in dict.fromkeys(features)
+            if name not in shown
+        ]
+    )
+
+
+def require_dataset(request: Request, snapshot: Snapshot, name: str) -> None:
+    """Refuse to know a dataset that the asker does not see.
+
+    Raises:
+        HTTPException: 404, as for one that is not there.
+    """
+    if not sight(request, snapshot.definitions).of_dataset(name):
+        raise HTTPException(status_code=404, detail={"err_msg": f"Dataset `{name}` not found"})
+
+
+def require_cleared(request: Request, before: Definitions | None, after: Definitions) -> None:
+    """Refuse a commit that touches what its author does not see, or has a new tag cancelled.
+
+    What is touched counts with all tags that reach it, cancelled or not, before and after.
+
+    Raises:
+        HTTPException: 403.
+    """
+    asker: Asker = request.state.asker
+    sources = {} if asker.tags == ("*",) else shared_of(request).sources(before, after)
+    old, new = tags_of(before, sources), tags_of(after, sources)
+    cancels = new.cancels - old.cancels
+    if cancels:
+        request.state.cancels = sorted(f"{node[1]} ~{tag}" for node, tag in cancels)
+    reaching = (one.reach.get(n, frozenset()) for n in touched(before, after) for one in (old, new))
+    is_cleared = all(map(asker.may_see, reaching))
+    if not is_cleared or (cancels and Right.CANCEL_TAGS not in asker.rights):
+        raise HTTPException(status_code=403, detail="the token does not allow this")
+
+
+def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:
+    """Give the assets of the asker's branches with the paths that they see; None stands for all."""
+    services: Services = request.app.state.services
+    asker: Asker = request.state.asker
+    if not asker.is_narrow:
+        return None
+    if asker.tags == ("*",):
+        return services.ledger.held_paths(services.tenant, branches_seen(request) or ())
+    found = services.ledger.branches(services.tenant)
+    branches = [b.name for b in found if b.state == "active" and asker.may_name(b.name)]
+    held = services.ledger.held_paths(services.tenant, branches)
+    seen = [sight_of(request, branch) for branch in branches]
+    shown = {
+        asset_id: frozenset(path for path in paths if all(one.of_path(path) for one in seen))
+        for asset_id, paths in held.items()
+    }
+    return {asset_id: paths for asset_id, paths in shown.items() if paths}
+
+
+def is_dataset_seen(request: Request, branch: str, name: str) -> bool:
+    """Whether the asker sees a dataset of a branch; who has some tags only, not what is gone."""
+    asker: Asker = request.state.asker
+    if asker.tags == ("*",):
+        return True
+    services: Services = request.app.state.services
+    try:
+        snapshot = services.snapshots.deployed(branch)
+    except NotFound:
+        return False
+    known = {one.name for one in snapshot.definitions.datasets} if snapshot else set()
+    return name in known and sight_of(request, branch).of_dataset(name)
+
+
+def sight_of(request: Request, branch: str) -> Sight:
+    """Give what the asker sees of what is deployed on a branch."""
+    services: Services = request.app.state.services
+    snapshot = services.snapshots.deployed(branch)
+    return sight(request, snapshot.definitions if snapshot else None)

@@ -1,0 +1,188 @@
+"""What a branch is, as readers see it: one immutable manifest a request, never a mix of two."""
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+from fastapi import HTTPException
+
+from narthex.assets import AssetKind, DatasetPlan, IndexSpec, ResolvedAsset
+from narthex.entities import Definitions
+from narthex.readplan import ReadPlan
+from narthex.readplan import plan as plan_read
+from narthex.settings import Settings
+from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
+from narthex_server.definitions.bundles import read_bundle
+from narthex_server.definitions.data_flow import Node
+from narthex_server.definitions.inherited_tags import tags_of
+from narthex_stores import LmdbIndex
+
+REFRESH_S = 0.1
+KEPT = 8
+
+
+@attrs.define
+class OpenIndexes:
+    """The indexes that this process has open: each once, as its store demands."""
+
+    index_dir: Path
+    _open: dict[str, LmdbIndex] = attrs.field(factory=dict)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def open(self, physical_name: str, spec: IndexSpec) -> LmdbIndex:
+        """Give an index, for reading only.
+
+        One that was restored since it was opened is another one: it is opened again. While it
+        is lost, what was open goes on to answer as of the offsets that it contains.
+        """
+        path = self.index_dir / physical_name
+        with self._lock:
+            known = self._open.get(physical_name)
+            if known is None or (known.is_replaced() and path.is_dir()):
+                self._open[physical_name] = LmdbIndex(path, spec, readonly=True)
+            return self._open[physical_name]
+
+
+@attrs.define
+class Snapshot:
+    """One manifest with all that answering needs: definitions, plans, open indexes, read plans.
+
+    Attributes:
+        commit_id: The commit that the branch is at; a clone's binds the manifest of another one.
+    """
+
+    commit_id: UUID
+    manifest_id: UUID
+    seq: int
+    definitions: Definitions
+    plans: dict[str, DatasetPlan]
+    bindings: dict[str, ResolvedAsset]
+    indexes: "OpenIndexes"
+    _read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
+    _reach: dict[Node, frozenset[str]] | None = None
+
+    def topic(self, path: str) -> str:
+        """Give the physical name of the topic that a logical path is bound to."""
+        return self.bindings[path].physical_name
+
+    def dataset(self, name: str) -> DatasetPlan:
+        """Give the plan of a dataset.
+
+        Raises:
+            HTTPException: 404: the branch has no such dataset.
+        """
+        try:
+            return self.plans[name]
+        except KeyError:
+            raise HTTPException(
+                status_code=404, detail={"err_msg": f"Dataset `{name}` not found"}
+            ) from None
+
+    def index(self, dataset: str) -> LmdbIndex:
+        """Give the open index of a dataset.
+
+        Raises:
+            HTTPException: 400: the dataset has none.
+        """
+        asset = self.bindings.get(f"dataset/{dataset}/index")
+        if asset is None or not isinstance(asset.spec, IndexSpec):
+            raise HTTPException(
+                status_code=400,
+                detail={"err_msg": f"Please define an online index on dataset : {dataset}"},
+            )
+        return self.indexes.open(asset.physical_name, asset.spec)
+
+    def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
+        """Give how to answer a question; computed once a snapshot."""
+        key = (inputs, outputs)
+        found = self._read_plans.get(key)
+        if found is None:
+            found = plan_read(self.definitions, self.plans, inputs=inputs, outputs=outputs)
+            self._read_plans[key] = found
+        return found
+
+    def reaching(self, nodes: Iterable[Node]) -> frozenset[str]:
+        """Return the tags of all that some datasets or features are made of, cancelled or not."""
+        if self._reach is None:
+            self._reach = tags_of(self.definitions).reach
+        return frozenset[str]().union(*(self._reach.get(node, frozenset()) for node in nodes))
+
+    def assets(self, kind: AssetKind) -> dict[str, ResolvedAsset]:
+        """Give the bindings of one kind, by logical path."""
+        return {path: asset for path, asset in self.bindings.items() if asset.kind is kind}
+
+
+class Snapshots:
+    """The snapshots of branches, refreshed from the ledger several times a second."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, *, tenant: TenantId) -> None:
+        """Read lazily; nothing is loaded yet."""
+        self._ledger = ledger
+        self._settings = settings
+        self._tenant = tenant
+        self._branches: dict[str, tuple[float, BranchView]] = {}
+        self._kept: dict[UUID, Snapshot] = {}
+        self._indexes = OpenIndexes(index_dir=settings.index_dir)
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Look at the ledger again at the next request."""
+        self._branches.clear()
+
+    def serving(self, branch: str) -> Snapshot:
+        """Give what readers of the branch see.
+
+        Raises:
+            HTTPException: 404: no such branch, or nothing serves on it yet.
+        """
+        view = self._branch(branch)
+        return self._of(branch, view.serving_commit_id, view.serving_seq)
+
+    def head(self, branch: str) -> Snapshot:
+        """Give the newest definitions that are deployed on the branch."""
+        view = self._branch(branch)
+        return self._of(branch, view.head_commit_id, view.head_seq)
+
+    def deployed(self, branch: str) -> Snapshot | None:
+        """Give the newest definitions that are deployed on the branch, if there are any."""
+        view = self._branch(branch)
+        return self.head(branch) if view.head_commit_id is not None else None
+
+    def _branch(self, branch: str) -> BranchView:
+        now = time.monotonic()
+        found = self._branches.get(branch)
+        if found is None or now - found[0] > REFRESH_S:
+            found = (now, self._ledger.branch(self._tenant, branch))
+            self._branches[branch] = found
+        return found[1]
+
+    def _of(self, branch: str, commit_id: UUID | None, seq: int) -> Snapshot:
+        if commit_id is None:
+            raise HTTPException(
+                status_code=404, detail={"err_msg": f"nothing serves on branch `{branch}` yet"}
+            )
+        with self._lock:
+            if commit_id not in self._kept:
+                self._kept[commit_id] = self._load(commit_id, seq)
+                while len(self._kept) > KEPT:
+                    del self._kept[next(iter(self._kept))]
+            return self._kept[commit_id]
+
+    def _load(self, commit_id: UUID, seq: int) -> Snapshot:
+        manifest_id = self._ledger.commit(commit_id).manifest_id
+        if manifest_id is None:
+            raise HTTPException(status_code=404, detail={"err_msg": "nothing is deployed"})
+        manifest: ManifestView = self._ledger.manifest(manifest_id)
+        bundle = read_bundle(self._ledger.bundle_of(commit_id))
+        return Snapshot(
+            commit_id=commit_id,
+            manifest_id=manifest_id,
+            seq=seq,
+            definitions=bundle.definitions,
+            plans={plan.name: plan for plan in manifest.plans},
+            bindings=manifest.bindings,
+            indexes=self._indexes,
+        )

@@ -1,0 +1,46 @@
+"""What a server process holds while it runs: connections, caches, counters."""
+
+import attrs
+
+from narthex.settings import Settings
+from narthex.workers import Compartments
+from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
+from narthex_server.deploy.airflow_client import Airflow
+from narthex_server.deploy.auditor import Auditor
+from narthex_server.deploy.executor import Executor
+from narthex_server.deploy.garbage_collector import Collector
+from narthex_server.deploy.recovery import Recovery
+from narthex_server.services.branch_snapshots import Snapshots
+from narthex_server.services.idempotency import Once
+from narthex_server.services.logged_queries import AnswerLog
+from narthex_server.services.meters import Meters
+from narthex_server.services.shared_sources import SharedSources
+from narthex_stores import LogProducer, LogReader
+
+
+@attrs.frozen(kw_only=True)
+class Services:
+    """One of each, shared by all requests."""
+
+    settings: Settings
+    ledger: Ledger
+    tenant: TenantId
+    producer: LogProducer
+    answers: AnswerLog
+    once: Once
+    reader: LogReader
+    snapshots: Snapshots
+    shared: SharedSources
+    executor: Executor
+    collector: Collector
+    auditor: Auditor
+    recovery: Recovery
+    airflow: Airflow
+    workers: Compartments
+    meters: Meters
+    sealer: Sealer
+
+    @property
+    def secrets(self) -> SealedSecrets:
+        """The secrets that definitions name."""
+        return SealedSecrets(self.ledger, self.tenant, self.sealer)

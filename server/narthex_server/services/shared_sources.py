@@ -1,0 +1,199 @@
+"""What branches share with each other: places that rows come through, their tags and their owners.
+
+A place carries the tags that the policy gives it, and those of what any branch reads from it or
+writes to it. So a dataset has the tags of the rows that reach it, whichever branch gave them.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+
+from narthex.connections import WebhookEndpoint
+from narthex.entities import Definitions
+from narthex.file_paths import meets
+from narthex.fingerprints import source_id
+from narthex.policy import Policy, granted, load_policy
+from narthex.policy_checks import Place, place_of, tags_of_place, uses
+from narthex_ledger import BranchView, Ledger, TenantId
+from narthex_server.definitions.bundles import read_bundle
+from narthex_server.definitions.data_flow import Node
+from narthex_server.definitions.inherited_tags import own_tags, tags_of
+
+Tagged = Mapping[Place, frozenset[str]]
+
+
+@attrs.frozen(kw_only=True)
+class Shared:
+    """What the active branches of an installation share at one moment.
+
+    Attributes:
+        carried: The tags of what branches read from or write to a place.
+        owners: The branch that an endpoint belongs to where no rule has another, by its path.
+        branches: The names of the active branches.
+    """
+
+    policy: Policy
+    carried: Tagged
+    owners: Mapping[str, str]
+    branches: tuple[str, ...]
+
+    def tags_at(self, place: Place) -> frozenset[str]:
+        """Return the tags of the rows that a place carries."""
+        return tags_of_place(place, self.policy) | carried_at(self.carried, place)
+
+    def sources(self, *of: Definitions | None) -> dict[Node, frozenset[str]]:
+        """Return the tags of the sources of definitions, which count among what shares a place."""
+        known = [one for one in of if one is not None]
+        carried = merged(self.carried, carried_by(known, self.policy))
+        return source_tags(known, attrs.evolve(self, carried=carried))
+
+    def writers(self, webhook: str, endpoint: str) -> tuple[str, ...]:
+        """Return the branches whose tokens may write to an endpoint."""
+        rules = self.policy.endpoint_rules(webhook, endpoint)
+        if rules:
+            return tuple(branch for branch in self.branches if granted(rules, branch))
+        owner = self.owners.get(ingest_path(webhook, endpoint))
+        return () if owner is None else (owner,)
+
+
+def ingest_path(webhook: str, endpoint: str) -> str:
+    """Return the logical path of an endpoint's ingest topic."""
+    return f"webhook/{webhook}/{endpoint}/ingest"
+
+
+def source_tags(of: Iterable[Definitions], shared: Shared) -> dict[Node, frozenset[str]]:
+    """Return the tags of each source of definitions."""
+    found: dict[Node, frozenset[str]] = {}
+    for definitions in of:
+        for dataset in definitions.datasets:
+            for source in dataset.sources:
+                place = place_of(source.connector)
+                if place is not None:
+                    node = ("source", source_id(source))
+                    found[node] = found.get(node, frozenset()) | shared.tags_at(place)
+    return found
+
+
+def carried_at(carried: Tagged, place: Place) -> frozenset[str]:
+    """Return the tags that are carried to a place; paths of files count if they may meet."""
+    kind, name = place
+    if kind != "files":
+        return carried.get(place, frozenset())
+    near = (tags for (of, path), tags in carried.items() if of == "files" and meets(path, name))
+    return frozenset[str]().union(*near)
+
+
+def carried_by(of: Iterable[Definitions], policy: Policy) -> dict[Place, frozenset[str]]:
+    """Return the tags that definitions carry to places: of what they read, and what they write.
+
+    What a sink writes has the tags of all that it is made of, which may have come through another
+    place. So this is repeated until nothing is added.
+    """
+    known = tuple(of)
+    found: dict[Place, frozenset[str]] = {}
+    for definitions in known:
+        by_name = {dataset.name: own_tags(dataset) for dataset in definitions.datasets}
+        for use in uses(definitions):
+            place = place_of(use.target)
+            if place is not None and by_name[use.dataset]:
+                found[place] = found.get(place, frozenset()) | by_name[use.dataset]
+    writing = [one for one in known if any(dataset.sinks for dataset in one.datasets)]
+    while True:
+        grown = merged(found, *(_written(one, found, policy) for one in writing))
+        if grown == found:
+            return found
+        found = grown
+
+
+def _written(
+    definitions: Definitions, carried: Tagged, policy: Policy
+) -> dict[Place, frozenset[str]]:
+    shared = Shared(policy=policy, carried=carried, owners={}, branches=())
+    have = tags_of(definitions, source_tags([definitions], shared)).have
+    found: dict[Place, frozenset[str]] = {}
+    for use in uses(definitions):
+        place = place_of(use.target)
+        if use.is_written and place is not None:
+            found[place] = found.get(place, frozenset()) | have["dataset", use.dataset]
+    return found
+
+
+def merged(*of: Tagged) -> dict[Place, frozenset[str]]:
+    """Return the tags of all of these together."""
+    found: dict[Place, frozenset[str]] = {}
+    for one in of:
+        for place, tags in one.items():
+            if tags:
+                found[place] = found.get(place, frozenset()) | tags
+    return found
+
+
+class SharedSources:
+    """What branches share, by the ledger and the policy file as they are when it is asked for."""
+
+    def __init__(self, ledger: Ledger, *, tenant: TenantId, policy_file: Path) -> None:
+        """Read lazily; nothing is loaded yet."""
+        self._ledger = ledger
+        self._tenant = tenant
+        self._policy_file = policy_file
+        self._known: dict[UUID, Definitions] = {}
+        self._kept: tuple[object, Shared] | None = None
+        self._lock = threading.Lock()
+
+    def policy(self) -> Policy:
+        """Read the policy file.
+
+        Raises:
+            PolicyInvalid: It has mistakes.
+        """
+        return load_policy(self._policy_file)
+
+    def now(self) -> Shared:
+        """Return what the active branches share.
+
+        Raises:
+            PolicyInvalid: The policy file has mistakes.
+        """
+        policy = self.policy()
+        found = self._ledger.branches(self._tenant)
+        branches = tuple(one for one in found if one.state == "active")
+        version = policy, tuple((one.name, one.head_commit_id) for one in branches)
+        with self._lock:
+            if self._kept is None or self._kept[0] != version:
+                self._kept = version, self._load(policy, branches)
+            return self._kept[1]
+
+    def _load(self, policy: Policy, branches: Iterable[BranchView]) -> Shared:
+        heads = {one.name: self._definitions(one.head_commit_id) for one in branches}
+        kept = {one.head_commit_id for one in branches}
+        self._known = {commit: of for commit, of in self._known.items() if commit in kept}
+        return Shared(
+            policy=policy,
+            carried=carried_by([one for one in heads.values() if one is not None], policy),
+            owners=self._owners(heads),
+            branches=tuple(heads),
+        )
+
+    def _definitions(self, commit_id: UUID | None) -> Definitions | None:
+        if commit_id is None:
+            return None
+        if commit_id not in self._known:
+            self._known[commit_id] = read_bundle(self._ledger.bundle_of(commit_id)).definitions
+        return self._known[commit_id]
+
+    def _owners(self, heads: Mapping[str, Definitions | None]) -> dict[str, str]:
+        bound: dict[str, set[str]] = {}
+        for branch, definitions in heads.items():
+            for use in uses(definitions):
+                if isinstance(use.target, WebhookEndpoint):
+                    path = ingest_path(use.target.webhook, use.target.endpoint)
+                    bound.setdefault(path, set()).add(branch)
+        first = self._ledger.first_binders(self._tenant)
+        return {
+            path: next(branch for branch in first[path] if branch in of)
+            for path, of in bound.items()
+            if of.intersection(first.get(path, ()))
+        }

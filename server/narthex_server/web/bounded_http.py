@@ -1,0 +1,81 @@
+"""HTTP on a connection, with bounds that uvicorn does not have: on the head, and on idling."""
+
+import asyncio
+from typing import ClassVar
+
+from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from narthex_server.web.request_limits import GREATEST_HEAD_BYTES
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """Ends a connection whose head is too large or too slow, or that sends on after its answer.
+
+    Attributes:
+        head_s: How long a head may take, from the connection's begin or the head's first byte.
+        rest_s: How long the rest of a body may take after its request was answered.
+    """
+
+    head_s: ClassVar[float] = 10.0
+    rest_s: ClassVar[float] = 5.0
+
+    _head_bytes = 0
+    _in_head = True
+    _in_body = False
+    _ends: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._end_in(self.head_s)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._go_on()
+        super().connection_lost(exc)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > GREATEST_HEAD_BYTES:
+            self.transport.close()
+        is_between = not (self._in_head or self._in_body) and self.cycle.response_complete
+        if is_between and self._ends is None:
+            # Empty lines between requests begin none, and must not keep the connection open.
+            self._end_in(self.head_s)
+
+    @override
+    def on_message_begin(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        self._end_in(self.head_s)
+        super().on_message_begin()
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._in_head, self._in_body = False, True
+        self._go_on()
+        super().on_headers_complete()
+
+    @override
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        self._go_on()
+        super().on_message_complete()
+
+    @override
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body:
+            self._end_in(self.rest_s)
+
+    def _end_in(self, seconds: float) -> None:
+        self._go_on()
+        self._ends = self.loop.call_later(seconds, self.transport.close)
+
+    def _go_on(self) -> None:
+        if self._ends is not None:
+            self._ends.cancel()
+            self._ends = None

@@ -1,0 +1,1 @@
+"""Commands of this room: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""

@@ -1,0 +1,58 @@
+"""Commands of the engine: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narthex.settings import load_settings
+from narthex_ledger import Ledger, Verifier
+from narthex_spark_apps.cli import row_commands
+from narthex_spark_apps.cli.snapshot_commands import snapshots
+from narthex_spark_apps.supervision.supervisor import Supervisor
+from narthex_spark_apps.supervision.supervisor_lock import AlreadySupervisedError
+
+FIRST = "supervisor"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the engine's commands."""
+    app.command("supervisor")(supervisor)
+    row_commands.register(app)
+    app.add_typer(snapshots)
+
+
+def supervisor(
+    *,
+    name: Annotated[
+        str, typer.Option(help="A name that is unique on this machine and home.")
+    ] = FIRST,
+    lazy: Annotated[
+        bool,
+        typer.Option("--lazy", help="Start the driver and the writers only when they have work."),
+    ] = False,
+) -> None:
+    """Run a share of the streaming jobs until stopped.
+
+    Any number of supervisors may run, on any machines; they share the jobs evenly. On SIGTERM a
+    supervisor drains its jobs and returns them.
+    """
+    if not _NAME.fullmatch(name):
+        raise typer.BadParameter(
+            f"`{name}` is not a name: use lower-case letters, digits and -", param_hint="name"
+        )
+    settings = load_settings()
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    try:
+        supervisor = Supervisor(settings, ledger, run_dir=run_dir(settings.home, name), lazy=lazy)
+    except AlreadySupervisedError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    supervisor.run()
+
+
+def run_dir(home: Path, name: str) -> Path:
+    """Return the directory of a supervisor; the first one uses the installation's own."""
+    return home / "run" if name == FIRST else home / "run" / name

@@ -1,0 +1,274 @@
+"""Commands for rejected and late rows: `narthex quarantine` and `narthex late`."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import typer
+
+from narthex.assets import LogSpec, ResolvedAsset, SourceJobSpec
+from narthex.errors import ArgumentsUnfit
+from narthex.lateness import render_late_row
+from narthex.records import Json
+from narthex.settings import Settings, load_settings
+from narthex.times import render_instant
+from narthex_ledger import TENANT, Ledger
+from narthex_spark_apps.rejected_rows.late_rows import LateEntry, late_rows
+from narthex_spark_apps.rejected_rows.quarantine import RefusedRow, Replay, Replayed, refused_rows
+from narthex_spark_apps.sources.topics.scan import scan
+from narthex_stores import LogProducer
+
+_SHOWN = 100
+
+Dataset = Annotated[str, typer.Argument(help="The name of the dataset.")]
+Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The name of the branch.")]
+Limit = Annotated[int, typer.Option(help="The largest number of rows to print, newest first.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    quarantine = typer.Typer(
+        name="quarantine",
+        help="List, show and replay the rows that a source rejected.",
+        no_args_is_help=True,
+    )
+    quarantine.command("list")(list_rows)
+    quarantine.command("show")(show)
+    quarantine.command("replay")(replay)
+    app.add_typer(quarantine)
+    app.command("late")(late)
+
+
+def list_rows(
+    dataset: Dataset, *, branch: Branch = "main", limit: Limit = _SHOWN, as_json: AsJson = False
+) -> None:
+    """List the quarantined rows of a dataset, the newest last."""
+    found = _open(dataset, branch).refused()
+    shown = found[-limit:] if limit > 0 else ()
+    if as_json:
+        _print([_listed(row) for row in shown])
+    else:
+        for row in shown:
+            at = f"{row.source_id} {row.place().partition}:{row.place().offset}"
+            sys.stdout.write(f"{row.name}  {render_instant(row.refused_at)}  {at}  {row.reason}\n")
+    _tell(f"{len(found)} in quarantine, {len(shown)} shown")
+
+
+def show(
+    dataset: Dataset,
+    row: Annotated[str, typer.Argument(help="The name of the row, from `quarantine list`.")],
+    *,
+    branch: Branch = "main",
+) -> None:
+    """Print one row as JSON: its payload, its position, and why it was rejected."""
+    (found,) = _named(_open(dataset, branch).refused(), [row])
+    _print(_listed(found) | {"kind": found.kind.value, "payload": found.payload})
+
+
+def replay(
+    dataset: Dataset,
+    rows: Annotated[
+        list[str] | None, typer.Argument(help="The names of rows, from `quarantine list`.")
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Replay all quarantined rows.")] = False,
+    payload: Annotated[
+        Path | None,
+        typer.Option(help="A JSON object that replaces the payload of one row.", exists=True),
+    ] = None,
+    branch: Branch = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Validate rows again, each at its position; exit with 1 if some are still rejected.
+
+    An accepted or filtered row leaves the quarantine. Replaying a row twice changes nothing.
+    """
+    opened = _open(dataset, branch)
+    found = opened.refused()
+    if every == bool(rows):
+        raise ArgumentsUnfit("no rows are given: pass their names or `--all`")
+    chosen = found if every else _named(found, rows or [])
+    repaired = _repaired(chosen, payload)
+    with LogProducer(opened.settings.kafka) as producer:
+        replaying = Replay(jobs=opened.sources, settings=opened.settings, producer=producer)
+        done = replaying.run(chosen, repaired)
+    if as_json:
+        _print([{"row": one.row.name, **_told(one)} for one in done])
+    else:
+        for one in done:
+            sys.stdout.write(f"{one.row.name}  {one.outcome}  {one.reason}".rstrip() + "\n")
+    refused = sum(one.outcome == "refused" for one in done)
+    _tell(f"{len(done) - refused} of {len(done)} rows left the quarantine")
+    if refused:
+        raise typer.Exit(1)
+
+
+def late(
+    dataset: Dataset, *, branch: Branch = "main", limit: Limit = _SHOWN, as_json: AsJson = False
+) -> None:
+    """List the rows that came later than the dataset's `disorder`, and what each changed."""
+    opened = _open(dataset, branch)
+    log = opened.log
+    disorder = {
+        asset.spec.source_id: asset.spec.source.disorder_us
+        for asset in opened.sources
+        if isinstance(asset.spec, SourceJobSpec)
+    }
+    if not disorder:
+        raise ArgumentsUnfit(
+            f"`{dataset}` has no source; rows are late where they enter",
+            hint="name the dataset that it is made from",
+        )
+    found = late_rows(scan(opened.settings.kafka, opened.topic), log, disorder)
+    shown = found[-limit:] if limit > 0 else ()
+    if as_json:
+        _print([_late(entry, log, opened.changed) for entry in shown])
+    else:
+        for entry in shown:
+            said = _late(entry, log, opened.changed)
+            place = f"{said['source']} {said['partition']}:{said['offset']}"
+            sys.stdout.write(
+                f"{said['event_time']}  {said['late_s']} s late  {place}  "
+                f"changed {', '.join(opened.changed) or 'nothing else'}\n"
+            )
+    _tell(f"{len(found)} rows came late, {len(shown)} shown")
+
+
+@attrs.frozen(kw_only=True)
+class _Opened:
+    """A dataset of the commit that serves a branch.
+
+    Attributes:
+        changed: The datasets that pipelines derive from it.
+    """
+
+    settings: Settings
+    name: str
+    topic: str
+    log: LogSpec
+    bindings: Mapping[str, ResolvedAsset]
+    changed: tuple[str, ...]
+
+    @property
+    def sources(self) -> tuple[ResolvedAsset, ...]:
+        begin = f"job/{self.name}/source/"
+        return tuple(
+            asset
+            for path, asset in self.bindings.items()
+            if path.startswith(begin) and isinstance(asset.spec, SourceJobSpec)
+        )
+
+    def refused(self) -> tuple[RefusedRow, ...]:
+        asset = self.bindings.get(f"dataset/{self.name}/quarantine")
+        if asset is None:
+            raise ArgumentsUnfit(
+                f"`{self.name}` has no quarantine, because no source feeds it",
+                hint="name the dataset that it is derived from",
+            )
+        return refused_rows(self.settings, asset.physical_name)
+
+
+def _open(dataset: str, branch: str) -> _Opened:
+    settings = load_settings()
+    ledger = Ledger(settings.ledger_dsn)
+    view = ledger.branch(ledger.ensure_tenant(TENANT), branch)
+    commit = view.serving_commit_id or view.head_commit_id
+    if commit is None:
+        raise ArgumentsUnfit(f"nothing serves on branch `{branch}` yet")
+    manifest = ledger.manifest(commit)
+    plans = {plan.name: plan for plan in manifest.plans}
+    if dataset not in plans:
+        raise ArgumentsUnfit(
+            f"branch `{branch}` has no dataset `{dataset}`; it has {', '.join(sorted(plans))}"
+        )
+    return _Opened(
+        settings=settings,
+        name=dataset,
+        topic=manifest.bindings[f"dataset/{dataset}/log"].physical_name,
+        log=plans[dataset].log,
+        bindings=manifest.bindings,
+        changed=_made_from(manifest.bindings, dataset),
+    )
+
+
+def _made_from(bindings: Mapping[str, ResolvedAsset], dataset: str) -> tuple[str, ...]:
+    """Return the datasets that jobs derive from a dataset, directly or indirectly."""
+    reads: dict[str, set[str]] = {}
+    for path, asset in bindings.items():
+        match path.split("/"):
+            case ["job", name, "pipeline", _]:
+                roles = [need.role.partition(":") for need in asset.needs]
+                reads[name] = {of for kind, _, of in roles if kind in {"input", "right"}}
+            case _:
+                pass
+    found = {dataset}
+    while new := {name for name, read in reads.items() if read & found} - found:
+        found |= new
+    return tuple(sorted(found - {dataset}))
+
+
+def _named(found: tuple[RefusedRow, ...], names: list[str]) -> tuple[RefusedRow, ...]:
+    by_name = {row.name: row for row in found}
+    missing = [name for name in names if name not in by_name]
+    if missing:
+        raise ArgumentsUnfit(
+            f"no row in quarantine is named {', '.join(missing)}",
+            hint="see `narthex quarantine list`",
+        )
+    return tuple(by_name[name] for name in names)
+
+
+def _repaired(chosen: tuple[RefusedRow, ...], payload: Path | None) -> dict[str, dict[str, Json]]:
+    if payload is None:
+        return {}
+    if len(chosen) != 1:
+        raise ArgumentsUnfit(f"`--payload` replaces one row, not {len(chosen)}; name a single row")
+    said = json.loads(payload.read_text())
+    if not isinstance(said, dict):
+        raise ArgumentsUnfit(f"`{payload}` does not contain a JSON object")
+    return {chosen[0].name: said}
+
+
+def _listed(row: RefusedRow) -> dict[str, Json]:
+    place = row.place()
+    return {
+        "row": row.name,
+        "refused_at": render_instant(row.refused_at),
+        "source": row.source_id,
+        "partition": place.partition,
+        "offset": place.offset,
+        "ordinal": place.ordinal,
+        "field": row.field,
+        "reason": row.reason,
+    }
+
+
+def _told(one: Replayed) -> dict[str, Json]:
+    told: dict[str, Json] = {"outcome": one.outcome}
+    return told | {"reason": one.reason} if one.reason else told
+
+
+def _late(entry: LateEntry, log: LogSpec, changed: tuple[str, ...]) -> dict[str, Json]:
+    until = None if entry.until is None else render_instant(entry.until)
+    return {
+        **render_late_row(entry.row, log.keys),
+        "row_id": entry.row_id.hex(),
+        "alive": entry.alive,
+        "log_partition": entry.log_partition,
+        "log_offset": entry.log_offset,
+        "changed_from": render_instant(entry.row.event_time),
+        "changed_until": until,
+        "changed_datasets": list(changed),
+    }
+
+
+def _print(value: Json) -> None:
+    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+
+
+def _tell(story: str) -> None:
+    sys.stderr.write(f"{story}\n")

@@ -1,0 +1,130 @@
+"""`str.*` as Spark columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
+
+from narthex.expr.formats import MONTHS, READ, SHORT, WEEKDAYS, Directive, pieces
+from narthex.expr.letters import NEWER
+from narthex.times import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering
+
+_NEW = f"[{NEWER}]"
+
+
+def quoted(literal: str) -> str:
+    """Give a Java pattern that matches just this text."""
+    return "".join(
+        rf"\x{{{ord(character):x}}}" if not character.isalnum() else character
+        for character in literal
+    )
+
+
+def _split(call: Rendered) -> SparkColumn:
+    separator = call.option("sep")
+    if not isinstance(separator, str) or not separator:
+        raise NotRenderedError("`str.split` without a separator")
+    return sf.split(call.arguments[0], quoted(separator), -1)
+
+
+def _strptime(call: Rendered) -> SparkColumn:
+    if call.option("timezone") is not None:
+        raise NotRenderedError("`str.strptime` in a time zone")
+    found = pieces(str(call.option("format")))
+    pattern = "".join(
+        quoted(piece) if isinstance(piece, str) else f"({READ[piece.name][1]})" for piece in found
+    )
+    names = [READ[piece.name][0] for piece in found if isinstance(piece, Directive)]
+    text, whole = call.arguments[0], rf"\A{pattern}\z"
+    parts = {name: sf.regexp_extract(text, whole, index + 1) for index, name in enumerate(names)}
+    return sf.when(text.rlike(whole), _instant(parts))
+
+
+def _number(parts: Mapping[str, SparkColumn], name: str) -> SparkColumn:
+    return sf.trim(parts[name]).cast("int") if name in parts else sf.lit(0)
+
+
+def _instant(parts: Mapping[str, SparkColumn]) -> SparkColumn:
+    digits = sf.ltrim(parts["fraction"], sf.lit(".")) if "fraction" in parts else sf.lit("")
+    fraction = sf.rpad(sf.substring(digits, 1, 6), 6, "0").cast("long")
+    if "epoch" in parts:
+        return sf.try_add(parts["epoch"].cast("long") * SECOND_US, fraction)
+    day = sf.unix_date(_day(parts)).cast("long")
+    hour, valid = _hour(parts)
+    minute, second = _number(parts, "minute"), _number(parts, "second")
+    # A last minute of 59 and a last second of 59: a day has no others.
+    valid = valid & (minute < 60) & (second < 60)  # noqa: PLR2004
+    clock = day * DAY_US + hour.cast("long") * HOUR_US
+    clock = clock + minute.cast("long") * MINUTE_US + second.cast("long") * SECOND_US + fraction
+    if "weekday" in parts:
+        said = _place(WEEKDAYS, parts["weekday"])
+        valid = valid & (sf.pmod(day + 3, sf.lit(7)) + 1 == said)
+    if "offset" in parts:
+        offset, known = _offset(parts["offset"])
+        clock, valid = clock - offset, valid & known
+    return sf.when(valid, clock)
+
+
+def _place(names: Sequence[str], said: SparkColumn) -> SparkColumn:
+    known = sf.array(*(sf.lit(name[:SHORT].lower()) for name in names))
+    return sf.array_position(known, sf.lower(sf.substring(said, 1, SHORT)))
+
+
+def _day(parts: Mapping[str, SparkColumn]) -> SparkColumn:
+    year = _number(parts, "year")
+    if "short_year" in parts:
+        short = _number(parts, "short_year")
+        year = short + sf.when(short >= 70, 1900).otherwise(2000)  # noqa: PLR2004 (as POSIX has it)
+    year = sf.when(year >= 1, year)
+    if "day_of_year" in parts:
+        nth = _number(parts, "day_of_year")
+        day = sf.date_add(sf.make_date(year, sf.lit(1), sf.lit(1)), nth - 1)
+        return sf.when((nth >= 1) & (sf.year(day) == year), day)
+    month = (
+        _number(parts, "month")
+        if "month" in parts
+        else _place(MONTHS, parts["month_name"]).cast("int")
+    )
+    return sf.make_date(year, month, _number(parts, "day"))
+
+
+def _hour(parts: Mapping[str, SparkColumn]) -> tuple[SparkColumn, SparkColumn]:
+    if "hour12" not in parts:
+        hour = _number(parts, "hour")
+        return hour, hour < 24  # noqa: PLR2004
+    dial = _number(parts, "hour12")
+    evening = sf.when(sf.lower(parts["half"]) == "pm", 12).otherwise(0)
+    return dial % 12 + evening, dial.between(1, 12)
+
+
+def _offset(said: SparkColumn) -> tuple[SparkColumn, SparkColumn]:
+    digits = sf.regexp_replace(said, "[^0-9]", "")
+    hours, minutes = (sf.substring(digits, at, 2).cast("int") for at in (1, 3))
+    size = (hours.cast("long") * 60 + minutes.cast("long")) * MINUTE_US
+    utc = said == "Z"
+    signed = sf.when(utc, 0).when(said.startswith("-"), -size).otherwise(size)
+    return signed, utc | ((hours < 24) & (minutes < 60))  # noqa: PLR2004
+
+
+def _in_case(change: Callable[[SparkColumn], SparkColumn]) -> Rendering:
+    def render(call: Rendered) -> SparkColumn:
+        text = call.arguments[0]
+        runs = sf.regexp_extract_all(text, sf.lit(f"[{NEWER}]+|[^{NEWER}]+"), sf.lit(0))
+        apart = sf.transform(runs, lambda run: sf.when(run.rlike(_NEW), run).otherwise(change(run)))
+        return sf.when(text.rlike(_NEW), sf.array_join(apart, "")).otherwise(change(text))
+
+    return render
+
+
+TEXTS: Mapping[str, Rendering] = {
+    "str.len": lambda call: sf.length(call.arguments[0]).cast("long"),
+    "str.lower": _in_case(sf.lower),
+    "str.upper": _in_case(sf.upper),
+    "str.concat": lambda call: sf.concat(*call.arguments),
+    "str.contains": lambda call: sf.contains(*call.arguments),
+    "str.startswith": lambda call: sf.startswith(*call.arguments),
+    "str.endswith": lambda call: sf.endswith(*call.arguments),
+    "str.split": _split,
+    "str.strptime": _strptime,
+}

@@ -1,0 +1,170 @@
+"""`dt.*` and `from_epoch` as Spark columns; instants are long microseconds."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import functions as sf
+
+from narthex.expr.formats import MONTHS, SHORT, WEEKDAYS, pieces
+from narthex.expr.instants import UNIT_US
+from narthex.expr.zones import FIRST_US, LAST_US
+from narthex.times import SECOND_US
+from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering
+from narthex_spark_apps.expressions.numbers import integral_quotient
+
+_EXACT = "decimal(20,0)"
+
+
+def _with_year(instant: SparkColumn, value: SparkColumn) -> SparkColumn:
+    return sf.when(instant.between(sf.lit(FIRST_US), sf.lit(LAST_US)), value)
+
+
+def _part(compute: Callable[[SparkColumn], SparkColumn]) -> Rendering:
+    def render(call: Rendered) -> SparkColumn:
+        instant = call.arguments[0]
+        return _with_year(instant, compute(sf.timestamp_micros(instant)).cast("long"))
+
+    return _in_utc(render)
+
+
+def _micros(instant: SparkColumn) -> SparkColumn:
+    return sf.pmod(instant, sf.lit(SECOND_US).cast("long"))
+
+
+def _unit(call: Rendered) -> int:
+    return UNIT_US[str(call.option("unit"))]
+
+
+def _duration(call: Rendered) -> SparkColumn:
+    return sf.lit(call.option("duration_us")).cast("long")
+
+
+def _since(call: Rendered) -> SparkColumn:
+    left, right = call.arguments
+    unit = _unit(call)
+    if unit == 1:
+        return sf.try_subtract(left, right)
+    # Two instants may lie further apart than a long can say; the units between them do not.
+    span = left.cast(_EXACT) - right.cast(_EXACT)
+    return integral_quotient(span, sf.lit(unit).cast(_EXACT))
+
+
+def _since_epoch(call: Rendered) -> SparkColumn:
+    instant, unit = call.arguments[0], _unit(call)
+    return instant if unit == 1 else integral_quotient(instant, sf.lit(unit).cast("long"))
+
+
+def _padded(number: SparkColumn, width: int, fill: str = "0") -> SparkColumn:
+    return sf.lpad(number.cast("string"), width, fill)
+
+
+def _named(names: Sequence[str], index: SparkColumn) -> SparkColumn:
+    return sf.element_at(sf.array(*(sf.lit(name) for name in names)), index.cast("int"))
+
+
+def _dial(at: SparkColumn) -> SparkColumn:
+    return sf.pmod(sf.hour(at) + 11, sf.lit(12)) + 1
+
+
+def _half(morning: str, evening: str) -> Callable[[SparkColumn], SparkColumn]:
+    return lambda at: sf.when(sf.hour(at) < 12, sf.lit(morning)).otherwise(sf.lit(evening))  # noqa: PLR2004
+
+
+def _isoweekday(at: SparkColumn) -> SparkColumn:
+    return sf.weekday(at) + 1
+
+
+_CALENDAR: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
+    "Y": lambda at: _padded(sf.year(at), 4),
+    "y": lambda at: _padded(sf.year(at) % 100, 2),
+    "m": lambda at: _padded(sf.month(at), 2),
+    "b": lambda at: _named([name[:SHORT] for name in MONTHS], sf.month(at)),
+    "B": lambda at: _named(MONTHS, sf.month(at)),
+    "d": lambda at: _padded(sf.dayofmonth(at), 2),
+    "e": lambda at: _padded(sf.dayofmonth(at), 2, " "),
+    "j": lambda at: _padded(sf.dayofyear(at), 3),
+    "a": lambda at: _named([name[:SHORT] for name in WEEKDAYS], _isoweekday(at)),
+    "A": lambda at: _named(WEEKDAYS, _isoweekday(at)),
+    "u": lambda at: _isoweekday(at).cast("string"),
+    "w": lambda at: (_isoweekday(at) % 7).cast("string"),
+    "V": lambda at: _padded(sf.weekofyear(at), 2),
+    "G": lambda at: _padded(sf.extract(sf.lit("YEAROFWEEK"), at), 4),
+    "H": lambda at: _padded(sf.hour(at), 2),
+    "k": lambda at: _padded(sf.hour(at), 2, " "),
+    "I": lambda at: _padded(_dial(at), 2),
+    "l": lambda at: _padded(_dial(at), 2, " "),
+    "p": _half("AM", "PM"),
+    "P": _half("am", "pm"),
+    "M": lambda at: _padded(sf.minute(at), 2),
+    "S": lambda at: _padded(sf.second(at), 2),
+    "z": lambda _: sf.lit("+0000"),
+    ":z": lambda _: sf.lit("+00:00"),
+    "Z": lambda _: sf.lit("UTC"),
+}
+"""What directives write of a timestamp."""
+
+_CLOCK: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
+    "f": lambda instant: _padded(_micros(instant), 6),
+    "6f": lambda instant: _padded(_micros(instant), 6),
+    "3f": lambda instant: _padded(_millis(instant), 3),
+    ".6f": lambda instant: sf.concat(sf.lit("."), _padded(_micros(instant), 6)),
+    ".3f": lambda instant: sf.concat(sf.lit("."), _padded(_millis(instant), 3)),
+    "s": lambda instant: _seconds(instant).cast("string"),
+}
+"""What directives write of an instant's microseconds."""
+
+
+def _millis(instant: SparkColumn) -> SparkColumn:
+    return integral_quotient(_micros(instant), sf.lit(1000).cast("long"))
+
+
+def _seconds(instant: SparkColumn) -> SparkColumn:
+    return integral_quotient(instant - _micros(instant), sf.lit(SECOND_US).cast("long"))
+
+
+def _strftime(call: Rendered) -> SparkColumn:
+    instant = call.arguments[0]
+    at = sf.timestamp_micros(instant)
+    written: list[SparkColumn] = []
+    for piece in pieces(str(call.option("format"))):
+        if isinstance(piece, str):
+            written.append(sf.lit(piece))
+        elif piece.name in _CLOCK:
+            written.append(_CLOCK[piece.name](instant))
+        else:
+            written.append(_CALENDAR[piece.name](at))
+    return _with_year(instant, sf.concat(*written) if written else sf.lit(""))
+
+
+def _in_utc(rendering: Rendering) -> Rendering:
+    """Make a rendering that refuses other zones: Java has a copy of their rules of its own."""
+
+    def render(call: Rendered) -> SparkColumn:
+        if call.option("timezone") is not None:
+            raise NotRenderedError(f"`{call.call.function}` in a time zone")
+        return rendering(call)
+
+    return render
+
+
+TIMES: Mapping[str, Rendering] = {
+    "dt.year": _part(sf.year),
+    "dt.month": _part(sf.month),
+    "dt.week": _part(sf.weekofyear),
+    "dt.day": _part(sf.dayofmonth),
+    "dt.hour": _part(sf.hour),
+    "dt.minute": _part(sf.minute),
+    "dt.second": _part(sf.second),
+    "dt.millisecond": _in_utc(
+        lambda call: _with_year(call.arguments[0], _millis(call.arguments[0]))
+    ),
+    "dt.microsecond": _in_utc(
+        lambda call: _with_year(call.arguments[0], _micros(call.arguments[0]))
+    ),
+    "dt.since": _since,
+    "dt.since_epoch": _since_epoch,
+    "dt.strftime": _in_utc(_strftime),
+    "dt.add": lambda call: sf.try_add(call.arguments[0], _duration(call)),
+    "dt.sub": lambda call: sf.try_subtract(call.arguments[0], _duration(call)),
+    "from_epoch": lambda call: sf.try_multiply(call.arguments[0], sf.lit(_unit(call)).cast("long")),
+}

@@ -1,0 +1,1 @@
+"""Facts as Spark columns: their types, their record format and their identities."""

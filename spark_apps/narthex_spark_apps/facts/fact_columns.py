@@ -1,0 +1,86 @@
+"""Facts of a dataset log as Spark columns, read from records and rendered as records."""
+
+import attrs
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+from narthex.assets import LogShape, LogSpec
+from narthex.codec import avro_schema
+from narthex.schema import Column
+from narthex.types import Bool, Bytes, Date, Datetime, Decimal, Float, Int, Str, inner, unrestricted
+from narthex_spark_apps.facts.column_types import spark_type
+from narthex_spark_apps.facts.identities import key_bytes
+
+ROW_ID = "row_id"
+VERSION = "version"
+EVENT_TIME = "event_time"
+ALIVE = "alive"
+
+
+@attrs.frozen(kw_only=True)
+class FactColumns:
+    """The columns of a fact: its identity, and a column for each name that authors know."""
+
+    row_id: SparkColumn
+    version: SparkColumn
+    event_time: SparkColumn
+    alive: SparkColumn
+    columns: dict[str, SparkColumn] = attrs.field(hash=False)
+
+
+def read_facts(records: DataFrame, log: LogSpec) -> DataFrame:
+    """Decode the `value` of each record to columns row_id, version, event_time, alive, k_*, v_*."""
+    decoded = records.select(
+        from_avro(sf.col("value"), avro_schema(log), {"mode": "FAILFAST"}).alias("fact")
+    )
+    return decoded.select("fact.*")
+
+
+def public_columns(log: LogSpec) -> dict[str, SparkColumn]:
+    """Give the columns that `read_facts` made, by the names that authors know."""
+    named = {column.name: sf.col(f"`k_{column.name}`") for column in log.keys}
+    named |= {column.name: sf.col(f"`v_{column.name}`") for column in log.values}
+    named[log.time_field] = sf.col(EVENT_TIME)
+    return named
+
+
+def fact_record(fact: FactColumns, log: LogSpec) -> tuple[SparkColumn, SparkColumn]:
+    """Render a fact as the key and the value of a record of the log."""
+    keys = [_present(column, fact.columns[column.name]) for column in log.keys]
+    values = [
+        sf.when(fact.alive, _typed(column, fact.columns[column.name])) for column in log.values
+    ]
+    members = [
+        fact.row_id.alias(ROW_ID),
+        fact.version.alias(VERSION),
+        fact.event_time.cast("long").alias(EVENT_TIME),
+        fact.alive.alias(ALIVE),
+        *(cell.alias(f"k_{column.name}") for column, cell in zip(log.keys, keys, strict=True)),
+        *(cell.alias(f"v_{column.name}") for column, cell in zip(log.values, values, strict=True)),
+    ]
+    value = to_avro(sf.struct(*members), avro_schema(log))
+    if log.shape is LogShape.ROWS:
+        return fact.row_id, value
+    return key_bytes(log.keys, keys), value
+
+
+def _typed(column: Column, cell: SparkColumn) -> SparkColumn:
+    return cell.cast(spark_type(column.type))
+
+
+def _present(column: Column, cell: SparkColumn) -> SparkColumn:
+    """Give a key's cell; of a dead row without one, a stand-in that the schema can carry."""
+    typed = _typed(column, cell)
+    match unrestricted(inner(column.type)):
+        case Str():
+            return sf.coalesce(typed, sf.lit(""))
+        case Bytes():
+            return sf.coalesce(typed, sf.lit(bytearray()))
+        case Int() | Datetime() | Date() | Float() | Decimal():
+            return sf.coalesce(typed, sf.lit(0).cast(spark_type(column.type)))
+        case Bool():
+            return sf.coalesce(typed, sf.lit(False))
+        case _:
+            return typed

@@ -1,0 +1,299 @@
+"""The bounded run of a commit: every job that owes its past works it off, in dependency order.
+
+It borrows each job under an epoch of its own, runs the same code as live with `availableNow`, and
+gives it back with the offsets where the live run starts. A run that dies is repeated: its facts
+are the same facts. Before a job that joins runs, the indexes that it looks into must contain all
+that their logs hold; their writers run in the supervisor, so this only waits for them.
+"""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Self
+from uuid import UUID
+
+import attrs
+import structlog
+from pyspark.sql import SparkSession
+
+from narthex.assets import (
+    IndexSpec,
+    PipelineJobSpec,
+    ResolvedAsset,
+    ResolvedNeed,
+    SinkJobSpec,
+    Trigger,
+)
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex_ledger import Epoch, JobView, Ledger
+from narthex_spark_apps.jobs.dependency_order import each_after
+from narthex_spark_apps.jobs.progress import told
+from narthex_spark_apps.jobs.start import (
+    asked_source,
+    file_source,
+    input_broker,
+    input_topics,
+    start_query,
+)
+from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
+from narthex_spark_apps.pipelines.join_stage import open_index
+from narthex_stores import LogProducer, LogReader
+
+log = structlog.get_logger()
+
+REPORT_EVERY_S = 10.0
+LOOK_EVERY_S = 0.2
+INDEX_WAIT_S = 1800.0
+AT_ONCE = 3
+"""Jobs that run at the same time: one more than the cores that one of them keeps busy."""
+
+
+class IndexBehindError(TimeoutError):
+    """An index that a join looks into did not catch up; is a supervisor running?"""
+
+
+@attrs.frozen(kw_only=True)
+class Filled:
+    """One job that was worked off."""
+
+    job: str
+    rows: int
+    seconds: float
+
+
+class Backfill:
+    """The bounded run of one commit."""
+
+    def __init__(
+        self,
+        commit_id: UUID,
+        *,
+        ledger: Ledger,
+        settings: Settings,
+        session: Callable[[], SparkSession],
+    ) -> None:
+        """Prepare; Spark is started by the first job that needs it."""
+        self._commit_id = commit_id
+        self._ledger = ledger
+        self._settings = settings
+        self._open = session
+        self._opening = threading.Lock()
+
+    def run(self, *, progress: Callable[[str], None]) -> list[Filled]:
+        """Work off every job that owes its past, several at a time; give what was done.
+
+        A job begins when all that write what it reads are done.
+        """
+        due = {job.asset.asset_id: job for job in self._due()}
+        before = {
+            asset_id: {other.asset.asset_id for other in _writers_before(job, due.values())}
+            for asset_id, job in due.items()
+        }
+
+        def fill(asset_id: int) -> Filled | None:
+            job = due[asset_id]
+            progress(f"backfill of {_label(job.asset)} ({job.asset.physical_name})")
+            return self._fill(job, progress=progress)
+
+        done: list[Filled] = []
+        for number, filled in enumerate(each_after(before, fill, at_once=AT_ONCE), start=1):
+            if filled is not None:
+                done.append(filled)
+                progress(
+                    f"  {filled.job}: {filled.rows} rows in {filled.seconds:.1f} s, "
+                    f"{len(due) - number} of {len(due)} jobs left"
+                )
+        return done
+
+    def _session(self) -> SparkSession:
+        with self._opening:
+            return self._open()
+
+    def _due(self) -> list[JobView]:
+        """Give the jobs of the commit that owe a backfill, sources first, readers after writers."""
+        bound = {asset.asset_id for asset in self._ledger.commit(self._commit_id).assets}
+        owing = [
+            job
+            for job in self._ledger.jobs()
+            if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
+        ]
+        return in_order(owing)
+
+    def _fill(self, job: JobView, *, progress: Callable[[str], None]) -> Filled | None:
+        asset = job.asset
+        epoch = self._ledger.claim_job_for_backfill(self._commit_id, asset.asset_id)
+        if epoch is None:
+            return None
+        began = time.monotonic()
+        with _Loan(self._ledger, asset.asset_id, epoch) as loan:
+            offsets, rows = self._work_off(asset, loan, progress)
+        self._ledger.finish_backfill(asset.asset_id, epoch, offsets=offsets, rows=rows)
+        return Filled(job=_label(asset), rows=rows, seconds=round(time.monotonic() - began, 2))
+
+    def _work_off(
+        self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
+    ) -> tuple[dict[str, Json], int]:
+        if isinstance(asset.spec, SinkJobSpec):
+            # It has a state of its own, and its live run begins at its log's beginning.
+            return {}, 0
+        asked = asked_source(asset, self._settings)
+        if asked is not None:
+            with contextlib.closing(asked), LogProducer(self._settings.kafka) as producer:
+                return {}, asked.read(producer)["rows"]
+        files = file_source(self._session, asset, self._settings)
+        if files is not None:
+            rows = sum(files.read(file).get("rows", 0) for file in files.unread())
+            return {}, rows
+        # First so that the live run has few corrections to repeat; then again, because what was
+        # announced before `ends` must be in the indexes: the live run will not read of it.
+        self._await_indexes(asset, loan, progress)
+        ends, is_empty = self._ends_of(asset)
+        if is_empty:
+            return _offsets(ends), 0
+        if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
+            rows = work_off_stateful(
+                asset, ends, settings=self._settings, epoch=int(loan.epoch), note=loan.note
+            )
+            return _offsets(ends), rows
+        self._await_indexes(asset, loan, progress)
+        query = start_query(
+            self._session(), asset, settings=self._settings, bounded=True, epoch=int(loan.epoch)
+        )
+        while not query.awaitTermination(1):
+            loan.note({"running": True})
+        return _offsets(ends), sum(
+            end for partitions in ends.values() for end in partitions.values()
+        )
+
+    def _ends_of(self, asset: ResolvedAsset) -> tuple[dict[str, dict[int, int]], bool]:
+        """Give how far the job's topics reach now, and whether there is nothing in them.
+
+        The bounded run reads at least so far.
+        """
+        found: dict[str, dict[int, int]] = {}
+        topics = input_topics(asset)
+        with LogReader(input_broker(asset, self._settings)) as reader:
+            ends, firsts = reader.end_offsets(topics), reader.first_offsets(topics)
+        for (topic, partition), end in ends.items():
+            found.setdefault(topic, {})[partition] = end
+        return found, ends == firsts
+
+    def _await_indexes(
+        self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
+    ) -> None:
+        feeds = _logs_of_indexes(self._ledger.jobs())
+        for need in asset.needs:
+            if isinstance(need.spec, IndexSpec) and need.asset_id in feeds:
+                self._await_index(need, need.spec, feeds[need.asset_id], loan, progress)
+
+    def _await_index(
+        self,
+        need: ResolvedNeed,
+        spec: IndexSpec,
+        topic: str,
+        loan: "_Loan",
+        progress: Callable[[str], None],
+    ) -> None:
+        """Wait until the index contains all that its log holds now."""
+        with LogReader(self._settings.kafka) as reader:
+            wanted = reader.end_offsets([topic])
+        index = open_index(self._settings, need.physical_name, spec)
+        ends_at = time.monotonic() + INDEX_WAIT_S
+        while _behind(index.offsets(), wanted):
+            if time.monotonic() > ends_at:
+                raise IndexBehindError(f"{need.role} `{need.physical_name}`")
+            loan.note({"waiting_for": need.role})
+            time.sleep(LOOK_EVERY_S)
+        progress(f"  {need.role} is caught up")
+
+
+def in_order(jobs: Sequence[JobView]) -> list[JobView]:
+    """Order jobs so that who writes a log runs before who reads it, or an index of it."""
+    ordered: dict[int, JobView] = {}
+
+    def visit(job: JobView, reading: frozenset[int]) -> None:
+        if job.asset.asset_id in ordered or job.asset.asset_id in reading:
+            return
+        for writer in _writers_before(job, jobs):
+            visit(writer, reading | {job.asset.asset_id})
+        ordered[job.asset.asset_id] = job
+
+    for job in sorted(jobs, key=lambda j: j.asset.asset_id):
+        visit(job, frozenset())
+    return list(ordered.values())
+
+
+def _writers_before(job: JobView, jobs: Iterable[JobView]) -> Iterable[JobView]:
+    """Give the jobs that write what this one reads; several sources may write one log."""
+    read = {
+        need.asset_id for need in job.asset.needs if need.role.startswith(("input", "touched:"))
+    }
+    looked_up = any(need.role.startswith("right:") for need in job.asset.needs)
+    for other in jobs:
+        if other.asset.asset_id == job.asset.asset_id:
+            continue
+        writes = {need.asset_id for need in other.asset.needs if need.role == "output"}
+        is_source = not any(n.role.startswith("input:") for n in other.asset.needs)
+        if writes & read or (looked_up and is_source):
+            yield other
+
+
+def _logs_of_indexes(jobs: Iterable[JobView]) -> dict[int, str]:
+    """Give, for each index that a feed writes, the topic that it is fed from."""
+    found: dict[int, str] = {}
+    for job in jobs:
+        roles = {need.role: need for need in job.asset.needs}
+        if "index" in roles and "log" in roles:
+            found[roles["index"].asset_id] = roles["log"].physical_name
+    return found
+
+
+def _behind(offsets: Mapping[tuple[str, int], int], wanted: Mapping[tuple[str, int], int]) -> bool:
+    return any(offsets.get(place, 0) < end for place, end in wanted.items())
+
+
+def _offsets(ends: Mapping[str, Mapping[int, int]]) -> dict[str, Json]:
+    return {topic: {str(p): o for p, o in found.items()} for topic, found in ends.items()}
+
+
+def _label(asset: ResolvedAsset) -> str:
+    return str(getattr(asset.spec, "dataset", asset.physical_name))
+
+
+class _Loan:
+    """A borrowed job; its progress reports keep the loan alive while Spark works."""
+
+    def __init__(self, ledger: Ledger, asset_id: int, epoch: Epoch) -> None:
+        self._ledger = ledger
+        self._asset_id = asset_id
+        self.epoch = epoch
+        self._progress: dict[str, Json] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="loan", daemon=True)
+
+    def note(self, progress: dict[str, Json]) -> None:
+        """Say how far the run is, with the next report."""
+        self._progress = progress
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, *_rest: object) -> None:
+        self._done.set()
+        self._thread.join()
+        if error is not None:
+            self._ledger.release_backfill(self._asset_id, self.epoch, error=told(error))
+
+    def _keep(self) -> None:
+        while not self._done.wait(REPORT_EVERY_S):
+            self._ledger.report_backfill(self._asset_id, self.epoch, progress=dict(self._progress))
+
+
+def say(line: str) -> None:
+    """Tell a person, on stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,40 @@
+"""The command behind `run_job.py`: fill a commit's new assets with history, then end."""
+
+import argparse
+import functools
+import json
+import sys
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+import attrs
+
+from narthex.settings import load_settings
+from narthex_ledger import Ledger, Verifier
+from narthex_spark_apps.jobs.backfill import Backfill, say
+from narthex_spark_apps.platform.session import open_session
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the backfills of a commit; JSON of what was done on stdout, the story on stderr."""
+    parser = argparse.ArgumentParser(
+        prog="run_job.py", description="Fill a commit's new assets with history."
+    )
+    parser.add_argument("--commit", required=True, type=UUID, help="the id of the commit")
+    given = parser.parse_args(arguments)
+    settings = load_settings()
+    began = time.monotonic()
+    session = functools.cache(
+        functools.partial(open_session, settings, name=f"backfill {given.commit}")
+    )
+    ledger = Ledger(settings.ledger_dsn, verifier=Verifier.find(settings.verifying_key))
+    run = Backfill(given.commit, ledger=ledger, settings=settings, session=session)
+    done = run.run(progress=say)
+    result = {
+        "commit": str(given.commit),
+        "seconds": round(time.monotonic() - began, 1),
+        "jobs": [attrs.asdict(filled) for filled in done],
+    }
+    sys.stdout.write(json.dumps(result) + "\n")
+    return 0

@@ -1,0 +1,125 @@
+"""How far one live job is, however it runs: what was read, counted and failed."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from narthex_spark_apps.jobs.start import input_topics
+from narthex_spark_apps.supervision.child_messages import Assignment, Report
+
+SAMPLE_EVERY_S = 0.5
+ERROR_LENGTH = 2000
+"""How much of an error is told on; a stack trace of Spark has no end."""
+
+
+def told(error: BaseException) -> str:
+    """Say what an error is, as far as it is told on."""
+    return f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
+
+
+Ends: TypeAlias = Mapping[str, Mapping[int, int]]
+
+
+class KnowsEnds(Protocol):
+    """Knows how far topics reach."""
+
+    def known(self) -> Mapping[str, Mapping[int, int]]:
+        """Give the next offset of each partition of each topic that could be seen."""
+
+
+@attrs.frozen
+class NothingKnown:
+    """Of topics whose broker is not known yet."""
+
+    def known(self) -> Mapping[str, Mapping[int, int]]:
+        """Give nothing."""
+        return {}
+
+
+@attrs.define
+class Progress:
+    """What a job says of itself.
+
+    Attributes:
+        read: The next offset to read, by topic and partition.
+        counts: Rows that came, were quarantined or left out since this process began.
+        known: Whether `read` says where the job stands.
+        stale_s: How old `read` may be while the job works: its phase is told by how far its
+            topics reached so long ago. Else a job under load would never be caught up.
+    """
+
+    assignment: Assignment
+    ends: KnowsEnds
+    read: dict[str, dict[int, int]] = attrs.field(factory=dict)
+    counts: dict[str, int] = attrs.field(factory=dict)
+    error: str | None = None
+    restarts: int = 0
+    known: bool = False
+    stale_s: float = 1.0
+    clock: Callable[[], float] = time.monotonic
+    _samples: deque[tuple[float, Ends]] = attrs.field(factory=deque)
+    _behind_since: float | None = None
+    _has_followed: bool = False
+
+    def behind(self) -> int | None:
+        """Give how many records of its topics it has not read; None while that is not known."""
+        if not self.known:
+            return None
+        return self._behind(self.ends.known())
+
+    def _behind(self, ends: Ends) -> int | None:
+        topics = input_topics(self.assignment.asset)
+        if any(topic not in ends for topic in topics):
+            return None
+        return sum(
+            max(0, end - self.read.get(topic, {}).get(partition, 0))
+            for topic in topics
+            for partition, end in ends[topic].items()
+        )
+
+    def _is_caught_up(self, behind: int) -> bool:
+        """Whether all is read that stood in its topics a little while ago."""
+        now = self.clock()
+        if not self._samples or now - self._samples[-1][0] >= SAMPLE_EVERY_S:
+            self._samples.append((now, self.ends.known()))
+        while len(self._samples) > 1 and now - self._samples[1][0] >= self.stale_s:
+            self._samples.popleft()
+        if behind == 0:
+            return True
+        since, ends = self._samples[0]
+        # The samples reach back less far than they should when `stale_s` has just grown: what has
+        # followed its topics until then still does, unless it is seen to be behind.
+        is_old = now - since >= self.stale_s
+        self._has_followed = (is_old or self._has_followed) and self._behind(ends) == 0
+        return self._has_followed
+
+    def report(self, *, is_running: bool, behind: int | None) -> Report:
+        """Say how the job stands."""
+        now = self.clock()
+        self._behind_since = (self._behind_since or now) if behind else None
+        phase = "failed" if self.error and not is_running else "starting"
+        if is_running and behind is not None:
+            phase = "caught_up" if self._is_caught_up(behind) else "running"
+        return Report(
+            asset_id=self.assignment.asset.asset_id,
+            epoch=self.assignment.epoch,
+            generation=self.assignment.generation,
+            phase=phase,
+            lag_ms=round((now - self._behind_since) * 1000) if self._behind_since else 0,
+            progress={
+                "offsets": {
+                    topic: {str(p): o for p, o in sorted(read.items())}
+                    for topic, read in sorted(self.read.items())
+                },
+                "behind": behind,
+                "rows": self.counts.get("rows"),
+                "quarantined": self.counts.get("quarantined"),
+                "left_out": self.counts.get("left_out"),
+                "watermark": self.counts.get("newest"),
+                "restarts": self.restarts,
+                "error": self.error,
+            },
+        )

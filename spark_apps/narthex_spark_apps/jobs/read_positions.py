@@ -1,0 +1,66 @@
+"""Where a live stage has read to, in its checkpoint: only its newest owner may say so."""
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+from narthex_spark_apps.storage.atomic_write import replace
+from narthex_stores import Fenced
+
+
+@attrs.frozen
+class Positions:
+    """A file with the next offset of each partition, and one with the epoch of its owner.
+
+    Whoever runs under an older epoch is refused: it would take the newer one's reading back.
+    """
+
+    path: Path
+    epoch: int = attrs.field(kw_only=True)
+
+    def claim(self) -> None:
+        """Refuse owners of earlier epochs from now on.
+
+        Raises:
+            Fenced: A later one has claimed it.
+        """
+        with self._owned():
+            replace(self._epoch_path, str(self.epoch))
+
+    def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
+        """Give the next offset of each partition; `otherwise` at a first start."""
+        if not self.path.is_file():
+            return {(topic, partition): offset for topic, partition, offset in otherwise}
+        kept: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
+        return {(t, int(p)): o for t, partitions in kept.items() for p, o in partitions.items()}
+
+    def keep(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """Write them so that a reader sees the old ones or the new ones.
+
+        Raises:
+            Fenced: A later owner has claimed it; nothing was written.
+        """
+        by_topic: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(positions.items()):
+            by_topic.setdefault(topic, {})[str(partition)] = offset
+        with self._owned():
+            replace(self.path, json.dumps(by_topic))
+
+    @property
+    def _epoch_path(self) -> Path:
+        return self.path.with_suffix(".epoch")
+
+    @contextmanager
+    def _owned(self) -> Iterator[None]:
+        """Keep every other owner out, having seen that none of them is later."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = int(self._epoch_path.read_text()) if self._epoch_path.is_file() else -1
+            if self.epoch < known:
+                raise Fenced(f"an owner of epoch {known} reads on; epoch {self.epoch} must stop")
+            yield

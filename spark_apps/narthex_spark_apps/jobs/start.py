@@ -1,0 +1,165 @@
+"""Starting any job of the registry, live or bounded, by the one code that each has."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+import structlog
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from narthex.assets import PipelineJobSpec, ResolvedAsset, SinkJobSpec, SourceJobSpec, Trigger
+from narthex.entities import (
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    PubSubTopic,
+    Table,
+    WebhookEndpoint,
+)
+from narthex.settings import Settings
+from narthex_spark_apps.expressions import NotRenderedError
+from narthex_spark_apps.pipelines.join_stage import start_joined
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob, start_pipeline
+from narthex_spark_apps.platform.author_brokers import broker_of
+from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, Run, in_micro_batches
+from narthex_spark_apps.platform.optional_clients import load_client
+from narthex_spark_apps.sources.files.source import FileSource
+from narthex_spark_apps.sources.polling_source import AskedSource, OpensSource
+from narthex_spark_apps.sources.source_job import SourceJob, start_source
+from narthex_spark_apps.sources.tables.source import TableSource
+from narthex_stores import Broker
+
+log = structlog.get_logger()
+
+
+class NotRunnableError(RuntimeError):
+    """A job that this version cannot run; the message says which part of it."""
+
+
+def checkpoint_of(asset: ResolvedAsset, settings: Settings) -> Path:
+    """Give the directory in which a job keeps what Spark needs to go on."""
+    return settings.checkpoint_dir / asset.need("checkpoint").physical_name
+
+
+def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
+    """Name the topics that a job reads; none for files and tables."""
+    match asset.spec:
+        case SourceJobSpec(source=source) as spec:
+            if isinstance(source.connector, Files | Table | KinesisStream | PubSubTopic):
+                return ()
+            return (SourceJob(asset=asset, spec=spec).topic(),)
+        case PipelineJobSpec():
+            roles = ("input:", "touched:")
+            return tuple(n.physical_name for n in asset.needs if n.role.startswith(roles))
+        case SinkJobSpec(dataset=dataset):
+            return (asset.need(f"input:{dataset}").physical_name,)
+        case _:
+            raise NotRunnableError(f"asset {asset.asset_id} is no job")
+
+
+def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:
+    """Give where the topics are that a job reads.
+
+    Raises:
+        SecretMissing: The source needs a secret that is not there.
+    """
+    if isinstance(asset.spec, SourceJobSpec):
+        return _broker_of(asset.spec, settings)
+    return Broker(bootstrap=settings.kafka)
+
+
+def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
+    match spec.source.connector:
+        case KafkaTopic() as topic:
+            return broker_of(topic, settings)
+        case WebhookEndpoint() | Files() | Table() | KinesisStream() | PubSubTopic():
+            return Broker(bootstrap=settings.kafka)
+        case _:
+            assert_never(spec.source.connector)
+
+
+def file_source(
+    session: Callable[[], SparkSession], asset: ResolvedAsset, settings: Settings
+) -> FileSource | None:
+    """Give the reader of a job of files; None for any other job, which needs no session."""
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Files):
+        return None
+    memory = checkpoint_of(asset, settings) / "files.json"
+    return FileSource(
+        session(), SourceJob(asset=asset, spec=spec), settings=settings, memory=memory
+    )
+
+
+def asked_source(asset: ResolvedAsset, settings: Settings) -> AskedSource | None:
+    """Give the reader of a source that is asked for what is new; None for any other job.
+
+    Raises:
+        ClientMissingError: The client library of what it asks is not installed.
+        SecretMissing: A secret that it cannot be read without is not there.
+    """
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec):
+        return None
+    job = SourceJob(asset=asset, spec=spec)
+    memory = checkpoint_of(asset, settings) / "cursor.json"
+    opens: OpensSource
+    match spec.source.connector:
+        case Table():
+            opens = TableSource
+        case KinesisStream():
+            kinesis = load_client("narthex_spark_apps.sources.streams.kinesis", extra="kinesis")
+            opens = kinesis.KinesisSource
+        case PubSubTopic():
+            pubsub = load_client("narthex_spark_apps.sources.streams.pubsub", extra="pubsub")
+            opens = pubsub.PubSubSource
+        case WebhookEndpoint() | KafkaTopic() | Files():
+            return None
+        case _:
+            assert_never(spec.source.connector)
+    return opens(job, settings=settings, memory=memory)
+
+
+def start_query(  # noqa: PLR0913 (how a job runs this time)
+    session: SparkSession,
+    asset: ResolvedAsset,
+    *,
+    settings: Settings,
+    bounded: bool,
+    starts: tuple[tuple[str, int, int], ...] = (),
+    epoch: int = 0,
+    interval_s: int = REAL_TIME_S,
+) -> StreamingQuery:
+    """Start a job that reads topics by Spark: chosen only by its trigger.
+
+    Raises:
+        NotRunnableError: Something in it cannot be run by this version.
+    """
+    spec = asset.spec
+    if not isinstance(spec, SourceJobSpec | PipelineJobSpec):
+        raise NotRunnableError(f"asset {asset.asset_id} is no job")
+    kind = "backfill" if bounded else "live"
+    run = Run(
+        name=f"{asset.physical_name}:{kind}:{epoch}",
+        trigger=Trigger.BOUNDED if bounded else spec.trigger,
+        checkpoint=str(checkpoint_of(asset, settings) / kind),
+        starts=starts,
+        interval_s=interval_s,
+    )
+    if isinstance(spec, SourceJobSpec):
+        job = SourceJob(asset=asset, spec=spec)
+        if not bounded:
+            raise NotRunnableError(f"`{spec.source_id}` is read live by the stage runner")
+        return start_source(
+            session, job, settings=settings, run=run, reads=_broker_of(spec, settings)
+        )
+    pipeline = PipelineJob(asset=asset, spec=spec)
+    if spec.trigger is Trigger.REAL_TIME:
+        try:
+            return start_pipeline(session, pipeline, settings=settings, run=run)
+        except NotRenderedError as error:
+            # An expression for which Spark has nothing exact: slower, never wrong.
+            log.info("job_in_micro_batches", job=asset.physical_name, reason=str(error))
+            run = in_micro_batches(run)
+    return start_joined(session, pipeline, settings=settings, run=run)

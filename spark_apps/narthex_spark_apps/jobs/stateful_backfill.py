@@ -1,0 +1,64 @@
+"""The bounded run of a stateful job: the code of the live one, up to where its topics reached."""
+
+from collections.abc import Callable, Mapping
+
+from narthex.assets import PipelineJobSpec, ResolvedAsset
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex_spark_apps.jobs.start import NotRunnableError, checkpoint_of
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.stateful.stage import StatefulStage
+from narthex_stores import LogReader
+
+MAX_RECORDS = 20_000
+POLL_S = 1.0
+
+
+def work_off_stateful(
+    asset: ResolvedAsset,
+    ends: Mapping[str, Mapping[int, int]],
+    *,
+    settings: Settings,
+    epoch: int,
+    note: Callable[[dict[str, Json]], None],
+) -> int:
+    """Work a job's topics off into its state; give how many records were read.
+
+    It goes on where an earlier run stopped; the live run goes on where this one does.
+
+    Args:
+        asset: The job.
+        ends: How far to read at least: topic, partition, next offset.
+        settings: Where the brokers and the checkpoints are.
+        epoch: The epoch under which it runs.
+        note: Is told from time to time how far the run is.
+
+    Raises:
+        NotRunnableError: The asset is no pipeline.
+        Fenced: A run of a later epoch has taken over.
+    """
+    if not isinstance(asset.spec, PipelineJobSpec):
+        raise NotRunnableError(f"asset {asset.asset_id} is no pipeline")
+    stage = StatefulStage(
+        PipelineJob(asset=asset, spec=asset.spec),
+        settings=settings,
+        checkpoint=checkpoint_of(asset, settings),
+        epoch=epoch,
+    )
+    wanted = {(topic, p): end for topic, found in ends.items() for p, end in found.items()}
+    read = 0
+    try:
+        with LogReader(settings.kafka) as reader:
+            kept = stage.positions()
+            firsts = reader.first_offsets(list(ends))
+            reader.assign(
+                {place: max(first, kept.get(place, 0)) for place, first in firsts.items()}
+            )
+            while any(reader.positions.get(place, 0) < end for place, end in wanted.items()):
+                records = reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S)
+                stage.take(records)
+                read += len(records)
+                note({"rows": read, "of": sum(wanted.values())})
+    finally:
+        stage.close()
+    return read

@@ -1,0 +1,300 @@
+"""Pipelines with joins or user code: facts are looked up, computed and appended, as they come.
+
+The live run takes records in a process of its own (`stage_runner`), the bounded one from Spark.
+
+A left row is joined with the right's index as of its own instant. When the right's past changes,
+its index writer says which spans of a key were touched; the stage reads the left rows of that key
+and span again from an index of the left log and emits their joined rows with a higher version.
+
+Two races are closed by rule. A touched message carries the writer's offsets, and the stage waits
+until the right index contains them, else it would look up the past again. And it waits until the
+left index contains all that the stage has read, else it would miss a row that it has joined.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from narthex.assets import IndexSpec, LogShape, Trigger
+from narthex.codec import encode as fact_codec
+from narthex.codec import key_encoder
+from narthex.facts import Cell, Fact
+from narthex.operators import DatasetRef, Join, Operator
+from narthex.settings import Settings
+from narthex.workers import WorkerPool
+from narthex_spark_apps.pipelines.python_plan import RowPlan
+from narthex_spark_apps.pipelines.spark_plan import PipelineJob
+from narthex_spark_apps.platform.kafka_io import Run, read_topics
+from narthex_stores import Broker, Found, IndexReader, LmdbIndex, LogProducer, LogReader, Record
+
+CHUNK = 20_000
+WAIT_S = 120.0
+LOOK_EVERY_S = 0.003
+MICRO_BATCH = "100 milliseconds"
+TAKEN = ("topic", "partition", "offset", "value")
+
+
+class IndexLateError(TimeoutError):
+    """An index did not come to contain what a correction needs; the batch is repeated."""
+
+
+@attrs.frozen(kw_only=True)
+class TouchedSpan:
+    """A span of a right key's past that changed, and the offsets that contain the change."""
+
+    cells: tuple[Cell, ...]
+    from_us: int
+    to_us: int | None
+    offsets: dict[tuple[str, int], int]
+
+
+@attrs.frozen(kw_only=True)
+class Right:
+    """A joined dataset: its index, and the left index by the columns that it is joined on."""
+
+    join: Join
+    index: LmdbIndex
+    left: LmdbIndex
+    left_topic: str
+
+
+def start_joined(
+    session: SparkSession, job: PipelineJob, *, settings: Settings, run: Run
+) -> StreamingQuery:
+    """Start a pipeline that looks rows up or calls user code, by Spark.
+
+    A bounded run reads the left log only: it begins when the right indexes are whole, and the
+    live run reads the corrections from before that moment on.
+    """
+    stage = JoinStage(job, settings=settings)
+    bounded = run.trigger is Trigger.BOUNDED
+    topics = [job.input_topic] if bounded else [job.input_topic, *stage.touched]
+    records = read_topics(session, Broker(bootstrap=settings.kafka), topics, run=run)
+    writer = (
+        records.select(*TAKEN)
+        .writeStream.queryName(run.name)
+        .outputMode("append")
+        .option("checkpointLocation", run.checkpoint)
+        .foreachBatch(stage.take_batch)
+    )
+    trigger = {"availableNow": True} if bounded else {"processingTime": MICRO_BATCH}
+    query = writer.trigger(**trigger).start()
+    threading.Thread(
+        target=_close_after, args=(query, stage), name=f"close-{run.name}", daemon=True
+    ).start()
+    return query
+
+
+def _close_after(query: StreamingQuery, stage: "JoinStage") -> None:
+    """Let go of what a stage holds when its query has ended; how it ended is told to others."""
+    with contextlib.suppress(PySparkException, Py4JError):
+        query.awaitTermination()
+    stage.close()
+
+
+class JoinStage:
+    """The Python stage of one job.
+
+    Attributes:
+        touched: The joined dataset of each topic that says which of its spans changed.
+    """
+
+    def __init__(self, job: PipelineJob, *, settings: Settings) -> None:
+        """Open the indexes for reading; nothing is read yet."""
+        self._job = job
+        self.touched = {
+            need.physical_name: need.role.removeprefix("touched:")
+            for need in job.asset.needs
+            if need.role.startswith("touched:")
+        }
+        self._rights = {
+            join.right.dataset: self._open(join, settings) for join in joins_of(job.spec.operators)
+        }
+        self._codec = fact_codec(job.stream.log)
+        self._output = fact_codec(job.spec.log)
+        self._key = key_encoder(job.spec.log.keys)
+        # What an earlier life of this job may have joined: all that the log holds now.
+        with LogReader(settings.kafka) as reader:
+            self._read = reader.end_offsets([job.input_topic])
+        # Last, so that what fails before it leaves no process and no client behind.
+        self._workers = WorkerPool(size=1)
+        self._plan = RowPlan(
+            operators=job.spec.operators,
+            stream=job.stream,
+            rights={one.dataset: one for one in job.spec.inputs},
+            log=job.spec.log,
+            workers=self._workers,
+        )
+        self._producer = LogProducer(settings.kafka)
+
+    def _open(self, join: Join, settings: Settings) -> Right:
+        asset = self._job.asset
+        name = join.right.dataset
+        roles = {need.role for need in asset.needs}
+        left = asset.need(f"left:{name}" if f"left:{name}" in roles else "left")
+        right = asset.need(f"right:{name}")
+        if not isinstance(left.spec, IndexSpec) or not isinstance(right.spec, IndexSpec):
+            raise TypeError("a join's indexes are no indexes")
+        return Right(
+            join=join,
+            index=open_index(settings, right.physical_name, right.spec),
+            left=open_index(settings, left.physical_name, left.spec),
+            left_topic=self._job.input_topic,
+        )
+
+    def take_batch(self, batch: DataFrame, _batch_id: int) -> None:
+        """Work one of Spark's batches off; when it returns, its facts stand in the output log."""
+        records: pa.Table = batch.toArrow()
+        self._take(zip(*(records.column(name).to_pylist() for name in TAKEN), strict=True))
+
+    def take(self, records: Sequence[Record]) -> None:
+        """Work records off; when it returns, their facts stand in the output log.
+
+        Raises:
+            StoreError: Something could not be appended; the records are to be taken again.
+            IndexLateError: An index did not come to contain what a correction needs.
+        """
+        self._take((r.topic, r.partition, r.offset, r.value or b"") for r in records)
+
+    def close(self) -> None:
+        """End what this stage started; what it appended stays."""
+        self._workers.close()
+        self._producer.close()
+
+    def _take(self, records: Iterable[tuple[str, int, int, bytes]]) -> None:
+        by_topic: dict[str, list[bytes]] = {}
+        for topic, partition, offset, value in records:
+            by_topic.setdefault(topic, []).append(value)
+            if topic == self._job.input_topic:
+                place = (topic, partition)
+                self._read[place] = max(self._read.get(place, 0), offset + 1)
+        values = by_topic.pop(self._job.input_topic, [])
+        for begin in range(0, len(values), CHUNK):
+            self._join(self._codec.decode_many(values[begin : begin + CHUNK]))
+        for topic, messages in by_topic.items():
+            self._correct(self.touched[topic], [parse_span(message) for message in messages])
+        self._producer.flush()
+
+    def _join(self, facts: Sequence[Fact]) -> None:
+        readers = {name: right.index.read() for name, right in self._rights.items()}
+        opened = {name: reader.__enter__() for name, reader in readers.items()}
+        try:
+            total = sum(sum(reader.offsets.values()) for reader in opened.values())
+            suffix = b"\x01" + total.to_bytes(8, "big") if opened else b""
+            lookup = _Lookup(opened)
+            emitted = self._plan.run(facts, lookup=lookup.floor, version_suffix=suffix)
+        finally:
+            for reader in readers.values():
+                reader.__exit__(None, None, None)
+        for fact in emitted:
+            self._emit(fact)
+
+    def _emit(self, fact: Fact) -> None:
+        shape = self._job.spec.log.shape
+        if any(cell is None for cell in fact.key):
+            # A group without a key is no group; nothing was ever written for it.
+            return
+        key = fact.row_id if shape is LogShape.ROWS else self._key(fact.key)
+        self._producer.post(self._job.output, key=key, value=self._output.encode(fact))
+
+    def _correct(self, dataset: str, spans: Sequence[TouchedSpan]) -> None:
+        right = self._rights[dataset]
+        including: dict[tuple[str, int], int] = {}
+        for span in spans:
+            for place, offset in span.offsets.items():
+                including[place] = max(including.get(place, 0), offset)
+        self._await(right.index, including, f"the index of `{dataset}`")
+        self._await(right.left, self._read, f"the left index for `{dataset}`")
+        again: dict[bytes, Fact] = {}
+        high = right.join.within_high_us
+        with right.left.read() as reader:
+            for span in spans:
+                to_us = None if span.to_us is None else span.to_us - high
+                by = _by(right, span.cells)
+                for fact in reader.rows(by, span.from_us - high, to_us):
+                    again[fact.row_id] = fact
+        facts = list(again.values())
+        for begin in range(0, len(facts), CHUNK):
+            self._join(facts[begin : begin + CHUNK])
+
+    @staticmethod
+    def _await(index: LmdbIndex, offsets: Mapping[tuple[str, int], int], what: str) -> None:
+        ends_at = time.monotonic() + WAIT_S
+        while True:
+            contains = index.offsets()
+            if all(contains.get(place, 0) >= offset for place, offset in offsets.items()):
+                return
+            if time.monotonic() > ends_at:
+                raise IndexLateError(f"{what} does not contain {dict(offsets)}")
+            time.sleep(LOOK_EVERY_S)
+
+
+@attrs.frozen
+class _Lookup:
+    """Right rows, all from one state of each index."""
+
+    readers: Mapping[str, IndexReader]
+
+    def floor(
+        self,
+        dataset: str,
+        keys: Sequence[tuple[Cell, ...]],
+        as_of: Sequence[int],
+        not_before: Sequence[int | None],
+    ) -> Sequence[Found | None]:
+        return self.readers[dataset].floor(keys, as_of, not_before=not_before)
+
+
+_OPEN: dict[str, LmdbIndex] = {}
+_OPENING = threading.Lock()
+
+
+def open_index(settings: Settings, physical_name: str, spec: IndexSpec) -> LmdbIndex:
+    """Give an index of this process to any thread; each is opened once, as its store demands.
+
+    One that was restored since then is another one, and is opened again.
+    """
+    with _OPENING:
+        if physical_name not in _OPEN or _OPEN[physical_name].is_replaced():
+            path = settings.index_dir / physical_name
+            _OPEN[physical_name] = LmdbIndex(path, spec, readonly=True)
+        return _OPEN[physical_name]
+
+
+def joins_of(operator: Operator) -> list[Join]:
+    """Give the joins of a pipeline, the first one first."""
+    if isinstance(operator, DatasetRef):
+        return []
+    before = joins_of(operator.input)
+    return [*before, operator] if isinstance(operator, Join) else before
+
+
+def _by(right: Right, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """Give a right key as the left index has it: in the order of the join's pairs."""
+    keys = [column.name for column in right.index.spec.log.keys]
+    by_name = dict(zip(keys, cells, strict=True))
+    return tuple(by_name[right_name] for _, right_name in right.join.on)
+
+
+def parse_span(message: bytes) -> TouchedSpan:
+    """Read what an index writer said of a touched span."""
+    said = json.loads(message)
+    return TouchedSpan(
+        cells=tuple(said["cells"]),
+        from_us=int(said["from"]),
+        to_us=None if said["to"] is None else int(said["to"]),
+        offsets={
+            (topic, int(partition)): int(offset)
+            for topic, partitions in said["offsets"].items()
+            for partition, offset in partitions.items()
+        },
+    )

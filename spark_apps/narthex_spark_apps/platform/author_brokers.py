@@ -1,0 +1,80 @@
+"""Topics of authors: where their brokers are, and who we are to them.
+
+Neither librdkafka nor the JVM's client connects to an address that we choose, and both go where a
+cluster's metadata sends them. So a cluster must be named by the operator, its bootstrap servers
+are resolved and checked, and the brokers of its metadata are checked before a job starts. What a
+cluster advertises after that is not checked: whoever names a cluster trusts it.
+"""
+
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from narthex.connections import KafkaTopic, SecretRef
+from narthex.egress import Target, parse_host
+from narthex.egress_checks import require_grant
+from narthex.errors import ConnectionDenied
+from narthex.outlets import kafka_targets
+from narthex.settings import Settings
+from narthex_spark_apps.platform.author_places import require_place
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.outgoing_connections import pinned
+from narthex_stores import Broker, TransientError
+
+METADATA_S: Final = 10.0
+
+
+def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
+    """Give the broker of a topic, with the secrets that let us in.
+
+    Raises:
+        ForbiddenPlaceError: No source and no sink may have such a topic.
+        SecretMissing: One of them is not there.
+        SecretWithheld: A broker may not be sent one of them.
+        ConnectionDenied: The policy does not name the cluster, or denies one of its brokers.
+        StoreError: The cluster does not answer.
+    """
+    require_place(topic)
+    if not topic.bootstrap_servers:
+        return Broker(bootstrap=settings.kafka)
+    secrets = AuthorSecrets.of(settings)
+    targets = kafka_targets(topic)
+    broker = Broker(
+        bootstrap=",".join(map(str, targets)),
+        protocol=topic.security_protocol,
+        mechanism=topic.sasl_mechanism,
+        username="" if topic.username is None else secrets.reveal(topic.username, targets),
+        password="" if topic.password is None else secrets.reveal(topic.password, targets),
+        ca_file=settings.ca_file,
+    )
+    _require_allowed(topic, secrets, targets)
+    _require_allowed(topic, secrets, _advertised(broker, topic.topic))
+    return broker
+
+
+def _require_allowed(
+    topic: KafkaTopic, secrets: AuthorSecrets, targets: tuple[Target, ...]
+) -> None:
+    policy, egress = secrets.policy(), secrets.egress()
+    names = [one.name for one in (topic.username, topic.password) if isinstance(one, SecretRef)]
+    for target in targets:
+        for name in names:
+            require_grant(policy, name, (target,))
+        addresses = pinned(target, egress)
+        is_named = bool(names) or egress.names(target)
+        if not is_named and not all(egress.names(Target(one, target.port)) for one in addresses):
+            raise ConnectionDenied(
+                f"`{target}` is a broker of a cluster that the policy does not name",
+                hint="have the operator list it in `[egress] allow`",
+            )
+
+
+def _advertised(broker: Broker, topic: str) -> tuple[Target, ...]:
+    """Return the brokers that a cluster names to its clients."""
+    client = AdminClient(broker.config() | {"log_level": 0})
+    try:
+        found = client.list_topics(topic, timeout=METADATA_S).brokers.values()
+    except KafkaException as error:
+        raise TransientError(f"`{broker.bootstrap}`: {error.args[0].str()}") from None
+    return tuple(Target(parse_host(one.host), one.port) for one in found)

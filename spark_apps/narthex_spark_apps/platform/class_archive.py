@@ -1,0 +1,147 @@
+"""Archive the classes that drivers load, once. A program of its own.
+
+Run as `python -m narthex_spark_apps.platform.class_archive`.
+A driver that begins with an archive comes up in half the time, which counts whenever one has died.
+The archive is written by a JVM that has run what drivers run: a query in real time, and one until
+the end of what is there, over a topic that is there for the length of this program only.
+"""
+
+import argparse
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import structlog
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from narthex.assets import Trigger
+from narthex.settings import Settings, load_settings
+from narthex_spark_apps.platform.jvm import OPTIONS, archive_of
+from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records
+from narthex_spark_apps.platform.session import open_session
+from narthex_stores import Broker, LogTips
+
+log = structlog.get_logger()
+
+ROWS = 20
+WITHIN_S = 60.0
+DUMP_WITHIN_S = 120.0
+_STEP_S = 0.1
+
+
+class NotArchivedError(RuntimeError):
+    """The queries that were to load the classes did not run."""
+
+
+def write_archive(settings: Settings) -> Path:
+    """Write the archive if there is none; gives where it is.
+
+    Several processes may do so at once: the last one's stays. A Java that writes none leaves an
+    empty file, so that it is not tried again.
+
+    Raises:
+        NotArchivedError: Kafka took or gave no rows in time.
+    """
+    archive = archive_of(settings)
+    if archive.exists():
+        return archive
+    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".classes-") as work:
+        written = Path(work) / archive.name
+        session = open_session(
+            settings,
+            name="archive of classes",
+            extra={
+                "spark.driver.extraJavaOptions": " ".join(
+                    (*OPTIONS, f"-XX:ArchiveClassesAtExit={written}")
+                )
+            },
+        )
+        with _topics(settings.kafka) as (source, sink):
+            for trigger in (Trigger.REAL_TIME, Trigger.BOUNDED):
+                run = Run(
+                    name=f"classes:{trigger}", trigger=trigger, checkpoint=f"{work}/{trigger}"
+                )
+                _run(session, settings, source=source, sink=sink, run=run)
+        _end(session)
+        if not written.is_file():
+            log.warning("no_classes_archived", reason="this Java does not write archives")
+            written.touch()
+        written.replace(archive)
+    return archive
+
+
+@contextmanager
+def _topics(bootstrap: str) -> Iterator[tuple[str, str]]:
+    """Make a topic with a few rows and an empty one; delete both."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    token = secrets.token_hex(4)
+    source, sink = names = (f"nx_classes_{token}_in", f"nx_classes_{token}_out")
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        made.result(WITHIN_S)
+    try:
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for number in range(ROWS):
+            producer.produce(source, f'{{"user": "u{number}", "cents": {number}}}'.encode())
+        producer.flush(WITHIN_S)
+        yield source, sink
+    finally:
+        for gone in admin.delete_topics(list(names)).values():
+            gone.result(WITHIN_S)
+
+
+def _run(session: SparkSession, settings: Settings, *, source: str, sink: str, run: Run) -> None:
+    """Copy the rows in the one way or the other, until all of them have come."""
+    broker = Broker(bootstrap=settings.kafka)
+    tips = LogTips(settings.kafka)
+    wanted = sum(tips.ends([sink])[sink].values()) + ROWS
+    query = write_records(
+        _copied(read_topics(session, broker, [source], run=run), sink), broker, run=run
+    )
+    ends_at = time.monotonic() + WITHIN_S
+    while sum(tips.ends([sink])[sink].values()) < wanted:
+        if time.monotonic() > ends_at or query.exception() is not None:
+            raise NotArchivedError(f"`{run.name}` wrote no rows: {query.exception()}")
+        time.sleep(_STEP_S)
+    query.stop()
+
+
+def _copied(records: DataFrame, sink: str) -> DataFrame:
+    row = f.from_json(f.col("value").cast("string"), "user STRING, cents BIGINT")
+    rows = records.withColumn("row", row).where("row.cents >= 0")
+    return rows.select(
+        f.lit(sink).alias("topic"),
+        f.concat(f.col("row.user"), f.col("offset").cast("string")).alias("key"),
+        f.to_json(f.struct("row.*", "partition")).alias("value"),
+    )
+
+
+def _end(session: SparkSession) -> None:
+    """End the JVM in order, upon which it writes, and wait for that."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001 (nobody else knows its process)
+    session.stop()
+    process = gateway.proc
+    gateway.shutdown()
+    process.stdin.close()
+    process.wait(DUMP_WITHIN_S)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Archive; the path on stdout."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.parse_args(arguments)
+    began = time.monotonic()
+    path = write_archive(load_settings())
+    log.info("classes_archived", took_s=round(time.monotonic() - began, 1))
+    sys.stdout.write(f"{path}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,229 @@
+"""Rows that a source refused: listed, shown, and admitted again after what was wrong is right.
+
+A row's identity is where it stood in its source, so a row that is replayed is the fact that it
+would have been. It leaves the list by a record without a value under its key. A replay that dies
+between the two is repeated: its facts are the same facts.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from narthex.assets import ResolvedAsset, SourceJobSpec
+from narthex.errors import ArgumentsUnfit
+from narthex.facts import parse_position
+from narthex.records import Json, to_plain
+from narthex.settings import Settings
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.topics.scan import scan
+from narthex_spark_apps.sources.topics.typed_records import UnreadableRecordError
+from narthex_spark_apps.sources.validated_rows import (
+    Arrived,
+    PayloadKind,
+    Place,
+    RecordCells,
+    RowRenderer,
+)
+from narthex_stores import LogProducer, Record
+
+_NAME_BYTES = 6
+
+
+@attrs.frozen(kw_only=True)
+class RefusedRow:
+    """One row in quarantine.
+
+    Attributes:
+        name: What people call it, twelve letters and digits.
+        key: The record's key: its position in its source.
+        refused_at: When, microseconds.
+        payload: The row as JSON, the record's text, or its bytes as base64, as `kind` says.
+        now_us: What `now()` meant for it.
+    """
+
+    name: str
+    key: bytes
+    refused_at: int
+    source_id: str
+    reason: str
+    field: str | None
+    payload: str
+    kind: PayloadKind
+    now_us: int
+
+    @classmethod
+    def of(cls, record: Record) -> "RefusedRow | None":
+        """Read a record of a quarantine; None if it is none of ours."""
+        key = record.key or b""
+        said = json.loads(record.value or b"null")
+        match said:
+            case {"payload": str(payload), "reason": str(reason), "source": str(source_id)}:
+                return cls(
+                    name=hashlib.blake2b(key, digest_size=_NAME_BYTES).hexdigest(),
+                    key=key,
+                    refused_at=record.timestamp_ms * 1000,
+                    source_id=source_id,
+                    reason=reason,
+                    field=said.get("field"),
+                    payload=payload,
+                    kind=_kind(said, payload),
+                    now_us=int(said.get("now_us", 0)),
+                )
+            case _:
+                return None
+
+    def place(self) -> Place:
+        """Give where it stood in its source."""
+        at = parse_position(self.key)
+        return Place(partition=at.partition, offset=at.offset, ordinal=at.ordinal, rest=at.rest)
+
+
+def _kind(said: Mapping[str, Json], payload: str) -> PayloadKind:
+    kind = said.get("kind")
+    if isinstance(kind, str):
+        return PayloadKind(kind)
+    # Rows that were refused before their kind was told.
+    return PayloadKind.ROW if payload.startswith("{") else PayloadKind.TEXT
+
+
+def refused_rows(settings: Settings, topic: str) -> tuple[RefusedRow, ...]:
+    """Give the rows that are in quarantine, in the order in which they were refused.
+
+    A row that was refused again, by a repetition, is listed once.
+    """
+    found: dict[bytes, RefusedRow] = {}
+    for record in scan(settings.kafka, topic):
+        key = record.key or b""
+        row = None if record.value is None else RefusedRow.of(record)
+        if row is None:
+            found.pop(key, None)
+        elif key not in found:
+            found[key] = row
+    return tuple(found.values())
+
+
+@attrs.frozen(kw_only=True)
+class Replayed:
+    """What became of a row that was admitted again.
+
+    Attributes:
+        outcome: `admitted`, `left_out` or `refused`.
+        reason: Why it is still refused.
+    """
+
+    row: RefusedRow
+    outcome: str
+    reason: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Replay:
+    """The source jobs of one dataset, whose rows are admitted again.
+
+    Attributes:
+        jobs: The dataset's source jobs.
+    """
+
+    jobs: Sequence[ResolvedAsset]
+    settings: Settings
+    producer: LogProducer
+
+    def run(
+        self, rows: Iterable[RefusedRow], repaired: Mapping[str, dict[str, Json]] | None = None
+    ) -> tuple[Replayed, ...]:
+        """Admit rows again, as their sources say now; those that are admitted leave the list.
+
+        Args:
+            rows: Rows of the dataset's quarantine.
+            repaired: What to take in the place of a row's payload, by the row's name.
+
+        Raises:
+            ArgumentsUnfit: No source of the dataset is one that a row came from.
+            StoreError: Something could not be appended.
+        """
+        by_source: dict[str, list[RefusedRow]] = {}
+        for row in rows:
+            by_source.setdefault(row.source_id, []).append(row)
+        done: list[Replayed] = []
+        for source_id, found in by_source.items():
+            done += self._replay(self._job(source_id), source_id, found, repaired or {})
+        return tuple(done)
+
+    def _job(self, source_id: str) -> SourceJob:
+        for asset in self.jobs:
+            spec = asset.spec
+            # Each of many files has its path behind the source's own identity.
+            if isinstance(spec, SourceJobSpec) and (
+                spec.source_id == source_id or source_id.startswith(f"{spec.source_id}#")
+            ):
+                return SourceJob(asset=asset, spec=spec)
+        raise ArgumentsUnfit(
+            f"no source of the dataset is `{source_id}`, which rows in quarantine came from"
+        )
+
+    def _replay(
+        self,
+        job: SourceJob,
+        source_id: str,
+        rows: Sequence[RefusedRow],
+        repaired: Mapping[str, dict[str, Json]],
+    ) -> list[Replayed]:
+        renderer = RowRenderer.of(
+            json.dumps(to_plain(job.spec)),
+            source_id=source_id,
+            output=job.output,
+            quarantine=job.quarantine,
+        )
+        try:
+            arrived = [self._arrived(job, row, repaired.get(row.name)) for row in rows]
+            rendered = renderer.render(arrived)
+        finally:
+            renderer.close()
+        done = [_outcome(job, row, made) for row, made in zip(rows, rendered, strict=True)]
+        for one, made in zip(done, rendered, strict=True):
+            if one.outcome == "admitted":
+                for topic, key, value in made:
+                    self.producer.post(topic, key=key, value=value)
+        self.producer.flush()
+        for one in done:
+            if one.outcome != "refused":
+                self.producer.post(job.quarantine, key=one.row.key, value=None)
+        self.producer.flush()
+        return done
+
+    def _arrived(
+        self, job: SourceJob, row: RefusedRow, repaired: dict[str, Json] | None
+    ) -> Arrived:
+        place, now_us = row.place(), row.now_us
+        if repaired is not None:
+            return Arrived(place=place, row=repaired, now_us=now_us)
+        match row.kind:
+            case PayloadKind.ROW:
+                said: dict[str, Json] = json.loads(row.payload)
+                return Arrived(place=place, row=said, now_us=now_us)
+            case PayloadKind.TEXT:
+                return Arrived(place=place, row=row.payload, now_us=now_us)
+            case PayloadKind.BASE64:
+                return self._decoded(job, row)
+
+    def _decoded(self, job: SourceJob, row: RefusedRow) -> Arrived:
+        decoder = job.format(self.settings).open().decoder
+        arrived = Arrived(place=row.place(), row=row.payload, now_us=row.now_us, kind=row.kind)
+        if decoder is None:
+            return arrived
+        try:
+            return attrs.evolve(arrived, row=decoder.row(base64.b64decode(row.payload)))
+        except UnreadableRecordError as error:
+            return attrs.evolve(arrived, unreadable=str(error))
+
+
+def _outcome(job: SourceJob, row: RefusedRow, made: tuple[RecordCells, ...]) -> Replayed:
+    if not made:
+        return Replayed(row=row, outcome="left_out")
+    topic, _, value = made[0]
+    if topic == job.quarantine:
+        return Replayed(row=row, outcome="refused", reason=str(json.loads(value)["reason"]))
+    return Replayed(row=row, outcome="admitted")

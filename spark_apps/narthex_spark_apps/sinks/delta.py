@@ -1,0 +1,98 @@
+"""A sink into a Delta table: a row of the table for each row that stands, by `MERGE`.
+
+Each commit has, as Delta's application transaction, the sink's name and the mark of its changes.
+So what a crash tells again finds its mark and changes nothing, and a run that was taken over is
+refused by the table itself: each change stands in the table exactly once.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from typing_extensions import override
+
+from narthex.assets import SinkJobSpec
+from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
+from narthex_spark_apps.sinks.table_rows import ROW_COLUMN, Layout, net
+from narthex_stores import LogRow, public, to_table
+
+_GONE = "_narthex_gone"
+
+
+class DeltaSink(Target):
+    """One table, made when it is first written."""
+
+    def __init__(
+        self, path: str, *, name: str, spec: SinkJobSpec, storage: Mapping[str, str]
+    ) -> None:
+        """Write to the table at a path or an `s3://` address, as the application `name`."""
+        self._path = path
+        self._name = name
+        self._spec = spec
+        self._storage = dict(storage)
+        self._layout = Layout.of(spec)
+
+    @override
+    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+        """Commit what stands after the changes, unless it is there already."""
+        rows = self._rows(net(changes))
+        try:
+            table = self._open(rows.schema)
+            known = table.transaction_version(self._name) or 0
+            if known < mark:
+                self._merge(table, rows, mark)
+        except (CommitFailedError, DeltaError, OSError) as error:
+            raise SinkFailedError(f"`{self._path}`: {error}") from error
+        if known > mark:
+            raise SinkFailedError(f"a later run writes to `{self._path}`")
+
+    def _rows(self, changes: Sequence[Change]) -> pa.Table:
+        facts = [change.fact for change in changes]
+        states = to_table(self._spec.log, [LogRow(0, 0, fact) for fact in facts])
+        shown = public(self._spec.log, states).select(list(self._layout.names))
+        rows = shown.rename_columns(list(self._layout.names.values()))
+        if ROW_COLUMN in self._layout.types:
+            names = pa.array([change.identity.hex() for change in changes], pa.string())
+            rows = rows.add_column(0, ROW_COLUMN, names)
+        gone = pa.array([change.after is None for change in changes], pa.bool_())
+        return rows.append_column(_GONE, gone)
+
+    def _open(self, schema: pa.Schema) -> DeltaTable:
+        try:
+            return DeltaTable(self._path, storage_options=self._storage)
+        except TableNotFoundError:
+            fields = [field for field in schema if field.name != _GONE]
+            return DeltaTable.create(
+                self._path,
+                schema=pa.schema(fields),
+                mode="ignore",
+                name=self._spec.dataset,
+                storage_options=self._storage,
+            )
+
+    def _merge(self, table: DeltaTable, rows: pa.Table, mark: int) -> None:
+        same = " AND ".join(f't."{name}" = s."{name}"' for name in self._layout.identity)
+        values = {f'"{name}"': f's."{name}"' for name in self._layout.types}
+        (
+            table.merge(
+                rows,
+                predicate=same,
+                source_alias="s",
+                target_alias="t",
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(self._name, mark)],
+                    # Who commits at the same time is a run that was taken over, or took over.
+                    max_commit_retries=0,
+                ),
+            )
+            .when_matched_delete(predicate=f"s.{_GONE}")
+            .when_matched_update(updates=values, predicate=f"NOT s.{_GONE}")
+            .when_not_matched_insert(updates=values, predicate=f"NOT s.{_GONE}")
+            .execute()
+        )
+
+    @override
+    def close(self) -> None:
+        """Nothing is held."""

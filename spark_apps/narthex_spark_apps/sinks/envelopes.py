@@ -1,0 +1,61 @@
+"""Changes as who is told of them reads them: rows as JSON, and envelopes as Debezium's."""
+
+import json
+
+from narthex.assets import SinkJobSpec
+from narthex.facts import Fact
+from narthex.records import Json
+from narthex.rendered_cells import render_cell
+from narthex_spark_apps.sinks.changes import Change
+
+_MILLI_US = 1000
+
+
+def row_of_fact(fact: Fact, spec: SinkJobSpec) -> dict[str, Json]:
+    """Give a row by its public names, in the order of the dataset's fields."""
+    log = spec.log
+    cells = {
+        **{column.name: cell for column, cell in zip(log.keys, fact.key, strict=True)},
+        **{column.name: cell for column, cell in zip(log.values, fact.values, strict=True)},
+        log.time_field: fact.event_time,
+    }
+    return {f.name: render_cell(cells[f.name], f.type) for f in spec.schema.fields}
+
+
+def envelope(change: Change, spec: SinkJobSpec) -> dict[str, Json]:
+    """Give a change as an envelope of Debezium.
+
+    `source.row` names the row and `source.version` orders its states, both as hexadecimal digits.
+    `ts_ms` is the row's own instant, that of its end for a deleted one; `ts_us` is exact.
+    """
+    before, after = (
+        None if fact is None else row_of_fact(fact, spec) for fact in (change.before, change.after)
+    )
+    return {
+        "op": change.op.value,
+        "before": before,
+        "after": after,
+        "ts_ms": change.at_us // _MILLI_US,
+        "ts_us": change.at_us,
+        "source": {
+            "connector": "narthex",
+            "name": spec.dataset,
+            "row": change.fact.row_id.hex(),
+            "version": change.fact.version.hex(),
+        },
+    }
+
+
+def key_of_change(change: Change, spec: SinkJobSpec) -> dict[str, Json]:
+    """Give what identifies the row: its key, or the name of a keyless row."""
+    if not spec.log.keys:
+        return {"row": change.identity.hex()}
+    return {
+        column.name: render_cell(cell, column.type)
+        for column, cell in zip(spec.log.keys, change.fact.key, strict=True)
+    }
+
+
+def as_json(value: Json) -> bytes:
+    """Give the text of a value, as compact as JSON is."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

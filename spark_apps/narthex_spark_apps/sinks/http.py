@@ -1,0 +1,155 @@
+"""A sink into a server: calls with a JSON array of envelopes, one call after the other.
+
+Each call has an `Idempotency-Key` that is the hash of what it says. A call whose answer was lost
+is made again with the same key, or, after a crash, its rows again in calls of another cut: who
+keeps the newest `source.version` of each `source.row` ends where the dataset ends.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+from typing_extensions import override
+
+from narthex.assets import SinkJobSpec
+from narthex.connections import HttpPath
+from narthex.egress import EgressRules, HttpAddress, parse_path
+from narthex.outlets import sink_address
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.outgoing_connections import PinnedHttp
+from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.envelopes import as_json, envelope
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
+
+TIMEOUT_S: Final = 30.0
+ROWS: Final = 500
+"""How many rows a call has at most where its path does not say."""
+
+KEY_HEADER: Final = "Idempotency-Key"
+_OK = range(200, 300)
+
+
+@attrs.frozen(kw_only=True)
+class Address:
+    """Where a server is, and what it wants to be told, with the secrets in it.
+
+    Attributes:
+        server: Where it is.
+        egress: What the policy allows.
+        ca_cert: The certificate that vouches for it; empty is whom the machine trusts.
+    """
+
+    server: HttpAddress
+    egress: EgressRules
+    healthz: str
+    endpoint: str
+    limit: int
+    headers: Mapping[str, str] = attrs.field(repr=False)
+    ca_cert: str = ""
+    ca_file: str = ""
+
+    @classmethod
+    def of(cls, path: HttpPath, settings: Settings) -> "Address":
+        """Give the address of a path.
+
+        Raises:
+            SecretMissing: A secret is not there.
+            SecretWithheld: The server may not be sent one of them.
+            PolicyInvalid: The policy cannot be read.
+        """
+        secrets = AuthorSecrets.of(settings)
+        server = (
+            sink_address(path.host)
+            if isinstance(path.host, str)
+            else secrets.reveal_address(path.host)
+        )
+        to = (server.target,)
+        certificate = path.ca_cert or ""
+        return cls(
+            server=server,
+            egress=secrets.egress(),
+            healthz=parse_path(path.healthz),
+            endpoint=parse_path(path.endpoint),
+            limit=path.limit or ROWS,
+            headers={
+                name: value if isinstance(value, str) else secrets.reveal(value, to)
+                for name, value in path.headers
+            },
+            ca_cert=(
+                certificate if isinstance(certificate, str) else secrets.reveal(certificate, to)
+            ),
+            ca_file=settings.ca_file,
+        )
+
+
+class HttpSink(Target):
+    """One server that is told."""
+
+    def __init__(self, address: Address, *, spec: SinkJobSpec) -> None:
+        """Connect when there is something to tell."""
+        self._address = address
+        self._spec = spec
+        self._is_healthy = False
+
+    @override
+    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+        """Tell changes in calls of at most as many rows as the path takes."""
+        del mark  # a server has no fence; its rows have versions
+        try:
+            with contextlib.closing(self._connect()) as connection:
+                if not self._is_healthy:  # who has just come back says so before it is told
+                    self._call(connection, "GET", self._address.healthz, None)
+                for body in self._bodies(changes):
+                    self._call(connection, "POST", self._address.endpoint, body)
+        except (OSError, http.client.HTTPException) as error:
+            self._is_healthy = False
+            if isinstance(error, SinkFailedError):
+                raise
+            raise SinkFailedError(f"`{self._spec.dataset}` to its server: {error}") from error
+        self._is_healthy = True
+
+    def _bodies(self, changes: Sequence[Change]) -> Iterator[bytes]:
+        for begin in range(0, len(changes), self._address.limit):
+            chunk = changes[begin : begin + self._address.limit]
+            rows: list[Json] = [envelope(change, self._spec) for change in chunk]
+            yield as_json(rows)
+
+    def _call(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None
+    ) -> None:
+        headers = dict(self._address.headers)
+        if body is not None:
+            headers |= {
+                "Content-Type": "application/json",
+                KEY_HEADER: hashlib.blake2b(body, digest_size=16).hexdigest(),
+            }
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        said = answer.read(500)
+        answer.close()
+        if answer.status not in _OK:
+            told = said.decode(errors="replace")
+            raise SinkFailedError(f"`{method} {path}` was answered {answer.status}: {told}")
+
+    def _connect(self) -> http.client.HTTPConnection:
+        trusted = None
+        if self._address.server.scheme == "https":
+            trusted = ssl.create_default_context(
+                cafile=self._address.ca_file or None, cadata=self._address.ca_cert or None
+            )
+        return PinnedHttp(
+            self._address.server,
+            egress=self._address.egress,
+            timeout_s=TIMEOUT_S,
+            trusted=trusted,
+        )
+
+    @override
+    def close(self) -> None:
+        """Nothing is held."""

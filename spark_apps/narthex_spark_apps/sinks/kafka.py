@@ -1,0 +1,86 @@
+"""A sink into a topic: envelopes of Debezium as JSON, and an empty record behind each end.
+
+All changes of one call are one transaction of Kafka. Its id is the sink's, so a run that was
+taken over is refused by the broker, and a reader that reads what is committed never sees half.
+After a crash the last transaction may stand twice, with the same envelopes in the same order:
+the newest record of a key is what stands, and a topic that is compacted keeps just that.
+"""
+
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaException, Producer
+from typing_extensions import override
+
+from narthex.assets import SinkJobSpec
+from narthex_spark_apps.sinks.changes import Change, Op
+from narthex_spark_apps.sinks.envelopes import as_json, envelope, key_of_change
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
+from narthex_stores import GREATEST_RECORD_BYTES, Broker
+
+TIMEOUT_S = 30.0
+_POLL_S = 0.1
+
+
+class KafkaSink(Target):
+    """The producer of one sink; made when it is first told something."""
+
+    def __init__(self, broker: Broker, *, topic: str, name: str, spec: SinkJobSpec) -> None:
+        """Write to a topic under the transactional id `name`, one sink's alone."""
+        self._broker = broker
+        self._topic = topic
+        self._name = name
+        self._spec = spec
+        self._producer: Producer | None = None
+
+    @override
+    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+        """Tell changes in one transaction."""
+        del mark  # the broker refuses who was taken over, by the producer's own epoch
+        try:
+            producer = self._open()
+            producer.begin_transaction()
+            for change in changes:
+                self._tell(producer, change)
+            producer.commit_transaction(TIMEOUT_S)
+        except KafkaException as error:
+            # A producer that failed once may not go on; the next one aborts what this one began.
+            self._producer = None
+            raise SinkFailedError(f"`{self._topic}`: {error.args[0].str()}") from error
+
+    def _open(self) -> Producer:
+        if self._producer is None:
+            producer = Producer(
+                self._broker.config()
+                | {
+                    "transactional.id": self._name,
+                    "partitioner": "murmur2_random",
+                    "compression.type": "lz4",
+                    "message.max.bytes": GREATEST_RECORD_BYTES,
+                    "linger.ms": 5,
+                    "log_level": 0,
+                }
+            )
+            producer.init_transactions(TIMEOUT_S)
+            self._producer = producer
+        return self._producer
+
+    def _tell(self, producer: Producer, change: Change) -> None:
+        key = as_json(key_of_change(change, self._spec))
+        self._produce(producer, key, as_json(envelope(change, self._spec)))
+        if change.op is Op.DELETED:
+            self._produce(producer, key, None)
+
+    def _produce(self, producer: Producer, key: bytes, value: bytes | None) -> None:
+        while True:
+            try:
+                producer.produce(self._topic, value, key)
+            except BufferError:
+                producer.poll(_POLL_S)
+            else:
+                producer.poll(0)
+                return
+
+    @override
+    def close(self) -> None:
+        """Let go of the producer; a transaction that was not committed is not seen."""
+        self._producer = None

@@ -1,0 +1,189 @@
+"""A sink into a table of Postgres: a row of the table for each row that stands.
+
+What is told in one call is one transaction, which also raises the sink's mark in the table
+`narthex_sinks`. What a crash tells again finds its mark and changes nothing, and a run that was
+taken over finds a greater one and fails: each change stands in the table exactly once.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
+from typing_extensions import override
+
+from narthex import types
+from narthex.assets import SinkJobSpec
+from narthex.connections import SqlDatabase
+from narthex.outlets import driver_options, sql_target
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex.types import DataType
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.outgoing_connections import libpq_host
+from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
+from narthex_spark_apps.sinks.table_rows import Layout, net
+
+CONNECT_S: Final = 10
+_TYPES: Final[Mapping[type[DataType], str]] = {
+    types.Int: "bigint",
+    types.Float: "double precision",
+    types.Bool: "boolean",
+    types.Str: "text",
+    types.Bytes: "bytea",
+    types.Datetime: "timestamptz",
+    types.Date: "date",
+    types.Decimal: "numeric",
+}
+_FENCE = """
+    INSERT INTO narthex_sinks (sink, mark) VALUES (%(sink)s, %(mark)s)
+    ON CONFLICT (sink) DO UPDATE SET mark = excluded.mark WHERE narthex_sinks.mark < excluded.mark
+    RETURNING mark
+"""
+
+
+class PostgresSink(Target):
+    """One table; it and the table of marks are made where they are not there."""
+
+    def __init__(
+        self,
+        database: SqlDatabase,
+        *,
+        table: str,
+        name: str,
+        spec: SinkJobSpec,
+        settings: Settings,
+    ) -> None:
+        """Write to a table as the sink `name`; connects when there is something to tell."""
+        self._database = database
+        self._table = sql.Identifier(*table.split("."))
+        self._name = name
+        self._spec = spec
+        self._settings = settings
+        self._layout = Layout.of(spec)
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+
+    @override
+    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+        """Tell changes in one transaction, unless they are there already."""
+        try:
+            connection = self._open()
+            with connection.transaction():
+                fresh = connection.execute(_FENCE, {"sink": self._name, "mark": mark}).fetchone()
+                if fresh is None:
+                    self._refuse_if_taken_over(connection, mark)
+                else:
+                    self._apply(connection, net(changes))
+        except psycopg.Error as error:
+            self.close()
+            raise SinkFailedError(f"`{self._spec.dataset}`: {str(error).strip()}") from None
+
+    def _refuse_if_taken_over(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", mark: int
+    ) -> None:
+        found = connection.execute(
+            "SELECT mark FROM narthex_sinks WHERE sink = %s", (self._name,)
+        ).fetchone()
+        if found is not None and found[0] != mark:
+            raise SinkFailedError(f"a later run writes to the table of `{self._spec.dataset}`")
+
+    def _apply(
+        self, connection: "psycopg.Connection[tuple[object, ...]]", changes: Sequence[Change]
+    ) -> None:
+        gone = [self._cells(change) for change in changes if change.after is None]
+        stands = [self._cells(change) for change in changes if change.after is not None]
+        with connection.cursor() as cursor:
+            if gone:
+                cursor.executemany(self._delete(), gone)
+            if stands:
+                cursor.executemany(self._upsert(), stands)
+
+    def _cells(self, change: Change) -> dict[str, object]:
+        return self._layout.cells(change, self._spec, cell=_cell)
+
+    def _delete(self) -> sql.Composed:
+        same = sql.SQL(" AND ").join(
+            sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name))
+            for name in self._layout.identity
+        )
+        return sql.SQL("DELETE FROM {} WHERE {}").format(self._table, same)
+
+    def _upsert(self) -> sql.Composed:
+        names = list(self._layout.types)
+        others = [name for name in names if name not in self._layout.identity]
+        return sql.SQL(
+            "INSERT INTO {table} ({names}) VALUES ({values})"
+            " ON CONFLICT ({identity}) DO UPDATE SET {others}"
+        ).format(
+            table=self._table,
+            names=sql.SQL(", ").join(map(sql.Identifier, names)),
+            values=sql.SQL(", ").join(map(sql.Placeholder, names)),
+            identity=sql.SQL(", ").join(map(sql.Identifier, self._layout.identity)),
+            others=sql.SQL(", ").join(
+                sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in others
+            ),
+        )
+
+    def _open(self) -> "psycopg.Connection[tuple[object, ...]]":
+        if self._connection is None or self._connection.closed:
+            secrets, target = AuthorSecrets.of(self._settings), sql_target(self._database)
+            more = {
+                "connect_timeout": str(CONNECT_S),
+                "application_name": "narthex",
+                **driver_options(self._database),
+                **libpq_host(target, secrets.egress()),
+            }
+            if self._settings.ca_file:
+                more["sslrootcert"] = self._settings.ca_file
+            self._connection = psycopg.connect(
+                make_conninfo("", **more),
+                dbname=self._database.db_name,
+                user=secrets.reveal(self._database.username, (target,)),
+                password=secrets.reveal(self._database.password, (target,)),
+                autocommit=True,
+            )
+            self._make(self._connection)
+        return self._connection
+
+    def _make(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS narthex_sinks (sink text PRIMARY KEY, mark bigint NOT NULL)"
+        )
+        columns = [
+            sql.SQL("{} " + _type(of)).format(sql.Identifier(name))
+            for name, of in self._layout.types.items()
+        ]
+        key = sql.SQL(", ").join(map(sql.Identifier, self._layout.identity))
+        connection.execute(
+            sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY ({}))").format(
+                self._table, sql.SQL(", ").join(columns), key
+            )
+        )
+
+    @override
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _type(of: DataType) -> str:
+    return _TYPES.get(type(types.unrestricted(types.inner(of))), "jsonb")
+
+
+def _cell(rendered: Json, of: DataType) -> object:
+    """Give a rendered cell as a parameter: Postgres reads instants, days and numbers as text."""
+    match _type(of), rendered:
+        case _, None:
+            return None
+        case "bytea", str():
+            return base64.b64decode(rendered)
+        case "jsonb", _:
+            return Jsonb(rendered)
+        case _:
+            return rendered

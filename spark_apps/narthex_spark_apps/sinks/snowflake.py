@@ -1,0 +1,186 @@
+"""A sink into a table of Snowflake: a row of the table for each row that stands.
+
+What is told in one call is one transaction, which first raises the sink's mark in the table
+`narthex_sinks`, as in `sink_postgres`: each change stands in the table exactly once, and a run that
+was taken over fails. Changes go by one statement into a table of the session, and from there by
+another one: a statement takes a warehouse as long for one row as for thousands.
+"""
+
+import base64
+import datetime as dt
+import decimal
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from snowflake import connector
+from snowflake.connector import errors
+from typing_extensions import override
+
+from narthex import types
+from narthex.assets import SinkJobSpec
+from narthex.connections import SnowflakeDatabase
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex.types import DataType
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
+from narthex_spark_apps.sinks.table_rows import Layout, net
+from narthex_spark_apps.sources.tables.snowflake import among_parameters, connect, quoted
+
+GONE: Final = "_narthex_gone"
+_VARIANT: Final = "VARIANT"
+_TYPES: Final[Mapping[type[DataType], str]] = {
+    types.Int: "NUMBER(19, 0)",
+    types.Float: "FLOAT",
+    types.Bool: "BOOLEAN",
+    types.Str: "VARCHAR",
+    types.Bytes: "BINARY",
+    types.Datetime: "TIMESTAMP_TZ(6)",
+    types.Date: "DATE",
+}
+_MARKS = "CREATE TABLE IF NOT EXISTS narthex_sinks (sink VARCHAR NOT NULL, mark NUMBER(19, 0))"
+# Nothing there holds a key to be one. Two runs that begin at once leave two rows of one sink,
+# which are raised together from then on.
+_FIRST = """
+    INSERT INTO narthex_sinks (sink, mark)
+    SELECT %s, -1 WHERE NOT EXISTS (SELECT 1 FROM narthex_sinks WHERE sink = %s)
+"""
+_FENCE = "UPDATE narthex_sinks SET mark = %s WHERE sink = %s AND mark < %s"
+
+
+class SnowflakeSink(Target):
+    """One table; it and the table of marks are made where they are not there."""
+
+    def __init__(
+        self,
+        database: SnowflakeDatabase,
+        *,
+        table: str,
+        name: str,
+        spec: SinkJobSpec,
+        settings: Settings,
+    ) -> None:
+        """Write to a table as the sink `name`; connects when there is something to tell."""
+        self._database = database
+        self._table = quoted(table)
+        self._staged = f"narthex_changes_{secrets.token_hex(6)}"
+        self._name = name
+        self._spec = spec
+        self._settings = settings
+        self._layout = Layout.of(spec)
+        self._types = {name: _type(of) for name, of in self._layout.types.items()}
+        self._connection: connector.SnowflakeConnection | None = None
+
+    @override
+    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+        """Tell changes in one transaction, unless they are there already."""
+        try:
+            with self._open().cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute(_FENCE, (mark, self._name, mark))
+                if cursor.rowcount:
+                    self._apply(cursor, net(changes))
+                else:
+                    self._refuse_if_taken_over(cursor, mark)
+                cursor.execute("COMMIT")
+        except errors.Error as error:
+            self.close()
+            raise SinkFailedError(f"`{self._spec.dataset}`: {error.msg or error}".strip()) from None
+        except SinkFailedError:
+            self.close()
+            raise
+
+    def _refuse_if_taken_over(self, cursor: "connector.cursor.SnowflakeCursor", mark: int) -> None:
+        cursor.execute("SELECT max(mark) FROM narthex_sinks WHERE sink = %s", (self._name,))
+        found = cursor.fetchone()
+        if found is not None and int(found[0]) != mark:
+            raise SinkFailedError(f"a later run writes to the table of `{self._spec.dataset}`")
+
+    def _apply(self, cursor: "connector.cursor.SnowflakeCursor", changes: Sequence[Change]) -> None:
+        names = among_parameters(", ".join((*map(quoted, self._types), GONE)))
+        holes = ", ".join(["%s"] * (len(self._types) + 1))
+        cursor.execute(f"DELETE FROM {self._staged}")  # noqa: S608 (a name of ours)
+        cursor.executemany(
+            f"INSERT INTO {self._staged} ({names}) VALUES ({holes})",  # noqa: S608 (quoted)
+            [self._cells(change) for change in changes],
+        )
+        cursor.execute(self._merge())
+
+    def _cells(self, change: Change) -> tuple[object, ...]:
+        cells = self._layout.cells(change, self._spec, cell=_cell)
+        return (*(cells[name] for name in self._types), change.after is None)
+
+    def _merge(self) -> str:
+        names = {name: quoted(name) for name in self._types}
+        identity = [names[name] for name in self._layout.identity]
+        others = [column for column in names.values() if column not in identity]
+        read = ", ".join(
+            f"PARSE_JSON({column}) AS {column}" if self._types[name] == _VARIANT else column
+            for name, column in names.items()
+        )
+        return (
+            f"MERGE INTO {self._table} AS t"  # noqa: S608 (quoted)
+            f" USING (SELECT {read}, {GONE} FROM {self._staged}) AS s"
+            f" ON {' AND '.join(f't.{column} = s.{column}' for column in identity)}"
+            f" WHEN MATCHED AND s.{GONE} THEN DELETE"
+            f" WHEN MATCHED THEN UPDATE SET {', '.join(f'{c} = s.{c}' for c in others)}"
+            f" WHEN NOT MATCHED AND NOT s.{GONE} THEN INSERT ({', '.join(names.values())})"
+            f" VALUES ({', '.join(f's.{column}' for column in names.values())})"
+        )
+
+    def _open(self) -> "connector.SnowflakeConnection":
+        if self._connection is None:
+            secrets = AuthorSecrets.of(self._settings)
+            self._connection = connect(self._database, secrets.reveal, secrets.egress())
+            with self._connection.cursor() as cursor:
+                self._make(cursor)
+        return self._connection
+
+    def _make(self, cursor: "connector.cursor.SnowflakeCursor") -> None:
+        columns = {quoted(name): of for name, of in self._types.items()}
+        kept = ", ".join(f"{column} {of}" for column, of in columns.items())
+        # A column of the session's table holds the text of what is parsed on its way.
+        staged = ", ".join(
+            f"{c} {'VARCHAR' if of == _VARIANT else of}" for c, of in columns.items()
+        )
+        cursor.execute(_MARKS)
+        cursor.execute(_FIRST, (self._name, self._name))
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._table} ({kept})")
+        cursor.execute(f"CREATE TEMPORARY TABLE {self._staged} ({staged}, {GONE} BOOLEAN)")
+
+    @override
+    def close(self) -> None:
+        """Let go of the connection; what is not committed is taken back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _type(of: DataType) -> str:
+    plain = types.unrestricted(types.inner(of))
+    if isinstance(plain, types.Decimal):
+        return f"NUMBER(38, {plain.scale})"
+    return _TYPES.get(type(plain), _VARIANT)
+
+
+def _cell(rendered: Json, of: DataType) -> object:
+    """Give a rendered cell as a parameter of the statement that stages it."""
+    plain = types.unrestricted(types.inner(of))
+    match plain, rendered:
+        case _, None:
+            return None
+        case types.Bytes(), str():
+            return base64.b64decode(rendered)
+        case types.Decimal(), str():
+            return decimal.Decimal(rendered)
+        case types.Datetime(), str():
+            return dt.datetime.fromisoformat(rendered)
+        case types.Date(), str():
+            return dt.date.fromisoformat(rendered)
+        case _ if _type(of) == _VARIANT:
+            return json.dumps(rendered, separators=(",", ":"), ensure_ascii=False)
+        case _:
+            return rendered

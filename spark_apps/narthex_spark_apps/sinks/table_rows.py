@@ -1,0 +1,62 @@
+"""Changes as rows of a table: what stands of each row after all of them, under its public names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from narthex.assets import SinkJobSpec
+from narthex.records import Json
+from narthex.types import DataType, Str
+from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.envelopes import row_of_fact
+
+ROW_COLUMN: Final = "_narthex_row"
+"""The column that names the rows of a keyless dataset."""
+
+
+@attrs.frozen(kw_only=True)
+class Layout:
+    """The columns of a sink's table.
+
+    Attributes:
+        names: Public name to the name in the table, in the order of the dataset's fields.
+        identity: The columns that tell rows apart: the key, or `ROW_COLUMN`.
+        types: By the name in the table.
+    """
+
+    names: Mapping[str, str]
+    identity: tuple[str, ...]
+    types: Mapping[str, DataType]
+
+    @classmethod
+    def of(cls, spec: SinkJobSpec) -> "Layout":
+        """Give the layout of a sink's table."""
+        renamed = dict(spec.sink.renames)
+        names = {f.name: renamed.get(f.name, f.name) for f in spec.schema.fields}
+        types = {names[f.name]: f.type for f in spec.schema.fields}
+        identity = tuple(names[column.name] for column in spec.log.keys)
+        if not identity:
+            return cls(names=names, identity=(ROW_COLUMN,), types={ROW_COLUMN: Str(), **types})
+        return cls(names=names, identity=identity, types=types)
+
+    def cells(
+        self, change: Change, spec: SinkJobSpec, *, cell: Callable[[Json, DataType], object]
+    ) -> dict[str, object]:
+        """Give the row of a change by the names in the table.
+
+        Args:
+            change: Of the dataset of `spec`.
+            spec: The sink whose layout this is.
+            cell: Gives a rendered cell as the table's database takes it.
+        """
+        row = row_of_fact(change.fact, spec)
+        cells = {name: cell(row[public], self.types[name]) for public, name in self.names.items()}
+        if ROW_COLUMN in self.types:
+            cells[ROW_COLUMN] = change.identity.hex()
+        return cells
+
+
+def net(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Keep the last change of each identity: a table has no in-between."""
+    return tuple({change.identity: change for change in changes}.values())

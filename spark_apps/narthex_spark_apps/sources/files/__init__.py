@@ -1,0 +1,1 @@
+"""Sources that are files: CSV, JSON, Parquet, and the change feed of a Delta table."""

@@ -1,0 +1,127 @@
+"""Sources of files: each file is read once, its rows numbered as they stand in it.
+
+A file is no stream of Spark's: its rows need their ordinal, which only a read of the whole file
+in one piece gives. What was read is remembered beside the checkpoint; a file that is read again
+gives the same facts.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from narthex.entities import Files, TableFormat
+from narthex.records import to_plain
+from narthex.settings import Settings
+from narthex_spark_apps.platform.author_places import require_path
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.kafka_io import write_batch
+from narthex_spark_apps.sources.files.delta_changes import table_of, versions_of
+from narthex_spark_apps.sources.files.rows import FileRun
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.validated_rows import OUTPUT
+from narthex_spark_apps.storage.atomic_write import replace
+from narthex_spark_apps.storage.file_store import environment_of, find_files, is_glob, is_url
+from narthex_stores import Broker, storage_options
+
+
+class NoFilesError(FileNotFoundError):
+    """Nothing stands where a source of files says."""
+
+
+def list_files(
+    connector: Files, root: Path, environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Give the files of a source, in the order of their paths; of a table, its versions.
+
+    Raises:
+        NoFilesError: A path without a glob is no file.
+        UnknownStoreError: The path is an address of a store that is not built in.
+        UnreadableTableError: The path is no table, and is said to be one.
+    """
+    if isinstance(connector.format, TableFormat):
+        at = table_of(connector.path)
+        whole = at if is_url(at) else str(root / at)
+        storage = storage_options({} if environment is None else environment)
+        return versions_of(whole, storage, root=root)
+    found = find_files(connector.path, root, environment)
+    if not found and not is_glob(connector.path):
+        where = connector.path if is_url(connector.path) else str(root / connector.path)
+        raise NoFilesError(f"`{where}` is no file; the source `{connector.name}` names it")
+    return found
+
+
+def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
+    """Give the source string of a file's rows: one file's is the source's own.
+
+    Files that a pattern finds have their path in it, so that a new file moves no row's identity.
+    """
+    if not is_glob(connector.path) or isinstance(connector.format, TableFormat):
+        return source_id
+    return f"{source_id}#{name_of(file, root)}"
+
+
+def name_of(file: str, root: Path) -> str:
+    """Give a file's name that stays when the root moves."""
+    return file if is_url(file) else os.path.relpath(file, root)
+
+
+class FileSource:
+    """The files of one source job, and which of them were read."""
+
+    def __init__(
+        self, session: SparkSession, job: SourceJob, *, settings: Settings, memory: Path
+    ) -> None:
+        """Remember what was read in the file `memory`."""
+        connector = job.spec.source.connector
+        if not isinstance(connector, Files):
+            raise TypeError("only a source of files has files")
+        self._session = session
+        self._connector = connector
+        self._job = job
+        self._settings = settings
+        self._memory = memory
+
+    def unread(self) -> tuple[str, ...]:
+        """Give the files that were not read yet, in order."""
+        known = self._known()
+        require_path(self._connector, self._settings)
+        secrets = AuthorSecrets.of(self._settings)
+        environment = environment_of(self._connector, secrets)
+        files = list_files(self._connector, self._settings.files_root, environment)
+        return tuple(file for file in files if self._name(file) not in known)
+
+    def read(self, file: str) -> dict[str, int]:
+        """Read one file to its end; give how many rows came, were refused and were left out."""
+        source_id = identity_of(
+            self._job.spec.source_id, self._connector, file, self._settings.files_root
+        )
+        context = self._session.sparkContext
+        counted = {name: context.accumulator(0) for name in ("rows", "quarantined", "left_out")}
+        run = FileRun(
+            spec=json.dumps(to_plain(self._job.spec)),
+            output=self._job.output,
+            quarantine=self._job.quarantine,
+            counted=counted,
+            secrets=AuthorSecrets.of(self._settings),
+            root=self._settings.files_root,
+        )
+        named = self._session.createDataFrame([(file, source_id)], "path string, id string")
+        records = named.mapInArrow(run, OUTPUT)
+        write_batch(records, Broker(bootstrap=self._settings.kafka))
+        self._remember(file)
+        return {name: int(count.value) for name, count in counted.items()}
+
+    def _name(self, file: str) -> str:
+        return name_of(file, self._settings.files_root)
+
+    def _known(self) -> frozenset[str]:
+        if not self._memory.is_file():
+            return frozenset()
+        return frozenset(json.loads(self._memory.read_text()))
+
+    def _remember(self, file: str) -> None:
+        known = sorted(self._known() | {self._name(file)})
+        replace(self._memory, json.dumps(known))

@@ -1,0 +1,96 @@
+"""Source jobs: raw rows of a topic become facts of a dataset log, or go to quarantine.
+
+Each raw row becomes one record, whose `topic` says where it goes, the log or the quarantine; none
+if the author does not want it; two if it has another key than before. A bounded run is Spark's,
+the live one a stage's; both are `narthex_spark_apps.sources.validated_rows`.
+"""
+
+import json
+
+import attrs
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming import StreamingQuery
+
+from narthex.assets import ResolvedAsset, SourceJobSpec
+from narthex.entities import (
+    Cdc,
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    RegistryFormat,
+    WebhookEndpoint,
+)
+from narthex.records import to_plain
+from narthex.settings import Settings
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records
+from narthex_spark_apps.sources.topics.records import TopicFormat, TopicRun
+from narthex_spark_apps.sources.validated_rows import OUTPUT
+from narthex_stores import Broker
+
+
+@attrs.frozen(kw_only=True)
+class SourceJob:
+    """A source job with its physical names."""
+
+    asset: ResolvedAsset
+    spec: SourceJobSpec
+
+    @property
+    def output(self) -> str:
+        """The dataset's log."""
+        return self.asset.need("output").physical_name
+
+    @property
+    def quarantine(self) -> str:
+        """Where refused rows go."""
+        return self.asset.need("quarantine").physical_name
+
+    def format(self, settings: Settings) -> TopicFormat:
+        """Give what the records of its topic are."""
+        source = self.spec.source
+        connector = source.connector
+        registry = None
+        if isinstance(connector, KafkaTopic | KinesisStream) and isinstance(
+            connector.format, RegistryFormat
+        ):
+            registry = connector.format
+        return TopicFormat(
+            calls=isinstance(connector, WebhookEndpoint),
+            envelopes=source.cdc is Cdc.DEBEZIUM,
+            registry=registry,
+            secrets=AuthorSecrets.of(settings),
+            ca_file=settings.ca_file,
+        )
+
+    def topic(self) -> str:
+        """Give the topic that it reads: an ingest topic, or the author's."""
+        connector = self.spec.source.connector
+        if isinstance(connector, KafkaTopic):
+            return connector.topic
+        return self.asset.need("input").physical_name
+
+
+def start_source(
+    session: SparkSession, job: SourceJob, *, settings: Settings, run: Run, reads: Broker
+) -> StreamingQuery:
+    """Start a bounded run over a topic of the broker `reads`; facts go to the platform's.
+
+    Raises:
+        TypeError: The source reads files.
+    """
+    if isinstance(job.spec.source.connector, Files):
+        raise TypeError("files are read by `narthex_spark_apps.sources.files.source`")
+    stage = TopicRun(
+        spec=json.dumps(to_plain(job.spec)),
+        output=job.output,
+        quarantine=job.quarantine,
+        format=job.format(settings),
+    )
+    records = read_topics(session, reads, [job.topic()], run=run)
+    # The instant that the broker gave the record: a replay of the log sees the same.
+    written_at = sf.unix_micros(sf.col("timestamp")).alias("now")
+    rows = records.select("partition", "offset", written_at, "value")
+    rendered = rows.mapInArrow(stage, OUTPUT)
+    return write_records(rendered, Broker(bootstrap=settings.kafka), run=run)

@@ -1,0 +1,1 @@
+"""Sources that are streams of a cloud: Kinesis and Pub/Sub."""

@@ -1,0 +1,215 @@
+"""Sources of Kinesis: each shard is read from where it was, parents first, to its end.
+
+A record stands at (shard, sequence number), which Kinesis gives once and for ever, so what is read
+again is the same facts. How far each shard was read is written down after its facts stand.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import attrs
+from botocore.exceptions import BotoCoreError, ClientError
+from typing_extensions import override
+
+from narthex.connections import KinesisStream
+from narthex.records import Json
+from narthex.settings import Settings
+from narthex.times import SECOND_US, from_micros, to_micros
+from narthex_spark_apps.platform.aws_clients import client_of, region_of
+from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.topics.records import TopicReader
+from narthex_spark_apps.sources.validated_rows import Arrived, Place
+from narthex_spark_apps.storage.atomic_write import replace
+from narthex_stores import LogProducer
+
+RECORDS: Final = 2_000
+Received: TypeAlias = Mapping[str, Any]  # type: ignore[explicit-any]
+"""A record as Kinesis gives it."""
+
+_REST_BYTES: Final = 16
+
+
+class StreamError(OSError):
+    """A stream cannot be read: AWS does not answer, refuses, or has no such stream."""
+
+
+@attrs.frozen(kw_only=True)
+class Reach:
+    """How far a stream was read.
+
+    Attributes:
+        start: Where shards begin that were not read yet: an instant in microseconds, or None for
+            the oldest record.
+        after: The last sequence number that was read of each shard.
+        over: Shards that were read to an end that no record follows.
+    """
+
+    start: int | None
+    after: Mapping[str, str] = attrs.field(factory=dict)
+    over: frozenset[str] = frozenset()
+
+    def read(self, shard: str, sequence: str) -> "Reach":
+        """Give what is known when a shard was read to a record."""
+        return attrs.evolve(self, after={**self.after, shard: sequence})
+
+    def ended(self, shard: str) -> "Reach":
+        """Give what is known when a shard has no record any more."""
+        return attrs.evolve(self, over=self.over | {shard})
+
+    def within(self, shards: Sequence[str]) -> "Reach":
+        """Forget shards that the stream does not have any more."""
+        after = {shard: self.after[shard] for shard in shards if shard in self.after}
+        return attrs.evolve(self, after=after, over=self.over & frozenset(shards))
+
+    def plain(self) -> Json:
+        """Give it as a checkpoint keeps it."""
+        over: list[Json] = [*sorted(self.over)]
+        return {"start": self.start, "after": dict(self.after), "over": over}
+
+
+class KinesisSource(AskedSource):
+    """The stream of one source job, and how far it was read."""
+
+    default_every_us = SECOND_US  # it answers five times a second
+
+    def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
+        """Remember how far it was read in the file `memory`.
+
+        Raises:
+            SecretMissing: A secret that its records cannot be read without is not there.
+        """
+        connector = job.spec.source.connector
+        if not isinstance(connector, KinesisStream):
+            raise TypeError("only a source of Kinesis has shards")
+        super().__init__(job, memory=memory)
+        self._stream = connector
+        self._reader: TopicReader = job.format(settings).open()
+        self._client = client_of(
+            "kinesis", role_arn=connector.role_arn, region=region_of(connector.stream_arn)
+        )
+
+    @override
+    def read(
+        self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
+    ) -> dict[str, int]:
+        """Read each shard to where it ends now.
+
+        Raises:
+            StreamError: The stream cannot be read.
+            RegistryError: The registry of its schema does not answer.
+            StoreError: Something could not be appended.
+        """
+        counts = no_rows()
+        try:
+            shards = self._shards()
+            reach = self._reach().within(shards)
+            for shard in shards:
+                for records, reached in self._batches(shard, reach):
+                    reach = reached
+                    self._appender.append(self._rows(shard, records), producer, counts)
+                    replace(self._memory, json.dumps(reach.plain()))
+                    if stopped():
+                        return counts
+        except (BotoCoreError, ClientError) as error:
+            raise StreamError(f"`{self._job.spec.source_id}`: {error}") from None
+        return counts
+
+    @override
+    def close(self) -> None:
+        super().close()
+        self._client.close()
+
+    def _shards(self) -> list[str]:
+        """Name the shards, parents before their children."""
+        found: list[str] = []
+        asked: dict[str, str] = {"StreamARN": self._stream.stream_arn}
+        while asked:
+            said = self._client.list_shards(**asked)
+            found += [str(shard["ShardId"]) for shard in said["Shards"]]
+            asked = {"NextToken": said["NextToken"]} if said.get("NextToken") else {}
+        return sorted(found, key=number_of)
+
+    def _batches(self, shard: str, reach: Reach) -> Iterator[tuple[Sequence[Received], Reach]]:
+        """Give the records of a shard to where it ends now, with the reach behind them."""
+        if shard in reach.over:
+            return
+        iterator = self._iterator(shard, reach)
+        while iterator is not None:
+            said = self._client.get_records(
+                StreamARN=self._stream.stream_arn, ShardIterator=iterator, Limit=RECORDS
+            )
+            records, iterator = said["Records"], said.get("NextShardIterator")
+            if records:
+                reach = reach.read(shard, records[-1]["SequenceNumber"])
+            if iterator is None:
+                reach = reach.ended(shard)
+            if records or iterator is None:
+                yield records, reach
+            if said.get("MillisBehindLatest") == 0:
+                return
+
+    def _iterator(self, shard: str, reach: Reach) -> str | None:
+        where: dict[str, object] = {"ShardIteratorType": "TRIM_HORIZON"}
+        if shard in reach.after:
+            where = {
+                "ShardIteratorType": "AFTER_SEQUENCE_NUMBER",
+                "StartingSequenceNumber": reach.after[shard],
+            }
+        elif reach.start is not None:
+            where = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": from_micros(reach.start)}
+        said = self._client.get_shard_iterator(
+            StreamARN=self._stream.stream_arn, ShardId=shard, **where
+        )
+        return str(said["ShardIterator"])
+
+    def _rows(
+        self,
+        shard: str,
+        records: Sequence[Received],
+    ) -> list[Arrived]:
+        return [
+            row
+            for record in records
+            for row in self._reader.rows(
+                record["Data"],
+                place=place_of(shard, record["SequenceNumber"]),
+                # The instant that the stream gave it: a second reading sees the same.
+                now_us=to_micros(record["ApproximateArrivalTimestamp"]),
+            )
+        ]
+
+    def _reach(self) -> Reach:
+        """Give how far it was read; what `latest` means is said once, before the first reading."""
+        if not self._memory.is_file():
+            replace(self._memory, json.dumps(Reach(start=_begin(self._stream.start)).plain()))
+        kept = json.loads(self._memory.read_text())
+        return Reach(start=kept["start"], after=kept["after"], over=frozenset(kept["over"]))
+
+
+def _begin(start: str | int) -> int | None:
+    match start:
+        case "latest":
+            return to_micros(dt.datetime.now(dt.UTC))
+        case int():
+            return start
+        case _:
+            return None
+
+
+def number_of(shard: str) -> int:
+    """Give the number of a shard, which is greater than those of its parents."""
+    return int(shard.rsplit("-", 1)[-1])
+
+
+def place_of(shard: str, sequence: str) -> Place:
+    """Give where a record stands in its stream."""
+    number = int(sequence)
+    return Place(
+        partition=number_of(shard),
+        offset=number >> (8 * _REST_BYTES),
+        rest=(number % (1 << 8 * _REST_BYTES)).to_bytes(_REST_BYTES, "big"),
+    )

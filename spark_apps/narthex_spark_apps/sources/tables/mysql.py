@@ -1,0 +1,153 @@
+"""Tables of MySQL and MariaDB: one statement in one snapshot, not gathered by the client.
+
+A column of one bit, or `tinyint(1)`, comes as a number; the type check reads it as a bool where
+the dataset wants one. The only option of a driver that is known is `sslMode`.
+"""
+
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+import attrs
+import pymysql
+from pymysql.constants import FIELD_TYPE
+from pymysql.converters import conversions
+from pymysql.cursors import SSDictCursor
+
+from narthex.connections import SqlDatabase
+from narthex.outlets import driver_options, sql_target
+from narthex_spark_apps.platform.outgoing_connections import open_socket
+from narthex_spark_apps.sources.tables.cursors import Cursor
+from narthex_spark_apps.sources.tables.reader import (
+    BATCH,
+    CONNECT_S,
+    Reading,
+    Row,
+    TableAccess,
+    TableError,
+)
+
+_COLUMNS = """
+    SELECT column_name, character_set_name IS NOT NULL FROM information_schema.columns
+    WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s
+"""
+_KEY = """
+    SELECT column_name FROM information_schema.statistics
+    WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s AND index_name = 'PRIMARY'
+    ORDER BY seq_in_index
+"""
+_CONVERSIONS: Final = {
+    **conversions,
+    FIELD_TYPE.BIT: lambda bits: int.from_bytes(bits, "big"),
+    FIELD_TYPE.JSON: json.loads,
+}
+_Connection: TypeAlias = "pymysql.Connection[pymysql.cursors.Cursor]"
+_BEFORE = "SET SESSION time_zone = '+00:00'"
+
+
+@contextmanager
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+    """Open a reading, as `ReadsTable`."""
+    connection = None
+    try:
+        connection = _connect(access)
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION READ ONLY")
+        shape = _Shape.of(connection, access)
+        yield Reading(key=shape.key, batches=_batches(connection, access, shape, start))
+    except pymysql.MySQLError as error:
+        raise TableError(": ".join(str(part) for part in error.args)) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+@attrs.frozen(kw_only=True)
+class _Shape:
+    """What of a table is asked once a reading: its primary key, whether its cursor is text."""
+
+    key: tuple[str, ...]
+    is_text: bool
+
+    @classmethod
+    def of(cls, connection: "_Connection", access: TableAccess) -> "_Shape":
+        *schema, table = access.table.table.rsplit(".", 1)
+        asked = (schema[0] if schema else None, table)
+        with connection.cursor() as cursor:
+            cursor.execute(_COLUMNS, asked)
+            columns = dict(cursor.fetchall())
+            cursor.execute(_KEY, asked)
+            key = cursor.fetchall()
+        if not columns:
+            raise TableError(f"there is no table `{access.table.table}`")
+        if access.cursor not in columns:
+            raise TableError(f"the table has no column `{access.cursor}`")
+        return cls(key=tuple(name for (name,) in key), is_text=bool(columns[access.cursor]))
+
+
+def _batches(
+    connection: "_Connection", access: TableAccess, shape: _Shape, start: Cursor | None
+) -> Iterator[list[Row]]:
+    ordered = _quoted(access.cursor)
+    if shape.is_text:
+        ordered = f"CAST(CONVERT({ordered} USING utf8mb4) AS BINARY)"
+    table = ".".join(_quoted(part) for part in access.table.table.split("."))
+    wanted = "IS NOT NULL" if start is None else ">= %s"
+    told = start.encode() if isinstance(start, str) else start
+    rows = connection.cursor(SSDictCursor)
+    rows.execute(
+        f"SELECT * FROM {table} WHERE {ordered} {wanted} ORDER BY {ordered}",  # noqa: S608 (quoted)
+        (() if start is None else (told,)),
+    )
+    while batch := rows.fetchmany(BATCH):
+        yield list(batch)
+
+
+def _quoted(name: str) -> str:
+    # The statement has parameters, in which a percent sign is one of them.
+    return "`" + name.replace("`", "``").replace("%", "%%") + "`"
+
+
+def _connect(access: TableAccess) -> "_Connection":
+    database = access.table.database
+    if not isinstance(database, SqlDatabase):
+        raise TypeError("not a database of MySQL")
+    options, target = driver_options(database), sql_target(database)
+    connection = pymysql.connect(
+        host=target.host,
+        port=database.port,
+        database=database.db_name,
+        user=access.reveal(database.username, (target,)),
+        password=access.reveal(database.password, (target,)),
+        defer_connect=True,
+        charset="utf8mb4",
+        connect_timeout=CONNECT_S,
+        program_name="narthex",
+        init_command=_BEFORE,
+        conv=_CONVERSIONS,
+        **_trust(options.get("sslMode", "PREFERRED"), access.ca_file),
+    )
+    # The name stays the one that TLS verifies; the address is the one that was checked.
+    connection.connect(open_socket(target, access.egress, timeout_s=CONNECT_S))
+    return connection
+
+
+def _trust(mode: str, ca_file: str) -> Mapping[str, object]:
+    """Give how far the server is to prove who it is, by the name that its own drivers have."""
+    match mode.upper():
+        case "DISABLED":
+            return {"ssl_disabled": True}
+        case "PREFERRED":
+            return {}
+        case "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" as wanted:
+            trusted = ssl.create_default_context(cafile=ca_file or None)
+            trusted.check_hostname = wanted == "VERIFY_IDENTITY"
+            if wanted == "REQUIRED":
+                trusted.verify_mode = ssl.CERT_NONE
+            return {"ssl": trusted}
+        case _:
+            raise TableError(
+                f"`sslMode` found `{mode}`; it wants `VERIFY_IDENTITY` or a weaker one"
+            )

@@ -1,0 +1,87 @@
+"""Tables of Redshift: Postgres's protocol of old, so cursors are declared and literals written out.
+
+A primary key that Redshift knows of is not held to: rows are told apart by all that they are. With
+a role, the role's name in the database and its password of an hour come from AWS.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+
+from narthex.connections import RedshiftDatabase
+from narthex.outlets import sql_target
+from narthex_spark_apps.platform.optional_clients import load_client
+from narthex_spark_apps.platform.outgoing_connections import libpq_host
+from narthex_spark_apps.sources.tables.cursors import Cursor
+from narthex_spark_apps.sources.tables.reader import (
+    CONNECT_S,
+    Reading,
+    Row,
+    TableAccess,
+    TableError,
+)
+
+FETCHED: Final = 1_000
+"""How many rows a cluster of one node gives at once, at most."""
+
+
+@contextmanager
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+    """Open a reading, as `ReadsTable`."""
+    database = access.table.database
+    if not isinstance(database, RedshiftDatabase):
+        raise TypeError("not a database of Redshift")
+    where = libpq_host(sql_target(database), access.egress)
+    user, password = _account(database, access)
+    table = sql.Identifier(database.schema, *access.table.table.split("."))
+    try:
+        with psycopg.connect(
+            make_conninfo("", **where),
+            dbname=database.db_name,
+            user=user,
+            password=password,
+            connect_timeout=CONNECT_S,
+            application_name="narthex",
+            # Redshift names its encoding as no other server does.
+            client_encoding="utf8",
+            sslrootcert=access.ca_file or None,
+            prepare_threshold=None,
+            row_factory=dict_row,
+            cursor_factory=psycopg.ClientCursor,
+        ) as connection:
+            connection.read_only = True
+            connection.execute("SET timezone TO 'UTC'")
+            yield Reading(key=(), batches=_batches(connection, table, access.cursor, start))
+    except psycopg.Error as error:
+        raise TableError(str(error).strip()) from None
+
+
+def _account(database: RedshiftDatabase, access: TableAccess) -> tuple[str, str]:
+    if database.username is not None and database.password is not None:
+        to = (sql_target(database),)
+        return access.reveal(database.username, to), access.reveal(database.password, to)
+    aws_clients = load_client("narthex_spark_apps.platform.aws_clients", extra="redshift")
+    found: tuple[str, str] = aws_clients.redshift_account(database)
+    return found
+
+
+def _batches(
+    connection: "psycopg.Connection[Row]", table: sql.Composable, cursor: str, start: Cursor | None
+) -> Iterator[list[Row]]:
+    statement = sql.SQL(
+        "DECLARE narthex_rows CURSOR FOR "
+        "SELECT * FROM {table} WHERE {ordered} {wanted} ORDER BY {ordered}"
+    ).format(
+        table=table,
+        wanted=sql.SQL("IS NOT NULL" if start is None else ">= %s"),
+        ordered=sql.Identifier(cursor),
+    )
+    connection.execute(statement, None if start is None else (start,))
+    fetch = sql.SQL("FETCH FORWARD {} FROM narthex_rows").format(sql.Literal(FETCHED))
+    while batch := connection.execute(fetch).fetchall():
+        yield batch

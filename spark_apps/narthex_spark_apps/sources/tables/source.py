@@ -1,0 +1,144 @@
+"""Sources of tables: asked again and again for what stands at or after their cursor.
+
+How a kind of database is asked is its client's (`table_clients`): one statement, in the order of
+the cursor. What is read again gives the same facts; most of it is known to be there, and not
+appended again. Rows whose cursor is null have no place and are not read.
+"""
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from typing_extensions import override
+
+from narthex.connections import Table
+from narthex.settings import Settings
+from narthex.times import SECOND_US, to_micros
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.platform.json_values import plain
+from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
+from narthex_spark_apps.sources.source_job import SourceJob
+from narthex_spark_apps.sources.tables.clients import reader_of
+from narthex_spark_apps.sources.tables.cursors import (
+    Cursor,
+    NoCursorError,
+    Reach,
+    cursor_of,
+    place_of,
+)
+from narthex_spark_apps.sources.tables.reader import Row, TableAccess, TableError
+from narthex_spark_apps.sources.validated_rows import Arrived, Place
+from narthex_spark_apps.storage.atomic_write import replace
+from narthex_stores import LogProducer
+
+REMEMBERED: Final = 200_000
+"""How many of the newest rows are known, so that reading them again does not append them again."""
+
+_DIGEST_BYTES: Final = 16
+
+
+class TableSource(AskedSource):
+    """The table of one source job, and how far it was read."""
+
+    default_every_us = 60 * SECOND_US
+
+    def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
+        """Remember how far it was read in the file `memory`."""
+        connector = job.spec.source.connector
+        if not isinstance(connector, Table) or connector.cursor is None:
+            raise TypeError("only a source of a table with a cursor has rows to ask for")
+        super().__init__(job, memory=memory)
+        secrets = AuthorSecrets.of(settings)
+        self._access = TableAccess(
+            table=connector,
+            cursor=connector.cursor,
+            reveal=secrets.reveal,
+            egress=secrets.egress(),
+            ca_file=settings.ca_file,
+        )
+        self._reads = reader_of(connector.database)
+        self._disorder_us = job.spec.source.disorder_us
+        self._known: dict[tuple[int, bytes], bytes] = {}
+
+    @override
+    def read(
+        self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
+    ) -> dict[str, int]:
+        """Read to the table's end; a reading that is stopped is repeated as a whole.
+
+        Raises:
+            TableError: The database does not answer, or has no such table or column.
+            NoCursorError: A row's cursor orders nothing.
+            StoreError: Something could not be appended.
+            SecretMissing: A secret that lets us in is not there.
+        """
+        now_us = to_micros(dt.datetime.now(dt.UTC))
+        reach = self._reach()
+        start = reach.start(now_us=now_us, disorder_us=self._disorder_us)
+        counts = no_rows()
+        high: Cursor | None = None
+        # A reading that fails knows nothing of what it has appended.
+        known, self._known = self._known, {}
+        try:
+            with self._reads(self._access, start) as reading:
+                for rows in reading.batches:
+                    if stopped():
+                        return counts
+                    batch = [self._arrived(row, reading.key) for row in rows]
+                    high = _highest(high, [cursor for cursor, _ in batch])
+                    fresh = [row for _, row in batch if self._is_news(known, row)]
+                    self._appender.append(fresh, producer, counts)
+        except OSError as error:
+            raise TableError(f"`{self._job.spec.source_id}`: {error}") from None
+        self._known = known
+        self._remember(reach.after(high, now_us=now_us, disorder_us=self._disorder_us))
+        return counts
+
+    @staticmethod
+    def _is_news(known: dict[tuple[int, bytes], bytes], arrived: Arrived) -> bool:
+        """Whether a row is not known to have been appended as it is; it is known from now on."""
+        place = (arrived.place.offset, arrived.place.rest)
+        told = json.dumps(arrived.row, sort_keys=True).encode()
+        digest = hashlib.blake2b(told, digest_size=_DIGEST_BYTES).digest()
+        is_news = known.pop(place, None) != digest
+        known[place] = digest
+        if len(known) > REMEMBERED:
+            del known[next(iter(known))]
+        return is_news
+
+    def _arrived(self, row: Row, key: Sequence[str]) -> tuple[Cursor, Arrived]:
+        cursor = cursor_of(row[self._access.cursor])
+        offset, rest = place_of(cursor, [row[name] for name in key or sorted(row)])
+        # A table's rows have no arrival that a second reading repeats: theirs is the epoch.
+        arrived = Arrived(
+            place=Place(offset=offset, rest=rest),
+            row={name: plain(value) for name, value in row.items()},
+            now_us=0,
+        )
+        return cursor, arrived
+
+    def _reach(self) -> Reach:
+        if not self._memory.is_file():
+            return Reach()
+        return Reach.parse(json.loads(self._memory.read_text()))
+
+    def _remember(self, reach: Reach) -> None:
+        replace(self._memory, json.dumps(reach.plain()))
+
+
+def _highest(high: Cursor | None, cursors: Sequence[Cursor]) -> Cursor | None:
+    """Give the last of cursors that stand in their order, behind `high`.
+
+    Raises:
+        NoCursorError: They are of two types, which have no order between them.
+    """
+    for cursor in cursors:
+        if high is not None and type(cursor) is not type(high):
+            raise NoCursorError(
+                f"the cursor found `{cursor!r}` behind `{high!r}`; it wants one type in all rows"
+            )
+        high = cursor
+    return high

@@ -1,0 +1,1 @@
+"""Sources that are Kafka topics: decoding of JSON, Avro and Protobuf records."""

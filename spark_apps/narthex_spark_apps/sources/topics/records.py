@@ -1,0 +1,157 @@
+"""Records of a topic, admitted and rendered by `narthex.admission`: the bounded run of a source.
+
+Runs in Spark's Python workers; the live run, `source_stage`, takes the same rows from a record.
+"""
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
+
+import attrs
+import pyarrow as pa
+
+from narthex.connections import RegistryFormat
+from narthex.json_depth import GREATEST_DEPTH, is_deeper
+from narthex.records import Json
+from narthex_spark_apps.platform.author_secrets import AuthorSecrets
+from narthex_spark_apps.sources.topics.schema_registry import SchemaRegistry
+from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, UnreadableRecordError
+from narthex_spark_apps.sources.validated_rows import (
+    Arrived,
+    PayloadKind,
+    Place,
+    RowRenderer,
+    render_batch,
+)
+
+INPUT = ("partition", "offset", "now", "value")
+
+
+@attrs.frozen(kw_only=True)
+class TopicRun:
+    """What a worker must know of a source whose rows come by a topic.
+
+    Attributes:
+        spec: The source job's spec, as plain JSON text.
+    """
+
+    spec: str
+    output: str
+    quarantine: str
+    format: "TopicFormat"
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give the records of the rows in batches with the columns `INPUT`."""
+        renderer = RowRenderer.of(
+            self.spec, source_id="", output=self.output, quarantine=self.quarantine
+        )
+        reader = self.format.open()
+        try:
+            for batch in batches:
+                columns = (batch.column(name).to_pylist() for name in INPUT)
+                arrived = [
+                    one
+                    for partition, offset, now_us, value in zip(*columns, strict=True)
+                    for one in reader.rows(
+                        value, place=Place(partition=partition, offset=offset), now_us=now_us
+                    )
+                ]
+                rendered = [record for made in renderer.render(arrived) for record in made]
+                if rendered:
+                    yield render_batch(rendered)
+        finally:
+            renderer.close()
+
+
+@attrs.frozen(kw_only=True)
+class TopicFormat:
+    """What the records of a topic are; it may travel, no secret is in it.
+
+    Attributes:
+        calls: Whether a record is a call with many rows, as the server writes them.
+        envelopes: Whether rows are envelopes of Debezium: a record without a value follows the
+            one that says that the row is gone, and says nothing more.
+        secrets: Finds those that let us into the registry.
+        registry: What a registry keeps the schema of; None is JSON.
+        ca_file: Who vouches for the registry; empty is whom the machine trusts.
+    """
+
+    calls: bool
+    envelopes: bool
+    secrets: AuthorSecrets
+    registry: RegistryFormat | None = None
+    ca_file: str = ""
+
+    def open(self) -> "TopicReader":
+        """Make ready to read.
+
+        Raises:
+            SecretMissing: A secret that lets us into the registry is not there.
+        """
+        if self.registry is None:
+            return TopicReader(format=self, decoder=None)
+        registry = SchemaRegistry.of(self.registry, self.secrets, ca_file=self.ca_file)
+        return TopicReader(format=self, decoder=RecordDecoder(registry))
+
+
+@attrs.frozen(kw_only=True)
+class TopicReader:
+    """Takes the raw rows out of records of a topic."""
+
+    format: TopicFormat
+    decoder: RecordDecoder | None
+
+    def rows(self, value: bytes | None, *, place: Place, now_us: int) -> list[Arrived]:
+        """Give the rows of one record that stands at a place; each has an ordinal of its own.
+
+        What cannot be read is one row, as its text.
+
+        Raises:
+            RegistryError: The registry of its schema does not answer.
+        """
+        if value is None and self.format.envelopes:
+            return []
+        arrived = [
+            Arrived(
+                place=attrs.evolve(place, ordinal=ordinal),
+                row=row,
+                now_us=now_us,
+            )
+            for ordinal, row in enumerate(self._said(value or b""))
+        ]
+        if self.decoder is None:
+            return arrived
+        return [self._decoded(self.decoder, value or b"", one) for one in arrived]
+
+    def _said(self, value: bytes) -> list[dict[str, Json] | str]:
+        if self.decoder is not None:
+            return [base64.b64encode(value).decode()]
+        return _rows_of(value, calls=self.format.calls)
+
+    @staticmethod
+    def _decoded(decoder: RecordDecoder, value: bytes, arrived: Arrived) -> Arrived:
+        try:
+            return attrs.evolve(arrived, row=decoder.row(value))
+        except UnreadableRecordError as error:
+            return attrs.evolve(arrived, unreadable=str(error), kind=PayloadKind.BASE64)
+
+
+def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
+    said = _parsed(value)
+    if not calls:
+        return [said]
+    rows = said.get("rows") if isinstance(said, dict) else None
+    if not isinstance(rows, list):
+        # What the server never writes is one row that is refused, not none.
+        return [value.decode(errors="replace")]
+    return [row if isinstance(row, dict) else json.dumps(row) for row in rows]
+
+
+def _parsed(value: bytes) -> dict[str, Json] | str:
+    """Read a JSON object; what is none, or nests too deep to be handled, stays text."""
+    said = None
+    if not is_deeper(value, GREATEST_DEPTH):
+        with contextlib.suppress(ValueError):
+            said = json.loads(value)
+    return said if isinstance(said, dict) else value.decode(errors="replace")

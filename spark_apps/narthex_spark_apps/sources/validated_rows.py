@@ -1,0 +1,262 @@
+# mypy: disable-error-code="arg-type"
+"""Raw rows admitted by the truth itself, `narthex.admission`, and rendered as records.
+
+What files and expressions that Spark cannot say pass through; in Spark's Python workers.
+"""
+
+import enum
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, assert_never
+
+import attrs
+import pyarrow as pa
+
+from narthex.admission import (
+    Admission,
+    Admitted,
+    Admitter,
+    LeftOut,
+    Moved,
+    Problem,
+    Refused,
+    Runner,
+)
+from narthex.assets import LogShape, SourceJobSpec
+from narthex.codec import FactCodec, key_encoder, keyed_row_id
+from narthex.codec import encode as fact_codec
+from narthex.entities import Cdc
+from narthex.facts import Cell, Fact, RowId, Version, position
+from narthex.records import Json, from_plain
+from narthex.workers import WorkerPool
+from narthex_spark_apps.platform.json_values import plain
+from narthex_stores import GREATEST_RECORD_BYTES
+
+RecordCells: TypeAlias = "tuple[str, bytes, bytes]"
+"""Topic, key and value of a record to append."""
+
+OUTPUT = "topic string, key binary, value binary"
+_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
+_APPENDED = Version(b"\x00")
+_MALFORMED = "the record is no JSON object"
+
+_BEGINNING: Final = 64 * 1024
+"""How many characters are kept of a row that is too large for the quarantine."""
+
+UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+"""What a row raises that some step cannot hold: it would raise the same at each repetition."""
+
+
+@attrs.frozen(kw_only=True)
+class Place:
+    """Where a raw row stands in its source; `rest` as in `narthex.facts.Position`."""
+
+    partition: int = 0
+    offset: int = 0
+    ordinal: int = 0
+    rest: bytes = b""
+
+
+class PayloadKind(enum.Enum):
+    """What a row in quarantine is kept as: a JSON object, the record's text, or its bytes."""
+
+    ROW = "row"
+    TEXT = "text"
+    BASE64 = "base64"
+
+
+@attrs.frozen(kw_only=True)
+class Arrived:
+    """A raw row as it arrived; text is what could not be read as an object.
+
+    Attributes:
+        now_us: What the expression `now()` means for it, microseconds.
+        unreadable: Why it could not be read, if so.
+        kind: What its text is, if it could not be read.
+    """
+
+    place: Place
+    row: dict[str, Json] | str
+    now_us: int
+    unreadable: str = _MALFORMED
+    kind: PayloadKind = PayloadKind.TEXT
+
+
+def render_batch(records: Sequence[RecordCells]) -> pa.RecordBatch:
+    """Give records as the Arrow batch that Spark takes."""
+    columns = zip(*records, strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+@attrs.define
+class RowRenderer:
+    """Turns raw rows of one source into records of its log or of its quarantine.
+
+    Attributes:
+        newest_us: The greatest event time of the rows that were admitted.
+    """
+
+    spec: SourceJobSpec
+    source_id: str
+    output: str
+    quarantine: str
+    admitter: Admitter
+    newest_us: int | None = None
+    _workers: WorkerPool | None = None
+    _codec: FactCodec = attrs.field(init=False)
+    _key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Found once: what they are found by is large, and to hash it for each row costs much.
+        self._codec = fact_codec(self.spec.log)
+        self._key = key_encoder(self.spec.log.keys)
+
+    @classmethod
+    def of(cls, spec: str, *, source_id: str, output: str, quarantine: str) -> "RowRenderer":
+        """Prepare for the source job whose spec this plain JSON text is."""
+        found = from_plain(json.loads(spec))
+        if not isinstance(found, SourceJobSpec):
+            raise TypeError("not the spec of a source")
+        source = found.source
+        if source.cdc is Cdc.NATIVE:
+            # `delta_changes` renders a table's own change feed as envelopes.
+            source = attrs.evolve(source, cdc=Cdc.DEBEZIUM)
+        return cls(
+            spec=found,
+            source_id=source_id or found.source_id,
+            output=output,
+            quarantine=quarantine,
+            admitter=Admitter.of(source, found.schema),
+        )
+
+    def render(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
+        """Give the records that each row becomes: none if it is left out, two if its key changed.
+
+        Code of the author is called once for all of them.
+        """
+        judged = iter(
+            self._judged([(one.row, one.now_us) for one in rows if not isinstance(one.row, str)])
+        )
+        return [
+            (self._refusal(one, one.row, one.unreadable),)
+            if isinstance(one.row, str)
+            else self._records(one, next(judged))
+            for one in rows
+        ]
+
+    def _judged(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[Admission]:
+        """Admit rows; one that cannot even be judged is refused, and keeps no other row back."""
+        if not rows:
+            return []
+        try:
+            return self.admitter.admit_all(
+                [row for row, _ in rows],
+                now_us=[now_us for _, now_us in rows],
+                runner=self._runner(),
+            )
+        except UNFIT as error:
+            if len(rows) == 1:
+                reason = f"the row cannot be judged: {error}"
+                return [Refused(problems=(Problem(field="", reason=reason),))]
+            middle = len(rows) // 2
+            return self._judged(rows[:middle]) + self._judged(rows[middle:])
+
+    def close(self) -> None:
+        """End the worker that ran code of the author, if one was started."""
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = None
+
+    def _runner(self) -> Runner | None:
+        if self._workers is None and self.admitter.runs_code:
+            self._workers = WorkerPool(size=1)
+        return self._workers
+
+    def _records(self, arrived: Arrived, admission: Admission) -> tuple[RecordCells, ...]:
+        place = arrived.place
+        match admission:
+            case LeftOut():
+                return ()
+            case Refused(problems=problems):
+                reason = "; ".join(str(problem) for problem in problems)
+                return (self._refused(arrived, reason, field=problems[0].field),)
+            case Admitted() | Moved():
+                try:
+                    return self._facts(self._position(place), admission)
+                except UNFIT as error:
+                    return (self._refused(arrived, f"the row cannot be stored: {error}"),)
+            case _:
+                assert_never(admission)
+
+    def _refused(self, arrived: Arrived, reason: str, *, field: str | None = None) -> RecordCells:
+        payload = json.dumps(arrived.row, default=plain)
+        of_row = attrs.evolve(arrived, kind=PayloadKind.ROW)
+        return self._refusal(of_row, payload, reason, field=field)
+
+    def _facts(self, at: bytes, admission: Admitted | Moved) -> tuple[RecordCells, ...]:
+        """Render the facts of a row.
+
+        Raises:
+            ValueError: It is too large, or has a cell that the log cannot hold.
+            TypeError: The same.
+        """
+        if isinstance(admission, Moved):
+            made = [admission.ended, admission.admitted]
+        else:
+            made = [admission]
+        records = tuple(self._fact(at, one) for one in made)
+        for _, key, value in records:
+            if len(key) + len(value) > GREATEST_RECORD_BYTES:
+                raise ValueError(f"it has {len(key) + len(value)} bytes in the log")
+        self._note_newest(made)
+        return records
+
+    def _note_newest(self, made: Sequence[Admitted]) -> None:
+        instants = [one.cells[self.spec.log.time_field] for one in made]
+        known = [instant for instant in (*instants, self.newest_us) if isinstance(instant, int)]
+        self.newest_us = max(known, default=None)
+
+    def _position(self, place: Place) -> bytes:
+        return position(self.source_id, place.partition, place.offset, place.ordinal, place.rest)
+
+    def _fact(self, place: bytes, admitted: Admitted) -> RecordCells:
+        log, cells = self.spec.log, admitted.cells
+        key = tuple(cells[column.name] for column in log.keys)
+        instant = cells[log.time_field]
+        if not isinstance(instant, int):
+            raise TypeError("an event time is microseconds")
+        row_id, version, record_key = RowId(place), _APPENDED, place
+        if log.shape is LogShape.KEYED:
+            record_key = self._key(key)
+            row_id, version = keyed_row_id(record_key, instant), Version(place)
+        fact = Fact(
+            row_id=row_id,
+            version=version,
+            event_time=instant,
+            key=key,
+            values=tuple(cells[column.name] for column in log.values),
+            alive=admitted.alive,
+        )
+        return self.output, record_key, self._codec.encode(fact)
+
+    def _refusal(
+        self, arrived: Arrived, payload: str, reason: str, *, field: str | None = None
+    ) -> RecordCells:
+        described = {
+            "payload": payload,
+            "kind": arrived.kind.value,
+            "reason": reason,
+            "source": self.source_id,
+            "partition": arrived.place.partition,
+            "offset": arrived.place.offset,
+            "ordinal": arrived.place.ordinal,
+            "now_us": arrived.now_us,
+            "field": field,
+        }
+        value = json.dumps(described).encode()
+        if len(value) > GREATEST_RECORD_BYTES:
+            begun = {"payload": payload[:_BEGINNING], "kind": PayloadKind.TEXT.value}
+            value = json.dumps(described | begun | {"reason": reason[:_BEGINNING]}).encode()
+        return self.quarantine, self._position(arrived.place), value

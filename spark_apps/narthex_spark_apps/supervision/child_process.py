@@ -1,0 +1,258 @@
+"""A child process that the supervisor keeps alive: started, told what to run, read, restarted."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import structlog
+
+from narthex_spark_apps.storage.atomic_write import replace
+from narthex_spark_apps.supervision.child_messages import (
+    Alive,
+    Desired,
+    GarbledLineError,
+    OfflineReport,
+    Report,
+    Standing,
+    parse_report,
+    render_desired,
+    render_trust,
+)
+
+log = structlog.get_logger()
+
+FIRST_PAUSE_S = 0.5
+GREATEST_PAUSE_S = 15.0
+STEADY_S = 10.0
+"""A child that lived this long starts again at once when it dies."""
+SILENT_S = 20.0
+"""A child that has given no sign of life for so long is stopped, not slow: it is replaced."""
+START_WITHIN_S = 180.0
+"""Its first sign of life may take longer: it imports a lot, and the machine may be busy."""
+
+
+class KeptChild:
+    """One kind of child; at most one process of it lives, in a group of its own.
+
+    Nothing here waits for the child: what its pipe does not take yet is kept.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        module: str,
+        environment: Mapping[str, str],
+        run_dir: Path,
+        lazy: bool = False,
+    ) -> None:
+        """Name the module that it runs; nothing is started yet.
+
+        Args:
+            name: What it is called in logs and files.
+            module: Run as a program.
+            environment: All that it gets.
+            run_dir: Where its log and its number lie; nobody else's child of that name may.
+            lazy: Start it when it first has work.
+        """
+        self.name = name
+        self._module = module
+        self._environment = dict(environment)
+        self._log_path = run_dir / f"{name}.log"
+        self._pid_path = run_dir / f"{name}.pid"
+        self._lazy = lazy
+        self._process: subprocess.Popen[str] | None = None
+        self._reports: queue.SimpleQueue[Report | OfflineReport] = queue.SimpleQueue()
+        self._desired: Desired | None = None
+        self._told = -1
+        self._trusted_until: float | None = None
+        self._outbox = bytearray()
+        self._standing: Standing | None = None
+        self._heard = 0.0
+        self._started = 0.0
+        self._pause_s = FIRST_PAUSE_S
+        self._not_before = 0.0
+        self.restarts = 0
+
+    def want(self, desired: Desired) -> None:
+        """Say what the child shall run; it is told when that differs from what it was told."""
+        turn = 0 if self._desired is None else self._desired.turn
+        if self._desired is None or attrs.evolve(desired, turn=turn) != self._desired:
+            self._desired = attrs.evolve(desired, turn=turn + 1)
+
+    def trust(self, until: float) -> None:
+        """Say until when the leases hold, by the machine's own clock (monotonic)."""
+        self._trusted_until = until
+        if self._process is not None:
+            self._post(render_trust(until))
+
+    def runs(self) -> frozenset[int] | None:
+        """Give the jobs and feeds that it has not let go; None while that is not known."""
+        if self._process is None:
+            return frozenset()
+        if (
+            self._standing is None
+            or self._desired is None
+            or self._standing.turn != self._desired.turn
+        ):
+            return None
+        return frozenset(self._standing.assets)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it can be given work: it has said how it stands, or starts with its work."""
+        return self._lazy or self._standing is not None
+
+    def tend(self) -> None:
+        """Start the child if it should live and does not; tell it what is new."""
+        if self._process is not None and self._process.poll() is not None:
+            self._buried()
+        if self._process is not None and time.monotonic() - self._heard > SILENT_S:
+            log.warning("child_fell_silent", child=self.name)
+            end_group(self._process.pid)
+        if self._process is None:
+            if not self._is_wanted() or time.monotonic() < self._not_before:
+                return
+            self._start()
+        if self._desired is not None and self._desired.turn != self._told:
+            self._post(render_desired(self._desired))
+            self._told = self._desired.turn
+        self._push()
+
+    def _is_wanted(self) -> bool:
+        desired = self._desired
+        has_work = desired is not None and bool(desired.assignments or desired.offline)
+        return has_work if self._lazy else desired is not None
+
+    def _start(self) -> None:
+        end_leftover(self._pid_path, self._module)
+        with self._log_path.open("ab") as story:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=story,
+                text=True,
+                env=self._environment,
+                start_new_session=True,
+            )
+        replace(self._pid_path, str(self._process.pid))
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+        self._started = time.monotonic()
+        self._heard = self._started + START_WITHIN_S - SILENT_S
+        self._told = -1
+        self._standing = None
+        self._outbox.clear()
+        if self._trusted_until is not None:
+            self._post(render_trust(self._trusted_until))
+        process = self._process
+        threading.Thread(
+            target=self._listen, args=(process,), name=f"{self.name}-reports", daemon=True
+        ).start()
+        log.info("child_started", child=self.name, pid=process.pid)
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        if process.stdout is None:
+            return
+        for line in process.stdout:
+            try:
+                said = parse_report(line)
+            except GarbledLineError:
+                log.warning("child_said_something_else", child=self.name, line=line[:200])
+                continue
+            if process is not self._process:
+                continue
+            self._heard = time.monotonic()
+            match said:
+                case Standing():
+                    self._standing = said
+                case Alive():
+                    pass
+                case _:
+                    self._reports.put(said)
+
+    def _post(self, line: str) -> None:
+        self._outbox += line.encode() + b"\n"
+        self._push()
+
+    def _push(self) -> None:
+        """Hand over what the pipe takes now."""
+        if self._process is None or self._process.stdin is None or not self._outbox:
+            return
+        try:
+            taken = os.write(self._process.stdin.fileno(), self._outbox)
+        except BlockingIOError:
+            return
+        except OSError:
+            # It has died, and is buried at the next look.
+            self._outbox.clear()
+            return
+        del self._outbox[:taken]
+
+    def _buried(self) -> None:
+        if self._process is None:
+            return
+        lived_s = time.monotonic() - self._started
+        end_group(self._process.pid)
+        log.warning("child_died", child=self.name, status=self._process.returncode, lived_s=lived_s)
+        self._pause_s = (
+            FIRST_PAUSE_S if lived_s > STEADY_S else min(GREATEST_PAUSE_S, self._pause_s * 2)
+        )
+        self._not_before = time.monotonic() + (0.0 if lived_s > STEADY_S else self._pause_s)
+        self._process = None
+        self.restarts += 1
+
+    def reports(self) -> list[Report | OfflineReport]:
+        """Give what the child has said since the last call."""
+        found: list[Report | OfflineReport] = []
+        while True:
+            try:
+                found.append(self._reports.get_nowait())
+            except queue.Empty:
+                return found
+
+    def ask_to_stop(self) -> None:
+        """Ask the child to end; returns at once."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def stop(self, *, within_s: float) -> None:
+        """End the child and all that it started; what it committed stays."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            log.warning("child_did_not_stop", child=self.name)
+        end_group(self._process.pid)
+        self._process.wait()
+        self._process = None
+        self._pid_path.unlink(missing_ok=True)
+
+
+def end_group(pid: int) -> None:
+    """End a process and all of its group, at once."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def end_leftover(pid_path: Path, module: str) -> None:
+    """End the group of a child that an earlier supervisor left; only if it is that child."""
+    with suppress(FileNotFoundError, ProcessLookupError, ValueError):
+        pid = int(pid_path.read_text())
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if module.encode() in command:
+            end_group(pid)
+    pid_path.unlink(missing_ok=True)

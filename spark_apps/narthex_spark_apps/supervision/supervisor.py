@@ -1,0 +1,391 @@
+"""The supervisor: keeps alive what the job registry says should be, and says how it stands.
+
+Any number of supervisors share the slots by leases, evenly: when one comes or goes, slots are
+drained and given back, or taken; one that comes has no share before its children are up. Each runs
+one Spark driver, one stage runner, one index writer and one history writer as children, tells them
+what to run under which epoch, and passes on their reports. It alone speaks with the ledger. Without
+a renewed lease it stops what it ran, and if it cannot (it is stopped itself) its children do.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from uuid import UUID
+
+import attrs
+import structlog
+
+from narthex.assets import (
+    AssetKind,
+    PipelineJobSpec,
+    ResolvedAsset,
+    SinkJobSpec,
+    SourceJobSpec,
+    Trigger,
+)
+from narthex.records import Json
+from narthex.settings import Settings, environment_of
+from narthex_ledger import (
+    Desired as Wanted,
+)
+from narthex_ledger import (
+    Epoch,
+    JobView,
+    Ledger,
+    LedgerError,
+    OfflineState,
+    Phase,
+    ShardReport,
+    SlotLease,
+    preferred_engines,
+)
+from narthex_spark_apps.storage.snapshots import SnapshotRounds
+from narthex_spark_apps.supervision.child_messages import (
+    Assignment,
+    Desired,
+    OfflineReport,
+    OfflineRun,
+    Report,
+)
+from narthex_spark_apps.supervision.child_process import KeptChild
+from narthex_spark_apps.supervision.report_throttle import ReportGate
+from narthex_spark_apps.supervision.supervisor_lock import FormerLife
+
+log = structlog.get_logger()
+
+TURN_S = 0.25
+RENEW_EVERY_S = 5.0
+LEASE_S = 15.0
+TRUST_MARGIN_S = 3.0
+READ_EVERY_S = 2.0
+DRAIN_WITHIN_S = 10.0
+"""So long a slot that is given back waits for its jobs to be let go; epochs fence what is not."""
+STOP_WITHIN_S = 20.0
+COMING_UP_WEIGHT = 1 / 4096
+"""Of a supervisor whose children start: it gets slots only if nobody else could run their jobs."""
+SLOT_SPACE = "default"
+
+DRIVER, STAGE_RUNNER = "driver", "stage_runner"
+INDEX_WRITER, HISTORY_WRITER = "index_writer", "history_writer"
+PROGRAMS = {
+    DRIVER: "narthex_spark_apps.jobs.driver",
+    STAGE_RUNNER: "narthex_spark_apps.jobs.stage_runner",
+    INDEX_WRITER: "narthex_spark_apps.writers.index_writer",
+    HISTORY_WRITER: "narthex_spark_apps.writers.history_writer",
+}
+"""The module that each child runs with `python -m`."""
+CHILDREN = tuple(PROGRAMS)
+
+
+_IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
+
+
+def child_of(asset: ResolvedAsset) -> str:
+    """Name the child that runs a job or a feed."""
+    if asset.kind is AssetKind.INDEX_FEED:
+        return INDEX_WRITER
+    if asset.kind is AssetKind.HISTORY_FEED:
+        return HISTORY_WRITER
+    spec = asset.spec
+    streams = SourceJobSpec | PipelineJobSpec | SinkJobSpec
+    in_stage = isinstance(spec, streams) and spec.trigger in _IN_STAGES
+    return STAGE_RUNNER if in_stage else DRIVER
+
+
+def owner_name() -> str:
+    """Name this life of this supervisor for leases.
+
+    The machine and the number of a process come again, in containers all the time.
+    """
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+@attrs.define
+class Held:
+    """The slots that this supervisor holds, and until when it may trust that.
+
+    Attributes:
+        leaving: Since when each slot that another one should have is being drained.
+    """
+
+    leases: dict[int, SlotLease] = attrs.field(factory=dict)
+    trusted_until: float = 0.0
+    leaving: dict[int, float] = attrs.field(factory=dict)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the leases are surely ours at this moment, by this machine's own clock."""
+        return time.monotonic() < self.trusted_until
+
+
+class Supervisor:
+    """One supervisor of this machine."""
+
+    def __init__(
+        self, settings: Settings, ledger: Ledger, *, run_dir: Path, lazy: bool = False
+    ) -> None:
+        """Prepare the children; nothing is started yet.
+
+        Args:
+            settings: Of the installation.
+            ledger: What should run, and who may.
+            run_dir: Its own on this machine: logs and numbers of its children.
+            lazy: Start each child when it first has work.
+
+        Raises:
+            AlreadySupervisedError: Another supervisor lives in that directory.
+        """
+        self._settings = settings
+        self._ledger = ledger
+        self._owner = owner_name()
+        self._held = Held()
+        self._run_dir = run_dir
+        self._former = FormerLife.take_over(run_dir)
+        environment = {**os.environ, **environment_of(settings)}
+        self._children = {
+            name: KeptChild(
+                name,
+                module=PROGRAMS[name],
+                environment=environment,
+                run_dir=self._run_dir,
+                lazy=lazy,
+            )
+            for name in CHILDREN
+        }
+        self._jobs: tuple[JobView, ...] = ()
+        self._registry = -1
+        self._renewed = self._read = float("-inf")
+        self._offline: dict[str, OfflineRun] = {}
+        self._assigned: tuple[object, ...] | None = None
+        self._came_up = False
+        self._gate = ReportGate()
+        self._snapshots = SnapshotRounds(settings, self._run_dir / "snapshots.log")
+        self._stopping = False
+
+    def run(self) -> None:
+        """Supervise until SIGTERM or SIGINT; then drain and give everything back."""
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        self._former.end_children(PROGRAMS)
+        while not self._stopping:
+            try:
+                self._turn()
+            except LedgerError as error:
+                log.warning("ledger_did_not_answer", error=str(error))
+            if not self._held.trusted:
+                self._let_go()
+            for child in self._children.values():
+                child.tend()
+            self._snapshots.tend(self._written())
+            (self._run_dir / "supervisor.heartbeat").touch()
+            time.sleep(TURN_S)
+        self._end()
+
+    def _end(self) -> None:
+        self._snapshots.stop()
+        for child in self._children.values():
+            child.ask_to_stop()
+        for child in self._children.values():
+            child.stop(within_s=STOP_WITHIN_S)
+        try:
+            self._ledger.retire_engine(self._owner)
+        except LedgerError as error:
+            log.warning("slots_not_given_back", error=str(error))
+
+    def _stop(self, _signal: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        registry = self._ledger.registry_version()
+        came_up = not self._came_up and all(child.is_up for child in self._children.values())
+        self._came_up = self._came_up or came_up
+        if came_up or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
+            self._hold()
+            self._renewed = now
+        if registry != self._registry or now - self._read >= READ_EVERY_S:
+            self._jobs = self._ledger.jobs()
+            self._registry, self._read = registry, now
+            self._take_offline()
+        self._assign()
+        self._pass_on()
+        self._give_back()
+
+    def _hold(self) -> None:
+        """Renew what is held, take what is free and ours to have, see what others should have."""
+        self._former.bury(self._owner, self._ledger)
+        asked = time.monotonic()
+        self._ledger.heartbeat(self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT)
+        held = self._held
+        kept = self._ledger.renew_slots(self._owner, tuple(held.leases.values()))
+        lost = len(held.leases) - len(kept)
+        if lost:
+            log.warning("leases_lost", slots=lost)
+        engines = self._ledger.engines()
+        wanted = preferred_engines(SLOT_SPACE, self._ledger.slot_count(), engines)
+        mine = {slot for slot, engine in enumerate(wanted) if engine == self._owner}
+        missing = sorted(mine - {lease.slot for lease in kept})
+        new = self._ledger.claim_slots(self._owner, missing) if missing else ()
+        held.leases = {lease.slot: lease for lease in (*kept, *new)}
+        held.leaving = {
+            slot: held.leaving.get(slot, asked) for slot in held.leases if slot not in mine
+        }
+        held.trusted_until = asked + LEASE_S - TRUST_MARGIN_S
+        for child in self._children.values():
+            child.trust(held.trusted_until)
+
+    def _give_back(self) -> None:
+        """Give back the slots that others should have, when nothing of them runs here."""
+        now = time.monotonic()
+        held = self._held
+        ready = [
+            slot
+            for slot, since in held.leaving.items()
+            if now - since > DRAIN_WITHIN_S
+            or not any(self._is_run(job) for job in self._jobs if job.shards[0].slot == slot)
+        ]
+        if ready:
+            self._ledger.release_slots(self._owner, tuple(held.leases[slot] for slot in ready))
+            log.info("slots_given_back", slots=len(ready))
+            for slot in ready:
+                del held.leases[slot], held.leaving[slot]
+
+    def _is_run(self, job: JobView) -> bool:
+        """Whether a child of ours has not let the job go, as far as is known."""
+        runs = self._children[child_of(job.asset)].runs()
+        return runs is None or job.asset.asset_id in runs
+
+    def _let_go(self) -> None:
+        self._assigned = None
+        for child in self._children.values():
+            child.want(Desired(assignments=()))
+
+    def _assign(self) -> None:
+        if not self._held.trusted:
+            return
+        leases = tuple((slot, int(lease.epoch)) for slot, lease in self._staying().items())
+        wanted = (self._jobs, leases, tuple(self._offline.values()))
+        if self._assigned == wanted:
+            return
+        self._assigned = wanted
+        for name, child in self._children.items():
+            assignments = tuple(self._assignments(name))
+            offline = tuple(self._offline.values()) if name == DRIVER else ()
+            child.want(Desired(assignments=assignments, offline=offline))
+
+    def _staying(self) -> dict[int, SlotLease]:
+        leaving = self._held.leaving
+        return {slot: lease for slot, lease in self._held.leases.items() if slot not in leaving}
+
+    def _assignments(self, child: str) -> Iterable[Assignment]:
+        staying = self._staying()
+        for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
+            shard = job.shards[0]
+            lease = staying.get(shard.slot)
+            if lease is None or job.desired is not Wanted.RUNNING:
+                continue
+            if child_of(job.asset) == child:
+                yield Assignment(
+                    asset=job.asset,
+                    epoch=int(lease.epoch),
+                    generation=job.generation,
+                    start_offsets=_start_offsets(shard.backfill),
+                )
+
+    def _written(self) -> tuple[str, ...]:
+        """Name the indexes, and the checkpoints with a state, that a child of ours writes."""
+        staying = self._staying() if self._held.trusted else {}
+        ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
+        return tuple(name for asset in ours for name in _kept_by(asset))
+
+    def _pass_on(self) -> None:
+        reports: dict[int, ShardReport] = {}
+        for child in self._children.values():
+            for said in child.reports():
+                if isinstance(said, OfflineReport):
+                    self._pass_on_offline(said)
+                else:
+                    reports[said.asset_id] = _shard_report(said)
+        due = tuple(report for report in reports.values() if self._gate.passes(report))
+        refused = self._ledger.report(due) if due else ()
+        for report in refused:
+            log.warning("report_refused", asset_id=report.asset_id, epoch=int(report.epoch))
+        stopped = self._stopped()
+        if stopped:
+            self._ledger.report(stopped)
+
+    def _stopped(self) -> tuple[ShardReport, ...]:
+        """Acknowledge what is let go and not desired any more, once, under the slot's epoch."""
+        return tuple(
+            ShardReport(
+                asset_id=job.asset.asset_id,
+                generation=job.generation,
+                epoch=self._held.leases[job.shards[0].slot].epoch,
+                phase=Phase.STOPPED if job.desired is Wanted.STOPPED else Phase.PAUSED,
+            )
+            for job in self._jobs
+            if job.desired is not Wanted.RUNNING
+            and job.shards[0].slot in self._held.leases
+            and job.shards[0].seen_generation != job.generation
+            and not self._is_run(job)
+        )
+
+    def _take_offline(self) -> None:
+        query = None if self._offline else self._ledger.claim_offline(self._owner)
+        if query is not None:
+            self._offline[str(query.request_id)] = OfflineRun(
+                request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
+            )
+
+    def _pass_on_offline(self, said: OfflineReport) -> None:
+        state = OfflineState(said.state)
+        request_id, epoch = UUID(said.request_id), Epoch(said.epoch)
+        match state:
+            case OfflineState.DONE:
+                self._ledger.finish_offline(request_id, epoch, result=said.progress)
+            case OfflineState.FAILED:
+                self._ledger.fail_offline(request_id, epoch, error=said.error)
+            case _:
+                self._ledger.report_offline(request_id, epoch, progress=said.progress)
+        if state is not OfflineState.RUNNING:
+            self._offline.pop(said.request_id, None)
+
+
+def _kept_by(asset: ResolvedAsset) -> tuple[str, ...]:
+    """Name what a job or a feed writes of which snapshots are taken."""
+    if asset.kind is AssetKind.INDEX_FEED:
+        return (asset.need("index").physical_name,)
+    if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
+        return (asset.need("checkpoint").physical_name,)
+    return ()
+
+
+def _shard_report(said: Report) -> ShardReport:
+    return ShardReport(
+        asset_id=said.asset_id,
+        generation=said.generation,
+        epoch=Epoch(said.epoch),
+        phase=Phase(said.phase),
+        lag_ms=said.lag_ms,
+        progress=said.progress,
+    )
+
+
+def _start_offsets(backfill: Json) -> tuple[tuple[str, int, int], ...]:
+    """Give where the bounded run ended: the live run starts there."""
+    if not isinstance(backfill, dict) or not backfill.get("done"):
+        return ()
+    offsets = backfill.get("offsets")
+    if not isinstance(offsets, dict):
+        return ()
+    return tuple(
+        (topic, int(partition), int(str(offset)))
+        for topic, partitions in sorted(offsets.items())
+        if isinstance(partitions, dict)
+        for partition, offset in sorted(partitions.items())
+    )

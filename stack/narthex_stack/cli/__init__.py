@@ -1,0 +1,1 @@
+"""The commands `narthex up`, `down`, `status` and `logs`, and their screen."""

@@ -1,0 +1,205 @@
+"""`narthex up`, `down`, `status` and `logs`: commands for the services of this machine."""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import typer
+from rich.console import Console
+
+from narthex_stack.cli.screen import Screen, doors, table, weakness
+from narthex_stack.errors import BadConfigError, NotHereError, StackError
+from narthex_stack.machine.files import tail
+from narthex_stack.operator.stack import START_S, Stack
+from narthex_stack.operator.status import Status, plain
+from narthex_stack.services.probes import sandbox_of
+from narthex_stack.services.service_plan import GROUPS, parse_groups
+
+_YOURS, _OURS = 1, 3
+_POLL_S = 0.3
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", envvar="NARTHEX_HOME", help="The directory of the installation [~/.narthex]."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the status as JSON on stdout.")]
+
+
+class Output(Enum):
+    """The format of a status."""
+
+    PEOPLE = "people"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this room."""
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("status")(status)
+    app.command("logs")(logs)
+
+
+def up(
+    *,
+    home: Home = None,
+    only: Annotated[
+        str | None, typer.Option(help=f"Start only some of {','.join(GROUPS)}, and what they need.")
+    ] = None,
+    files_root: Annotated[
+        Path | None, typer.Option(help="The root of relative file sources [this directory].")
+    ] = None,
+    within: Annotated[
+        float, typer.Option(help="The longest wait for healthy services, in seconds.")
+    ] = START_S,
+    as_json: AsJson = False,
+) -> None:
+    """Start the services of this machine and wait until they are healthy.
+
+    Services that run already are left alone, and a service that dies later is restarted. A
+    service with an address in `config.toml` is not started.
+    """
+    console = Console(stderr=True)
+    with _told(console):
+        stack = Stack(home, only=parse_groups(only), files_root=_resolved(files_root))
+        began = time.monotonic()
+        was_running = stack.launch()
+        if was_running:
+            console.print("already running; checking that it is healthy", highlight=False)
+        with Screen(console) as screen:
+            found = stack.wait_healthy(within_s=within, watch=screen.show)
+        _tell(found, stack, console=console, output=Output.JSON if as_json else Output.PEOPLE)
+        console.print(f"healthy after {time.monotonic() - began:.1f} s", highlight=False)
+
+
+def down(
+    *,
+    home: Home = None,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Also delete the state.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop all services of this machine, in order."""
+    console = Console(stderr=True)
+    with _told(console):
+        stack = Stack(home)
+        with Screen(console) as screen:
+            stack.stop(watch=screen.show)
+        if wipe:
+            stack.wipe()
+        if as_json:
+            typer.echo(json.dumps(plain(stack.status())))
+        console.print("stopped" + (" and wiped" if wipe else ""), highlight=False)
+
+
+def status(*, home: Home = None, as_json: AsJson = False) -> None:
+    """Show the services and their health; exit with 3 if one is not healthy."""
+    console = Console(stderr=True)
+    with _told(console):
+        stack = Stack(home)
+        found = stack.status()
+        if found.keeper is None and not as_json:
+            raise NotHereError(f"no services run for `{found.home}`; start them with `narthex up`")
+        _tell(found, stack, console=Console(), output=Output.JSON if as_json else Output.PEOPLE)
+    if found.keeper is None:
+        raise typer.Exit(_YOURS)
+    if not found.is_well:
+        raise typer.Exit(_OURS)
+
+
+def logs(
+    service: Annotated[str | None, typer.Argument(help="The name of a service [all].")] = None,
+    *,
+    home: Home = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", help="The number of last lines to print of each log.")
+    ] = 40,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
+) -> None:
+    """Print the logs of services on stdout."""
+    console = Console(stderr=True)
+    with _told(console):
+        directory = Stack(home).layout.logs_dir
+        paths = sorted(directory.glob(f"{service}*.log" if service else "*.log"))
+        if not paths:
+            raise NotHereError(f"`{directory}` has no log of `{service or 'any service'}`")
+        for path in paths:
+            for line in tail(path, lines=lines).splitlines():
+                _print(path, line, output=Output.JSON if as_json else Output.PEOPLE)
+        if follow:
+            _follow(paths, output=Output.JSON if as_json else Output.PEOPLE)
+
+
+def _follow(paths: list[Path], *, output: Output) -> None:
+    """Print new lines of the logs until Ctrl-C."""
+    files = {path: path.open(errors="replace") for path in paths}
+    for file in files.values():
+        file.seek(0, 2)
+    try:
+        while True:
+            for path, file in files.items():
+                for line in file:
+                    _print(path, line.rstrip("\n"), output=output)
+            time.sleep(_POLL_S)
+    except KeyboardInterrupt:
+        return
+    finally:
+        for file in files.values():
+            file.close()
+
+
+def _print(path: Path, line: str, *, output: Output) -> None:
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps({"service": path.stem, "line": line}))
+        case Output.PEOPLE:
+            typer.echo(f"{path.stem:<22} {line}")
+
+
+def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> None:
+    found = _with_sandbox(status, stack)
+    match output:
+        case Output.JSON:
+            typer.echo(json.dumps(plain(found)))
+        case Output.PEOPLE:
+            console.print(table(found, now=dt.datetime.now(tz=dt.UTC)))
+            if weakness(found):
+                console.print(weakness(found), style="bold red", markup=False, soft_wrap=True)
+            for line in doors(found, stack.settings, keys=stack.layout.services):
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _with_sandbox(found: Status, stack: Stack) -> Status:
+    """Ask the server how authors' code is shut in, if there is one that answers."""
+    if not any(service.name == "server" and service.is_well for service in found.services):
+        return found
+    return attrs.evolve(found, sandbox=sandbox_of(f"{stack.settings.server_url}/healthz"))
+
+
+def _resolved(path: Path | None) -> Path | None:
+    return path.resolve() if path else None
+
+
+@contextmanager
+def _told(console: Console) -> Iterator[None]:
+    """Print a failure, and exit with 1 for a user error, 3 for a platform error."""
+    try:
+        yield
+    except (BadConfigError, NotHereError) as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(_YOURS) from None
+    except StackError as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(_OURS) from None

@@ -1,0 +1,103 @@
+"""What a person sees of the services: a table while they start, a line where no table can be."""
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from narthex.settings import FULL, Settings
+from narthex_stack.operator.status import ServiceStatus, State, Status
+
+_COLOURS = {
+    State.HEALTHY: "green",
+    State.EXTERNAL: "cyan",
+    State.UNWELL: "red",
+    State.BACKING_OFF: "red",
+    State.STOPPED: "dim",
+}
+
+
+def age(span: dt.timedelta) -> str:
+    """Render a span for people: `42s`, `3m10s`, `2h05m`."""
+    seconds = max(0, int(span.total_seconds()))
+    minutes, hours = seconds // 60, seconds // 3600
+    if hours:
+        return f"{hours}h{minutes % 60:02}m"
+    return f"{minutes}m{seconds % 60:02}s" if minutes else f"{seconds}s"
+
+
+def table(status: Status, *, now: dt.datetime) -> Table:
+    """Draw the services of an installation."""
+    drawn = Table(title=f"Narthex in {status.home}", title_justify="left")
+    for heading in ("service", "state", "for", "pid", "port", "restarts", "note"):
+        drawn.add_column(heading, overflow="fold")
+    for service in status.services:
+        drawn.add_row(*_cells(service, now=now))
+    return drawn
+
+
+def weakness(status: Status) -> str:
+    """Return what is wrong with the sandbox of authors' code; nothing if nothing is known."""
+    return "" if status.sandbox in {"", FULL} else status.sandbox
+
+
+def doors(status: Status, settings: Settings, *, keys: Path) -> Iterator[str]:
+    """Say where people look, as far as it is there, and which file has what they sign in with."""
+    well = {service.name for service in status.services if service.is_well}
+    if "server" in well:
+        yield f"console: {settings.server_url}/console (sign in with `token` of {keys})"
+    if settings.airflow_url and any(name.startswith("airflow") for name in well):
+        user = "`airflow_user` and `airflow_password`"
+        yield f"Airflow: {settings.airflow_url} (sign in with {user} of {keys})"
+
+
+def _cells(service: ServiceStatus, *, now: dt.datetime) -> tuple[str, ...]:
+    colour = _COLOURS.get(service.state, "yellow")
+    return (
+        service.name,
+        f"[{colour}]{service.state.value}[/{colour}]",
+        age(now - service.since),
+        str(service.process.pid) if service.process else "",
+        str(service.port) if service.port else "",
+        str(service.restarts) if service.restarts else "",
+        service.reason[:200].replace("[", "\\["),
+    )
+
+
+class Screen:
+    """Shows each status as it comes, on stderr; a terminal gets a live table."""
+
+    def __init__(self, console: Console) -> None:
+        """Make a screen that shows nothing yet."""
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._told: dict[str, State] = {}
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def show(self, status: Status) -> None:
+        """Show a status; without a terminal only what has changed."""
+        if self._console.is_terminal:
+            self._live.update(table(status, now=dt.datetime.now(tz=dt.UTC)), refresh=True)
+            return
+        for service in status.services:
+            if self._told.get(service.name) is not service.state:
+                self._told[service.name] = service.state
+                self._console.print(f"{service.name}: {service.state.value}", highlight=False)

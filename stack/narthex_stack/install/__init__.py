@@ -1,0 +1,1 @@
+"""One installation: its directory layout, configuration, credentials, and resulting settings."""

@@ -1,0 +1,129 @@
+"""One installation: its layout, what was said of it, its ports, secrets and settings."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from narthex.settings import FULL, Settings
+from narthex_stack.errors import NotHereError
+from narthex_stack.install.config import Config, load_config
+from narthex_stack.install.credentials import Credentials, ensure_credentials
+from narthex_stack.install.layout import Layout
+from narthex_stack.install.policy_file import ensure_policy
+from narthex_stack.machine.files import load_object, store_json
+from narthex_stack.machine.jars import CONNECTORS, cache_dir
+from narthex_stack.machine.ports import HOST, chosen_ports
+from narthex_stack.servers.postgres import dsn
+
+
+@attrs.frozen(kw_only=True)
+class Installation:
+    """All that is decided before a service starts."""
+
+    layout: Layout
+    config: Config
+    ports: Mapping[str, int]
+    credentials: Credentials
+    settings: Settings
+    cache: Path
+
+
+def load_installation(
+    layout: Layout, *, environment: Mapping[str, str] | None = None, files_root: Path | None = None
+) -> Installation:
+    """Decide what is not decided yet, keep what is; write `services.json`.
+
+    Raises:
+        BadConfigError: `config.toml`, or a variable, says something that cannot be meant.
+        NotHereError: No root of files was named, and the working directory is gone.
+    """
+    found = os.environ if environment is None else environment
+    layout.make()
+    config = load_config(layout.config, found)
+    ports = chosen_ports(layout.ports)
+    credentials = ensure_credentials(layout.secrets)
+    cache = cache_dir(found)
+    settings = decide(
+        layout,
+        config=config,
+        ports=ports,
+        credentials=credentials,
+        jars_dir=cache / "jars" / CONNECTORS.name,
+        files_root=files_root or _files_root(layout, config),
+    )
+    values = {name: str(value) for name, value in attrs.asdict(settings, recurse=False).items()}
+    store_json(layout.services, dict(values))
+    if not config.policy_file:
+        ensure_policy(layout.policy)
+    return Installation(
+        layout=layout,
+        config=config,
+        ports=ports,
+        credentials=credentials,
+        settings=settings,
+        cache=cache,
+    )
+
+
+def decide(
+    layout: Layout,
+    *,
+    config: Config,
+    ports: Mapping[str, int],
+    credentials: Credentials,
+    jars_dir: Path,
+    files_root: Path,
+) -> Settings:
+    """Give the settings: what was said wins over what we start here."""
+    return Settings(
+        home=layout.home,
+        install_id=credentials.install_id,
+        ledger_dsn=config.ledger_dsn
+        or dsn(
+            user="narthex",
+            password=credentials.ledger_password,
+            port=ports["postgres"],
+            database="narthex",
+        ),
+        kafka=config.kafka or f"{HOST}:{ports['kafka']}",
+        server_url=config.server_url or f"http://{HOST}:{ports['server']}",
+        token=config.token or credentials.token,
+        dags_token=config.dags_token or config.token or credentials.dags_token,
+        airflow_url=config.airflow_url or f"http://{HOST}:{ports['airflow']}",
+        airflow_user=config.airflow_user or "admin",
+        airflow_password=config.airflow_password or credentials.airflow_password,
+        index_dir=config.index_dir or layout.home / "index",
+        history_dir=config.history_dir or str(layout.home / "history"),
+        checkpoint_dir=config.checkpoint_dir or layout.home / "checkpoints",
+        snapshot_dir=config.snapshot_dir or str(layout.home / "snapshots"),
+        files_root=files_root,
+        spark_master=config.spark_master or "local[512]",
+        secrets_dir=config.secrets_dir,
+        ca_file=config.ca_file,
+        policy_file=config.policy_file or layout.policy,
+        sandbox=config.sandbox or FULL,
+        jars_dir=jars_dir,
+    )
+
+
+def _files_root(layout: Layout, config: Config) -> Path:
+    """Keep the root that a running installation has; else what was said; else here."""
+    if config.files_root:
+        return Path(config.files_root).resolve()
+    stored = load_object(layout.services).get("files_root")
+    is_kept = isinstance(stored, str) and layout.keeper.is_file()
+    return Path(str(stored)) if is_kept else working_directory()
+
+
+def working_directory() -> Path:
+    """Give where the command was run.
+
+    Raises:
+        NotHereError: It was deleted since.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise NotHereError("the working directory was deleted; run this in another") from None

@@ -1,0 +1,1 @@
+"""What one machine offers: files, free ports, a Java, and downloaded jars."""

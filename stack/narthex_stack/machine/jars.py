@@ -1,0 +1,240 @@
+"""The jars of the Kafka broker and of Spark's connectors, each checked by its SHA-256.
+
+They come from Maven Central, by way of the Ivy that Spark ships, into a cache that installations
+share. The committed list `jars.sha256` decides: a jar that is not on it, or differs from it, is
+never put on a class path.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import attrs
+
+from narthex_stack.errors import JarRefusedError, JarsUnreachableError
+from narthex_stack.machine.java import java_home
+
+FETCH_TIMEOUT_S = 900.0
+
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Coordinate:
+    """One dependency on Maven Central."""
+
+    organisation: str
+    name: str
+    revision: str
+
+
+@attrs.frozen(kw_only=True)
+class JarSet:
+    """Jars that go on one class path.
+
+    Attributes:
+        name: The directory in the cache, and the prefix in the committed list.
+        roots: What is asked for.
+        conf: Ivy's mapping; the broker needs what its jars need, a connector comes alone.
+        is_transitive: Whether what the roots need comes too.
+    """
+
+    name: str
+    roots: tuple[Coordinate, ...]
+    conf: str
+    is_transitive: bool
+
+
+def _of(text: str) -> Coordinate:
+    organisation, name, revision = text.split(":")
+    return Coordinate(organisation=organisation, name=name, revision=revision)
+
+
+BROKER = JarSet(
+    name="kafka",
+    roots=(
+        _of("org.apache.kafka:kafka_2.13:4.3.0"),
+        _of("org.apache.kafka:kafka-tools:4.3.0"),
+        _of("org.apache.logging.log4j:log4j-slf4j-impl:2.24.3"),
+    ),
+    conf="default(runtime)",
+    is_transitive=True,
+)
+
+# Maven Central lacks some of Spark's newest connectors; these work together on 4.3.0.
+CONNECTORS = JarSet(
+    name="spark",
+    roots=(
+        _of("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"),
+        _of("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"),
+        _of("org.apache.kafka:kafka-clients:3.9.2"),
+        _of("org.apache.commons:commons-pool2:2.13.1"),
+        _of("org.apache.spark:spark-avro_2.13:4.1.1"),
+    ),
+    conf="default",
+    is_transitive=False,
+)
+
+
+def cache_dir(environment: Mapping[str, str] | None = None) -> Path:
+    """Give the cache that installations share: `NARTHEX_CACHE`, else `~/.cache/narthex`."""
+    named = (os.environ if environment is None else environment).get("NARTHEX_CACHE")
+    return Path(named) if named else Path.home() / ".cache" / "narthex"
+
+
+def parse_list(text: str) -> dict[str, str]:
+    """Read lines `<sha256>  <set>/<jar>` into sums by name."""
+    pairs = (line.split() for line in text.splitlines() if line.strip())
+    return {name: digest for digest, name in pairs}
+
+
+def committed(jars: JarSet) -> dict[str, str]:
+    """Give the sums of the jars of a set, by file name."""
+    text = resources.files("narthex_stack").joinpath("jars.sha256").read_text()
+    prefix = f"{jars.name}/"
+    return {
+        name.removeprefix(prefix): digest
+        for name, digest in parse_list(text).items()
+        if name.startswith(prefix)
+    }
+
+
+def check(directory: Path, *, expected: Mapping[str, str]) -> tuple[str, ...]:
+    """Name what is missing from a directory of jars.
+
+    Raises:
+        JarRefusedError: A jar differs from the list, or is not on it.
+    """
+    present = {path.name: path for path in sorted(directory.glob("*.jar"))}
+    unknown = sorted(present.keys() - expected.keys())
+    if unknown:
+        raise JarRefusedError(f"`{directory / unknown[0]}` is not on the committed list of jars")
+    for name, path in present.items():
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != expected[name]:
+            raise JarRefusedError(
+                f"`{path}` has the SHA-256 {found}, the committed list says {expected[name]}; "
+                "delete it, and it is fetched again"
+            )
+    return tuple(sorted(expected.keys() - present.keys()))
+
+
+def resolve(jars: JarSet, *, cache: Path | None = None) -> Path:
+    """Give the directory that holds exactly the jars of a set, fetching them when needed.
+
+    Several processes may call it at once: one fetches, the others wait.
+
+    Raises:
+        JarRefusedError: What is cached, or was fetched, is not what the list says.
+        JarsUnreachableError: They could not be fetched.
+    """
+    root = cache or cache_dir()
+    directory = root / "jars" / jars.name
+    expected = committed(jars)
+    with one_at_a_time(root / "jars" / f".{jars.name}.lock"):
+        if check(directory, expected=expected):
+            _fetch(jars, directory=directory, cache=root, expected=expected)
+    return directory
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Let one process in at once; the others wait. The file stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(jars: JarSet, *, directory: Path, cache: Path, expected: Mapping[str, str]) -> None:
+    """Fetch a set beside its place, check it there, then move each jar in."""
+    (cache / "ivy").mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache / "jars") as name:
+        work = Path(name)
+        (work / "ivy.xml").write_text(ivy_module(jars))
+        (work / "settings.xml").write_text(_SETTINGS)
+        done = subprocess.run(
+            _ivy_command(work, jars=jars, cache=cache),
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+            check=False,
+        )
+        missing = check(work / "jars", expected=expected)
+        if missing:
+            story = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+            raise JarsUnreachableError(
+                f"could not fetch {', '.join(missing[:3])} and {len(missing)} in all from Maven "
+                f"Central:\n{story}"
+            )
+        for jar in (work / "jars").glob("*.jar"):
+            shutil.move(jar, directory / jar.name)
+
+
+def _ivy_command(work: Path, *, jars: JarSet, cache: Path) -> tuple[str, ...]:
+    return (
+        str(java_home(cache=cache) / "bin" / "java"),
+        *proxy_options(os.environ),
+        "-cp",
+        str(_ivy_jar()),
+        "org.apache.ivy.Main",
+        *("-settings", str(work / "settings.xml")),
+        # A cache of our own: another tool's may hold a POM without its jar.
+        *("-cache", str(cache / "ivy")),
+        *("-ivy", str(work / "ivy.xml"), "-confs", jars.name),
+        *("-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")),
+        *("-types", "jar", "bundle"),
+    )
+
+
+def _ivy_jar() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    places = found.submodule_search_locations if found else None
+    for place in places or ():
+        for jar in Path(place, "jars").glob("ivy-*.jar"):
+            return jar
+    raise JarsUnreachableError("`pyspark` is not installed, and with it comes the Ivy we use")
+
+
+def proxy_options(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Render the proxy of the environment as Java's own options; none when none is set."""
+    named = environment.get("https_proxy") or environment.get("HTTPS_PROXY") or ""
+    address = named.partition("://")[2].rpartition("@")[2].rstrip("/")
+    host, _, port = address.partition(":")
+    if not host:
+        return ()
+    return tuple(
+        f"-D{scheme}.proxy{part}={value}"
+        for scheme in ("http", "https")
+        for part, value in (("Host", host), ("Port", port or "80"))
+    )
+
+
+def ivy_module(jars: JarSet) -> str:
+    """Render the Ivy module whose dependencies are the roots of a set."""
+    dependencies = "\n".join(
+        f'    <dependency org="{root.organisation}" name="{root.name}" rev="{root.revision}" '
+        f'conf="{jars.name}->{jars.conf}" transitive="{str(jars.is_transitive).lower()}"/>'
+        for root in jars.roots
+    )
+    return f"""<ivy-module version="2.0">
+  <info organisation="narthex" module="{jars.name}"/>
+  <configurations><conf name="{jars.name}"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""

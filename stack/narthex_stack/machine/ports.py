@@ -1,0 +1,49 @@
+"""Ports that were free once and stay an installation's own."""
+
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from narthex_stack.machine.files import load_object, store_json
+
+HOST = "127.0.0.1"
+NAMES = (
+    "postgres",
+    "kafka",
+    "kafka_controller",
+    "airflow",
+    "airflow_worker_logs",
+    "airflow_trigger_logs",
+    "server",
+)
+
+
+def is_listening(port: int, *, host: str = HOST, within_s: float = 1.0) -> bool:
+    """Say whether something accepts connections there."""
+    try:
+        with socket.create_connection((host, port), timeout=within_s):
+            return True
+    except OSError:
+        return False
+
+
+def free_ports(number: int) -> tuple[int, ...]:
+    """Find ports that nobody listens on, all different."""
+    held = [socket.socket() for _ in range(number)]
+    try:
+        for each in held:
+            each.bind((HOST, 0))
+        return tuple(each.getsockname()[1] for each in held)
+    finally:
+        for each in held:
+            each.close()
+
+
+def chosen_ports(path: Path, *, names: Iterable[str] = NAMES) -> dict[str, int]:
+    """Give each name its port: the stored one, else a free one, which is stored."""
+    stored = {name: port for name, port in load_object(path).items() if isinstance(port, int)}
+    missing = [name for name in names if name not in stored]
+    if missing:
+        stored |= dict(zip(missing, free_ports(len(missing)), strict=True))
+        store_json(path, dict(stored))
+    return stored

@@ -1,0 +1,161 @@
+"""The keeper: the one process that owns the services of an installation.
+
+`python -m narthex_stack.operator.main HOME` detaches itself and lives until SIGTERM, which stops
+all in order. SIGHUP makes it start what `wanted.json` names beyond what it keeps.
+"""
+
+import datetime as dt
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from narthex_stack.install.installation import Installation, load_installation
+from narthex_stack.install.layout import Layout
+from narthex_stack.machine.files import load_object, store_json
+from narthex_stack.operator.service_loop import STOP_S, ServiceKeeper
+from narthex_stack.operator.status import ServiceStatus, State, Status, store_status
+from narthex_stack.processes.process_table import MARK, Process, process_of
+from narthex_stack.services.service_plan import externals, services, with_needs
+
+_BEAT_S = 0.25
+
+
+class Keeper:
+    """Owns the keepers of single services and the files that tell of them."""
+
+    def __init__(self, installation: Installation, *, me: Process) -> None:
+        """Make a keeper that keeps nothing yet."""
+        self._installation = installation
+        self._layout = installation.layout
+        self._me = me
+        self._keepers: dict[str, ServiceKeeper] = {}
+        self._began = dt.datetime.now(tz=dt.UTC)
+        self._dirty = threading.Event()
+        self._recording = threading.Lock()
+        self._stop = threading.Event()
+        self._look = threading.Event()
+
+    def stop(self, _number: int, _frame: FrameType | None) -> None:
+        """Ask for the end: a signal handler."""
+        self._stop.set()
+
+    def look_again(self, _number: int, _frame: FrameType | None) -> None:
+        """Ask to read `wanted.json` again: a signal handler."""
+        self._look.set()
+
+    def run(self) -> None:
+        """Keep what is wanted until told to stop; then stop it in order."""
+        self._start_wanted()
+        self._write()
+        store_json(self._layout.keeper, {"pid": self._me.pid, "start": self._me.start})
+        while not self._stop.wait(_BEAT_S):
+            if self._look.is_set():
+                self._look.clear()
+                self._start_wanted()
+                self._dirty.set()
+            self._write_changes()
+        self._stop_all()
+
+    def _start_wanted(self) -> None:
+        for service in services(self._installation, self._wanted()):
+            if service.name not in self._keepers:
+                self._keepers[service.name] = ServiceKeeper(
+                    service,
+                    layout=self._layout,
+                    is_healthy=self._is_healthy,
+                    changed=self._dirty.set,
+                    started=self._record,
+                )
+                self._keepers[service.name].begin()
+
+    def _wanted(self) -> tuple[str, ...]:
+        found = load_object(self._layout.wanted).get("groups", [])
+        return with_needs(str(group) for group in found) if isinstance(found, list) else ()
+
+    def _is_healthy(self, name: str) -> bool:
+        keeper = self._keepers.get(name)
+        return keeper is not None and keeper.status.state is State.HEALTHY
+
+    def _record(self, name: str, process: Process) -> None:
+        """Write down a child for whoever comes after a crash of ours."""
+        with self._recording:
+            found = load_object(self._layout.children)
+            found[name] = {"pid": process.pid, "start": process.start}
+            store_json(self._layout.children, found)
+
+    def _write_changes(self) -> None:
+        if self._dirty.is_set():
+            self._dirty.clear()
+            self._write()
+
+    def _write(self) -> None:
+        elsewhere = tuple(
+            ServiceStatus(
+                name=external.group,
+                group=external.group,
+                state=State.EXTERNAL,
+                since=self._began,
+                reason=external.address,
+            )
+            for external in externals(self._installation.config)
+            if external.group in self._wanted()
+        )
+        here = tuple(keeper.status for keeper in self._keepers.values())
+        store_status(
+            self._layout.status,
+            Status(home=self._layout.home, keeper=self._me, services=here + elsewhere),
+        )
+
+    def _stop_all(self) -> None:
+        """Stop wave after wave; within a wave in the order that services are listed."""
+        for wave in sorted({keeper.service.stop_wave for keeper in self._keepers.values()}):
+            members = [each for each in self._keepers.values() if each.service.stop_wave == wave]
+            for keeper in members:
+                keeper.ask_to_stop()
+            end = time.monotonic() + STOP_S + 5.0
+            while not all(each.has_stopped for each in members) and time.monotonic() < end:
+                self._write_changes()
+                time.sleep(_BEAT_S)
+            self._write()
+
+
+def _hold(layout: Layout) -> TextIO:
+    """Become the only keeper of a home; a second one ends here."""
+    lock = (layout.run_dir / "keeper.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f"another keeper has `{layout.home}`")
+    return lock
+
+
+def main(home: Path) -> None:
+    """Detach, keep, and clean up the files that say we live."""
+    layout = Layout(home)
+    with _hold(layout):
+        # The lock belongs to the child too: from here on nobody sees it free while we live.
+        if os.fork():
+            # Whoever called goes on at once, and never has to wait for us.
+            os._exit(0)
+        os.setsid()
+        # Marks what we start; the kernel shows us as we were started, without it.
+        os.environ[MARK] = str(layout.home)
+        me = process_of(os.getpid())
+        if me is None:
+            sys.exit("this machine has no /proc")
+        keeper = Keeper(load_installation(layout), me=me)
+        signal.signal(signal.SIGTERM, keeper.stop)
+        signal.signal(signal.SIGINT, keeper.stop)
+        signal.signal(signal.SIGHUP, keeper.look_again)
+        keeper.run()
+        layout.keeper.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

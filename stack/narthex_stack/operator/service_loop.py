@@ -1,0 +1,217 @@
+"""Keeping one service alive: prepare, start, watch, start again, stop."""
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+import psycopg
+
+from narthex_stack.errors import StackError
+from narthex_stack.install.layout import Layout
+from narthex_stack.operator.status import NEXT, ServiceStatus, State
+from narthex_stack.processes.process_table import Process
+from narthex_stack.processes.service import Child, Service, start
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+STOP_S = 30.0
+STEADY_S = 60.0
+"""A service that was healthy this long starts again at once, as if it had never failed."""
+UNWELL_S = 120.0
+"""A service that has been unwell this long is ended and started again."""
+
+_STEP_S = 0.2
+_LOOK_S = 5.0
+
+# What a step or a start may meet; anything else is our own mistake and ends the keeper.
+_FAILURES = (StackError, OSError, subprocess.SubprocessError, psycopg.Error)
+
+
+def delay_s(failures: int) -> float:
+    """Give the pause before the next start: doubled by each failure in a row, to half a minute."""
+    return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 10))
+
+
+class ServiceKeeper:
+    """Keeps one service alive on a thread of its own, until it is told to stop."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        layout: Layout,
+        is_healthy: Callable[[str], bool],
+        changed: Callable[[], None],
+        started: Callable[[str, Process], None],
+    ) -> None:
+        """Make a keeper that has not begun.
+
+        Args:
+            service: What is kept.
+            layout: Where its log goes.
+            is_healthy: Says whether another service is.
+            changed: Called after each change of status, on the keeper's thread.
+            started: Called with each new process before it is waited for.
+        """
+        self.service = service
+        self.status = ServiceStatus(
+            name=service.name,
+            group=service.group,
+            state=State.WAITING,
+            since=dt.datetime.now(tz=dt.UTC),
+            port=service.port,
+        )
+        self._layout = layout
+        self._is_healthy = is_healthy
+        self._changed = changed
+        self._started = started
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
+
+    def begin(self) -> None:
+        """Begin to keep it."""
+        self._thread.start()
+
+    def ask_to_stop(self) -> None:
+        """Ask for an orderly end; returns at once."""
+        self._stopping.set()
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the end that was asked for has come."""
+        return not self._thread.is_alive()
+
+    @property
+    def log(self) -> Path:
+        return self._layout.log(self.service.name)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            if self._wait_for_needs():
+                self._live_once()
+            if not self._stopping.wait(delay_s(self.status.failures)):
+                self._become(State.WAITING, reason=self.status.reason)
+        self._become(State.STOPPING)
+        self._become(State.STOPPED)
+
+    def _wait_for_needs(self) -> bool:
+        while not self._stopping.is_set():
+            missing = [need for need in self.service.needs if not self._is_healthy(need)]
+            if not missing:
+                return True
+            self._stopping.wait(_STEP_S)
+        return False
+
+    def _live_once(self) -> None:
+        """Take the service through one life; at the end nothing of it runs."""
+        child: Child | None = None
+        try:
+            self._become(State.PREPARING)
+            self.service.prepare()
+            if self._stopping.is_set():
+                return
+            child = start(self.service, home=self._layout.home, log=self.log)
+            self._started(self.service.name, child.process)
+            self._become(State.STARTING, process=child.process)
+            wrong = self._wait_healthy(child) or self._watch(child)
+        except _FAILURES as error:
+            wrong = str(error)
+        finally:
+            if child is not None:
+                self._end(child)
+        if not self._stopping.is_set():
+            self._back_off(wrong)
+
+    def _wait_healthy(self, child: Child) -> str | None:
+        """Wait until it answers and has settled; give what went wrong instead."""
+        end = time.monotonic() + self.service.within_s
+        while not self._stopping.is_set():
+            wrong = self.service.probe()
+            code = child.popen.poll()
+            if code is not None:
+                return _ending(code)
+            if wrong is None:
+                self.service.settle()
+                self._become(State.HEALTHY)
+                return None
+            if time.monotonic() > end:
+                return f"not healthy after {self.service.within_s:.0f} s: {wrong}"
+            self._stopping.wait(_STEP_S)
+        return None
+
+    def _watch(self, child: Child) -> str:
+        """Watch a healthy process until it ends, has been unwell too long, or should stop."""
+        since = looked = well = time.monotonic()
+        while not self._stopping.wait(_STEP_S):
+            now = time.monotonic()
+            if now - since > STEADY_S and self.status.failures:
+                self._replace(failures=0)
+            code = child.popen.poll()
+            if code is not None:
+                return _ending(code)
+            if now - looked < _LOOK_S:
+                continue
+            wrong = self.service.probe()
+            looked = time.monotonic()
+            well = looked if wrong is None else well
+            if (wrong is None) is not (self.status.state is State.HEALTHY):
+                self._become(State.UNWELL if wrong else State.HEALTHY, reason=wrong or "")
+            if looked - well > UNWELL_S:
+                return f"unwell for {UNWELL_S:.0f} s: {wrong}"
+        return ""
+
+    def _back_off(self, wrong: str) -> None:
+        was_healthy = self.status.state in {State.HEALTHY, State.UNWELL}
+        self._become(State.BACKING_OFF, reason=wrong, process=None)
+        self._replace(
+            restarts=self.status.restarts + 1,
+            failures=1 if was_healthy else self.status.failures + 1,
+        )
+
+    def _end(self, child: Child) -> None:
+        """Ask the process to end, then end what is left of its session's group."""
+        if self._stopping.is_set():
+            self._become(State.STOPPING)
+        with suppress(ProcessLookupError):
+            os.kill(child.process.pid, self.service.stop_signal)
+        end = time.monotonic() + STOP_S
+        while child.popen.poll() is None and time.monotonic() < end:
+            time.sleep(_STEP_S / 4)
+        with suppress(ProcessLookupError):
+            os.killpg(child.process.pid, signal.SIGKILL)
+        child.popen.wait()
+
+    def _become(self, state: State, *, reason: str = "", process: Process | None = None) -> None:
+        now = self.status.state
+        if state is now:
+            return
+        if state not in NEXT[now]:
+            raise RuntimeError(f"`{self.service.name}` cannot go from {now.value} to {state.value}")
+        kept = self.status.process if state in _KEEP_PROCESS else None
+        self.status = attrs.evolve(
+            self.status,
+            state=state,
+            since=dt.datetime.now(tz=dt.UTC),
+            reason=reason,
+            process=process or kept,
+        )
+        self._changed()
+
+    def _replace(self, *, failures: int, restarts: int | None = None) -> None:
+        again = self.status.restarts if restarts is None else restarts
+        self.status = attrs.evolve(self.status, failures=failures, restarts=again)
+        self._changed()
+
+
+_KEEP_PROCESS = frozenset({State.HEALTHY, State.UNWELL, State.STOPPING})
+
+
+def _ending(code: int) -> str:
+    return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exited with {code}"

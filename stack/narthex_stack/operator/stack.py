@@ -1,0 +1,301 @@
+"""The services of one installation, as a value to start and stop: what `narthex up` uses."""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import attrs
+
+from narthex.settings import Settings, home_of, load_settings
+from narthex_stack.errors import NotHereError, NotStartedError
+from narthex_stack.install.installation import load_installation, working_directory
+from narthex_stack.install.layout import Layout
+from narthex_stack.machine.files import load_object, store_json, tail
+from narthex_stack.operator.status import (
+    ServiceStatus,
+    State,
+    Status,
+    load_children,
+    load_services,
+    parse_process,
+)
+from narthex_stack.processes.process_table import (
+    MARK,
+    Process,
+    is_alive,
+    leftovers,
+    send,
+    wait_gone,
+)
+from narthex_stack.servers import postgres
+from narthex_stack.services.service_plan import GROUPS, cluster, with_needs
+
+START_S = 300.0
+_KEEPER_S = 60.0
+_STOP_S = 180.0
+_ASKED_S = 30.0
+_KILLED_S = 5.0
+_STEP_S = 0.2
+
+_OURS = (
+    "postgres",
+    "kafka",
+    "airflow",
+    "index",
+    "history",
+    "checkpoints",
+    "snapshots",
+    "offline",
+    "spark",
+    "run",
+    "logs",
+    "ports.json",
+    "secrets.json",
+    "services.json",
+)
+
+Watcher = Callable[[Status], None]
+"""Called with each status while something is waited for."""
+
+
+def _nobody(_status: Status) -> None:
+    return
+
+
+def _as_of_now(service: ServiceStatus) -> ServiceStatus:
+    """Correct what the keeper wrote: it looks five times a second, a process may die between."""
+    is_gone = service.process is not None and not is_alive(service.process)
+    if not is_gone or service.state is not State.HEALTHY:
+        return service
+    return attrs.evolve(service, state=State.UNWELL, reason="its process has just ended")
+
+
+class Stack:
+    """The services of one home.
+
+    As a context manager it starts them, gives itself, and stops what it started.
+
+    Examples:
+        with Stack(tmp_path, only=("postgres", "kafka")) as stack:
+            print(stack.settings.kafka)
+    """
+
+    def __init__(
+        self,
+        home: Path | None = None,
+        *,
+        only: Iterable[str] = GROUPS,
+        files_root: Path | None = None,
+    ) -> None:
+        """Name an installation; nothing is touched.
+
+        Args:
+            home: Its state; `NARTHEX_HOME`, else `~/.narthex`, when not given.
+            only: The groups that `start` starts, with what they need.
+            files_root: What relative paths of file sources stand below.
+        """
+        self.layout = Layout(home or home_of(os.environ))
+        self._groups = with_needs(only)
+        self._files_root = files_root
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this home, whatever the environment says.
+
+        Raises:
+            NotInstalledError: It was never started.
+        """
+        return load_settings({"NARTHEX_HOME": str(self.layout.home)})
+
+    def status(self) -> Status:
+        """Say what runs: what the keeper last wrote, or nothing when there is no keeper."""
+        keeper = parse_process(load_object(self.layout.keeper))
+        if keeper is None or not is_alive(keeper):
+            return Status(home=self.layout.home, keeper=None)
+        services = tuple(_as_of_now(each) for each in load_services(self.layout.status))
+        return Status(home=self.layout.home, keeper=keeper, services=services)
+
+    def launch(self) -> bool:
+        """Make sure that a keeper keeps what is wanted; say whether one was there already.
+
+        What a killed keeper left behind is stopped first.
+
+        Raises:
+            BadConfigError: The configuration cannot be meant.
+            NotHereError: The working directory was deleted.
+            NotStartedError: The keeper itself did not start.
+        """
+        self.layout.make()
+        with self._one_at_a_time():
+            decided = load_installation(self.layout, files_root=self._files_root)
+            running = self.status()
+            if running.keeper is not None:
+                kept = {service.group for service in running.services}
+                self._want(kept | set(self._groups))
+                send(running.keeper, signal.SIGHUP)
+                return True
+            self._sweep()
+            self._want(set(self._groups))
+            self._spawn(decided.settings.files_root)
+            return False
+
+    def start(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
+        """Start what is wanted and wait until all of it is healthy.
+
+        Raises:
+            NotStartedError: Something did not become healthy; the message ends with its log.
+            BadConfigError: The configuration cannot be meant.
+        """
+        self.launch()
+        return self.wait_healthy(within_s=within_s, watch=watch)
+
+    def wait_healthy(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
+        """Wait until all that is wanted is healthy.
+
+        Raises:
+            NotStartedError: Something is not, and either time is up or it keeps failing.
+        """
+        end = time.monotonic() + within_s
+        while True:
+            found = self.status()
+            watch(found)
+            has_all = set(self._groups) <= {service.group for service in found.services}
+            if has_all and found.is_well:
+                return found
+            if found.keeper is None:
+                story = tail(self.layout.log("keeper"), lines=20)
+                raise NotStartedError(f"the keeper has ended:\n{story}")
+            ill = [service for service in found.services if not service.is_well]
+            hopeless = [service for service in ill if service.is_hopeless]
+            if hopeless:
+                raise NotStartedError(self._story(hopeless))
+            if time.monotonic() > end:
+                raise NotStartedError(self._story(ill))
+            time.sleep(_STEP_S)
+
+    def stop(self, *, watch: Watcher = _nobody) -> None:
+        """Stop everything in order, and what a killed keeper left; nothing of ours runs then."""
+        if not self.layout.run_dir.is_dir():
+            return
+        with self._one_at_a_time():
+            keeper = self.status().keeper
+            if keeper is not None:
+                send(keeper, signal.SIGTERM)
+                end = time.monotonic() + _STOP_S
+                while wait_gone((keeper,), within_s=_STEP_S) and time.monotonic() < end:
+                    watch(self.status())
+                send(keeper, signal.SIGKILL)
+            self._sweep()
+
+    def wipe(self) -> None:
+        """Stop everything and delete its state; `config.toml`, and what lies elsewhere, stays.
+
+        Raises:
+            NotHereError: The home is no installation, and nothing in it is deleted.
+        """
+        if not self.layout.secrets.is_file():
+            raise NotHereError(f"`{self.layout.home}` holds no installation")
+        self.stop()
+        # Nothing is read here any more, so that no root of files is looked for.
+        postgres.wipe(cluster(load_installation(self.layout, files_root=self.layout.home)))
+        for name in _OURS:
+            path = self.layout.home / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _want(self, groups: set[str]) -> None:
+        store_json(self.layout.wanted, {"groups": [each for each in GROUPS if each in groups]})
+
+    def _spawn(self, files_root: Path) -> None:
+        self.layout.status.unlink(missing_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name != MARK}
+        # What was said here holds for the keeper's whole life.
+        environment["NARTHEX_FILES_ROOT"] = str(files_root)
+        log = self.layout.log("keeper")
+        with log.open("ab") as story:
+            subprocess.run(
+                (sys.executable, "-m", "narthex_stack.operator.main", str(self.layout.home)),
+                stdin=subprocess.DEVNULL,
+                stdout=story,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=working_directory(),
+                start_new_session=True,
+                check=True,
+            )
+        end = time.monotonic() + _KEEPER_S
+        while self.status().keeper is None:
+            if time.monotonic() > end or self._keeper_is_gone():
+                raise NotStartedError(f"the keeper did not start:\n{tail(log, lines=20)}")
+            time.sleep(_STEP_S / 4)
+
+    def _keeper_is_gone(self) -> bool:
+        """Say whether nobody holds the keeper's lock any more, though somebody did."""
+        path = self.layout.run_dir / "keeper.lock"
+        if not path.is_file() or self.status().keeper is not None:
+            return False
+        with path.open("a") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                return False
+        return self.status().keeper is None
+
+    def _sweep(self) -> None:
+        """End what is left without a keeper: first asked, then made to."""
+        left = self._leftovers()
+        for process in left:
+            send(process, self._asking(process))
+        for process in wait_gone(left, within_s=_ASKED_S):
+            send(process, signal.SIGKILL)
+        # A killed parent may have had children that only now are nobody's.
+        left = self._leftovers()
+        for process in left:
+            send(process, signal.SIGKILL)
+        wait_gone(left, within_s=_KILLED_S)
+        for path in (self.layout.children, self.layout.keeper, self.layout.status):
+            path.unlink(missing_ok=True)
+
+    def _leftovers(self) -> tuple[Process, ...]:
+        return leftovers(self.layout.home, load_children(self.layout.children))
+
+    def _asking(self, process: Process) -> signal.Signals:
+        """Choose the signal: PostgreSQL takes SIGTERM as a wish to wait for its clients."""
+        postgres_server = parse_process(load_object(self.layout.children).get("postgres"))
+        return signal.SIGINT if process == postgres_server else signal.SIGTERM
+
+    def _story(self, ill: Iterable[ServiceStatus]) -> str:
+        return "\n".join(
+            f"`{service.name}` is {service.state.value}: {service.reason or 'no reason yet'}\n"
+            f"{tail(self.layout.log(service.name), lines=20)}"
+            for service in ill
+        )
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        with (self.layout.run_dir / "stack.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,41 @@
+"""Run a command that must not outlive whoever started it.
+
+Used as a program: `python die_with_parent.py PARENT_PID SIGNAL ACCOUNT COMMAND…`. It becomes the
+account (`-` for none), asks the kernel for SIGNAL when its parent dies, then becomes COMMAND. It
+imports nothing of ours, so it starts in milliseconds and the account needs no access to our files.
+"""
+
+import ctypes
+import os
+import pwd
+import sys
+
+PR_SET_PDEATHSIG = 1
+NO_ACCOUNT = "-"
+
+
+def main(arguments: list[str]) -> None:
+    """Become the command, tied to the parent's life."""
+    parent, number, account, *command = arguments
+    if account != NO_ACCOUNT:
+        become(account)
+    if sys.platform == "linux":
+        # After the change of account, which clears it.
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        # The parent may have died before the call above: then no signal comes.
+        if os.getppid() != int(parent):
+            sys.exit(1)
+    os.execvp(command[0], command)  # noqa: S606 (becoming the command is the point)
+
+
+def become(account: str) -> None:
+    """Give up root for good."""
+    found = pwd.getpwnam(account)
+    os.setgroups([])
+    os.setgid(found.pw_gid)
+    os.setuid(found.pw_uid)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Servers of other projects, PostgreSQL and Kafka: as services, or in a `with` block."""

@@ -1,0 +1,157 @@
+"""Apache Kafka, one node that is broker and controller (KRaft), from its jars."""
+
+import base64
+import hashlib
+import subprocess
+from pathlib import Path
+
+import attrs
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from narthex_stack.errors import PreparationError
+from narthex_stack.machine.files import store_text
+from narthex_stack.machine.jars import BROKER, cache_dir, resolve
+from narthex_stack.machine.java import java_home
+from narthex_stack.machine.ports import HOST
+from narthex_stack.processes.service import Probe, Service
+
+_FORMAT_TIMEOUT_S = 120.0
+
+_LOGGING = """<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="%d %p %m (%c)%n"/></Console></Appenders>
+  <Loggers>
+    <Root level="WARN"><AppenderRef ref="out"/></Root>
+    <Logger name="kafka.server.KafkaRaftServer" level="INFO"/>
+  </Loggers>
+</Configuration>
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Broker:
+    """One node and where it keeps its logs.
+
+    Attributes:
+        directory: Its properties and logs.
+        port: For clients.
+        controller_port: For itself.
+        heap_mb: What the JVM may grow to; it does with the number of partitions.
+        cache: Where the jars are.
+    """
+
+    directory: Path
+    port: int
+    controller_port: int
+    heap_mb: int = 1024
+    cache: Path = attrs.field(factory=cache_dir)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+
+def properties(broker: Broker) -> str:
+    """Render the node's `server.properties`."""
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@{HOST}:{broker.controller_port}",
+        "listeners": f"PLAINTEXT://{broker.bootstrap},CONTROLLER://{HOST}:{broker.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{broker.bootstrap}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(broker.directory / "logs"),
+        # A topic exists because a commit created it, never because someone named it.
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.num.partitions": "4",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        # A killed broker may not come back before its session is over.
+        "broker.session.timeout.ms": "5000",
+        "broker.heartbeat.interval.ms": "1000",
+        # A webhook's call of at most 16 MiB is one record.
+        "message.max.bytes": str(17 * 1024 * 1024),
+        "replica.fetch.max.bytes": str(17 * 1024 * 1024),
+        # Datasets keep their rows until a commit drops them.
+        "log.retention.ms": "-1",
+        # The default buffer is larger than the heap.
+        "log.cleaner.dedupe.buffer.size": "8388608",
+    }
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def cluster_id(broker: Broker) -> str:
+    """Give Kafka's id of the cluster: 22 characters, the same for the same directory."""
+    digest = hashlib.sha256(str(broker.directory).encode()).digest()[:16]
+    return base64.urlsafe_b64encode(b"\x00" + digest[1:]).decode().rstrip("=")
+
+
+def service(broker: Broker) -> Service:
+    """Describe the node; it may be started again over what it wrote before."""
+    return Service(
+        name="kafka",
+        group="kafka",
+        command=_java(broker, heap_mb=broker.heap_mb, main="kafka.Kafka"),
+        cwd=broker.directory.parent,
+        prepare=lambda: prepare(broker),
+        probe=_probe(broker),
+        stop_wave=3,
+        port=broker.port,
+        within_s=150.0,
+    )
+
+
+def _java(broker: Broker, *, heap_mb: int, main: str) -> tuple[str, ...]:
+    return (
+        str(java_home(cache=broker.cache) / "bin" / "java"),
+        f"-Xmx{heap_mb}m",
+        "-XX:+UseSerialGC",
+        # One that has no room left lives on for minutes, and answers nobody.
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-Dlog4j2.configurationFile={broker.directory / 'log4j2.xml'}",
+        "-cp",
+        str(broker.cache / "jars" / BROKER.name / "*"),
+        main,
+        str(broker.directory / "server.properties"),
+    )
+
+
+def prepare(broker: Broker) -> None:
+    """Fetch the jars, write the properties, format the logs once.
+
+    Raises:
+        PreparationError: The storage tool failed.
+    """
+    resolve(BROKER, cache=broker.cache)
+    store_text(broker.directory / "server.properties", properties(broker))
+    store_text(broker.directory / "log4j2.xml", _LOGGING)
+    if (broker.directory / "logs" / "meta.properties").is_file():
+        return
+    *java, file = _java(broker, heap_mb=128, main="kafka.tools.StorageTool")
+    command = (*java, "format", "-t", cluster_id(broker), "-c", file, "--ignore-formatted")
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, check=False
+    )
+    if done.returncode != 0:
+        raise PreparationError(
+            f"Kafka's storage tool failed: {(done.stdout + done.stderr)[-1500:]}"
+        )
+
+
+def _probe(broker: Broker) -> Probe:
+    def look() -> str | None:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        try:
+            found = client.list_topics(timeout=3.0)
+        except KafkaException as error:
+            return str(error.args[0])
+        return None if found.brokers else "no broker has registered"
+
+    return look

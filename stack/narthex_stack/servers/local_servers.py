@@ -1,0 +1,126 @@
+"""One server for the length of a `with` block: for tests and small programs.
+
+The platform's own services are kept by the keeper; these belong to the process that asks.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import attrs
+from psycopg import sql
+
+from narthex_stack.errors import NotStartedError, PreparationError
+from narthex_stack.machine.files import tail
+from narthex_stack.machine.ports import free_ports
+from narthex_stack.processes.process_table import is_alive
+from narthex_stack.processes.service import Child, Service, start
+from narthex_stack.servers import kafka, postgres
+
+_STEP_S = 0.1
+_STOP_S = 20.0
+
+
+@attrs.frozen(kw_only=True)
+class PostgresServer:
+    """A running server of which each user takes fresh databases."""
+
+    cluster: postgres.Cluster
+
+    def create_database(self, name: str) -> str:
+        """Make an empty database of its own role; give its SQLAlchemy URL."""
+        password = secrets.token_hex(8)
+        postgres.ensure_databases(self.cluster, (postgres.Database(name=name, password=password),))
+        return postgres.dsn(user=name, password=password, port=self.cluster.port, database=name)
+
+    def drop_database(self, name: str) -> None:
+        """Delete a database and its role, whoever is still connected."""
+        with postgres.connect(self.cluster) as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+            connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(name)))
+
+
+@contextmanager
+def postgres_server(home: Path) -> Iterator[PostgresServer]:
+    """Run an empty PostgreSQL with its data below a directory; the data goes with it.
+
+    It does not survive a crash of the machine: nothing is forced to disk.
+    """
+    (port,) = free_ports(1)
+    found = postgres.cluster(
+        home,
+        install_id=secrets.token_hex(4),
+        port=port,
+        password=secrets.token_hex(16),
+        is_durable=False,
+    )
+    try:
+        with running(postgres.service(found, databases=(), home=home), home=home):
+            yield PostgresServer(cluster=found)
+    finally:
+        postgres.wipe(found)
+
+
+@contextmanager
+def kafka_broker(home: Path) -> Iterator[str]:
+    """Run an empty Kafka broker with its logs below a directory; give its bootstrap address."""
+    port, controller_port = free_ports(2)
+    broker = kafka.Broker(directory=home / "kafka", port=port, controller_port=controller_port)
+    with running(kafka.service(broker), home=home):
+        yield broker.bootstrap
+    shutil.rmtree(broker.directory, ignore_errors=True)
+
+
+@contextmanager
+def running(service: Service, *, home: Path) -> Iterator[Child]:
+    """Run one service until the block ends.
+
+    Raises:
+        NotStartedError: It did not become healthy; the message ends with its log.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / f"{service.name}.log"
+    service.prepare()
+    child = start(service, home=home, log=log)
+    try:
+        wait_healthy(service, child=child, log=log)
+        yield child
+    finally:
+        stop(service, child=child)
+
+
+def wait_healthy(service: Service, *, child: Child, log: Path) -> None:
+    """Wait until the service answers and has settled."""
+    end = time.monotonic() + service.within_s
+    while (wrong := service.probe()) is not None:
+        if child.popen.poll() is not None:
+            wrong = f"it exited with {child.popen.returncode}"
+            end = 0.0
+        if time.monotonic() > end:
+            raise NotStartedError(f"`{service.name}` did not start: {wrong}\n{tail(log, lines=30)}")
+        time.sleep(_STEP_S)
+    try:
+        service.settle()
+    except PreparationError as error:
+        raise NotStartedError(f"`{service.name}` did not start: {error}") from error
+
+
+def stop(service: Service, *, child: Child, within_s: float = _STOP_S) -> None:
+    """Ask the process to end; after a while end its whole group."""
+    with suppress(ProcessLookupError):
+        os.kill(child.process.pid, service.stop_signal)
+    end = time.monotonic() + within_s
+    while child.popen.poll() is None and time.monotonic() < end:
+        time.sleep(_STEP_S)
+    with suppress(ProcessLookupError):
+        os.killpg(child.process.pid, signal.SIGKILL)
+    child.popen.wait()
+    while is_alive(child.process):
+        time.sleep(_STEP_S)

@@ -1,0 +1,190 @@
+"""Airflow as four processes on PostgreSQL; never `airflow standalone`, which leaves orphans."""
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from narthex.settings import environment_of
+from narthex_stack.errors import BadConfigError, PreparationError
+from narthex_stack.install.installation import Installation
+from narthex_stack.machine.files import store_json, store_text
+from narthex_stack.machine.java import java_home
+from narthex_stack.machine.ports import HOST
+from narthex_stack.processes.service import Probe, Service
+from narthex_stack.services.probes import look_at_component
+
+_MIGRATE_TIMEOUT_S = 180.0
+
+PROCESSES = {
+    "scheduler": "scheduler",
+    "triggerer": "triggerer",
+    "dag-processor": "dag_processor",
+    "api-server": "metadatabase",
+}
+"""Each of the four, in the order they stop, and what the health page calls it."""
+
+
+def dags_dir(installation: Installation) -> Path:
+    """Give the DAGs: those that were named, else those beside this package's sources.
+
+    Raises:
+        BadConfigError: There are none.
+    """
+    named = installation.config.dags_dir
+    found = Path(named) if named else Path(__file__).resolve().parents[3] / "dags"
+    if not found.is_dir():
+        raise BadConfigError(f"`{found}` is no directory of DAGs; set `dags_dir` in `config.toml`")
+    return found.resolve()
+
+
+def dsn(installation: Installation) -> str:
+    """Give the URL of Airflow's database, with the driver that is both sync and async."""
+    said = installation.config.airflow_dsn
+    if said:
+        return said.replace("postgresql+psycopg2://", "postgresql+psycopg://")
+    password = installation.credentials.airflow_db_password
+    return (
+        f"postgresql+psycopg://airflow:{password}@{HOST}:{installation.ports['postgres']}/airflow"
+    )
+
+
+def environment(installation: Installation) -> dict[str, str]:
+    """Render what the four processes and their tasks get."""
+    home = installation.layout.home / "airflow"
+    ports = installation.ports
+    address = f"http://{HOST}:{ports['airflow']}"
+    database = dsn(installation)
+    own = environment_of(installation.settings)
+    # Airflow posts steps with the rights of its DAGs, and holds no key to the ledger.
+    del own["NARTHEX_LEDGER_DSN"]
+    own["NARTHEX_TOKEN"] = own.pop("NARTHEX_DAGS_TOKEN")
+    # Nor may a task answer for a person, as the platform's account there could.
+    own |= {"NARTHEX_AIRFLOW_USER": "", "NARTHEX_AIRFLOW_PASSWORD": ""}
+    return own | {
+        "AIRFLOW_HOME": str(home),
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),
+        "JAVA_HOME": str(java_home(cache=installation.cache)),
+        "PYSPARK_PYTHON": sys.executable,
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags_dir(installation)),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(home / "plugins"),
+        "AIRFLOW__CORE__AUTH_MANAGER": (
+            "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+        ),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,op:op,viewer:viewer",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
+        "AIRFLOW__CORE__FERNET_KEY": installation.credentials.fernet_key,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": database,
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": database.replace(
+            "postgresql+psycopg://", "postgresql+psycopg_async://"
+        ),
+        "AIRFLOW__API__HOST": HOST,
+        "AIRFLOW__API__PORT": str(ports["airflow"]),
+        "AIRFLOW__API__BASE_URL": address,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": installation.credentials.secret_key,
+        "AIRFLOW__API_AUTH__JWT_SECRET": installation.credentials.jwt_secret,
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(ports["airflow_worker_logs"]),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(ports["airflow_trigger_logs"]),
+        **_PACE,
+        "AIRFLOW_CONN_SPARK_NARTHEX": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    }
+
+
+_PACE = {
+    # A chain of six tasks takes 2 s instead of 8, for a tenth of a core.
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    # Else a machine that is busy for half a minute fails tasks that never began.
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
+    # A new DAG file is seen within ten seconds, not after five minutes.
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "120",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
+    "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "5",
+}
+
+
+def services(installation: Installation) -> tuple[Service, ...]:
+    """Describe the four processes; the first to be prepared migrates the database for all."""
+    home = installation.layout.home / "airflow"
+    values = environment(installation)
+    prepare = once(lambda: migrate(installation, values))
+    needs = () if installation.config.airflow_dsn else ("postgres",)
+    return tuple(
+        Service(
+            name=f"airflow-{name}",
+            group="airflow",
+            command=(sys.executable, "-m", "airflow", name),
+            environment=values,
+            cwd=home,
+            needs=needs,
+            prepare=prepare,
+            probe=_probe(installation, component),
+            stop_wave=1 if name == "api-server" else 0,
+            port=installation.ports["airflow"] if name == "api-server" else 0,
+            within_s=240.0,
+        )
+        for name, component in PROCESSES.items()
+    )
+
+
+def _probe(installation: Installation, component: str) -> Probe:
+    url = f"http://{HOST}:{installation.ports['airflow']}/api/v2/monitor/health"
+    return lambda: look_at_component(url, component)
+
+
+def once(step: Callable[[], None]) -> Callable[[], None]:
+    """Take a step the first time somebody asks; the others wait for it."""
+    lock = threading.Lock()
+    done = threading.Event()
+
+    def take() -> None:
+        with lock:
+            if not done.is_set():
+                step()
+                done.set()
+
+    return take
+
+
+def migrate(installation: Installation, values: dict[str, str]) -> None:
+    """Write the passwords and bring the database to this Airflow's version.
+
+    Raises:
+        PreparationError: `airflow db migrate` failed.
+    """
+    home = installation.layout.home / "airflow"
+    (home / "plugins").mkdir(parents=True, exist_ok=True)
+    keys = installation.credentials
+    store_json(
+        home / "passwords.json",
+        {"admin": keys.airflow_password, "op": keys.op_password, "viewer": keys.viewer_password},
+    )
+    version = importlib.metadata.version("apache-airflow-core")
+    marker = home / f"migrated-{version}"
+    if marker.is_file() and not installation.config.airflow_dsn:
+        return
+    done = subprocess.run(
+        (sys.executable, "-m", "airflow", "db", "migrate"),
+        capture_output=True,
+        text=True,
+        env={**os.environ, **values},
+        cwd=home,
+        timeout=_MIGRATE_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PreparationError(
+            f"`airflow db migrate` failed: {(done.stdout + done.stderr)[-2000:]}"
+        )
+    store_text(marker, f"{version}\n")

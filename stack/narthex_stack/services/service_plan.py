@@ -1,0 +1,124 @@
+"""Which services an installation starts here, and which it finds elsewhere."""
+
+from collections.abc import Iterable
+
+import attrs
+
+from narthex_stack.errors import BadConfigError
+from narthex_stack.install.config import Config
+from narthex_stack.install.installation import Installation
+from narthex_stack.processes.service import Service
+from narthex_stack.servers import kafka, postgres
+from narthex_stack.services import airflow, platform_services
+
+GROUPS = ("postgres", "kafka", "airflow", "server", "supervisor")
+"""What `--only` may name."""
+
+
+@attrs.frozen(kw_only=True)
+class External:
+    """A group that is not started, because an address was given.
+
+    Attributes:
+        group: Its name.
+        address: Where it is, without passwords.
+    """
+
+    group: str
+    address: str
+
+
+def parse_groups(text: str | None) -> tuple[str, ...]:
+    """Read `--only`; None means all.
+
+    Raises:
+        BadConfigError: A name is none of ours.
+    """
+    if text is None:
+        return GROUPS
+    named = tuple(part.strip() for part in text.split(",") if part.strip())
+    unknown = [name for name in named if name not in GROUPS]
+    if unknown or not named:
+        found = f"`{unknown[0]}`" if unknown else "nothing"
+        raise BadConfigError(f"`--only` names {found}; it may name {', '.join(GROUPS)}")
+    return tuple(group for group in GROUPS if group in named)
+
+
+def externals(config: Config) -> tuple[External, ...]:
+    """List what is elsewhere."""
+    # Airflow's database is here too, unless that is elsewhere as well.
+    has_database = config.ledger_dsn and (config.airflow_dsn or config.airflow_url)
+    given = {
+        "postgres": config.ledger_dsn.rpartition("@")[2] if has_database else "",
+        "kafka": config.kafka,
+        "airflow": config.airflow_url,
+        "server": config.server_url,
+    }
+    return tuple(
+        External(group=group, address=address) for group, address in given.items() if address
+    )
+
+
+def with_needs(groups: Iterable[str]) -> tuple[str, ...]:
+    """Add the groups that the given ones cannot start without."""
+    needs = {
+        "airflow": {"postgres"},
+        "server": {"postgres", "kafka"},
+        "supervisor": {"postgres", "kafka", "server"},
+    }
+    wanted = set(groups)
+    for group in tuple(wanted):
+        wanted |= needs.get(group, set())
+    return tuple(group for group in GROUPS if group in wanted)
+
+
+def services(installation: Installation, groups: Iterable[str]) -> tuple[Service, ...]:
+    """Describe what is started here, in the order of starting."""
+    elsewhere = {external.group for external in externals(installation.config)}
+    wanted = [group for group in with_needs(groups) if group not in elsewhere]
+    return tuple(found for group in wanted for found in _of(installation, group))
+
+
+def _of(installation: Installation, group: str) -> tuple[Service, ...]:
+    match group:
+        case "postgres":
+            return (_postgres(installation),)
+        case "kafka":
+            return (kafka.service(broker(installation)),)
+        case "airflow":
+            return airflow.services(installation)
+        case "server":
+            return (platform_services.server(installation),)
+        case _:
+            return platform_services.supervisors(installation)
+
+
+def cluster(installation: Installation) -> postgres.Cluster:
+    """Give the PostgreSQL of an installation."""
+    return postgres.cluster(
+        installation.layout.home,
+        install_id=installation.credentials.install_id,
+        port=installation.ports["postgres"],
+        password=installation.credentials.postgres_password,
+    )
+
+
+def broker(installation: Installation) -> kafka.Broker:
+    """Give the Kafka of an installation."""
+    return kafka.Broker(
+        directory=installation.layout.home / "kafka",
+        port=installation.ports["kafka"],
+        controller_port=installation.ports["kafka_controller"],
+        cache=installation.cache,
+    )
+
+
+def _postgres(installation: Installation) -> Service:
+    keys = installation.credentials
+    databases = (
+        postgres.Database(name="narthex", password=keys.ledger_password),
+        postgres.Database(name="airflow", password=keys.airflow_db_password),
+    )
+    return postgres.service(
+        cluster(installation), databases=databases, home=installation.layout.home
+    )

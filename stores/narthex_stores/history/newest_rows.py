@@ -1,0 +1,54 @@
+"""The newest rows of a history, for people."""
+
+from pathlib import Path
+
+import numpy as np
+
+from narthex import types
+from narthex.assets import HistorySpec, LogSpec
+from narthex.facts import NEVER, Cell, Fact
+from narthex.records import Json
+from narthex.rendered_cells import render_cell
+from narthex_stores.facts.states import alive
+from narthex_stores.facts.tables import to_rows
+from narthex_stores.history.table import HistoryTable
+
+_MORE_STATES = 4
+"""How many times as many states as rows are looked at first: some are superseded or dead."""
+
+
+def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[str, Json]]:
+    """Give the rows of the greatest event times, the newest first, as JSON by public names.
+
+    Args:
+        path: Where the history stands.
+        log: The log whose facts it holds.
+        newest: How many rows at most.
+
+    Raises:
+        FileNotFoundError: There is no history.
+        TransientError: The store did not answer.
+    """
+    table = HistoryTable(path, HistorySpec(log=log))
+    times = table.scan(columns=["event_time"]).column("event_time").to_numpy()
+    order = np.sort(times[times < NEVER])
+    states = newest * _MORE_STATES
+    while True:
+        # What takes a row back is read with any span, so no row is cut in two.
+        enough = states >= len(order)
+        found = alive(table.scan(from_us=None if enough else int(order[-states])))
+        if enough or found.num_rows >= newest:
+            break
+        states *= _MORE_STATES
+    latest = found.sort_by([("event_time", "descending"), ("row_id", "ascending")])
+    return [render_fact(log, row.fact) for row in to_rows(log, latest.slice(0, newest))]
+
+
+def render_fact(log: LogSpec, fact: Fact) -> dict[str, Json]:
+    """Render a fact as JSON by public names: keys, values, then the event time."""
+    cells: tuple[Cell, ...] = fact.key + fact.values[: len(log.inputs)]
+    rendered = {
+        column.name: render_cell(cell, column.type)
+        for column, cell in zip(log.keys + log.inputs, cells, strict=True)
+    }
+    return rendered | {log.time_field: render_cell(fact.event_time, types.Datetime())}

@@ -1,0 +1,279 @@
+"""The history of a dataset: an append-only Delta table of every fact state that its log held.
+
+Each append carries, as Delta's application transactions, the next offset of each partition that
+it holds, and one more for the number of partitions. So an append that comes again finds its
+offsets committed and adds nothing, a writer that was taken over is refused by the table itself,
+and the table alone says where to go on.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from narthex.assets import HistorySpec, LogSpec
+from narthex.codec import encode
+from narthex.facts import NEVER
+from narthex_stores.errors import ForeignAssetError, TransientError
+from narthex_stores.facts.states import below, is_below
+from narthex_stores.facts.tables import LogRow, fact_schema, to_table
+from narthex_stores.kafka.logs import Record
+
+_ATTEMPTS = 4
+"""A commit loses to another writer's at most as often as there are writers; there is one."""
+
+KEPT_AFTER_COMPACTION = timedelta(hours=24)
+"""How long files that compaction replaced stay for readers that hold their list."""
+
+PROPERTIES = {
+    "delta.logRetentionDuration": "interval 15 minutes",
+    "delta.deletedFileRetentionDuration": "interval 2 days",
+}
+"""How long the table's own log says what each write did, and which files were replaced.
+
+Each write lists the log: with 3,000 entries, two hours of them, it took twice as long. A reader
+that is further behind begins with the newest checkpoint.
+"""
+
+
+@attrs.frozen(kw_only=True)
+class Appended:
+    """What an append added.
+
+    Attributes:
+        rows: Fact states that were not there yet.
+        repeated: Fact states at offsets that an earlier append had committed.
+        table_version: The Delta version that now holds them all.
+    """
+
+    rows: int
+    repeated: int
+    table_version: int
+
+
+class HistoryTable:
+    """One dataset's history, open at `path`: a local path or an `s3://` URL."""
+
+    def __init__(
+        self, path: str | Path, spec: HistorySpec, *, storage: Mapping[str, str] | None = None
+    ) -> None:
+        """Open an existing table.
+
+        Args:
+            path: Where it stands.
+            spec: What it was made for.
+            storage: Options of the object store, such as `storage_options` gives.
+
+        Raises:
+            FileNotFoundError: No table stands there.
+            ForeignAssetError: The table holds another log's facts.
+            TransientError: The store did not answer.
+        """
+        self._log = spec.log
+        self._schema = fact_schema(spec.log)
+        self._table = open_table(str(path), storage=storage or {})
+        found = pa.schema(self._table.schema().to_arrow())
+        if found.names != self._schema.names:
+            raise ForeignAssetError(f"`{path}` has the columns {', '.join(found.names)}")
+
+    @property
+    def log(self) -> LogSpec:
+        """The log whose facts the table holds."""
+        return self._log
+
+    def append(self, records: Sequence[Record]) -> Appended:
+        """Add the facts of records of the log, as `append_table`.
+
+        Raises:
+            CorruptFactError: A record is no fact of the log; nothing was added.
+            TransientError: Nothing was added, or not known to be; append again.
+        """
+        facts = encode(self._log).decode_many([record.value or b"" for record in records])
+        return self.append_rows(
+            [
+                LogRow(record.partition, record.offset, fact)
+                for record, fact in zip(records, facts, strict=True)
+            ]
+        )
+
+    def append_rows(self, rows: Sequence[LogRow]) -> Appended:
+        """Add facts, as `append_table`, to go on after the last offset of each partition."""
+        next_offsets: dict[int, int] = {}
+        for row in rows:
+            next_offsets[row.partition] = max(row.offset + 1, next_offsets.get(row.partition, 0))
+        return self.append_table(to_table(self._log, rows), next_offsets=next_offsets)
+
+    def append_table(self, rows: pa.Table, *, next_offsets: Mapping[int, int]) -> Appended:
+        """Add fact states in their Arrow form, each offset once however often it comes.
+
+        Args:
+            rows: States read from the log, all below `next_offsets`.
+            next_offsets: For each partition read, the offset to go on from.
+
+        Raises:
+            ValueError: A row is not below the next offset of its partition.
+            TransientError: Nothing was added, or not known to be; append again.
+        """
+        if below(rows, next_offsets).num_rows != rows.num_rows:
+            raise ValueError("a row is not below the next offset of its partition")
+        for _ in range(_ATTEMPTS):
+            committed = self.offsets()
+            fresh = rows.filter(~is_below(committed))
+            ahead = {p: o for p, o in next_offsets.items() if o > committed.get(p, 0)}
+            if ahead and not self._commit(fresh, ahead, committed):
+                continue
+            return Appended(
+                rows=fresh.num_rows,
+                repeated=rows.num_rows - fresh.num_rows,
+                table_version=self._table.version(),
+            )
+        raise TransientError(f"other writers commit to `{self._table.table_uri}` all the time")
+
+    def _commit(
+        self, rows: pa.Table, ahead: Mapping[int, int], committed: Mapping[int, int]
+    ) -> bool:
+        marks = [Transaction(_partition_app(number), offset) for number, offset in ahead.items()]
+        known = max(committed, default=-1) + 1
+        if (partitions := max(known, max(ahead) + 1)) > known:
+            marks.append(Transaction(_PARTITIONS_APP, partitions))
+        try:
+            write_deltalake(
+                self._table,
+                rows,
+                mode="append",
+                # A concurrent commit must come back to the caller's check of the offsets.
+                commit_properties=CommitProperties(app_transactions=marks, max_commit_retries=0),
+            )
+        except CommitFailedError:
+            return False
+        except (DeltaError, OSError) as error:
+            raise TransientError(f"`{self._table.table_uri}`: {error}") from error
+        return True
+
+    def offsets(self) -> dict[int, int]:
+        """Give the next offset of each partition that the table has read from."""
+        self._refresh()
+        partitions = self._table.transaction_version(_PARTITIONS_APP) or 0
+        found = {
+            number: self._table.transaction_version(_partition_app(number))
+            for number in range(partitions)
+        }
+        return {number: offset for number, offset in found.items() if offset is not None}
+
+    def files(self) -> list[str]:
+        """List the Parquet files that hold the table as it stands: paths or URLs."""
+        self._refresh()
+        return sorted(self._table.file_uris())
+
+    def scan(
+        self,
+        *,
+        columns: Iterable[str] | None = None,
+        from_us: int | None = None,
+        to_us: int | None = None,
+        offsets: Mapping[int, int] | None = None,
+    ) -> pa.Table:
+        """Read fact states, superseded and dead ones too.
+
+        What takes a row back has no event time of its own (`NEVER`), and is read with any span.
+
+        Args:
+            columns: Names of the Arrow form; all when not given.
+            from_us: The least event time, inclusive.
+            to_us: The event time to stop before.
+            offsets: Only what stands below these next offsets; a partition left out has nothing.
+        """
+        self._refresh()
+        wanted = None
+        for term in _terms(from_us, to_us, offsets):
+            wanted = term if wanted is None else wanted & term
+        names = self._schema.names if columns is None else list(columns)
+        found: pa.Table = self._table.to_pyarrow_dataset().to_table(columns=names, filter=wanted)
+        return found.cast(pa.schema([self._schema.field(name) for name in names]))
+
+    def newest_event_time(self) -> int | None:
+        """Give the greatest event time of any state, dead ones too; None of an empty table.
+
+        The table's own statistics of its files say it: no file is read, but where rows were taken
+        back, which has no event time.
+        """
+        self._refresh()
+        files = pa.table(self._table.get_add_actions(flatten=True))
+        if not files.num_rows:
+            return None
+        found = pc.max(files.column("max.event_time")).as_py()
+        if found == NEVER:
+            times = self.scan(columns=["event_time"]).column("event_time").to_numpy()
+            found = max(times[times < NEVER], default=None)
+        return None if found is None else int(found)
+
+    def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
+        """Rewrite small files into large ones; give how many files that replaced.
+
+        What the table holds, and its offsets, stay. Replaced files are deleted once they have
+        been out of use for `keep`, and so are those that no write came to name; entries of its
+        log go as `PROPERTIES` says.
+        """
+        self._refresh()
+        try:
+            done = self._table.optimize.compact()
+            self._table.vacuum(
+                retention_hours=int(keep / timedelta(hours=1)),
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+            )
+            self._table.create_checkpoint()
+            self._table.cleanup_metadata()
+        except (DeltaError, OSError) as error:
+            raise TransientError(f"`{self._table.table_uri}`: {error}") from error
+        return int(done["numFilesRemoved"])
+
+    def _refresh(self) -> None:
+        try:
+            self._table.update_incremental()
+        except TableNotFoundError as error:
+            raise FileNotFoundError(self._table.table_uri) from error
+        except (DeltaError, OSError) as error:
+            raise TransientError(f"`{self._table.table_uri}`: {error}") from error
+
+
+_PARTITIONS_APP = "partitions"
+
+
+def _partition_app(partition: int) -> str:
+    return f"partition-{partition}"
+
+
+def _terms(
+    from_us: int | None, to_us: int | None, offsets: Mapping[int, int] | None
+) -> list[pc.Expression]:
+    terms = []
+    if from_us is not None:
+        terms.append(pc.field("event_time") >= from_us)
+    if to_us is not None:
+        terms.append((pc.field("event_time") < to_us) | (pc.field("event_time") == NEVER))
+    if offsets is not None:
+        terms.append(is_below(offsets))
+    return terms
+
+
+def open_table(path: str, *, storage: Mapping[str, str]) -> DeltaTable:
+    """Open the Delta table at a path.
+
+    Raises:
+        FileNotFoundError: No table stands there.
+        TransientError: The store did not answer.
+    """
+    try:
+        return DeltaTable(path, storage_options=dict(storage))
+    except TableNotFoundError as error:
+        raise FileNotFoundError(path) from error
+    except (DeltaError, OSError, json.JSONDecodeError) as error:
+        raise TransientError(f"`{path}`: {error}") from error

@@ -1,0 +1,269 @@
+# mypy: disable-error-code="explicit-any"
+"""What an index holds, beside what one filled just now from the same facts would hold.
+
+Lookups need not touch every stored byte: a row inside a tile is never read for itself. So whoever
+proves an index compares the tables too, entry by entry.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+
+from narthex.aggregates import Folding, LivingFolding
+from narthex.facts import Cell, Fact
+from narthex_stores.indexes.key_layout import (
+    INSTANT_BYTES,
+    Layout,
+    Plain,
+    event_time_of,
+    unpack,
+)
+from narthex_stores.indexes.lmdb.environment import Table, Transaction
+from narthex_stores.indexes.lmdb.index import LmdbIndex
+from narthex_stores.indexes.lmdb.reading import Snapshot
+
+Stored: TypeAlias = tuple[bytes, bytes]
+"""A key and a value of a table."""
+
+Differing: TypeAlias = tuple[bytes, bytes | None, bytes | None]
+"""A key, with the value found and the value meant; None is no entry."""
+
+_TILE_SUFFIX = 1 + INSTANT_BYTES
+BATCH = 20_000
+
+
+class Part(Enum):
+    """A table of an index."""
+
+    ROWS = "rows"
+    TILES = "tiles"
+    PLACES = "places"
+
+
+@attrs.frozen(kw_only=True)
+class StoredDifference:
+    """One entry of an index that is not as its log says.
+
+    Attributes:
+        key: The cells that its group is of; None where no fact of the log has them.
+        instant: The row's event time, or the tile's beginning; None of a place.
+        length_us: Of a tile.
+        row_id: Of a row or a place, as far as the entry says it.
+        found: By name, what is stored; None where nothing is. Tiles say their finished values.
+        meant: By name, what should be; None where nothing should be.
+    """
+
+    part: Part
+    key: tuple[Cell, ...] | None
+    instant: int | None
+    length_us: int | None = None
+    row_id: bytes | None = None
+    found: dict[str, Cell] | None
+    meant: dict[str, Cell] | None
+
+
+@attrs.frozen(kw_only=True)
+class Audit:
+    """Compares one snapshot of an index with facts.
+
+    Attributes:
+        facts: All that the index should contain, in any order, superseded states too.
+        is_sample: Whether they are those of some groups only: other groups are not judged.
+    """
+
+    layout: Layout
+    folding: Folding | LivingFolding | None
+    facts: Sequence[Fact]
+    is_sample: bool
+    _groups: dict[bytes, tuple[Cell, ...]] = attrs.field(init=False, repr=False)
+    _lengths: tuple[int, ...] = attrs.field(init=False, repr=False)
+
+    @_groups.default
+    def _find_groups(self) -> dict[bytes, tuple[Cell, ...]]:
+        found: dict[bytes, tuple[Cell, ...]] = {}
+        for fact in self.facts:
+            _, group = self.layout.locate(fact)
+            if group not in found:
+                found[group] = self._cells_of(fact)
+        return found
+
+    @_lengths.default
+    def _find_lengths(self) -> tuple[int, ...]:
+        return tuple(sorted({len(group) for group in self._groups}))
+
+    def _cells_of(self, fact: Fact) -> tuple[Cell, ...]:
+        log = self.layout.spec.log
+        if not self.layout.spec.by:
+            return fact.key
+        named = dict(
+            zip(
+                [column.name for column in (*log.keys, *log.values)],
+                (*fact.key, *fact.values),
+                strict=True,
+            )
+        )
+        return tuple(named[name] for name in self.layout.spec.by)
+
+    def differences(
+        self, found: "TablesOf", meant: "TablesOf", part: Part
+    ) -> Iterator[StoredDifference]:
+        """Give the entries of a table that differ."""
+        tell = {Part.ROWS: self._row, Part.TILES: self._tile, Part.PLACES: self._place}[part]
+        for differing in differing_entries(found.entries(part), meant.entries(part)):
+            yield from tell(*differing)
+
+    def _row(
+        self, key: bytes, found: bytes | None, meant: bytes | None
+    ) -> Iterator[StoredDifference]:
+        group = next((key[:n] for n in self._lengths if key[:n] in self._groups), None)
+        if group is None and self.is_sample:
+            return
+        event_time = None if group is None else event_time_of(key, group)
+        after = b"" if group is None else key[len(group) + INSTANT_BYTES + 1 :]
+        yield StoredDifference(
+            part=Part.ROWS,
+            key=None if group is None else self._groups[group],
+            instant=event_time,
+            row_id=after or None,
+            found=self._told_row(found),
+            meant=self._told_row(meant),
+        )
+
+    def _told_row(self, value: bytes | None) -> dict[str, Cell] | None:
+        if value is None:
+            return None
+        plain: Plain = unpack(value)
+        names = [column.name for column in self.layout.columns]
+        cells = dict(zip(names, self.layout.cells(plain), strict=True)) if plain[1] else {}
+        return {"version": plain[0], "alive": plain[1], **cells}
+
+    def _tile(
+        self, key: bytes, found: bytes | None, meant: bytes | None
+    ) -> Iterator[StoredDifference]:
+        if isinstance(self.folding, LivingFolding):
+            # What has ended stands here, by its end.
+            plain: Plain = unpack(found or meant or b"")
+            for one in self._row(key, found, meant):
+                yield attrs.evolve(one, instant=plain[4])
+            return
+        group = key[:-_TILE_SUFFIX]
+        if group not in self._groups and self.is_sample:
+            return
+        length = self.layout.spec.ladder_us[key[-_TILE_SUFFIX]]
+        # A tile's number is written as an instant is.
+        begin = event_time_of(key[-INSTANT_BYTES:], b"") * length
+        yield StoredDifference(
+            part=Part.TILES,
+            key=self._groups.get(group),
+            instant=begin,
+            length_us=length,
+            found=self._told_tile(found, begin + length),
+            meant=self._told_tile(meant, begin + length),
+        )
+
+    def _told_tile(self, value: bytes | None, as_of: int) -> dict[str, Cell] | None:
+        if value is None or not isinstance(self.folding, Folding):
+            return None
+        states = unpack(value)
+        return {
+            f"{partial.kind}({partial.of or ''})": partial.algebra.finish(state, as_of)
+            for partial, state in zip(self.folding.of_small_states().partials, states, strict=True)
+        }
+
+    def _place(
+        self, key: bytes, found: bytes | None, meant: bytes | None
+    ) -> Iterator[StoredDifference]:
+        if meant is None and self.is_sample:
+            return
+        yield StoredDifference(
+            part=Part.PLACES,
+            key=None,
+            instant=None,
+            row_id=key[1:],
+            found=_told_place(found),
+            meant=_told_place(meant),
+        )
+
+
+def _told_place(value: bytes | None) -> dict[str, Cell] | None:
+    if value is None:
+        return None
+    plain: Plain = unpack(value)
+    return {"version": plain[0], "place": plain[1]}
+
+
+@attrs.frozen
+class TablesOf:
+    """The tables of an index within one transaction."""
+
+    transaction: Transaction
+    tables: dict[Part, Table]
+
+    def entries(self, part: Part) -> Iterator[Stored]:
+        """Give a table's entries in the order of their keys."""
+        with self.transaction.cursor(db=self.tables[part]) as cursor:
+            yield from cursor
+
+
+def differing_entries(found: Iterator[Stored], meant: Iterator[Stored]) -> Iterator[Differing]:
+    """Give the entries in which two tables, each in the order of its keys, differ."""
+    have, want = next(found, None), next(meant, None)
+    while have is not None or want is not None:
+        if want is None or (have is not None and have[0] < want[0]):
+            if have is not None:
+                yield have[0], have[1], None
+            have = next(found, None)
+        elif have is None or want[0] < have[0]:
+            yield want[0], None, want[1]
+            want = next(meant, None)
+        else:
+            if have[1] != want[1]:
+                yield have[0], have[1], want[1]
+            have, want = next(found, None), next(meant, None)
+
+
+def stored_differences(
+    snapshot: Snapshot, facts: Sequence[Fact], *, is_sample: bool = False
+) -> list[StoredDifference]:
+    """Compare all that a snapshot of an index holds with what facts make of an empty one.
+
+    Tiles of floats may differ in what rounding left; their finished values say by how much.
+
+    Args:
+        snapshot: What is judged.
+        facts: All that it should contain: the log below its offsets.
+        is_sample: Whether they are those of some groups only: other groups are not judged.
+    """
+    audit = Audit(
+        layout=snapshot.layout, folding=snapshot.folding, facts=facts, is_sample=is_sample
+    )
+    with tempfile.TemporaryDirectory(prefix="narthex-audit-") as directory:
+        twin = LmdbIndex(Path(directory), snapshot.layout.spec)
+        try:
+            for start in range(0, len(facts), BATCH):
+                twin.apply(facts[start : start + BATCH], offsets={}, epoch=1)
+            with twin.read() as meant:
+                return [
+                    one
+                    for part in Part
+                    for one in audit.differences(tables_of(snapshot), tables_of(meant), part)
+                ]
+        finally:
+            twin.close()
+
+
+def tables_of(snapshot: Snapshot) -> TablesOf:
+    """Give the tables that a snapshot reads."""
+    environment = snapshot.environment
+    return TablesOf(
+        snapshot.transaction,
+        {
+            Part.ROWS: environment.facts,
+            Part.TILES: environment.tiles,
+            Part.PLACES: environment.rows,
+        },
+    )

@@ -1,0 +1,193 @@
+"""The index in LMDB: embedded, many reader processes, one writer at a time."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from narthex.aggregates import Folding
+from narthex.assets import IndexSpec
+from narthex.facts import Cell, Fact
+from narthex.records import to_plain
+from narthex_stores.facts.columns import FactColumns
+from narthex_stores.indexes.key_layout import Layout
+from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction
+from narthex_stores.indexes.lmdb.group_folds import NEWEST_ROWS
+from narthex_stores.indexes.lmdb.meta import advance, fence, offsets_of
+from narthex_stores.indexes.lmdb.reading import Snapshot
+from narthex_stores.indexes.lmdb.writing import BatchWriter, Place, changed_places, next_version
+from narthex_stores.indexes.protocol import (
+    AppliedBatch,
+    IndexMismatchError,
+    Offsets,
+    Touched,
+    WrongShapeError,
+)
+from narthex_stores.indexes.read_time_folds import folding_of
+
+_SPEC = b"spec"
+
+
+class LmdbIndex:
+    """An index in the directory that its adapter made; opened at most once a process.
+
+    Writers of other processes wait for each other's transactions; the epoch that each one gives
+    decides who may write. Readers wait for nobody and nobody waits for them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        spec: IndexSpec,
+        *,
+        readonly: bool = False,
+        map_size: int = MAP_SIZE,
+        newest_rows: int = NEWEST_ROWS,
+    ) -> None:
+        """Open it.
+
+        Args:
+            path: Its directory.
+            spec: What it was made for.
+            readonly: Never writes, nor waits for a writer.
+            map_size: Bytes of address space to begin with; it doubles when they are full.
+            newest_rows: So many of a group's rows are read before any tile; changes no answer.
+
+        Raises:
+            IndexMissingError: No index stands there.
+            IndexMismatchError: It was made for another spec.
+        """
+        self.path = path
+        self.spec = spec
+        self._newest_rows = newest_rows
+        self._layout = Layout(spec=spec)
+        self._folding = folding_of(spec)
+        self._environment = Environment(path, readonly=readonly, map_size=map_size)
+        try:
+            self._check_spec(path, readonly=readonly)
+        except BaseException:
+            self._environment.close()
+            raise
+
+    def _check_spec(self, path: Path, *, readonly: bool) -> None:
+        wanted = hashlib.sha256(json.dumps(to_plain(self.spec), sort_keys=True).encode()).digest()
+        meta = self._environment.meta
+        with self._environment.transaction(write=False) as transaction:
+            found = transaction.get(_SPEC, db=meta)
+        if found is None and not readonly:
+            with self._environment.transaction(write=True) as transaction:
+                transaction.put(_SPEC, wanted, overwrite=False, db=meta)
+                found = transaction.get(_SPEC, db=meta)
+        if found != wanted:
+            raise IndexMismatchError(f"`{path}` is an index of another spec")
+
+    def apply(
+        self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Take facts in, all of them and the offsets, or none."""
+        return self._apply(lambda writer: writer.apply(facts), offsets, epoch)
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether facts can be taken in by columns: contributions that are not corrected."""
+        return isinstance(self._folding, Folding) and not self.spec.correctable
+
+    def apply_columns(
+        self, facts: FactColumns, *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Take facts in by columns: what `apply` does, in less time.
+
+        Raises:
+            WrongShapeError: `takes_columns` is false.
+            Fenced: The index has seen a later epoch.
+        """
+        if not self.takes_columns:
+            raise WrongShapeError("only contributions that are not corrected come by columns")
+        return self._apply(lambda writer: writer.apply_columns(facts), offsets, epoch)
+
+    def _apply(
+        self,
+        take: Callable[[BatchWriter], AppliedBatch],
+        offsets: Mapping[tuple[str, int], int],
+        epoch: int,
+    ) -> AppliedBatch:
+        while True:
+            try:
+                with self._environment.transaction(write=True) as transaction:
+                    fence(transaction, self._environment.meta, epoch)
+                    applied = take(self._writer(transaction))
+                    advance(transaction, self._environment.meta, offsets)
+            except lmdb.MapFullError:
+                self._environment.grow()
+            else:
+                return applied
+
+    def _writer(self, transaction: Transaction) -> BatchWriter:
+        return BatchWriter(
+            layout=self._layout,
+            folding=self._folding if isinstance(self._folding, Folding) else None,
+            environment=self._environment,
+            transaction=transaction,
+        )
+
+    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+        if not self._layout.keyed:
+            return ()
+        environment = self._environment
+        with environment.transaction(write=False) as transaction:
+            places: dict[Place, tuple[Cell, ...]] = {}
+            for fact in facts:
+                places |= changed_places(self._layout, environment, transaction, fact)
+            return tuple(
+                Touched(
+                    key=key,
+                    from_us=place[1],
+                    to_us=next_version(environment, transaction, *place),
+                )
+                for place, key in places.items()
+            )
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Refuse writers of earlier epochs from now on."""
+        with self._environment.transaction(write=True) as transaction:
+            fence(transaction, self._environment.meta, epoch)
+
+    def offsets(self) -> Offsets:
+        """Give the log offsets that the index contains."""
+        with self._environment.transaction(write=False) as transaction:
+            return offsets_of(transaction, self._environment.meta)
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        """Open a snapshot; a thread holds one of an index at a time, and not for long.
+
+        An open snapshot keeps the space that later batches free.
+        """
+        with self._environment.transaction(write=False) as transaction:
+            yield Snapshot(
+                layout=self._layout,
+                folding=self._folding,
+                newest_rows=self._newest_rows,
+                environment=self._environment,
+                transaction=transaction,
+                offsets=offsets_of(transaction, self._environment.meta),
+            )
+
+    def is_replaced(self) -> bool:
+        """Whether its directory is gone, or another index stands there by now.
+
+        What is read here goes on to be what stood when it was opened.
+        """
+        return self._environment.is_replaced()
+
+    def sync(self) -> None:
+        """Make all batches survive a loss of power; the writer calls it each second."""
+        self._environment.flush()
+
+    def close(self) -> None:
+        """Let go of the index; what was committed stays."""
+        self._environment.close()

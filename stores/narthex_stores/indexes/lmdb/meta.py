@@ -1,0 +1,46 @@
+"""What every LMDB environment notes of itself: who may write it, and how far logs are in it."""
+
+from collections.abc import Mapping
+
+from narthex_stores.indexes.key_layout import pack, unpack
+from narthex_stores.indexes.protocol import Fenced, Offsets
+from narthex_stores.lmdb.environment import Table, Transaction
+
+_EPOCH = b"epoch"
+_OFFSET = b"o"
+
+
+def fence(transaction: Transaction, meta: Table, epoch: int) -> None:
+    """Refuse writers of earlier epochs than this one from now on.
+
+    Raises:
+        Fenced: A writer of a later epoch has been here.
+    """
+    found = transaction.get(_EPOCH, db=meta)
+    known: int = -1 if found is None else unpack(found)
+    if epoch < known:
+        raise Fenced(f"a writer of epoch {known} has taken over; epoch {epoch} must stop")
+    if epoch > known:
+        transaction.put(_EPOCH, pack(epoch), db=meta)
+
+
+def advance(transaction: Transaction, meta: Table, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Note how far logs are in it, (topic, partition) to the next offset; none goes back."""
+    for (topic, partition), offset in offsets.items():
+        key = _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big")
+        known = transaction.get(key, db=meta)
+        if known is None or unpack(known) < offset:
+            transaction.put(key, pack(offset), db=meta)
+
+
+def offsets_of(transaction: Transaction, meta: Table) -> Offsets:
+    """Give how far logs are in it."""
+    offsets: Offsets = {}
+    with transaction.cursor(db=meta) as cursor:
+        if cursor.set_range(_OFFSET):
+            for key, value in cursor:
+                if not key.startswith(_OFFSET):
+                    break
+                topic, partition = key[1:-5].decode(), int.from_bytes(key[-4:], "big")
+                offsets[topic, partition] = unpack(value)
+    return offsets

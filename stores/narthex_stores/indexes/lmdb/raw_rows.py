@@ -1,0 +1,17 @@
+# mypy: disable-error-code="explicit-any"
+"""Reading the rows of a group one by one."""
+
+import itertools
+
+from narthex_stores.indexes.key_layout import Layout, RawRow, instant_of
+from narthex_stores.indexes.lmdb.environment import Transaction
+
+
+def rows_between(
+    layout: Layout, facts: Transaction, group: bytes, first: int | None, last: int
+) -> list[RawRow]:
+    """Give the rows of a group that stand in a span, both ends inclusive; None is no beginning."""
+    end = group + instant_of(last + 1)
+    if not facts.set_range(group if first is None else group + instant_of(first)):
+        return []
+    return layout.raw_rows(itertools.takewhile(lambda item: item[0] < end, facts), group)

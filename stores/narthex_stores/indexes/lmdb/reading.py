@@ -1,0 +1,158 @@
+# mypy: disable-error-code="explicit-any"
+"""Looking up in LMDB, inside one transaction: one consistent snapshot."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import attrs
+
+from narthex.aggregates import Folding, LivingFolding
+from narthex.facts import Cell, Fact, RowId, Version
+from narthex_stores.indexes.decay import as_they_are
+from narthex_stores.indexes.key_layout import (
+    INSTANT_BYTES,
+    Layout,
+    Plain,
+    event_time_of,
+    instant_of,
+    unpack,
+)
+from narthex_stores.indexes.lmdb.environment import Environment, Transaction, step_before
+from narthex_stores.indexes.lmdb.group_folds import GroupFolds, plan_fold
+from narthex_stores.indexes.lmdb.validity_folds import LivingFolds
+from narthex_stores.indexes.protocol import Found, Key, Offsets, WrongShapeError
+
+
+@attrs.frozen(kw_only=True)
+class Snapshot:
+    """Answers from one transaction.
+
+    Attributes:
+        folding: The aggregates of contributions; None of other shapes.
+        newest_rows: So many rows of a group are read before any tile.
+    """
+
+    layout: Layout
+    folding: Folding | LivingFolding | None
+    newest_rows: int
+    environment: Environment
+    transaction: Transaction
+    offsets: Offsets
+
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[Found | None]:
+        """Give what stands under each key as of its instant."""
+        if self.layout.spec.by:
+            raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
+        match self.folding:
+            case None:
+                found = self.floor(keys, as_of, not_before=[None] * len(keys))
+                return as_they_are(self.layout.spec.log, found, as_of)
+            case Folding() as folding:
+                return self._folded(folding, keys, as_of)
+            case LivingFolding() as folding:
+                return self._folded_living(folding, keys, as_of)
+            case _:
+                assert_never(self.folding)
+
+    def _folded(
+        self, folding: Folding, keys: Sequence[Key], as_of: Sequence[int]
+    ) -> list[Found | None]:
+        folds = GroupFolds(
+            layout=self.layout,
+            folding=folding,
+            newest_rows=self.newest_rows,
+            facts=self.transaction.cursor(db=self.environment.facts),
+            tiles=self.transaction.cursor(db=self.environment.tiles),
+        )
+        ladder = self.layout.spec.ladder_us
+        # Most questions ask many keys at one instant.
+        plans = {instant: plan_fold(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
+        group = self.layout.group
+        return [
+            folds.find(group(key), plans[instant]) for key, instant in zip(keys, as_of, strict=True)
+        ]
+
+    def _folded_living(
+        self, folding: LivingFolding, keys: Sequence[Key], as_of: Sequence[int]
+    ) -> list[Found | None]:
+        folds = LivingFolds(
+            layout=self.layout,
+            folding=folding,
+            facts=self.transaction.cursor(db=self.environment.facts),
+            ended=self.transaction.cursor(db=self.environment.tiles),
+        )
+        group = self.layout.group
+        return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
+
+    def reading(self, newest_rows: int) -> "Snapshot":
+        """Give the same snapshot, which reads so many rows of a group before any tile."""
+        return attrs.evolve(self, newest_rows=newest_rows)
+
+    def floor(
+        self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
+    ) -> list[Found | None]:
+        """Give the newest row of each key at or before an instant, unless it is too old."""
+        if not self.layout.keyed:
+            raise WrongShapeError("only a keyed log has a newest row")
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            return [
+                self._floor(cursor, self.layout.group(key), instant, least)
+                for key, instant, least in zip(keys, as_of, not_before, strict=True)
+            ]
+
+    def _floor(
+        self, cursor: Transaction, group: bytes, as_of: int, not_before: int | None
+    ) -> Found | None:
+        if not step_before(cursor, group + instant_of(as_of + 1)):
+            return None
+        key = cursor.key()
+        if not key.startswith(group):
+            return None
+        event_time = event_time_of(key, group)
+        if not_before is not None and event_time < not_before:
+            return None
+        plain = unpack(cursor.value())
+        if len(key) > len(group) + INSTANT_BYTES:
+            plain = self._newest(cursor, group + instant_of(event_time), plain)
+        if not plain[1]:
+            return None
+        return Found(values=self.layout.value_cells(plain), event_time=event_time)
+
+    @staticmethod
+    def _newest(cursor: Transaction, at: bytes, plain: Plain) -> Plain:
+        while cursor.prev() and cursor.key().startswith(at):
+            other = unpack(cursor.value())
+            if other[0] > plain[0]:
+                plain = other
+        return plain
+
+    def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
+        """Give the living rows whose `by` columns have these cells."""
+        if not self.layout.spec.by:
+            raise WrongShapeError("only an index by columns has rows")
+        group = self.layout.group(by)
+        end = None if to_us is None else group + instant_of(to_us)
+        found: list[Fact] = []
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            if not cursor.set_range(group + instant_of(from_us)):
+                return found
+            for key, value in cursor:
+                if not key.startswith(group) or (end is not None and key >= end):
+                    break
+                plain = unpack(value)
+                if plain[1]:
+                    found.append(self._fact(key, plain, group))
+        found.sort(key=lambda fact: (fact.event_time, fact.row_id))
+        return found
+
+    def _fact(self, key: bytes, plain: Plain, group: bytes) -> Fact:
+        event_time, row_id, cells = self.layout.raw_row(key, plain, group)
+        kept: tuple[Cell, ...] = tuple(cells)
+        keys = len(self.layout.spec.log.keys)
+        return Fact(
+            row_id=RowId(row_id),
+            version=Version(plain[0]),
+            event_time=event_time,
+            key=kept[:keys],
+            values=kept[keys:],
+        )

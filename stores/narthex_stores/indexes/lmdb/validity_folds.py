@@ -1,0 +1,53 @@
+# mypy: disable-error-code="explicit-any"
+"""Folding contributions that are there for a while: those that stand, and those that have ended.
+
+Most of what a group has seen has ended long before a question: only what ended later is read.
+"""
+
+import attrs
+
+from narthex.aggregates import LivingFolding
+from narthex_stores.indexes.key_layout import Layout, RawRow, event_time_of, instant_of, unpack
+from narthex_stores.indexes.lmdb.environment import Transaction, step_before
+from narthex_stores.indexes.lmdb.raw_rows import rows_between
+from narthex_stores.indexes.protocol import Found
+
+
+@attrs.frozen(kw_only=True)
+class LivingFolds:
+    """Folds groups of one snapshot, with a cursor on what stands and one on what has ended."""
+
+    layout: Layout
+    folding: LivingFolding
+    facts: Transaction
+    ended: Transaction
+
+    def find(self, group: bytes, as_of: int) -> Found | None:
+        """Give the aggregates of a group; None if nothing of it was known by then."""
+        folding = self.folding
+        known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
+        rows = rows_between(self.layout, self.facts, group, None, known_until)
+        rows += self._ended_after(group, gone_by)
+        found = folding.fold(
+            rows, as_of, last_gone=self._last_end(group, gone_by, known_until=known_until)
+        )
+        return None if found is None else Found(values=found[0], event_time=found[1])
+
+    def _ended_after(self, group: bytes, instant: int) -> list[RawRow]:
+        rows: list[RawRow] = []
+        if self.ended.set_range(group + instant_of(instant + 1)):
+            for key, value in self.ended:
+                if not key.startswith(group):
+                    break
+                rows.append(self.layout.ended_row(key, unpack(value), group))
+        return rows
+
+    def _last_end(self, group: bytes, by: int, *, known_until: int) -> int | None:
+        """Give when the last one ended by an instant; what is placed later is not known yet."""
+        if step_before(self.ended, group + instant_of(by + 1)):
+            for key, value in self.ended.iterprev():
+                if not key.startswith(group):
+                    break
+                if self.layout.ended_row(key, unpack(value), group)[0] <= known_until:
+                    return event_time_of(key, group)
+        return None

@@ -1,0 +1,246 @@
+# mypy: disable-error-code="explicit-any"
+"""Taking a batch of facts into LMDB, inside one transaction."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from narthex.aggregates import Folding
+from narthex.facts import NEVER, Cell, Fact, Version
+from narthex_stores.facts.columns import FactColumns
+from narthex_stores.indexes.key_layout import (
+    Layout,
+    event_time_of,
+    instant_of,
+    pack,
+    places_of,
+    row_of,
+    unpack,
+)
+from narthex_stores.indexes.lmdb.environment import Environment, Transaction
+from narthex_stores.indexes.lmdb.tiles import TileChanges, TileWriter
+from narthex_stores.indexes.protocol import AppliedBatch, NotCorrectableError, Touched
+
+
+@attrs.define(kw_only=True)
+class BatchWriter:
+    """Applies one batch; made anew for each.
+
+    Attributes:
+        folding: The aggregates of contributions; None of other shapes.
+    """
+
+    layout: Layout
+    folding: Folding | None
+    environment: Environment
+    transaction: Transaction
+    _fresh: int = 0
+    _tiles: TileChanges | None = None
+    _spans: list[tuple[bytes, int, tuple[Cell, ...]]] = attrs.field(factory=list)
+
+    def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
+        """Take the facts in and make the tiles true."""
+        kept = self._begin_tiles()
+        # Ordered writes touch each page once.
+        located = self._located(facts)
+        if self.layout.spec.correctable:
+            for key, group, fact in located:
+                self._take_correctable(key, group, fact)
+        else:
+            self._take_all(located)
+        self._write_tiles(kept)
+        touched = self._touched() if self._spans else ()
+        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=touched)
+
+    def apply_columns(self, facts: FactColumns) -> AppliedBatch:
+        """Take facts of contributions in by columns, and make the tiles true.
+
+        The index is neither correctable nor by columns of its own, and its log has no lives.
+        """
+        kept = self._begin_tiles()
+        self._take_columns(facts)
+        self._write_tiles(kept)
+        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=())
+
+    def _begin_tiles(self) -> Folding | None:
+        """Give what tiles keep; None if there are none."""
+        kept = None if self.folding is None else self.folding.of_small_states()
+        if kept is None or not kept.partials or not self.layout.spec.ladder_us:
+            return None
+        self._tiles = TileChanges(length_us=self.layout.spec.ladder_us[0])
+        return kept
+
+    def _write_tiles(self, kept: Folding | None) -> None:
+        if self._tiles is not None and kept is not None:
+            TileWriter(
+                layout=self.layout,
+                folding=kept,
+                environment=self.environment,
+                transaction=self.transaction,
+            ).apply(self._tiles)
+
+    def _take_columns(self, facts: FactColumns) -> None:
+        groups = self.layout.groups(facts.keys)
+        keys = places_of(groups, facts.event_times, facts.row_ids)
+        values = self.layout.values(facts)
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        fresh: list[int] = []
+        repeated: list[int] = []
+        last = b""
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            known = {key for key, _ in cursor.getmulti([keys[place] for place in order])}
+            for place in order:
+                key = keys[place]
+                if key == last or key in known:
+                    repeated.append(place)
+                else:
+                    last = key
+                    fresh.append(place)
+            cursor.putmulti([(keys[place], values[place]) for place in fresh])
+        self._fresh += len(fresh)
+        if self._tiles is not None:
+            self._tiles.add_columns(groups, facts, fresh)
+        for place in repeated:
+            self._take_repeated(keys[place], groups[place], facts.fact(place))
+
+    def _located(self, facts: Sequence[Fact]) -> list[tuple[bytes, bytes, Fact]]:
+        layout = self.layout
+        located = [(*layout.locate(fact), fact) for fact in facts]
+        located.sort(key=_first)
+        return located
+
+    def _take_all(self, located: Sequence[tuple[bytes, bytes, Fact]]) -> None:
+        repeated: list[tuple[bytes, bytes, Fact]] = []
+        items: list[tuple[bytes, bytes]] = []
+        render, added = self.layout.fact_value, self._added
+        last = b""
+        with self.transaction.cursor(db=self.environment.facts) as cursor:
+            known = {key for key, _ in cursor.getmulti([key for key, _, _ in located])}
+            for place in located:
+                key, group, fact = place
+                if key == last or key in known:
+                    repeated.append(place)
+                    continue
+                if fact.event_time == NEVER:
+                    raise NotCorrectableError(f"{fact!r} comes to an index that is not correctable")
+                last = key
+                items.append((key, render(fact)))
+                added(group, fact)
+            cursor.putmulti(items)
+        for key, group, fact in repeated:
+            self._take_repeated(key, group, fact)
+
+    def _take_repeated(self, key: bytes, group: bytes, fact: Fact) -> None:
+        facts = self.environment.facts
+        stored = unpack(self.transaction.get(key, db=facts))
+        if stored[0] < fact.version:
+            self.transaction.put(key, self.layout.fact_value(fact), db=facts)
+            self._removed(group, fact.event_time, fact.key)
+            self._added(group, fact)
+
+    def _take_correctable(self, key: bytes, group: bytes, fact: Fact) -> None:
+        rows = self.environment.rows
+        row = row_of(fact.row_id)
+        known = self.transaction.get(row, db=rows)
+        if known is not None:
+            version, old_key, group_length, *ended = unpack(known)
+            if version >= fact.version:
+                return
+            if old_key is not None and ended:
+                self.transaction.delete(old_key, db=self.environment.tiles)
+            elif old_key is not None:
+                self._leave(old_key, group_length, fact)
+        stands = self.layout.has_place(fact)
+        place = self._put(key, group, fact) if stands else (None, len(group))
+        self.transaction.put(row, pack((fact.version, *place)), db=rows)
+        if stands:
+            self._added(group, fact)
+        else:
+            self._fresh += 1
+
+    def _put(self, key: bytes, group: bytes, fact: Fact) -> tuple[bytes | int, ...]:
+        """Write a fact where it stands; gives what to know of its place."""
+        ended = self.layout.ended_key(fact, group)
+        if ended is None:
+            value = self.layout.fact_value(fact)
+            self.transaction.put(key, value, db=self.environment.facts)
+            return key, len(group)
+        self.transaction.put(ended, self.layout.ended_value(fact), db=self.environment.tiles)
+        return ended, len(group), True
+
+    def _leave(self, old_key: bytes, group_length: int, fact: Fact) -> None:
+        group = old_key[:group_length]
+        facts = self.environment.facts
+        stored = self.transaction.get(old_key, db=facts)
+        self.transaction.delete(old_key, db=facts)
+        key = self.layout.key_cells(unpack(stored), fact.key)
+        self._removed(group, event_time_of(old_key, group), key)
+
+    def _added(self, group: bytes, fact: Fact) -> None:
+        self._fresh += 1
+        if self._tiles is not None:
+            if fact.alive:  # of an index that is not correctable, dead rows keep their places
+                self._tiles.add(group, (fact.event_time, fact.row_id, fact.values))
+        elif self.layout.keyed:
+            self._spans.append((group, fact.event_time, fact.key))
+
+    def _removed(self, group: bytes, event_time: int, key: tuple[Cell, ...]) -> None:
+        if self._tiles is not None:
+            self._tiles.remove(group, event_time)
+        elif self.layout.keyed:
+            self._spans.append((group, event_time, key))
+
+    def _touched(self) -> tuple[Touched, ...]:
+        found = dict.fromkeys((group, event_time) for group, event_time, _ in self._spans)
+        cells = {(group, event_time): key for group, event_time, key in self._spans}
+        return tuple(
+            Touched(
+                key=cells[span],
+                from_us=span[1],
+                to_us=next_version(self.environment, self.transaction, *span),
+            )
+            for span in found
+        )
+
+
+def next_version(
+    environment: Environment, transaction: Transaction, group: bytes, event_time: int
+) -> int | None:
+    """Give the instant of the next version of a key after an instant; None if there is none."""
+    with transaction.cursor(db=environment.facts) as cursor:
+        if cursor.set_range(group + instant_of(event_time + 1)):
+            key: bytes = cursor.key()
+            if key.startswith(group):
+                return event_time_of(key, group)
+    return None
+
+
+Place: TypeAlias = tuple[bytes, int]
+"""(group, event time): where a version of a key begins."""
+
+
+def changed_places(
+    layout: Layout, environment: Environment, transaction: Transaction, fact: Fact
+) -> dict[Place, tuple[Cell, ...]]:
+    """Give where a fact would change a keyed log, each with its key; nowhere if it is old."""
+    key, group = layout.locate(fact)
+    here = {(group, fact.event_time): fact.key} if layout.has_place(fact) else {}
+    if not layout.spec.correctable:
+        known = transaction.get(key, db=environment.facts)
+        return here if known is None or Version(unpack(known)[0]) < fact.version else {}
+    known = transaction.get(row_of(fact.row_id), db=environment.rows)
+    if known is None:
+        return here
+    version, old_key, group_length = unpack(known)
+    if Version(version) >= fact.version:
+        return {}
+    if old_key is not None:
+        left = old_key[:group_length]
+        stored = unpack(transaction.get(old_key, db=environment.facts))
+        here[left, event_time_of(old_key, left)] = layout.key_cells(stored, fact.key)
+    return here
+
+
+def _first(located: tuple[bytes, bytes, Fact]) -> bytes:
+    return located[0]

@@ -1,0 +1,198 @@
+"""The index in memory: the same answers by definition, without tiles, for tests."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import attrs
+
+from narthex.aggregates import LivingFolding, fold, seen_until
+from narthex.assets import IndexSpec, LogShape
+from narthex.facts import NEVER, Cell, Fact
+from narthex_stores.indexes.decay import as_they_are
+from narthex_stores.indexes.key_layout import Layout
+from narthex_stores.indexes.protocol import (
+    AppliedBatch,
+    Fenced,
+    Found,
+    Key,
+    NotCorrectableError,
+    Offsets,
+    Touched,
+    WrongShapeError,
+)
+from narthex_stores.indexes.read_time_folds import folding_of
+
+_Identity: TypeAlias = tuple[bytes, ...]
+_States: TypeAlias = dict[_Identity, tuple[bytes, Fact]]
+_Places: TypeAlias = dict[tuple[bytes, int], tuple[Cell, ...]]
+
+
+@attrs.frozen(kw_only=True)
+class MemorySnapshot:
+    """Answers from the facts as they stood: each is found by looking at all of a group."""
+
+    spec: IndexSpec
+    layout: Layout
+    groups: dict[bytes, list[Fact]]
+    offsets: Offsets
+
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[Found | None]:
+        """Give what stands under each key as of its instant."""
+        if self.spec.by:
+            raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
+        if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
+            found = self.floor(keys, as_of, not_before=[None] * len(keys))
+            return as_they_are(self.spec.log, found, as_of)
+        return [self._folded(key, at) for key, at in zip(keys, as_of, strict=True)]
+
+    def _folded(self, key: Key, as_of: int) -> Found | None:
+        facts = self.groups.get(self.layout.group(key), [])
+        rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
+        living = folding_of(self.spec)
+        if isinstance(living, LivingFolding):
+            answer = living.fold(rows, as_of)
+            return None if answer is None else Found(values=answer[0], event_time=answer[1])
+        until = seen_until(self.spec.aggregates, as_of) if self.spec.aggregates else as_of
+        seen = [fact.event_time for fact in facts if fact.event_time <= until]
+        if not seen:
+            return None
+        columns = tuple(column.name for column in self.spec.log.values)
+        return Found(values=fold(self.spec.aggregates, columns, rows, as_of), event_time=max(seen))
+
+    def floor(
+        self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
+    ) -> list[Found | None]:
+        """Give the newest row of each key at or before an instant, unless it is too old."""
+        if not self.layout.keyed:
+            raise WrongShapeError("only a keyed log has a newest row")
+        return [
+            self._floor(key, at, least)
+            for key, at, least in zip(keys, as_of, not_before, strict=True)
+        ]
+
+    def _floor(self, key: Key, as_of: int, not_before: int | None) -> Found | None:
+        facts = self.groups.get(self.layout.group(key), [])
+        known = [fact for fact in facts if fact.event_time <= as_of]
+        newest = max(known, key=lambda fact: (fact.event_time, fact.version), default=None)
+        if newest is None or not newest.alive:
+            return None
+        if not_before is not None and newest.event_time < not_before:
+            return None
+        return Found(values=newest.values, event_time=newest.event_time)
+
+    def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
+        """Give the living rows whose `by` columns have these cells."""
+        if not self.spec.by:
+            raise WrongShapeError("only an index by columns has rows")
+        found = [
+            fact
+            for fact in self.groups.get(self.layout.group(by), [])
+            if fact.alive
+            and from_us <= fact.event_time
+            and (to_us is None or fact.event_time < to_us)
+        ]
+        return sorted(found, key=lambda fact: (fact.event_time, fact.row_id))
+
+
+class InMemoryIndex:
+    """Keeps each row's newest state, and nothing that could be wrong about it."""
+
+    def __init__(self, spec: IndexSpec) -> None:
+        """Begin empty."""
+        self.spec = spec
+        self._layout = Layout(spec=spec)
+        self._states: _States = {}
+        self._offsets: Offsets = {}
+        self._epoch = -1
+
+    def apply(
+        self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
+    ) -> AppliedBatch:
+        """Take facts in, all of them and the offsets, or none."""
+        self.raise_epoch(epoch)
+        if not self.spec.correctable and any(fact.event_time == NEVER for fact in facts):
+            raise NotCorrectableError("a fact takes a row back")
+        fresh = 0
+        changed: _Places = {}
+        for fact in facts:
+            _, group = self._layout.locate(fact)
+            identity = self._identity(fact)
+            known = self._states.get(identity)
+            if known is not None and known[1].version >= fact.version:
+                continue
+            fresh += 1
+            changed |= self._places(known, (group, fact))
+            self._states[identity] = (group, fact)
+        for partition, offset in offsets.items():
+            self._offsets[partition] = max(offset, self._offsets.get(partition, offset))
+        return AppliedBatch(
+            fresh=fresh, duplicates=len(facts) - fresh, touched=self._touched(changed)
+        )
+
+    def _places(self, *states: tuple[bytes, Fact] | None) -> _Places:
+        return {
+            (state[0], state[1].event_time): state[1].key
+            for state in states
+            if state is not None and self._layout.has_place(state[1])
+        }
+
+    def _identity(self, fact: Fact) -> _Identity:
+        if self.spec.correctable:
+            return (fact.row_id,)
+        return self._layout.locate(fact)
+
+    def _touched(self, changed: _Places) -> tuple[Touched, ...]:
+        if not self._layout.keyed:
+            return ()
+        groups = self._groups()
+        return tuple(
+            Touched(
+                key=key,
+                from_us=event_time,
+                to_us=min(
+                    (f.event_time for f in groups.get(group, ()) if f.event_time > event_time),
+                    default=None,
+                ),
+            )
+            for (group, event_time), key in changed.items()
+        )
+
+    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+        changed: _Places = {}
+        for fact in facts:
+            known = self._states.get(self._identity(fact))
+            if known is None or known[1].version < fact.version:
+                changed |= self._places(known, (self._layout.locate(fact)[1], fact))
+        return self._touched(changed)
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Refuse writers of earlier epochs from now on."""
+        if epoch < self._epoch:
+            raise Fenced(f"a writer of epoch {self._epoch} has taken over; epoch {epoch} must stop")
+        self._epoch = epoch
+
+    def offsets(self) -> Offsets:
+        """Give the log offsets that the index contains."""
+        return dict(self._offsets)
+
+    def _groups(self) -> dict[bytes, list[Fact]]:
+        groups: dict[bytes, list[Fact]] = {}
+        for group, fact in self._states.values():
+            if self._layout.has_place(fact):
+                groups.setdefault(group, []).append(fact)
+        return groups
+
+    @contextmanager
+    def read(self) -> Iterator[MemorySnapshot]:
+        """Open a snapshot: later batches do not show in it."""
+        yield MemorySnapshot(
+            spec=self.spec, layout=self._layout, groups=self._groups(), offsets=self.offsets()
+        )
+
+    def sync(self) -> None:
+        """Do nothing: memory survives nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

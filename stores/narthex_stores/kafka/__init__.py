@@ -1,0 +1,1 @@
+"""Kafka: topics, producers and consumers of logs, and end offsets."""

@@ -1,0 +1,1 @@
+"""LMDB environments: opened, resized, made durable, and copied as snapshots."""

@@ -1,0 +1,1 @@
+"""The state of jobs: rows that stateful steps keep, and checkpoint directories."""

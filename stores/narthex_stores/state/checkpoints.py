@@ -1,0 +1,14 @@
+"""The directories in which jobs keep what Spark needs to go on."""
+
+from pathlib import Path
+
+from narthex.assets import AssetKind
+from narthex_stores.adapters.directories import DirectoryAdapter
+
+
+def checkpoint_adapter(root: Path) -> DirectoryAdapter:
+    """Give the adapter of the checkpoints below `root`.
+
+    Spark makes its own files below the directory: `live` and `backfill`.
+    """
+    return DirectoryAdapter(kind=AssetKind.CHECKPOINT, root=root)
