@@ -20,7 +20,7 @@ from tests.crash.memory import server_in_memory
 from tests.crash.sabotage import GUARDS, Guard, Notices
 from tests.crash.scenarios import ONE, deploy
 from tests.crash.world import World
-from tests.ledger import test_locks
+from tests.ledger.db import test_locks
 from tests.ledger.world import World as LedgerWorld
 
 _EMPTY = """

@@ -19,8 +19,10 @@ from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.store_ownership import MarkedAdapter
 from tests.crash import test_auditor, test_recovery
-from tests.ledger import test_abort, test_commit, test_locks, test_registry, test_schema
-from tests.reference.edits import Patch, edited
+from tests.ledger.commits import test_abort, test_commit
+from tests.ledger.db import test_locks, test_schema
+from tests.ledger.engines import test_job_registry
+from tests.reference.mutants.edits import Patch, edited
 
 Notices = Callable[..., None]
 
@@ -224,29 +226,29 @@ GUARDS = (
         "a report has the slot's epoch",
         on_jobs.store_report,
         "SLOT_LEASE.c.epoch == report.epoch,",
-        test_registry.test_a_report_with_an_old_epoch_is_refused,
+        test_job_registry.test_a_report_with_an_old_epoch_is_refused,
         new="",
     ),
     _off(
         "a lease is renewed by its epoch",
         on_jobs.renew_slots,
         "sa.tuple_(SLOT_LEASE.c.slot, SLOT_LEASE.c.epoch).in_(list(leases)),",
-        test_registry.test_a_lease_is_renewed_only_by_its_epoch,
+        test_job_registry.test_a_lease_is_renewed_only_by_its_epoch,
         new="SLOT_LEASE.c.slot.in_([slot for slot, _ in leases]),",
     ),
     _off(
         "an expired lease is not renewed",
         on_jobs.renew_slots,
         "SLOT_LEASE.c.expires_at > NOW,",
-        test_registry.test_an_expired_lease_won_back_has_a_new_epoch,
-        test_registry.test_a_slot_has_one_holder_and_a_growing_epoch,
+        test_job_registry.test_an_expired_lease_won_back_has_a_new_epoch,
+        test_job_registry.test_a_slot_has_one_holder_and_a_growing_epoch,
         new="",
     ),
     _off(
         "a loan of a job has one epoch",
         job_registry._hold_backfill,
         'job["backfill_epoch"] != epoch or ',
-        test_registry.test_a_backfill_is_lent_to_one_run,
+        test_job_registry.test_a_backfill_is_lent_to_one_run,
         new="",
     ),
     _off(

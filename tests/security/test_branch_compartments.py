@@ -6,8 +6,8 @@ from narthex.entities import Definitions
 from narthex.workers import CodeCalls, Compartments
 from narthex_server.services.branch_snapshots import Snapshot
 from narthex_server.services.compartments import BranchCalls
+from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
-from tests.server.test_tags import said
 
 
 class Recorded(Compartments):

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from narthex_ledger import Ledger, NotSigned, Verifier
 from tests.server.calling import TestClient
+from tests.server.commits.test_rollback import without_featuresets
 from tests.server.conftest import House
 from tests.server.driving import serve
 from tests.server.shop import shop_definitions
-from tests.server.test_rollback import without_featuresets
 
 pytestmark = pytest.mark.postgres
 

@@ -13,8 +13,8 @@ from narthex.origin import Origin
 from tests.security.test_policy_doors import LastOrders, client_of, commit
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import accept, create_all, serve, step
+from tests.server.security.test_visibility import said
 from tests.server.shop import Orders, Users, shop_definitions
-from tests.server.test_tags import said
 
 pytestmark = pytest.mark.postgres
 

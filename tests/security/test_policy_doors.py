@@ -24,8 +24,8 @@ from tests.core.test_file_paths import LEAVING
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import serve
+from tests.server.security.test_visibility import said
 from tests.server.shop import Orders, payload, shop_definitions
-from tests.server.test_tags import said
 
 __owner__ = "shop@narthex.dev"
 

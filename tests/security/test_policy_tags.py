@@ -10,8 +10,8 @@ from narthex.policy import Policy
 from narthex_server.definitions.inherited_tags import tags_of
 from narthex_server.services.shared_sources import Shared, carried_by
 from tests.security.test_policy_doors import LastOrders
+from tests.server.security.test_visibility import said
 from tests.server.shop import Orders
-from tests.server.test_tags import said
 
 
 def passed_on(read: Connector, told: SinkTarget, *tags: str) -> Definitions:

@@ -52,7 +52,7 @@ from tests.security.listener import (
     without_end,
 )
 from tests.spark_apps import spark_jobs
-from tests.spark_apps.sink_world import sink_asset, spec_of
+from tests.spark_apps.sinks.sink_world import sink_asset, spec_of
 
 WORD: Final = "hunter2-of-production"
 USER, PASSWORD = SecretRef("db/user"), SecretRef("db/password")

@@ -13,8 +13,8 @@ from narthex.entities import Definitions
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 from tests.server.driving import accept
+from tests.server.security.test_control import with_token
 from tests.server.shop import payload
-from tests.server.test_control import with_token
 
 pytestmark = pytest.mark.postgres
 

@@ -1,0 +1,72 @@
+"""A sound platform is proved equal; each thing that is spoiled is found, with why it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from narthex_reference.proving.__main__ import DIFFERENT, NOT_COMPARED, status_of, told
+from tests.reference.proving.corruptions import CORRUPTIONS, Corruption, spoiled
+from tests.reference.proving.proving_shop import Shop, store_shop
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def shop(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return store_shop(kafka_bootstrap, tmp_path_factory.mktemp("shop"))
+
+
+def test_what_is_sound_is_equal(shop: Shop) -> None:
+    proof = shop.prove()
+
+    assert proof.differences == ()
+    assert proof.unproved == ()
+    assert proof.compared["Priced.log"] == 899
+    assert proof.compared["Spend.index"] > 12 * 20
+    assert proof.compared["Orders.history"] == 919
+
+
+@pytest.mark.parametrize("one", CORRUPTIONS, ids=lambda one: one.name.replace(" ", "-"))
+def test_what_is_spoiled_is_found(shop: Shop, one: Corruption, tmp_path: Path) -> None:
+    proof = spoiled(shop, one, tmp_path / "spoiled").prove(one.dataset)
+
+    found = one.found_in(proof)
+    assert found is not None, proof.differences
+    assert status_of(proof) == DIFFERENT
+    assert (found.found, found.meant) != (None, None)
+    assert found.told() in told(proof)
+    if found.meant is not None and one.store != "history" and "offset" not in found.what:
+        assert found.made_of
+
+
+def test_ten_kinds_at_least_are_seeded() -> None:
+    assert len({one.name for one in CORRUPTIONS}) == len(CORRUPTIONS) >= 10
+
+
+def test_a_share_of_the_keys_has_all_that_they_are_made_of(shop: Shop, tmp_path: Path) -> None:
+    one = next(one for one in CORRUPTIONS if one.name == "a wrong value")
+    wrong = spoiled(shop, one, tmp_path / "spoiled")
+
+    proofs = [(share, wrong.prove("Spend", sample=share)) for share in (0.3, 0.6, 1.0)]
+
+    counts = [proof.compared["Spend.index"] for _, proof in proofs]
+    assert 0 < counts[0] < counts[1] < counts[2]
+    keys = {str((d.key or {})["buyer"]) for _, proof in proofs for d in proof.differences}
+    assert keys == {one.key}
+    assert shop.prove(sample=0.5).differences == ()
+
+
+def test_what_was_not_worked_off_is_not_compared(kafka_bootstrap: str, tmp_path: Path) -> None:
+    behind = store_shop(kafka_bootstrap, tmp_path, jobs_behind=True)
+
+    proof = behind.prove(wait_s=0)
+
+    assert proof.differences == ()
+    assert {(one.dataset, one.store) for one in proof.unproved} == {
+        ("Priced", "log"),
+        ("Spend", "log"),
+        ("Spend", "index"),
+    }
+    assert "does not run" in proof.unproved[0].why
+    assert proof.compared["Buyers.index"] > 0
+    assert status_of(proof) == NOT_COMPARED

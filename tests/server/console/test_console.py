@@ -1,0 +1,458 @@
+"""The console shows what the API answers: whole, escaped, and only to whom may read it."""
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin
+
+import attrs
+import pytest
+from typing_extensions import override
+
+from narthex_ledger import Desired, Phase, ShardReport
+from narthex_server.console.rendering import PAGES, Place, page
+from narthex_server.security.browser_sessions import COOKIE
+from tests.server.calling import TestClient
+from tests.server.commits.test_plan import raised
+from tests.server.conftest import NOBODY, TOKEN, House, house_at, in_memory, settings_at
+from tests.server.driving import SLOTS, create_all, serve, shown, step
+from tests.server.shop import payload, shop_definitions
+
+pytestmark = pytest.mark.postgres
+
+ORIGIN = "http://testserver"
+HOSTILE = """"'><script>alert(1)</script><img src=x onerror="alert(2)">"""
+NO_BROKER = "datasets"
+"""The page that asks the broker too, which is not there."""
+
+
+class Seen(HTMLParser):
+    """What a browser finds in a page: its text, by row of its tables, and its tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.rows: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append("")
+
+    @override
+    def handle_data(self, data: str) -> None:
+        words = " ".join(data.split())
+        if words:
+            self.text += f"{words} "
+        if words and self.rows:
+            self.rows[-1] += f"{words} "
+
+    def row(self, *parts: str) -> str:
+        (found,) = [row for row in self.rows if all(part in row for part in parts)]
+        return found
+
+    def links(self) -> list[str]:
+        found = [str(one["href"]) for tag, one in self.tags if tag == "a"]
+        return [link for link in found if not link.startswith("#")]
+
+
+def look(client: TestClient, path: str, *, status: int = 200, **headers: str) -> Seen:
+    answer = client.get(path, headers=headers)
+    assert answer.status_code == status, answer.text[-2000:]
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return Seen(answer.text)
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """An installation in which several things have happened.
+
+    Attributes:
+        served: The commit that readers of `main` and of its clone `dev` read.
+        waiting: The one after it on `main`, which is protected: its jobs have not caught up.
+    """
+
+    house: House
+    served: str
+    waiting: str
+
+    @property
+    def client(self) -> TestClient:
+        return self.house.client
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> Iterator[Told]:
+    home = tmp_path_factory.mktemp("told")
+    settings = settings_at(home, dsn=module_postgres_dsn, kafka=NOBODY)
+    with house_at(settings, adapters=in_memory()) as house:
+        served = serve(house, shop_definitions())
+        post(house, "init", {"clone_from": "main"}, **{"x-narthex-branch": "dev"})
+        post(house, "branch/protect", {"protected": True})
+        accepted = house.client.post(
+            "/api/v1/commit",
+            content=payload(raised("Spend"), message=HOSTILE),
+            headers={"x-narthex-actor": HOSTILE},
+        )
+        waiting = str(accepted.json()["commit_id"])
+        create_all(house.client, waiting)
+        for name in ("ready", "commit"):
+            step(house.client, waiting, name)
+        report_running(house)
+        audit = {"dataset": HOSTILE, "from_us": None, "to_us": 0, "success": False}
+        post(house, "audits", audit | {"result": {"rows": 7, "failed": [HOSTILE]}})
+        yield Told(house=house, served=served, waiting=waiting)
+
+
+def post(house: House, path: str, body: Any, **headers: str) -> None:
+    answer = house.client.post(f"/api/v1/{path}", json=body, headers=headers)
+    assert answer.is_success, answer.text
+
+
+def report_running(house: House) -> None:
+    """Report all jobs as a supervisor does whose user code fails."""
+    epochs = {one.slot: one.epoch for one in house.ledger.claim_slots("tests", range(SLOTS))}
+    reports = [
+        ShardReport(
+            asset_id=job.asset.asset_id,
+            generation=job.generation,
+            epoch=epochs[job.shards[0].slot],
+            phase=Phase.RUNNING,
+            lag_ms=1234,
+            progress={"behind": 56789, "late": 3, "error": HOSTILE},
+        )
+        for job in house.ledger.jobs()
+        if job.desired is Desired.RUNNING
+    ]
+    assert house.ledger.report(reports) == ()
+
+
+def paths_of(told: Told) -> list[str]:
+    """Name every page, those that ask the broker last."""
+    pages = ["/console", *(f"/console/{name}" for name in PAGES)]
+    return [*pages, f"/console/commits/{told.served}", f"/console/commits/{told.waiting}"]
+
+
+def test_commits_stand_with_their_state_and_who_made_them(told: Told) -> None:
+    seen = look(told.client, "/console")
+
+    assert "FINALIZED DONE platform" in seen.row(told.served[:8])
+    assert "COMMITTED PENDING" in seen.row(told.waiting[:8])
+    assert len(seen.rows) == 1 + len(told.client.get("/api/v1/commits").json()["commits"])
+
+
+def test_a_commit_says_what_it_waits_for_what_it_changes_and_why(told: Told) -> None:
+    seen = look(told.client, f"/console/commits/{told.waiting}")
+
+    events = shown(told.client, told.waiting)["events"]
+    assert "Spend (stream_job): not backfilled" in seen.text.partition("Waiting for")[2]
+    assert "a person, who approves it" in seen.text
+    assert "approval needed" in seen.text
+    assert "changed version `1` `2` Buyer.orders_1h, Buyer.spent" in seen.row("dataset `Spend` ")
+    assert seen.row("index of Spend index created")
+    assert seen.row("log of Orders kafka_topic shared ", "main", "dev")
+    plan = told.client.get(f"/api/v1/commits/{told.waiting}/plan").json()["plan"]
+    planned = [(one, "created") for one in plan["create"]]
+    planned += [(one, "shared") for one in plan["share"]]
+    planned += [(one, "released") for one in plan["release"]]
+    for one, what in planned:
+        begins = f"{one['label']} {one['kind']} {what} "
+        assert any(row.startswith(begins) for row in seen.rows), begins
+    assert seen.row("dataset/Spend/index index live DONE")
+    assert len(events) >= 10
+    assert [row.split()[2] for row in seen.rows[-len(events) :]] == [
+        event["transition"] for event in events
+    ]
+
+
+def test_a_commit_that_has_ended_waits_for_nothing(told: Told) -> None:
+    seen = look(told.client, f"/console/commits/{told.served}?live=1")
+
+    assert "Waiting for" not in seen.text
+    assert "approval not needed" in seen.text
+    assert not [tag for tag, found in seen.tags if found.get("http-equiv")]
+
+
+def test_what_goes_on_is_read_again_only_where_somebody_asks_for_it(told: Told) -> None:
+    still = look(told.client, f"/console/commits/{told.waiting}")
+    live = look(told.client, f"/console/commits/{told.waiting}?live=1")
+
+    assert not [found for _, found in still.tags if found.get("http-equiv")]
+    assert [found["content"] for _, found in live.tags if found.get("http-equiv")] == ["5"]
+
+
+def test_branches_stand_with_what_is_deployed_and_what_is_read(told: Told) -> None:
+    seen = look(told.client, "/console/branches")
+
+    assert f"active {told.waiting[:8]} number 2 {told.served[:8]} number 1 yes" in seen.row("main")
+    assert "active" in seen.row("dev")
+
+
+def test_assets_say_which_branches_and_commits_share_them(told: Told) -> None:
+    seen = look(told.client, "/console/assets")
+
+    kept = seen.row("dataset/Orders/log", "kafka_topic")
+    assert f"main (head) {told.waiting[:8]}" in kept
+    assert f"main (serving) {told.served[:8]}" in kept
+    assert "dev (head)" in kept
+    new, old = sorted((r for r in seen.rows if " dataset/Spend/index index " in r), key=len)
+    assert "dev" not in new
+    assert "dev (serving)" in old
+    assert f"main (history) {told.served[:8]} until" in old
+
+
+def test_assets_come_in_pages_that_follow_each_other(told: Told) -> None:
+    found = told.client.get("/api/v1/assets", params={"limit": 5}).json()
+    more = told.client.get("/api/v1/assets", params={"limit": 1000, "after": found["next"]}).json()
+
+    ids = [one["asset_id"] for one in found["assets"] + more["assets"]]
+    whole = told.client.get("/api/v1/assets", params={"limit": 1000}).json()
+    assert len(found["assets"]) == 5
+    assert more["next"] is None
+    assert ids == [one["asset_id"] for one in whole["assets"]] == sorted(ids)
+
+
+def test_jobs_say_who_holds_them_and_how_far_they_are(told: Told) -> None:
+    seen = look(told.client, "/console/jobs?live=1")
+
+    row = next(row for row in seen.rows if row.startswith("Spend.by_user ") and "56,789" in row)
+    assert "running running real_time 56,789 1,234 3 tests" in row
+
+
+def test_lineage_is_drawn_and_listed(told: Told) -> None:
+    seen = look(told.client, "/console/lineage")
+    part = look(told.client, "/console/lineage?of=Buyer.country")
+
+    boxes = [found for tag, found in seen.tags if tag == "rect"]
+    nodes = told.client.get("/api/v1/lineage").json()["nodes"]
+    assert len(boxes) == len(nodes) == len(seen.rows) - 1
+    assert "Buyer.rank feature Buyer.spent" in seen.row("Buyer.rank")
+    assert [row.split()[0] for row in part.rows[1:]] == [
+        "webhook:shop/users",
+        "Users",
+        "Buyer.user",
+        "Buyer.country",
+    ]
+
+
+def test_datasets_and_features_are_shown_while_the_broker_is_not_there(told: Told) -> None:
+    datasets = look(told.client, "/console/datasets")
+    features = look(told.client, "/console/features")
+
+    assert "user: str, country: str, since: datetime" in datasets.row("Users@1")
+    assert "Spend.spent" in features.row("spent", "float")
+
+
+def test_a_page_of_a_branch_on_which_nothing_serves_says_so_as_a_page(told: Told) -> None:
+    seen = look(told.client, "/console/features?branch=nowhere", status=404)
+    unknown = look(told.client, f"/console/commits/{'0' * 8}-0000-8000-8000-{'0' * 12}", status=404)
+    wrong = look(told.client, "/console/commits/nothing", status=400)
+
+    assert "there is no branch `nowhere`" in seen.text
+    assert "there is no commit" in unknown.text
+    assert "commit_id" in wrong.text
+
+
+def test_each_page_is_the_same_as_the_json_that_it_links_to(told: Told) -> None:
+    for path in paths_of(told):
+        if NO_BROKER in path:
+            continue
+        seen = look(told.client, path)
+        twins = [link for link in seen.links() if "api/v1/" in link]
+        assert twins, path
+        for twin in twins:
+            answer = told.client.get(urljoin(ORIGIN + path, twin))
+            assert answer.status_code == 200, (path, twin, answer.text)
+            assert answer.headers["content-type"] == "application/json"
+
+
+def test_every_link_of_a_page_leads_to_a_page_below_any_prefix(told: Told) -> None:
+    """Inside Airflow the same pages stand below `/narthex`."""
+    for path in paths_of(told):
+        if NO_BROKER in path:
+            continue
+        for link in look(told.client, path).links():
+            address = urljoin(f"{ORIGIN}/narthex{path}", link)
+            assert address.startswith(f"{ORIGIN}/narthex/"), (path, link)
+
+
+def test_a_page_can_load_nothing_from_elsewhere_and_run_nothing(told: Told) -> None:
+    for path in paths_of(told):
+        answer = told.client.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src" not in policy
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        seen = Seen(answer.text)
+        assert not {tag for tag, _ in seen.tags} & {"script", "style", "img", "iframe", "object"}
+        assert not [found for _, found in seen.tags if "style" in found]
+        assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+        assert "https://" not in answer.text
+
+
+def test_what_people_wrote_is_shown_and_never_run(told: Told) -> None:
+    for path in paths_of(told):
+        text = told.client.get(path).text
+        assert not runs_anything(text), path
+    for path in (
+        "/console",
+        f"/console/commits/{told.waiting}",
+        "/console/jobs",
+        "/console/audits",
+    ):
+        assert "<script>alert(1)</script>" in look(told.client, path).text, path
+
+
+def runs_anything(text: str) -> bool:
+    return any(
+        tag in {"script", "img"} or any(name.startswith("on") for name in found)
+        for tag, found in Seen(text).tags
+    )
+
+
+def poisoned(value: Any) -> Any:
+    """Make every text hostile that stands anywhere in an answer, instants excepted."""
+    match value:
+        case str():
+            return value if re.match(r"\d{4}-\d\d-\d\dT", value) else value + HOSTILE
+        case list():
+            return [poisoned(one) for one in value]
+        case dict():
+            return {name: poisoned(one) for name, one in value.items()}
+        case _:
+            return value
+
+
+def test_no_text_that_the_api_could_answer_becomes_markup(told: Told) -> None:
+    here = Place(path="/console/x", branch=HOSTILE)
+    read = {
+        "branches": "branch/list",
+        "assets": "assets",
+        "jobs": "jobs",
+        "features": "featuresets",
+        "audits": "audits",
+        "commits": "commits",
+    }
+    extra = {"live": False, "branches": [HOSTILE]}
+    pages = {
+        name: page(name, here, extra | poisoned(told.client.get(f"/api/v1/{path}").json()))
+        for name, path in read.items()
+    }
+    commit = {"commit": poisoned(shown(told.client, told.waiting)), "waiting": [HOSTILE]}
+    planned = poisoned(told.client.get(f"/api/v1/commits/{told.waiting}/plan").json())
+    pages["commit"] = page("commit", here, extra | {"ended": False} | commit | planned)
+    pages["refused"] = page("refused", here, {"message": HOSTILE})
+    pages["sign_in"] = page("sign_in", here, {"message": HOSTILE, "to": HOSTILE})
+    for name, made in pages.items():
+        text = bytes(made.body).decode()
+        assert not runs_anything(text), name
+        assert "<script>alert(1)</script>" in Seen(text).text or name == "sign_in"
+
+
+def test_a_browser_signs_in_with_a_token_that_no_page_and_no_script_ever_sees(told: Told) -> None:
+    browser = TestClient(told.client.app)
+    closed = look(browser, "/console/branches?live=1", status=401)
+
+    wrong = browser.post("/console/sign-in", data={"token": "nx_wrong"})
+    answer = browser.post(
+        "/console/sign-in",
+        data={"token": f" {TOKEN} ", "to": "/console/branches?live=1"},
+        follow_redirects=False,
+    )
+    opened = look(browser, "/console/branches")
+    twin = browser.get("/api/v1/branch/list")
+
+    assert "a valid token is required" in closed.text
+    assert ("input", "/console/branches?live=1") in [(t, f.get("value")) for t, f in closed.tags]
+    assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "../console/branches?live=1")
+    cookie = answer.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    assert "main" in opened.text
+    assert twin.status_code == 200
+    assert browser.post("/console/sign-out", follow_redirects=False).status_code == 303
+    look(browser, "/console/branches", status=401)
+
+
+def test_a_session_only_reads_and_ends_with_its_token(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = told.client.post("/api/v1/tokens", json={"name": "ada", "scopes": ["admin"]}).json()
+    browser = TestClient(told.client.app)
+    browser.post("/console/sign-in", data={"token": made["token"]})
+
+    read = browser.get("/api/v1/tokens").status_code
+    written = browser.post("/api/v1/tokens", json={"name": "eve", "scopes": ["admin"]})
+    removed = browser.delete(f"/api/v1/tokens/{made['token_id']}").status_code
+    told.client.delete(f"/api/v1/tokens/{made['token_id']}")
+    monkeypatch.setattr("narthex_server.security.auth.KNOWN_S", 0.0)
+
+    assert (read, written.status_code, removed) == (200, 401, 401)
+    look(browser, "/console", status=401)
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "e30=", "bm90IGpzb24=", "eyJvd25fa2V5IjogIiJ9"])
+def test_a_cookie_that_we_did_not_seal_opens_nothing(told: Told, cookie: str) -> None:
+    browser = TestClient(told.client.app, cookies={COOKIE: cookie})
+
+    assert browser.get("/console").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["https://evil.example/console", "//evil.example", "/console//evil", "/console\\evil", "/api"],
+)
+def test_after_the_sign_in_a_browser_is_sent_to_a_page_of_ours(told: Told, to: str) -> None:
+    browser = TestClient(told.client.app)
+    data = {"token": TOKEN, "to": to}
+
+    answer = browser.post("/console/sign-in", data=data, follow_redirects=False)
+
+    assert urljoin(f"{ORIGIN}/console/sign-in", answer.headers["location"]).startswith(
+        f"{ORIGIN}/console"
+    )
+
+
+def test_another_site_can_sign_nobody_in(told: Told) -> None:
+    answer = TestClient(told.client.app).post(
+        "/console/sign-in", data={"token": TOKEN}, headers={"sec-fetch-site": "cross-site"}
+    )
+
+    assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+
+
+def test_a_reader_of_other_branches_sees_no_commit_of_main(told: Told) -> None:
+    asked = {"name": "bob", "scopes": ["reader"], "branches": ["dev"]}
+    made = told.client.post("/api/v1/tokens", json=asked).json()
+    bob = TestClient(told.client.app, headers={"authorization": f"Bearer {made['token']}"})
+
+    look(bob, "/console/commits?branch=dev")
+    look(bob, "/console/commits", status=403)
+    look(bob, f"/console/commits/{told.served}", status=403)
+
+
+def test_a_call_may_leave_rights_at_home(told: Told) -> None:
+    scope = {"x-narthex-scope": "read:definitions"}
+    nothing = {"x-narthex-scope": "whatever"}
+
+    assert told.client.get("/api/v1/commits", headers=scope).status_code == 200
+    assert told.client.get("/api/v1/tokens", headers=scope).status_code == 403
+    assert told.client.get("/api/v1/commits", headers=nothing).status_code == 403
+    look(told.client, "/console", status=403, **nothing)
+
+
+def test_inside_airflow_nothing_leads_out_of_its_frame_and_nobody_signs_in(told: Told) -> None:
+    embedded = {"x-narthex-embedded": "airflow"}
+    stranger = TestClient(told.client.app)
+
+    seen = look(told.client, "/console", **embedded)
+    refused = look(stranger, "/console", status=401, **embedded)
+
+    assert not [tag for tag, _ in seen.tags if tag == "form" and "sign" in str(_.get("action"))]
+    assert not [tag for tag, found in refused.tags if tag == "input"]

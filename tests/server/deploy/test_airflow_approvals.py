@@ -1,0 +1,228 @@
+"""Airflow's processes approve nothing: what people have decided there, the server asks Airflow."""
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from typing_extensions import override
+
+from narthex.assets import AssetKind
+from narthex_stores import Adapter
+from tests.server.commits.test_rollback import committed, listed, post, without_featuresets
+from tests.server.conftest import DAGS_TOKEN, NOBODY, House, house_at, settings_at
+from tests.server.driving import accept, catch_up, create_all, serve, shown, step
+from tests.server.shop import shop_definitions
+
+pytestmark = pytest.mark.postgres
+
+AS_AIRFLOW = {"authorization": f"Bearer {DAGS_TOKEN}"}
+RUN = "manual__2026-11-22T03:00:00"
+YES = {
+    "response_received": True,
+    "chosen_options": ["Approve"],
+    "responded_by_user": {"id": "7", "name": "grace"},
+    "responded_at": "2026-11-22T03:00:00Z",
+}
+
+
+class Says(ThreadingHTTPServer):
+    """Answers as Airflow's API does; runs nothing."""
+
+    answers: dict[str, object]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Says
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+    def do_POST(self) -> None:
+        self.say(201, {"access_token": "of-tests"})
+
+    def do_GET(self) -> None:
+        found = self.server.answers.get(self.path.removeprefix("/api/v2/"))
+        self.say(404 if found is None else 200, found)
+
+    def say(self, status: int, body: object) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def airflow() -> Iterator[Says]:
+    server = Says(("127.0.0.1", 0), Handler)
+    server.answers = {}
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def house(
+    tmp_path: Path, postgres_dsn: str, adapters: dict[AssetKind, Adapter], airflow: Says
+) -> Iterator[House]:
+    settings = attrs.evolve(
+        settings_at(tmp_path, dsn=postgres_dsn, kafka=NOBODY),
+        airflow_url=f"http://127.0.0.1:{airflow.server_address[1]}",
+    )
+    with house_at(settings, adapters=adapters) as made:
+        yield made
+
+
+def waiting(house: House) -> str:
+    """Give a commit of a protected branch that only waits for a person."""
+    post(house, "branch/protect", {"protected": True})
+    commit_id = committed(house, shop_definitions())
+    step(house.client, commit_id, "backfilled")
+    catch_up(house)
+    return commit_id
+
+
+def task(commit_id: str) -> str:
+    return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve"
+
+
+def asks(commit_id: str) -> str:
+    return f"{task(commit_id)}/-1/hitlDetails"
+
+
+def test_what_a_person_has_approved_in_airflow_is_passed_on_with_who_it_was(
+    house: House, airflow: Says
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = YES
+
+    passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+    again = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+    step(house.client, commit_id, "promote")
+
+    assert [passed.status_code, again.status_code] == [200, 200]
+    approval = shown(house.client, commit_id)["approval"]
+    assert (approval["needed"], approval["by"], bool(approval["at"])) == (False, "grace", True)
+
+
+NO = YES | {"chosen_options": ["Reject"], "responded_by_user": {"id": "8", "name": "ada"}}
+OPEN = YES | {"response_received": False, "chosen_options": None}
+
+
+@pytest.mark.parametrize(
+    ("stands", "earlier", "by"),
+    [
+        (None, [YES], "grace"),
+        (OPEN, [YES], "grace"),
+        (None, [NO, YES, None], "grace"),
+        (None, [YES, NO], None),
+        (NO, [YES], None),
+        (OPEN, [None, OPEN], None),
+    ],
+)
+def test_the_last_answer_counts_where_a_run_has_asked_more_than_once(
+    house: House, airflow: Says, stands: Any, earlier: Sequence[Any], by: str | None
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = stands
+    airflow.answers[task(commit_id)] = {"try_number": len(earlier) + 1}
+    for number, said in enumerate(earlier, start=1):
+        airflow.answers[f"{asks(commit_id)}/tries/{number}"] = said
+
+    passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+
+    assert passed.status_code == (200 if by else 409)
+    assert shown(house.client, commit_id)["approval"]["by"] == by
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        YES | {"response_received": False},
+        YES | {"chosen_options": ["Reject"]},
+        YES | {"chosen_options": []},
+        YES | {"responded_by_user": None},
+        YES | {"responded_by_user": {"id": "7", "name": ""}},
+        YES | {"responded_at": None},
+    ],
+)
+def test_what_nobody_has_approved_is_not_whatever_a_task_says(
+    house: House, airflow: Says, said: Any
+) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = said
+    airflow.answers[asks("00000000-0000-8000-8000-000000000000")] = YES
+
+    passed = post(
+        house,
+        f"commits/{commit_id}/steps/approved",
+        {"by": "grace"},
+        **AS_AIRFLOW | {"x-narthex-actor": "grace"},
+    )
+    itself = post(house, f"commits/{commit_id}/approve", {"by": "grace"}, **AS_AIRFLOW)
+    promoted = post(house, f"commits/{commit_id}/steps/promote", **AS_AIRFLOW)
+
+    assert [passed.status_code, itself.status_code, promoted.status_code] == [409, 403, 409]
+    assert shown(house.client, commit_id)["approval"]["needed"]
+
+
+def test_while_airflow_does_not_answer_nobody_has_approved(house: House, airflow: Says) -> None:
+    commit_id = waiting(house)
+    airflow.answers[asks(commit_id)] = YES
+    airflow.shutdown()
+    airflow.server_close()
+
+    passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+
+    assert passed.status_code == 409
+    assert "Airflow does not say who has decided" in passed.json()["err_msg"]
+    assert shown(house.client, commit_id)["approval"]["needed"]
+
+
+def test_where_nobody_has_to_approve_nobody_is_kept(house: House, airflow: Says) -> None:
+    post(house, "branch/protect", {"protected": True})
+    commit_id = accept(house.client, shop_definitions())
+    create_all(house.client, commit_id)
+    airflow.answers[asks(commit_id)] = YES
+
+    passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
+
+    assert passed.status_code == 200
+    assert shown(house.client, commit_id)["approval"]["by"] is None
+
+
+@pytest.mark.parametrize(
+    ("run", "let_in"),
+    [
+        ({"triggering_user_name": "grace", "conf": {"branch": "main", "to": None}}, True),
+        ({"triggering_user_name": "grace", "conf": {}}, True),
+        ({"triggering_user_name": "grace", "conf": {"branch": "dev"}}, False),
+        ({"triggering_user_name": "grace", "conf": {"to": 1}}, False),
+        ({"triggering_user_name": "ada", "conf": {}}, False),
+        ({"triggering_user_name": None, "conf": {}}, False),
+        (None, False),
+    ],
+)
+def test_a_protected_branch_is_rolled_back_from_airflow_for_who_has_asked_there(
+    house: House, airflow: Says, run: Any, let_in: bool
+) -> None:
+    serve(house, shop_definitions())
+    serve(house, without_featuresets())
+    post(house, "branch/protect", {"protected": True})
+    airflow.answers[f"dags/rollback/dagRuns/{RUN.replace(':', '%3A')}"] = run
+    headers = AS_AIRFLOW | {"x-narthex-actor": "grace", "idempotency-key": f"airflow {RUN}"}
+
+    answer = post(house, "rollback", **headers)
+
+    assert answer.status_code == (200 if let_in else 403), answer.text
+    assert listed(house) == (["Buyer"] if let_in else [])
+    made = house.client.get("/api/v1/commits", params={"key": f"airflow {RUN}"}).json()["commits"]
+    assert [(one["kind"], one["branch"]) for one in made] == [("rollback", "main")] * let_in

@@ -1,0 +1,142 @@
+# mypy: disable-error-code="assignment"
+"""Answers are kept when the asker wants it, as they were given, with what they were read from."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from narthex.assets import AssetKind
+from narthex.definitions import definitions
+from narthex.expr import col
+from narthex.featuresets import feature, featureset
+from narthex.kept_answers import GarbledAnswerError, KeptAnswer, answers_topic
+from narthex_server.services.logged_queries import AnswerLog, is_drawn
+from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_adapter
+from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
+from tests.server.data.test_online_queries import Cards, Payments
+from tests.server.driving import serve
+
+__owner__ = "tests@narthex.dev"
+
+
+@featureset
+class Risk:
+    """What a card is asked for."""
+
+    card: str
+    payments: int = feature(Cards.n, default=0)
+    more: int = feature(col("payments") + 1)
+
+
+ANSWER = KeptAnswer(
+    tenant="1",
+    branch="main",
+    commit_id="c",
+    as_of=7,
+    workflow="",
+    inputs={"Risk.card": ["a"]},
+    outputs={"Risk.more": [1]},
+    offsets={"Cards": {"t": {"0": 3}}},
+)
+
+
+@pytest.fixture
+def bank(
+    tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str, kafka_bootstrap: str
+) -> Iterator[House]:
+    home = tmp_path_factory.mktemp("bank")
+    settings = settings_at(home, dsn=postgres_dsn, kafka=kafka_bootstrap)
+    adapters = in_memory() | {
+        AssetKind.INDEX: index_adapter(settings.index_dir),
+        AssetKind.KAFKA_TOPIC: TopicAdapter.connect(kafka_bootstrap),
+    }
+    with house_at(attrs.evolve(settings, install_id="keepers0"), adapters=adapters) as house:
+        serve(house, definitions([Payments, Cards], [Risk]))
+        yield house
+
+
+def ask(house: House, **more: Any) -> Any:
+    asked = {"inputs": ["Risk.card"], "outputs": ["Risk"], "data": {"Risk.card": ["a", "b"]}}
+    return house.client.post("/api/v1/query", json=asked | more)
+
+
+def kept(house: House) -> list[KeptAnswer]:
+    topic = answers_topic(house.services.settings.install_id)
+    found: list[KeptAnswer] = []
+    with LogReader(house.services.settings.kafka) as reader:
+        ends = reader.end_offsets([topic])
+        reader.assign(dict.fromkeys(ends, 0))
+        while len(found) < sum(ends.values()):
+            records = reader.poll(max_records=100, timeout_s=5.0)
+            found += [KeptAnswer.decoded(one.value or b"") for one in records]
+    return found
+
+
+@pytest.mark.postgres
+@pytest.mark.kafka
+def test_an_answer_is_kept_as_it_was_given_when_it_is_wanted(bank: House) -> None:
+    assert ask(bank).status_code == 200
+    assert kept(bank) == []
+
+    given = ask(bank, log=True, workflow="ranking")
+    assert ask(bank, log=True, sampling_rate=0.0).status_code == 200
+
+    (one,) = kept(bank)
+    read = json.loads(given.headers["x-narthex-read"])
+    assert (
+        one.outputs
+        == given.json()
+        == {
+            "Risk.card": ["a", "b"],
+            "Risk.payments": [0, 0],
+            "Risk.more": [1, 1],
+        }
+    )
+    assert one.inputs == {"Risk.card": ["a", "b"]}
+    assert (one.branch, one.workflow) == ("main", "ranking")
+    assert (one.commit_id, one.as_of) == (read["commit_id"], read["as_of"])
+    assert one.offsets == read["offsets"]
+    assert 'narthex_kept_answers_total{stands="true"} 1' in bank.client.get("/api/v1/metrics").text
+
+
+@pytest.mark.postgres
+@pytest.mark.kafka
+def test_a_share_that_is_none_is_refused(bank: House) -> None:
+    refused = ask(bank, log=True, sampling_rate=1.5)
+
+    assert refused.status_code == 400
+    assert "sampling_rate" in refused.text
+
+
+@pytest.mark.kafka
+def test_an_answer_that_no_broker_takes_is_not_kept() -> None:
+    with LogProducer(NOBODY) as producer:
+        log = AnswerLog(
+            install_id="keepers1",
+            producer=producer,
+            topics=InMemoryAdapter(AssetKind.KAFKA_TOPIC),
+            stands_within_s=0.05,
+        )
+
+        assert not log.keep(ANSWER.encoded())
+
+
+def test_a_share_of_answers_is_drawn_by_what_they_say() -> None:
+    answers = [attrs.evolve(ANSWER, as_of=instant).encoded() for instant in range(2_000)]
+
+    drawn = [is_drawn(one, 0.25) for one in answers]
+
+    assert drawn == [is_drawn(one, 0.25) for one in answers]
+    assert 400 < sum(drawn) < 600
+    assert all(is_drawn(one, None) for one in answers)
+    assert not any(is_drawn(one, 0.0) for one in answers)
+
+
+def test_a_kept_answer_is_read_as_it_was_written() -> None:
+    assert KeptAnswer.decoded(ANSWER.encoded()) == ANSWER
+    for garbled in (b"", b"[]", b'{"tenant": "1"}'):
+        with pytest.raises(GarbledAnswerError, match="no kept answer"):
+            KeptAnswer.decoded(garbled)

@@ -1,0 +1,67 @@
+import pytest
+from typing_extensions import override
+
+from narthex.assets import AssetKind, AssetSpec, CheckpointSpec
+from narthex_stores import (
+    Absent,
+    Adapter,
+    Crash,
+    Fault,
+    InMemoryAdapter,
+    Match,
+    Operation,
+    TransientError,
+    Unknown,
+    When,
+)
+from tests.stores.adapters.adapter_suite import TIMEOUT_S, AdapterSuite
+
+JOB = CheckpointSpec(job="a")
+
+
+class TestInMemoryAdapter(AdapterSuite):
+    @pytest.fixture
+    @override
+    def adapter(self) -> Adapter:
+        return InMemoryAdapter(AssetKind.CHECKPOINT)
+
+    @pytest.fixture
+    @override
+    def spec(self) -> AssetSpec:
+        return JOB
+
+    @pytest.fixture
+    @override
+    def other_spec(self) -> AssetSpec:
+        return CheckpointSpec(job="b")
+
+
+def test_a_create_whose_answer_is_lost_has_made_the_thing() -> None:
+    fault = Fault(operation=Operation.CREATE, error=TransientError("lost"), when=When.AFTER)
+    adapter = InMemoryAdapter(AssetKind.CHECKPOINT, faults=[fault])
+
+    with pytest.raises(TransientError):
+        adapter.create("a", JOB, asset_id=1, timeout_s=TIMEOUT_S)
+
+    assert isinstance(adapter.probe("a", JOB, timeout_s=TIMEOUT_S), Match)
+
+
+def test_a_crash_before_a_create_has_made_nothing() -> None:
+    adapter = InMemoryAdapter(
+        AssetKind.CHECKPOINT, faults=[Fault(operation=Operation.CREATE, error=Crash())]
+    )
+
+    with pytest.raises(Crash):
+        adapter.create("a", JOB, asset_id=1, timeout_s=TIMEOUT_S)
+
+    assert adapter.probe("a", JOB, timeout_s=TIMEOUT_S) == Absent()
+
+
+def test_a_store_that_does_not_answer_a_probe_is_unknown_never_absent() -> None:
+    adapter = InMemoryAdapter(
+        AssetKind.CHECKPOINT,
+        faults=[Fault(operation=Operation.PROBE, error=TransientError("silence"))],
+    )
+
+    assert adapter.probe("a", JOB, timeout_s=TIMEOUT_S) == Unknown("silence")
+    assert adapter.probe("a", JOB, timeout_s=TIMEOUT_S) == Absent()

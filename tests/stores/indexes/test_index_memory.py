@@ -1,0 +1,17 @@
+"""The index in memory keeps what every index promises."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from typing_extensions import override
+
+from narthex.assets import IndexSpec
+from narthex_stores.indexes import InMemoryIndex
+from tests.stores.indexes.index_suite import IndexSuite
+
+
+class TestInMemoryIndex(IndexSuite):
+    @override
+    @contextmanager
+    def opened(self, spec: IndexSpec) -> Iterator[InMemoryIndex]:
+        yield InMemoryIndex(spec)
