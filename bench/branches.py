@@ -18,11 +18,11 @@ from uuid import UUID
 import attrs
 
 from bench.figures import load_average, tell
-from narthex.assets import AssetKind
-from narthex.blueprint import compile_blueprint
-from narthex.entities import Cdc, Dataset, Definitions, Index, Source, WebhookEndpoint
-from narthex.schema import Field, Metadata, Role, Schema
-from narthex.types import Datetime, Int
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._ir.assets import AssetKind
+from narthex._ir.entities import Cdc, Dataset, Definitions, Index, Source, WebhookEndpoint
+from narthex._ir.schema import Field, Metadata, Role, Schema
+from narthex._ir.types import Datetime, Int
 from narthex_ledger import BranchRequest, CommitRequest, Ledger, PromotionPolicy, TenantId, migrate
 from narthex_server.deploy.executor import Executor
 from narthex_stack import postgres_server

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from bench.figures import load_average, tell
 from bench.tallies import LOG, columns_of, fact, index_spec
-from narthex.codec import encode
-from narthex.facts import Fact
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.facts import Fact
 from narthex_stores import LmdbIndex, StoredDifference, column_reader, stored_differences
 
 BATCH = 20_000

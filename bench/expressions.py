@@ -15,14 +15,14 @@ import attrs
 import polars as pl
 
 from bench.figures import best_s, load_average, show, tell
-from narthex.evaluate.columns import cells_of, frame_of
-from narthex.evaluate.expressions import evaluate
-from narthex.evaluate.query import COLUMNAR_ROWS
+from narthex._expr.polars.columns import cells_of, frame_of
+from narthex._expr.polars.evaluation import evaluate
+from narthex._expr.python import prepare
+from narthex._expr.typing import infer
+from narthex._ir.facts import Cell
+from narthex._ir.types import DataType, Datetime, Decimal, Float, Int, List, Optional, Str
+from narthex._query.execution import COLUMNAR_ROWS
 from narthex.expr import Expr, col, lit, var, when
-from narthex.expr.plain import prepare
-from narthex.expr.typing import infer
-from narthex.facts import Cell
-from narthex.types import DataType, Datetime, Decimal, Float, Int, List, Optional, Str
 
 SCHEMA: Mapping[str, DataType] = {
     "amount": Int(),

@@ -26,8 +26,8 @@ from bench.figures import keep_raw, load_average, quantile, show, tell
 from bench.payments import ENDPOINT, TOPIC, WEBHOOK
 from bench.probes import Probe, last_differences
 from bench.running import connect, deploy, platform, say
+from narthex._formats.pandas.frames import frame_of_rows
 from narthex.client import Client
-from narthex.frames import frame_of_rows
 from narthex.settings import Settings
 
 USERS = 1_000

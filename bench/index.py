@@ -17,7 +17,8 @@ from random import Random  # noqa: TID251 - seeded below
 import attrs
 
 from bench.figures import tell
-from narthex.aggregate_specs import (
+from narthex._aggregates.tiles import ladder
+from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
@@ -27,12 +28,11 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
-from narthex.assets import LIVES, IndexSpec, LogShape, LogSpec
-from narthex.facts import Fact, RowId, Version, position
-from narthex.schema import Column
-from narthex.tiles import ladder
-from narthex.types import DataType, Float, Int, Optional, Str
-from narthex.windows import Continuous
+from narthex._ir.assets import LIVES, IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import Fact, RowId, Version, position
+from narthex._ir.schema import Column
+from narthex._ir.types import DataType, Float, Int, Optional, Str
+from narthex._ir.windows import Continuous
 from narthex_stores.indexes import Found, InMemoryIndex, LmdbIndex
 
 SMALL = 200

@@ -28,7 +28,7 @@ from bench.figures import keep_raw, load_average, quantile, show, tell
 from bench.freshness import CENTS, COUNT, USER, is_exact
 from bench.payments import ENDPOINT, WEBHOOK
 from bench.running import connect, deploy, platform, say
-from narthex.frames import frame_of_rows
+from narthex._formats.pandas.frames import frame_of_rows
 from narthex.settings import Settings
 
 USERS = 500

@@ -18,8 +18,8 @@ from pyarrow import fs
 
 from bench.figures import keep_raw, load_average, show, tell
 from bench.index import index_spec, make_facts
-from narthex.assets import IndexSpec
-from narthex.facts import Fact
+from narthex._ir.assets import IndexSpec
+from narthex._ir.facts import Fact
 from narthex_stores import LmdbIndex, SnapshotStore
 
 NAME = "nx_bench"

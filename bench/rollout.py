@@ -25,10 +25,10 @@ import attrs
 from bench.figures import keep_raw, load_average, quantile, show, tell, tree_cpu_s
 from bench.running import connect, platform, say
 from bench.shop import WEBHOOK, Edition, edition
+from narthex._base.records import Json
+from narthex._formats.pandas.frames import frame_of_rows
 from narthex.client import Client
 from narthex.errors import NarthexError
-from narthex.frames import frame_of_rows
-from narthex.records import Json
 from narthex.settings import NotInstalledError, Settings
 from narthex_stack import Stack
 

@@ -19,15 +19,15 @@ import psutil
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.contenders.tiles import NAMES, TileStore
-from narthex.aggregate_specs import AggregateSpec, Average, Count, Max, Sum, TypedAggregate
-from narthex.assets import IndexSpec, LogShape, LogSpec
-from narthex.codec import encode, key_bytes
-from narthex.facts import Fact, RowId, Version, position
-from narthex.schema import Column
-from narthex.tiles import ladder
-from narthex.times import DAY_US, HOUR_US
-from narthex.types import DataType, Float, Int, Optional, Str
-from narthex.windows import Continuous
+from narthex._aggregates.tiles import ladder
+from narthex._base.times import DAY_US, HOUR_US
+from narthex._formats.avro.fact_codec import encode, key_bytes
+from narthex._ir.aggregate_specs import AggregateSpec, Average, Count, Max, Sum, TypedAggregate
+from narthex._ir.assets import IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import Fact, RowId, Version, position
+from narthex._ir.schema import Column
+from narthex._ir.types import DataType, Float, Int, Optional, Str
+from narthex._ir.windows import Continuous
 from narthex_stores import LogProducer
 
 START_US = 1_699_920_000_000_000

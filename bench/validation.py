@@ -11,12 +11,12 @@ import argparse
 import attrs
 
 from bench.figures import best_s, load_average, tell
-from narthex.entities import Dataset, Definitions, Pipeline
-from narthex.expr.nodes import Ref
-from narthex.graph import check
-from narthex.operators import DatasetRef, Filter
-from narthex.schema import Field, Metadata, Role, Schema
-from narthex.types import Bool, Datetime
+from narthex._analysis.graph import check
+from narthex._ir.entities import Dataset, Definitions, Pipeline
+from narthex._ir.expression_nodes import Ref
+from narthex._ir.operators import DatasetRef, Filter
+from narthex._ir.schema import Field, Metadata, Role, Schema
+from narthex._ir.types import Bool, Datetime
 
 
 def chain(length: int) -> Definitions:

@@ -8,14 +8,15 @@ import attrs
 
 from docs.public_api import Entry, entries, entry_of
 from docs.render_expressions import shown
-from narthex import datasets, types
-from narthex.aggregate_specs import AggregateSpec, TypedAggregate
-from narthex.aggregate_types import Misfit, type_aggregate
-from narthex.aggregates import algebra
-from narthex.declare.steps import Groups, Rows
-from narthex.rendered_types import type_name
-from narthex.types import DataType
-from narthex.windows import Continuous
+from narthex import datasets
+from narthex._aggregates import algebra
+from narthex._ir import types
+from narthex._ir.aggregate_specs import AggregateSpec, TypedAggregate
+from narthex._ir.aggregate_types import Misfit, type_aggregate
+from narthex._ir.type_names import type_name
+from narthex._ir.types import DataType
+from narthex._ir.windows import Continuous
+from narthex._sdk.datasets.steps import Groups, Rows
 
 
 @attrs.frozen(kw_only=True)

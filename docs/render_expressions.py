@@ -9,17 +9,18 @@ import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from narthex import expr, types
+from narthex import expr
+from narthex._base.times import DAY_US, from_micros, render_instant
+from narthex._expr.functions import EXAMPLE, EXAMPLE_NOW_US, GROUPS, Function, Nulls
+from narthex._expr.python import evaluate
+from narthex._expr.type_rules import Wrong
+from narthex._expr.typing import infer
+from narthex._ir import types
+from narthex._ir.expression_nodes import Call, Node
+from narthex._ir.facts import Cell
+from narthex._ir.type_names import type_name
+from narthex._ir.types import DataType, Date, Datetime, Decimal, List, Map, Struct, base_type, inner
 from narthex.dtypes import struct
-from narthex.expr.functions import EXAMPLE, EXAMPLE_NOW_US, GROUPS, Function, Nulls
-from narthex.expr.nodes import Call, Node
-from narthex.expr.plain import evaluate
-from narthex.expr.rules import Wrong
-from narthex.expr.typing import infer
-from narthex.facts import Cell
-from narthex.rendered_types import type_name
-from narthex.times import DAY_US, from_micros, render_instant
-from narthex.types import DataType, Date, Datetime, Decimal, List, Map, Struct, base_type, inner
 
 PAGE = Path(__file__).parent / "reference" / "expressions.md"
 INTRODUCTION = """# Expressions

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from narthex.policy import Policy
+from narthex._analysis.policy.policy import Policy
 
 
 def mount(directory: str | Path, secrets: Mapping[str, str]) -> None:

@@ -23,7 +23,7 @@ from bench.tallies import (
     tell,
     windows_at_the_end,
 )
-from narthex.codec import encode
+from narthex._formats.avro.fact_codec import encode
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import poll_together
 from narthex_stores import LmdbIndex, LogReader, column_reader

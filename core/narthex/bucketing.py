@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import TypeAlias
 
-from narthex.declare.structs import Window
+from narthex._base.times import from_micros, parse_duration, to_micros
+from narthex._ir.windows import Hopping, Tumbling
+from narthex._sdk.declare.structs import Window
 from narthex.errors import WindowInvalid
-from narthex.times import from_micros, parse_duration, to_micros
-from narthex.windows import Hopping, Tumbling
 
 BucketWindow: TypeAlias = str | tuple[str, str] | Hopping | Tumbling
 

@@ -1,6 +1,11 @@
 """Connectors: where rows enter and leave, and what is done to them on the way."""
 
-from narthex.declare.connections import (
+from narthex._sdk.connectors.files import CSV, S3, Files
+from narthex._sdk.connectors.parts import Secret
+from narthex._sdk.connectors.preprocs import Sample, eval, ref  # noqa: A004 (Fennel's name)
+from narthex._sdk.connectors.sinks import SnapshotData, sink
+from narthex._sdk.connectors.sources import source
+from narthex._sdk.connectors.streams import (
     HTTP,
     Avro,
     Certificate,
@@ -11,12 +16,7 @@ from narthex.declare.connections import (
     Webhook,
     at_timestamp,
 )
-from narthex.declare.connector_parts import Secret
-from narthex.declare.file_stores import CSV, S3, Files
-from narthex.declare.preprocs import Sample, eval, ref  # noqa: A004 (Fennel's name)
-from narthex.declare.sinks import SnapshotData, sink
-from narthex.declare.sources import source
-from narthex.declare.tables import BigQuery, Mongo, MySQL, Postgres, Redshift, Snowflake
+from narthex._sdk.connectors.tables import BigQuery, Mongo, MySQL, Postgres, Redshift, Snowflake
 
 __all__ = [
     "CSV",

@@ -1,6 +1,6 @@
 """Datasets: typed logs of rows, and the pipelines that fill them."""
 
-from narthex.declare.aggregates import (
+from narthex._sdk.datasets.aggregates import (
     Average,
     Count,
     Distinct,
@@ -13,10 +13,10 @@ from narthex.declare.aggregates import (
     Stddev,
     Sum,
 )
-from narthex.declare.datasets import Dataset, dataset, index
-from narthex.declare.fields import Field, field
-from narthex.declare.pipelines import pipeline
-from narthex.declare.steps import Groups, Rows
+from narthex._sdk.datasets.datasets import Dataset, dataset, index
+from narthex._sdk.datasets.pipelines import pipeline
+from narthex._sdk.datasets.steps import Groups, Rows
+from narthex._sdk.declare.fields import Field, field
 
 __all__ = [
     "Average",

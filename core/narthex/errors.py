@@ -47,7 +47,7 @@ from typing import ClassVar, Self
 
 from typing_extensions import override
 
-from narthex.origin import NOWHERE, Origin
+from narthex._base.origin import NOWHERE, Origin
 
 
 class NarthexError(Exception):

@@ -1,7 +1,7 @@
 """Featuresets: named groups of read-time values."""
 
-from narthex.declare.extractors import extractor
-from narthex.declare.features import Feature, feature
-from narthex.declare.featuresets import Featureset, featureset
+from narthex._sdk.features.extractors import extractor
+from narthex._sdk.features.features import Feature, feature
+from narthex._sdk.features.featuresets import Featureset, featureset
 
 __all__ = ["Feature", "Featureset", "extractor", "feature", "featureset"]

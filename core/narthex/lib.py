@@ -1,13 +1,8 @@
 """What stands inside classes: inputs and outputs, who owns what, expectations."""
 
 from narthex import secrets
-from narthex.bucketing import bucketize
-from narthex.declare.expectations import expectations
-from narthex.declare.extractors import outputs
-from narthex.declare.includes import includes
-from narthex.declare.metadata import meta
-from narthex.declare.pipelines import inputs
-from narthex.declare.promises import (
+from narthex._sdk.datasets.pipelines import inputs
+from narthex._sdk.declare.expectation_functions import (
     expect_column_pair_values_A_to_be_greater_than_B,
     expect_column_pair_values_to_be_equal,
     expect_column_pair_values_to_be_in_set,
@@ -30,6 +25,11 @@ from narthex.declare.promises import (
     expect_column_values_to_not_match_regex_list,
     expect_multicolumn_sum_to_equal,
 )
+from narthex._sdk.declare.expectations import expectations
+from narthex._sdk.declare.includes import includes
+from narthex._sdk.declare.metadata import meta
+from narthex._sdk.features.extractors import outputs
+from narthex.bucketing import bucketize
 
 __all__ = [
     "bucketize",

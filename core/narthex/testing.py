@@ -19,9 +19,9 @@ from typing import Final, Protocol
 
 import pandas as pd
 
+from narthex._sdk.datasets.datasets import Dataset
+from narthex._testing.unit_tests import Clock, TestClient
 from narthex.client import Response
-from narthex.declare.datasets import Dataset
-from narthex.unit_tests import Clock, TestClient
 
 __all__ = ["Clock", "MockClient", "TestClient", "almost_equal", "log", "mock"]
 

@@ -9,8 +9,8 @@ import attrs
 from confluent_kafka import Producer
 
 from examples.flights.data import Row
+from narthex._formats.pandas.frames import frame_of_rows
 from narthex.client import Client
-from narthex.frames import frame_of_rows
 
 TICK_S = 0.05
 TOPICS = {"departures": "flights.departures", "weather": "flights.weather"}

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from narthex.records import Json
+from narthex._base import Json, to_micros
 from narthex.settings import NotInstalledError, Settings, load_settings
-from narthex.times import to_micros
 from narthex_expectations.audits import AuditResult, audit, newest_hour
 from narthex_expectations.server_client import (
     AuditedDataset,

@@ -9,10 +9,8 @@ import pandas as pd
 from great_expectations.core import ExpectationSuite
 from great_expectations.data_context.types.base import ProgressBarsConfig
 
-from narthex.assets import DatasetPlan, HistorySpec
-from narthex.entities import Expectation
-from narthex.records import Json
-from narthex.times import HOUR_US, render_instant
+from narthex._base import HOUR_US, Json, render_instant
+from narthex._ir import DatasetPlan, Expectation, HistorySpec
 from narthex_expectations.frames import rows_between
 from narthex_expectations.suites import NUMBER, compile_suite
 from narthex_stores import HistoryTable

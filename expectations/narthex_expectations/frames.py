@@ -3,7 +3,7 @@
 import pandas as pd
 import pyarrow as pa
 
-from narthex.assets import LogSpec
+from narthex._ir import LogSpec
 from narthex_stores import HistoryTable, alive, public
 
 

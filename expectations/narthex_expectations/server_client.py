@@ -3,8 +3,8 @@
 import attrs
 import requests
 
-from narthex.assets import DatasetPlan
-from narthex.records import Json, from_plain
+from narthex._base import Json, from_plain
+from narthex._ir import DatasetPlan
 from narthex.settings import Settings
 from narthex_expectations.audits import AuditResult
 

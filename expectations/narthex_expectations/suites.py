@@ -8,12 +8,8 @@ from collections.abc import Mapping
 import great_expectations as gx
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-from narthex import types
-from narthex.assets import DatasetPlan
-from narthex.entities import Expectation
-from narthex.expr.nodes import LiteralValue
-from narthex.records import Json
-from narthex.types import DataType
+from narthex._base import Json
+from narthex._ir import DatasetPlan, DataType, Expectation, LiteralValue, types
 
 _RENAMED = {
     "expect_column_pair_values_A_to_be_greater_than_B": (

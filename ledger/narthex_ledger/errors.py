@@ -24,7 +24,7 @@ LedgerError
 
 from uuid import UUID
 
-from narthex.records import Json
+from narthex._base import Json
 
 
 class LedgerError(Exception):

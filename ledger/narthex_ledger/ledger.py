@@ -6,8 +6,8 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
-from narthex.assets import AssetRef
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetRef
 from narthex_ledger.branches.api import Branching
 from narthex_ledger.commits.api import Driving
 from narthex_ledger.db.statements import commits as on_commits

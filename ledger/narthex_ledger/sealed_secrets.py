@@ -14,7 +14,7 @@ import attrs
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.ledger import Ledger
 from narthex_ledger.model.views import TenantId
 from narthex_ledger.signing.key_files import KEY_BYTES, load_key

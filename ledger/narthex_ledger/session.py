@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.transactions import Seam, Transactions, open_sea
 from narthex_ledger.model.views import ManifestView, Rules
 from narthex_ledger.signing.row_checks import Checker

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from narthex.facts import Cell
+from narthex._ir import Cell
 
 TOLERANCE = 1e-9
 """Relative; sums of floats may be rounded in another order."""

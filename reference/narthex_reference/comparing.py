@@ -5,9 +5,8 @@ from typing import TypeAlias
 
 from numpy.random import Generator, default_rng
 
-from narthex.cells import cell_bytes
-from narthex.entities import Dataset, Definitions
-from narthex.facts import Cell, Fact
+from narthex._formats import cell_bytes
+from narthex._ir import Cell, Dataset, Definitions, Fact
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.conformance.checking import feed
 from narthex_reference.engine import Answer, Asked, Engine, MayBeAsked

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import attrs
 
-from narthex.facts import Cell, Fact, RowId
+from narthex._ir import Cell, Fact, RowId
 
 
 @attrs.frozen

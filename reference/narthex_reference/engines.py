@@ -2,8 +2,8 @@
 
 from importlib import import_module
 
-from narthex.entities import Definitions
-from narthex.workers.in_process import InProcessCalls
+from narthex._ir import Definitions
+from narthex._testing import InProcessCalls
 from narthex_reference.conformance import EngineFactory
 from narthex_reference.semantics.evaluator import Reference
 from narthex_reference.worker_calls import WorkerCalls

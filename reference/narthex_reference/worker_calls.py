@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import attrs
 import pyarrow as pa
 
-from narthex.code import UserCode
-from narthex.facts import Cell
-from narthex.schema import Column
-from narthex.workers import CodeCalls, array_of, cells_of
+from narthex._ir import Cell, Column, UserCode
+from narthex._runtime.workers import CodeCalls, array_of, cells_of
 from narthex_reference.semantics.author_code import Frame
 
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from narthex.assets import AssetKind
+from narthex._ir import AssetKind
+from narthex._runtime.workers import Compartments
 from narthex.settings import REDUCED, Settings, load_settings
-from narthex.workers import Compartments
 from narthex_ledger import TENANT, Ledger, Signer, load_sealer, migrate
 from narthex_server.app import make_app
 from narthex_server.deploy.airflow_client import Airflow

@@ -3,11 +3,11 @@
 
 from datetime import datetime
 
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import Average, Count, LastK, Max, Min, Sum, dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous
-from narthex.entities import Definitions
 from narthex.expr import col
 from narthex.lib import inputs
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import httpx
 
-from narthex.assets import ResolvedAsset
+from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_stack import Stack

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from narthex.facts import Cell, Fact, RowId, Version, position
-from narthex.times import to_micros
+from narthex._base.times import to_micros
+from narthex._ir.facts import Cell, Fact, RowId, Version, position
 
 BEGIN = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 STEP = dt.timedelta(seconds=20)

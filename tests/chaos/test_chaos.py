@@ -5,7 +5,7 @@ from itertools import islice
 import attrs
 import pytest
 
-from narthex.facts import Fact, RowId, Version
+from narthex._ir.facts import Fact, RowId, Version
 from tests.chaos.faults import KILL, Fault, planned
 from tests.chaos.load import Sent
 from tests.chaos.rows import Rows

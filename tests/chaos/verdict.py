@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 import numpy as np
 
-from narthex.assets import HistorySpec, TopicSpec
-from narthex.codec import encode
-from narthex.facts import Cell, Fact
-from narthex.times import to_micros
+from narthex._base.times import to_micros
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import HistorySpec, TopicSpec
+from narthex._ir.facts import Cell, Fact
 from narthex_reference import Reference
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.engines import reference

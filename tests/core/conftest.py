@@ -5,9 +5,10 @@ from collections.abc import Callable
 import attrs
 import pytest
 
-from narthex.aggregate_specs import Average, Count, LastK, Sum
-from narthex.code import Requirement, UserCode
-from narthex.entities import (
+from narthex._base.origin import Origin
+from narthex._ir.aggregate_specs import Average, Count, LastK, Sum
+from narthex._ir.code import Requirement, UserCode
+from narthex._ir.entities import (
     AliasExtractor,
     Cdc,
     CodeExtractor,
@@ -22,12 +23,11 @@ from narthex.entities import (
     Source,
     WebhookEndpoint,
 )
-from narthex.expr.nodes import Call, Literal, Ref
-from narthex.operators import Aggregate, DatasetRef, Filter, Join, JoinHow, Operator
-from narthex.origin import Origin
-from narthex.schema import Field, Metadata, Role, Schema
-from narthex.types import Datetime, Float, Int, List, Optional, Str
-from narthex.windows import Continuous
+from narthex._ir.expression_nodes import Call, Literal, Ref
+from narthex._ir.operators import Aggregate, DatasetRef, Filter, Join, JoinHow, Operator
+from narthex._ir.schema import Field, Metadata, Role, Schema
+from narthex._ir.types import Datetime, Float, Int, List, Optional, Str
+from narthex._ir.windows import Continuous
 
 OWNED = Metadata(owner="a@b.co")
 

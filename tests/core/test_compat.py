@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from narthex.closure import resolve
+from narthex._base.origin import NOWHERE
+from narthex._sdk.closure import resolve
 from narthex.compat import fennel
 from narthex.compat.serving import ROOT, SERVED, Finder
 from narthex.errors import FennelInstalled
-from narthex.origin import NOWHERE
 
 NAMES = {
     "fennel": "connectors extractor featureset meta Count FirstK LastK pipeline",

@@ -6,6 +6,12 @@ from typing import Any
 
 import pytest
 
+from narthex._analysis.graph import check
+from narthex._analysis.policy.egress import EgressRules, Target, resolve
+from narthex._analysis.policy.egress_checks import egress_errors, missing_rules, require_grant
+from narthex._analysis.policy.policy import Policy
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import (
     HTTP,
     S3,
@@ -26,10 +32,6 @@ from narthex.connectors import (
     source,
 )
 from narthex.datasets import Dataset, dataset, field, pipeline
-from narthex.definitions import definitions
-from narthex.egress import EgressRules, Target, resolve
-from narthex.egress_checks import egress_errors, missing_rules, require_grant
-from narthex.entities import Definitions
 from narthex.errors import (
     ConnectionDenied,
     ConnectorInvalid,
@@ -40,9 +42,7 @@ from narthex.errors import (
     SecretWithheld,
 )
 from narthex.featuresets import extractor, feature, featureset
-from narthex.graph import check
 from narthex.lib import inputs, meta, outputs, secrets
-from narthex.policy import Policy
 
 USER, WORD = Secret("db/user"), Secret("db/word")
 NOTHING = Policy()

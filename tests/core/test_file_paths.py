@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from narthex.file_paths import covers, meets, path_mistake
+from narthex._base.file_paths import covers, meets, path_mistake
 
 LEAVING = [
     "/etc/passwd",

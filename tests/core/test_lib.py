@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from narthex import secrets as kept
-from narthex.closure import resolve
-from narthex.code import UserCode
+from narthex._base.origin import NOWHERE
+from narthex._ir.code import UserCode
+from narthex._ir.schema import Column
+from narthex._ir.types import WINDOW, Datetime, List, Str
+from narthex._runtime.workers import WorkerPool
+from narthex._sdk.closure import resolve
+from narthex._testing.in_process import InProcessCalls
 from narthex.dtypes import Continuous, Hopping, Tumbling, Window
 from narthex.errors import SecretMissing, UserCodeError, WindowInvalid
 from narthex.lib import bucketize, secrets
-from narthex.origin import NOWHERE
-from narthex.schema import Column
-from narthex.types import WINDOW, Datetime, List, Str
-from narthex.workers import WorkerPool
-from narthex.workers.in_process import InProcessCalls
 
 NOON = datetime(2024, 1, 2, 12, 30, tzinfo=UTC)
 

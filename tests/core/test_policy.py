@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from narthex.cli import make_app
-from narthex.errors import PolicyInvalid
-from narthex.policy import (
+from narthex._analysis.policy.policy import (
     Egress,
     EndpointRule,
     FileRule,
@@ -21,6 +19,8 @@ from narthex.policy import (
     load_policy,
     tags_of_rules,
 )
+from narthex.cli import make_app
+from narthex.errors import PolicyInvalid
 from narthex.settings import load_settings
 
 WHOLE = """

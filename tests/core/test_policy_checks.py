@@ -7,17 +7,17 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.connections import Csv, Files, KafkaTopic, SecretRef, TableFormat, WebhookEndpoint
+from narthex._analysis.checks.places import place_errors
+from narthex._analysis.policy.commit_checks import policy_errors, tags_of_place
+from narthex._analysis.policy.platform_places import EVERYWHERE, own_places
+from narthex._analysis.policy.policy import Policy
+from narthex._base.origin import Origin
+from narthex._ir.connections import Csv, Files, KafkaTopic, SecretRef, TableFormat, WebhookEndpoint
+from narthex._ir.entities import Connector, Definitions, Sink, SinkTarget
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import dataset
-from narthex.definitions import definitions
-from narthex.entities import Connector, Definitions, Sink, SinkTarget
 from narthex.errors import DefinitionError, NotGranted, PlaceForbidden
-from narthex.origin import Origin
-from narthex.place_checks import place_errors
-from narthex.platform_places import EVERYWHERE, own_places
-from narthex.policy import Policy
-from narthex.policy_checks import policy_errors, tags_of_place
 from narthex.settings import Settings
 
 __owner__ = "a@b.co"

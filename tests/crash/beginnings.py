@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import sqlalchemy as sa
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from tests.crash.invariants import Past
 from tests.crash.points import Store
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_ledger import ASSET_NEXT, COMMIT_NEXT, ROW_KINDS, AssetState, CommitState
 
 _STATES = {state.value for state in AssetState}

@@ -25,9 +25,9 @@ import sqlalchemy as sa
 import structlog
 import typer
 
-from narthex.definitions import definitions
+from narthex._formats.wire import CommitPayload, encode_commit
+from narthex._sdk.commit_definitions import definitions
 from narthex.settings import Settings, environment_of
-from narthex.wire import CommitPayload, encode_commit
 from narthex_ledger import CommitRequest, Ledger, LedgerError, migrate
 from narthex_server.__main__ import make_adapters
 from narthex_stack import kafka_broker, postgres_server

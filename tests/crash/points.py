@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import attrs
 
-from narthex.assets import AssetKind, AssetSpec
+from narthex._ir.assets import AssetKind, AssetSpec
 from narthex_ledger import BrokenConnection, Moment
 from narthex_stores import (
     Absent,

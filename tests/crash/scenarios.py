@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import attrs
 
-from narthex.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec, TopicRole, TopicSpec
+from narthex._ir.assets import AssetBlueprint, AssetKind, FeedSpec, IndexSpec, TopicRole, TopicSpec
 from narthex_ledger import CommitState, PromotionPolicy
 from tests.crash.world import STRAY, Life, World, blueprint, later
 from tests.ledger.world import LOG, asset, files_dataset, topic, webhook_dataset

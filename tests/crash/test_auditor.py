@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from narthex.assets import AssetKind, TopicRole, TopicSpec
+from narthex._ir.assets import AssetKind, TopicRole, TopicSpec
 from narthex_server.deploy.auditor import SystemAudit, trips
 from narthex_server.deploy.store_ownership import MarkedAdapter
 from narthex_stores import ForeignAssetError, InMemoryAdapter, StoreError, TransientError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from narthex.assets import AssetKind, TopicRole, TopicSpec
+from narthex._ir.assets import AssetKind, TopicRole, TopicSpec
 from narthex_ledger import Moment
 from narthex_stores import InMemoryAdapter, TransientError
 from tests.crash.history import History

@@ -6,7 +6,7 @@ import attrs
 import pytest
 from typing_extensions import override
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_ledger import CommitState, Moment
 from narthex_server.deploy.executor import NotYet
 from tests.crash.points import Fault, Kind, Point, Seam

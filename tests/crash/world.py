@@ -16,7 +16,7 @@ from uuid import UUID
 import attrs
 import sqlalchemy as sa
 
-from narthex.assets import AssetBlueprint, AssetKind, Blueprint
+from narthex._ir.assets import AssetBlueprint, AssetKind, Blueprint
 from narthex.settings import Settings
 from narthex_ledger import (
     AssetState,

@@ -12,9 +12,9 @@ import attrs
 from numpy.random import Generator
 from typing_extensions import override
 
-from narthex.assets import PipelineJobSpec, ResolvedAsset, Trigger
+from narthex._ir.assets import PipelineJobSpec, ResolvedAsset, Trigger
+from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
-from narthex.workers import WorkerPool
 from narthex_spark_apps.jobs.start import checkpoint_of, input_topics
 from narthex_spark_apps.pipelines import join_stage
 from narthex_spark_apps.pipelines.join_stage import JoinStage

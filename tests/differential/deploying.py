@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex.assets import (
+from narthex._ir.asset_names import physical_name
+from narthex._ir.assets import (
     AssetBlueprint,
     AssetKind,
     AssetRef,
@@ -22,8 +23,7 @@ from narthex.assets import (
     TopicRole,
     TopicSpec,
 )
-from narthex.entities import Definitions
-from narthex.names import physical_name
+from narthex._ir.entities import Definitions
 from narthex.settings import Settings
 from narthex_stores import checkpoint_adapter, index_adapter, topic_config
 

@@ -5,10 +5,10 @@ import functools
 from collections import Counter
 from collections.abc import Iterator
 
-from narthex.assets import PipelineJobSpec, Trigger
-from narthex.blueprint import compile_blueprint
-from narthex.capability import not_carried_out
-from narthex.entities import Definitions
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._compiler.capability import not_carried_out
+from narthex._ir.assets import PipelineJobSpec, Trigger
+from narthex._ir.entities import Definitions
 from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from narthex.assets import LogShape
-from narthex.facts import Cell, Fact
+from narthex._ir.assets import LogShape
+from narthex._ir.facts import Cell, Fact
 from narthex_reference.comparing import MOST_INSTANTS, differs_standing
 from narthex_reference.conformance import feed
 from narthex_reference.engine import Answer, Engine

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import ResolvedAsset
+from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_topics, start_query
 from narthex_stores import Place

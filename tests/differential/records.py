@@ -4,9 +4,9 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from narthex.assets import LogShape, LogSpec
-from narthex.codec import encode, key_bytes
-from narthex.facts import NEVER, Fact
+from narthex._formats.avro.fact_codec import encode, key_bytes
+from narthex._ir.assets import LogShape, LogSpec
+from narthex._ir.facts import NEVER, Fact
 from narthex_stores import LogReader, LogTips, Place, Record, TransientError
 
 _POLL_S = 0.05

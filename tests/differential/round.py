@@ -18,9 +18,9 @@ from confluent_kafka.admin import AdminClient
 from numpy.random import Generator, default_rng
 from pyspark.sql import SparkSession
 
-from narthex.assets import LogShape, ResolvedAsset, TopicSpec
-from narthex.blueprint import compile_blueprint
-from narthex.codec import encode, key_bytes
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._formats.avro.fact_codec import encode, key_bytes
+from narthex._ir.assets import LogShape, ResolvedAsset, TopicSpec
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import Arrival
 from narthex_reference.generate.project import Project

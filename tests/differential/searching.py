@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
-from narthex.entities import Definitions
+from narthex._analysis.graph import check as check_graph
+from narthex._analysis.graph import reads
+from narthex._ir.entities import Definitions
 from narthex.errors import OwnerMissing
-from narthex.graph import check as check_graph
-from narthex.graph import reads
 from narthex.settings import Settings
 from narthex_reference.conformance.arrivals import cut
 from narthex_reference.generate.project import Project

@@ -5,15 +5,15 @@ from collections import Counter
 import attrs
 import pytest
 
-from narthex.aggregate_specs import Count
-from narthex.assets import AssetBlueprint, AssetKind, CheckpointSpec, PipelineJobSpec
-from narthex.blueprint import compile_blueprint
-from narthex.canonical import encode
-from narthex.carrying import carry_on
-from narthex.entities import Dataset, Definitions
-from narthex.logs import final_aggregate
-from narthex.schema import Field, Schema
-from narthex.types import Int
+from narthex._base.canonical import encode
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._compiler.log_reuse import carry_on
+from narthex._compiler.log_specs import final_aggregate
+from narthex._ir.aggregate_specs import Count
+from narthex._ir.assets import AssetBlueprint, AssetKind, CheckpointSpec, PipelineJobSpec
+from narthex._ir.entities import Dataset, Definitions
+from narthex._ir.schema import Field, Schema
+from narthex._ir.types import Int
 from tests.differential.drawing import drawn
 
 ADDED = "one_more"

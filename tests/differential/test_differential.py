@@ -7,9 +7,9 @@ import attrs
 import pytest
 from numpy.random import default_rng
 
-from narthex.blueprint import compile_blueprint
-from narthex.codec import encode
-from narthex.facts import NEVER, Fact, Version
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.facts import NEVER, Fact, Version
 from narthex_reference.generate import Project
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import Record

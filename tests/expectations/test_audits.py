@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from narthex import types
-from narthex.assets import DatasetPlan, HistorySpec, LogShape, LogSpec
-from narthex.entities import Expectation
-from narthex.expr.nodes import LiteralValue
-from narthex.facts import Fact, RowId, Version
-from narthex.schema import Column, Field, Role, Schema
-from narthex.times import HOUR_US
+from narthex._base.times import HOUR_US
+from narthex._ir import types
+from narthex._ir.assets import DatasetPlan, HistorySpec, LogShape, LogSpec
+from narthex._ir.entities import Expectation
+from narthex._ir.expression_nodes import LiteralValue
+from narthex._ir.facts import Fact, RowId, Version
+from narthex._ir.schema import Column, Field, Role, Schema
 from narthex_expectations.audits import audit, hold, newest_hour
 from narthex_expectations.frames import frame
 from narthex_expectations.suites import (

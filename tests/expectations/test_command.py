@@ -9,12 +9,12 @@ import typer
 from typer.testing import CliRunner
 from typing_extensions import override
 
-from narthex import types
-from narthex.assets import DatasetPlan, HistorySpec, LogShape, LogSpec
-from narthex.entities import Expectation
-from narthex.facts import Fact, RowId, Version
-from narthex.records import Json, to_plain
-from narthex.schema import Column, Field, Role, Schema
+from narthex._base.records import Json, to_plain
+from narthex._ir import types
+from narthex._ir.assets import DatasetPlan, HistorySpec, LogShape, LogSpec
+from narthex._ir.entities import Expectation
+from narthex._ir.facts import Fact, RowId, Version
+from narthex._ir.schema import Column, Field, Role, Schema
 from narthex_expectations.__main__ import main
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
 

@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from narthex.evaluate.columns import cells_of, series_of
-from narthex.evaluate.expressions import evaluate as evaluate_columns
-from narthex.expr.functions import EXAMPLE, EXAMPLE_NOW_US, FUNCTIONS
-from narthex.expr.nodes import Call
-from narthex.expr.typing import infer
-from tests.core.expr_corpus import same_cell
-from tests.core.expr_nodes import parts_of
+from narthex._expr.functions import EXAMPLE, EXAMPLE_NOW_US, FUNCTIONS
+from narthex._expr.polars.columns import cells_of, series_of
+from narthex._expr.polars.evaluation import evaluate as evaluate_columns
+from narthex._expr.typing import infer
+from narthex._ir.expression_nodes import Call
+from tests.core.expr.expr_corpus import same_cell
+from tests.core.expr.expr_nodes import parts_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -33,7 +33,7 @@ BANNED_WORDS = (
     r"\bhelper",
 )
 BANNED_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "random"}
-SANDBOX = "core/narthex/workers"
+SANDBOX = "core/narthex/_runtime/workers"
 HOSTS = ("pypi.org", "pythonhosted", "maven.org", "maven.apache.org/maven2", "npmjs", "crates.io")
 
 
@@ -147,6 +147,33 @@ def test_another_room_is_entered_by_its_front_door() -> None:
         and "." in name
         and name.split(".")[0] not in path.relative_to(ROOT).parts
         and not place(path).startswith(("dags/", "spark_apps/run_job.py"))
+    ]
+
+    assert found == []
+
+
+@cache
+def exports(package: str) -> frozenset[str]:
+    """The names in `__all__` of a package of the core; empty for a module inside a package."""
+    path = ROOT / "core" / package.replace(".", "/") / "__init__.py"
+    lists = [
+        node.value
+        for node in (tree_of(path).body if path.exists() else ())
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return frozenset(name for found in lists for name in ast.literal_eval(found))
+
+
+def test_other_rooms_enter_the_core_by_its_doors() -> None:
+    """A door is a public module, or the `__all__` of a private package."""
+    found = [
+        f"{place(path)}:{node.lineno} {node.module}.{alias.name}"
+        for path in python_files()
+        if not place(path).startswith("core/")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("narthex._")
+        for alias in node.names
+        if alias.name not in exports(node.module or "")
     ]
 
     assert found == []

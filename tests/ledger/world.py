@@ -8,7 +8,7 @@ from uuid import UUID
 
 import attrs
 
-from narthex.assets import (
+from narthex._ir.assets import (
     AssetBlueprint,
     AssetKind,
     AssetRef,
@@ -25,8 +25,8 @@ from narthex.assets import (
     TopicSpec,
     Trigger,
 )
-from narthex.entities import Cdc, Csv, Files, Source, WebhookEndpoint
-from narthex.schema import Schema
+from narthex._ir.entities import Cdc, Csv, Files, Source, WebhookEndpoint
+from narthex._ir.schema import Schema
 from narthex_ledger import (
     ROW_KINDS,
     BackfillPolicy,

@@ -11,11 +11,11 @@ from typing import Final
 
 import attrs
 
-from narthex.code import UserCode
-from narthex.facts import Cell
-from narthex.schema import Column
-from narthex.types import DataType, Int
-from narthex.workers import CodeCalls
+from narthex._ir.code import UserCode
+from narthex._ir.facts import Cell
+from narthex._ir.schema import Column
+from narthex._ir.types import DataType, Int
+from narthex._runtime.workers import CodeCalls
 
 PRELUDE: Final = """
 import ctypes

@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from narthex._runtime.workers import WorkerPool  # noqa: E402
 from narthex.errors import UserCodeError  # noqa: E402
-from narthex.workers import WorkerPool  # noqa: E402
 from tests.security.attacks import ATTACKS, extractor, filled  # noqa: E402
 
 

@@ -13,18 +13,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from narthex.admission import Admitted, Admitter, Refused
-from narthex.assets import IndexSpec, LogShape, LogSpec, SourceJobSpec, Trigger
-from narthex.cells import cell_bytes
-from narthex.codec import encode
-from narthex.entities import Cdc, Source, WebhookEndpoint
-from narthex.facts import Fact
-from narthex.json_depth import GREATEST_DEPTH
-from narthex.records import Json, to_plain
-from narthex.rendered_cells import parse_cell, render_cell
-from narthex.schema import Field, Role, Schema
-from narthex.times import FIRST_INSTANT, LAST_INSTANT, render_instant
-from narthex.types import (
+from narthex._base.json_depth import GREATEST_DEPTH
+from narthex._base.records import Json, to_plain
+from narthex._base.times import FIRST_INSTANT, LAST_INSTANT, render_instant
+from narthex._formats.avro.fact_codec import encode
+from narthex._formats.cells import cell_bytes
+from narthex._formats.json_cells import parse_cell, render_cell
+from narthex._ir.assets import IndexSpec, LogShape, LogSpec, SourceJobSpec, Trigger
+from narthex._ir.entities import Cdc, Source, WebhookEndpoint
+from narthex._ir.facts import Fact
+from narthex._ir.schema import Field, Role, Schema
+from narthex._ir.types import (
     Between,
     Bool,
     Bytes,
@@ -42,7 +41,8 @@ from narthex.types import (
     Struct,
     StructField,
 )
-from narthex.workers import array_of, cells_of
+from narthex._runtime.ingest.row_parser import Admitted, Admitter, Refused
+from narthex._runtime.workers import array_of, cells_of
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicReader
 from narthex_spark_apps.sources.validated_rows import Arrived, Place, RowRenderer

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from narthex.entities import Definitions
-from narthex.workers import CodeCalls, Compartments
+from narthex._ir.entities import Definitions
+from narthex._runtime.workers import CodeCalls, Compartments
 from narthex_server.services.branch_snapshots import Snapshot
 from narthex_server.services.compartments import BranchCalls
 from tests.server.security.test_visibility import said

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import attrs
 import pytest
 
+from narthex._ir.types import Str
+from narthex._runtime.workers import CodeCalls, Compartments, Limits
+from narthex._testing.in_process import InProcessCalls
 from narthex.errors import UserCodeError
-from narthex.types import Str
-from narthex.workers import CodeCalls, Compartments, Limits
-from narthex.workers.in_process import InProcessCalls
 from tests.security.attacks import extractor
 
 PATCHES = (
@@ -17,11 +17,11 @@ PATCHES = (
     "import builtins\nbuiltins.len = lambda _: 1000",
     "import json\njson.dumps = lambda *_: '1000'",
     (
-        "import narthex.workers.worker_columns as w\n"
+        "import narthex._runtime.workers.worker_columns as w\n"
         "w.called = lambda _, __, given: given['1'] * 1000"
     ),
     "from narthex.lookups import DatasetReference\nDatasetReference.lookup = lambda *_, **__: 1000",
-    "import narthex.workers.serving as s\ns.entry_of = lambda _: lambda *__: 1000",
+    "import narthex._runtime.workers.serving as s\ns.entry_of = lambda _: lambda *__: 1000",
     "import decimal\ndecimal.getcontext().prec = 1",
     "import sys\nsys.modules['math'] = None",
 )

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
+from narthex._formats.wire import decode_commit
+from narthex._ir.entities import Definitions
 from narthex.cli import make_app
 from narthex.client.transport import digest_of
-from narthex.entities import Definitions
 from narthex.errors import RecordNotUnderstood, Refused
-from narthex.json_depth import GREATEST_DEPTH, is_deeper
-from narthex.wire import decode_commit
 from narthex_server.web.request_limits import (
     GREATEST_BODY_BYTES,
     GREATEST_HEAD_BYTES,

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex.connections import KafkaTopic, SqlDatabase
-from narthex.connectors import Secret
-from narthex.egress import (
+from narthex._analysis.policy.egress import (
     AddressInvalidError,
     EgressRules,
     Target,
@@ -23,8 +21,15 @@ from narthex.egress import (
     parse_targets,
     resolve,
 )
+from narthex._analysis.policy.outlets import (
+    driver_options,
+    kafka_targets,
+    mongo_address,
+    sink_address,
+)
+from narthex._ir.connections import KafkaTopic, SqlDatabase
+from narthex.connectors import Secret
 from narthex.errors import ConnectionDenied
-from narthex.outlets import driver_options, kafka_targets, mongo_address, sink_address
 
 NOTHING = EgressRules()
 

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from narthex.errors import LookupImpossible, UserCodeError
-from narthex.facts import Cell
-from narthex.schema import Column
-from narthex.types import Bool, Int, List, Optional, Str
-from narthex.workers import Limits, WorkerPool
-from narthex.workers.arrow_messages import BrokenStreamError
-from narthex.workers.frames import (
+from narthex._ir.facts import Cell
+from narthex._ir.schema import Column
+from narthex._ir.types import Bool, Int, List, Optional, Str
+from narthex._runtime.workers import Limits, WorkerPool
+from narthex._runtime.workers.arrow_messages import BrokenStreamError
+from narthex._runtime.workers.frames import (
     GREATEST_ANSWER_HEADER_BYTES,
     LENGTHS,
     BrokenFrameError,
@@ -23,8 +22,9 @@ from narthex.workers.frames import (
     read_frame,
     render_frame,
 )
-from narthex.workers.lookups import Row, answer_lookup
-from narthex.workers.results import read_answer, render_table
+from narthex._runtime.workers.lookups import Row, answer_lookup
+from narthex._runtime.workers.results import read_answer, render_table
+from narthex.errors import LookupImpossible, UserCodeError
 from tests.security.attacks import extractor
 
 MEBIBYTE = 1 << 20
@@ -231,7 +231,7 @@ def test_a_hostile_look_up_is_refused(body: bytes, reason: str) -> None:
 
 RAW = """
 import os, sys, struct, stat
-from narthex.workers.frames import Frame, render_frame
+from narthex._runtime.workers.frames import Frame, render_frame
 pipe = [p for p in range(3, 64) if stat.S_ISFIFO(MODE(p))][-1]
 os.write(pipe, WRITTEN)
 return x
@@ -271,10 +271,10 @@ def test_code_that_writes_to_its_pipe_harms_its_own_call_only(written: str) -> N
 def test_an_answer_that_code_forged_is_not_taken_for_that_of_a_later_call() -> None:
     forged = (
         "import gc\n"
-        "from narthex.workers.serving import Pipes\n"
+        "from narthex._runtime.workers.serving import Pipes\n"
         "pipes = next(one for one in gc.get_objects() if type(one) is Pipes)\n"
         "import pyarrow as pa\n"
-        "from narthex.workers.worker_columns import render\n"
+        "from narthex._runtime.workers.worker_columns import render\n"
         "for _ in range(3):\n"
         "    pipes.send({'kind': 'result'}, render(pa.table({'y': [666, 666]})))\n"
         "return x"

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex.annotations import parse_annotation, regex
-from narthex.coerce import coerce
+from narthex._analysis.graph import check
+from narthex._base.patterns import matches
+from narthex._formats.coercion import coerce
+from narthex._ir.literals import is_literal_of
+from narthex._ir.schema import Schema
+from narthex._ir.types import Optional, Regex, Str
+from narthex._sdk.annotations import parse_annotation, regex
 from narthex.errors import RestrictionInvalid
-from narthex.graph import check
-from narthex.literals import is_literal_of
-from narthex.patterns import matches
-from narthex.schema import Schema
-from narthex.types import Optional, Regex, Str
 from tests.server.shop import shop_definitions
 
 BOMBS = (r"(a+)+$", r"(a|a)*b", r"(a|aa)+$", r"([a-z]+)*\d", r"(.*a){12}")

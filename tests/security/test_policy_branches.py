@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.connections import KafkaTopic, WebhookEndpoint
-from narthex.definitions import definitions
-from narthex.entities import Cdc, Connector, Definitions, Sink
-from narthex.origin import Origin
+from narthex._base.origin import Origin
+from narthex._ir.connections import KafkaTopic, WebhookEndpoint
+from narthex._ir.entities import Cdc, Connector, Definitions, Sink
+from narthex._sdk.commit_definitions import definitions
 from tests.security.test_policy_doors import LastOrders, client_of, commit
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.driving import accept, create_all, serve, step

@@ -7,7 +7,8 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.connections import (
+from narthex._base.origin import Origin
+from narthex._ir.connections import (
     Csv,
     Files,
     KafkaTopic,
@@ -15,11 +16,10 @@ from narthex.connections import (
     TableFormat,
     WebhookEndpoint,
 )
+from narthex._ir.entities import Cdc, Connector, Definitions, Sink, SinkTarget
+from narthex._sdk.commit_definitions import definitions
 from narthex.datasets import dataset, field, pipeline
-from narthex.definitions import definitions
-from narthex.entities import Cdc, Connector, Definitions, Sink, SinkTarget
 from narthex.lib import inputs
-from narthex.origin import Origin
 from tests.core.test_file_paths import LEAVING
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at

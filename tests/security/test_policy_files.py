@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from narthex.connections import Csv, Files, JsonLines, KafkaTopic, Parquet, TableFormat
+from narthex._ir.connections import Csv, Files, JsonLines, KafkaTopic, Parquet, TableFormat
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_brokers import broker_of
 from narthex_spark_apps.platform.author_places import ForbiddenPlaceError, require_path

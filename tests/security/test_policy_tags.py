@@ -3,10 +3,10 @@
 import attrs
 import pytest
 
-from narthex.connections import Csv, Files, KafkaTopic, TableFormat
-from narthex.definitions import definitions
-from narthex.entities import Connector, Definitions, Sink, SinkTarget
-from narthex.policy import Policy
+from narthex._analysis.policy.policy import Policy
+from narthex._ir.connections import Csv, Files, KafkaTopic, TableFormat
+from narthex._ir.entities import Connector, Definitions, Sink, SinkTarget
+from narthex._sdk.commit_definitions import definitions
 from narthex_server.definitions.inherited_tags import tags_of
 from narthex_server.services.shared_sources import Shared, carried_by
 from tests.security.test_policy_doors import LastOrders

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from narthex.confinement import LAYERS
+from narthex._ir.types import Str
+from narthex._runtime.confinement import LAYERS
+from narthex._runtime.workers import Limits, SandboxIncompleteError, WorkerPool
 from narthex.errors import UserCodeError
 from narthex.settings import NotInstalledError
-from narthex.types import Str
-from narthex.workers import Limits, SandboxIncompleteError, WorkerPool
 from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import parse_config
 from tests.security import ordinary_user
@@ -263,7 +263,7 @@ def test_only_the_word_reduced_reduces_the_sandbox(monkeypatch: pytest.MonkeyPat
 def test_a_worker_ends_with_the_process_that_started_it() -> None:
     program = (
         "import os\n"
-        "from narthex.workers import WorkerPool\n"
+        "from narthex._runtime.workers import WorkerPool\n"
         "WorkerPool(1).warm()\n"
         "print('ready', flush=True)\n"
         "input()\n"

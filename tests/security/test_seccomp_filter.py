@@ -6,8 +6,8 @@ from typing import Final
 import attrs
 import pytest
 
-from narthex.confinement.seccomp import program
-from narthex.confinement.system_calls import ALLOWED, ARCHITECTURES, CHECKED, NEWEST
+from narthex._runtime.confinement.seccomp import program
+from narthex._runtime.confinement.system_calls import ALLOWED, ARCHITECTURES, CHECKED, NEWEST
 
 PASS, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
 OWN: Final = 77

@@ -10,8 +10,9 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from narthex import egress
-from narthex.connections import (
+from narthex._analysis.policy import egress
+from narthex._analysis.policy.egress import EgressRules, Target
+from narthex._ir.connections import (
     Connector,
     Encoding,
     HttpPath,
@@ -23,8 +24,7 @@ from narthex.connections import (
     SqlDatabase,
     Table,
 )
-from narthex.egress import EgressRules, Target
-from narthex.entities import Cdc
+from narthex._ir.entities import Cdc
 from narthex.errors import ConnectionDenied, NarthexError, PolicyInvalid, SecretWithheld
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import asked_source, input_broker

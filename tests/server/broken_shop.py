@@ -6,17 +6,17 @@ from datetime import datetime
 
 import attrs
 
-from narthex.aggregate_specs import Sum as SumSpec
+from narthex._ir.aggregate_specs import Sum as SumSpec
+from narthex._ir.entities import Dataset as DatasetValue
+from narthex._ir.entities import Definitions
+from narthex._ir.expression_nodes import Call, Ref
+from narthex._ir.operators import Aggregate, Filter, Operator
+from narthex._sdk.commit_definitions import definitions
 from narthex.datasets import Count, Sum, dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous
-from narthex.entities import Dataset as DatasetValue
-from narthex.entities import Definitions
 from narthex.expr import col
-from narthex.expr.nodes import Call, Ref
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
-from narthex.operators import Aggregate, Filter, Operator
 from tests.server.shop import Orders, Users
 
 __owner__ = "shop@narthex.dev"

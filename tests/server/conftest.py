@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_server.__main__ import make_services

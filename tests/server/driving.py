@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from narthex.entities import Definitions
+from narthex._ir.entities import Definitions
 from narthex_ledger import Desired, Phase, ShardReport
 from tests.server.calling import TestClient
 from tests.server.conftest import House

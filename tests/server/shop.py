@@ -5,15 +5,15 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex._formats.wire import CommitPayload, encode_commit
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, eval, ref, source  # noqa: A004
 from narthex.datasets import Count, Dataset, Sum, dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous
-from narthex.entities import Definitions
 from narthex.expr import col
 from narthex.featuresets import Featureset, extractor, feature, featureset
 from narthex.lib import inputs, outputs
-from narthex.wire import CommitPayload, encode_commit
 
 __owner__ = "shop@narthex.dev"
 

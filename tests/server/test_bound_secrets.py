@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Postgres, Secret, source
 from narthex.datasets import dataset, field
-from narthex.definitions import definitions
-from narthex.entities import Definitions
 from tests.server.calling import TestClient
 from tests.server.conftest import House
 from tests.server.driving import accept

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from narthex.assets import SinkJobSpec
+from narthex._ir.assets import SinkJobSpec
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Kafka, Postgres, Secret, sink, source
 from narthex.datasets import dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.lib import inputs
 from narthex.settings import environment_of
 from narthex_spark_apps.jobs.backfill import Backfill

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex.cli import make_app as make_cli
 from narthex_ledger import LedgerError
 from narthex_server.app import make_app

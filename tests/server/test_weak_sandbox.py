@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.workers import Compartments
+from narthex._runtime.workers import Compartments
 from narthex_server.app import make_app
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at

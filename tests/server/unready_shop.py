@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import S3, source
 from narthex.datasets import dataset, field
-from narthex.definitions import definitions
-from narthex.entities import Definitions
 from tests.server.shop import Orders, Users
 
 __owner__ = "shop@narthex.dev"

@@ -8,7 +8,8 @@ from pathlib import Path
 import attrs
 from pyspark.sql import SparkSession
 
-from narthex.assets import (
+from narthex._analysis.fingerprints import source_id
+from narthex._ir.assets import (
     AssetKind,
     CheckpointSpec,
     LogShape,
@@ -22,12 +23,11 @@ from narthex.assets import (
     TopicSpec,
     Trigger,
 )
-from narthex.entities import Cdc, Connector, Preproc, Source, Where, WhereByCode
-from narthex.fingerprints import source_id
-from narthex.operators import Operator
-from narthex.schema import Field, Role, Schema
+from narthex._ir.entities import Cdc, Connector, Preproc, Source, Where, WhereByCode
+from narthex._ir.operators import Operator
+from narthex._ir.schema import Field, Role, Schema
+from narthex._ir.types import Between, Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
-from narthex.types import Between, Datetime, Float, Int, Optional, Str
 from narthex_spark_apps.jobs.stage_runner import StageJob
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob

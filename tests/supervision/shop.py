@@ -3,11 +3,11 @@
 
 from datetime import datetime
 
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import Count, Dataset, Max, Sum, dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous
-from narthex.entities import Definitions
 from narthex.lib import inputs
 
 __owner__ = "shop@narthex.dev"

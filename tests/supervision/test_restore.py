@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex.settings import Settings, environment_of
 from tests.supervision.plant import Plant, wait_for
 from tests.supervision.zombies import child, jobs_of, take_over

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex.assets import AssetKind, FeedSpec, SourceJobSpec
+from narthex._ir.assets import AssetKind, FeedSpec, SourceJobSpec
 from narthex_ledger import JobView
 from tests.supervision.plant import Plant
 from tests.supervision.zombies import child, jobs_of, take_over

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex.settings import Settings, environment_of
 from narthex_ledger import JobView
 from narthex_spark_apps.supervision.child_messages import (

@@ -10,15 +10,15 @@ from urllib.parse import urlsplit
 
 import pandas as pd
 
+from narthex._base.records import Json
+from narthex._formats.pandas.frames import rows_of
+from narthex._runtime.credentials import SECRET_NAME
+from narthex._sdk.datasets.datasets import Dataset
+from narthex._sdk.features.featuresets import Featureset
 from narthex.client.references import dataset_name, featureset_name
 from narthex.client.responses import Response
 from narthex.client.transport import Caller
-from narthex.credentials import SECRET_NAME
-from narthex.declare.datasets import Dataset
-from narthex.declare.featuresets import Featureset
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit
-from narthex.frames import rows_of
-from narthex.records import Json
 
 MAIN: Final = "main"
 _BRANCH: Final = re.compile(r"[a-zA-Z0-9_.\-/]+")

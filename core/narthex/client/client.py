@@ -10,6 +10,24 @@ from datetime import datetime
 
 import pandas as pd
 
+from narthex._analysis.graph import check
+from narthex._base.records import Json
+from narthex._base.times import render_instant, to_micros
+from narthex._formats.pandas.frames import (
+    Columns,
+    columns_of,
+    frame_of_columns,
+    frame_of_rows,
+    rows_of,
+    series_of,
+    values_of,
+)
+from narthex._formats.wire import CommitPayload, encode_commit
+from narthex._ir.node_schema import did_you_mean
+from narthex._ir.types import DataType
+from narthex._sdk.commit_definitions import definitions
+from narthex._sdk.datasets.datasets import Dataset
+from narthex._sdk.features.featuresets import Featureset
 from narthex.client.administration import Administration
 from narthex.client.references import (
     dataset_name,
@@ -21,25 +39,7 @@ from narthex.client.references import (
 from narthex.client.responses import ReadInfo, Response, parse_read
 from narthex.client.transport import Caller, Transport, text_of
 from narthex.client.waiting import Tell, wait_for_answers, wait_for_commit
-from narthex.declare.datasets import Dataset
-from narthex.declare.featuresets import Featureset
-from narthex.definitions import definitions
 from narthex.errors import AnswerNotUnderstood, ArgumentsUnfit, NotYetSupported, raise_all
-from narthex.frames import (
-    Columns,
-    columns_of,
-    frame_of_columns,
-    frame_of_rows,
-    rows_of,
-    series_of,
-    values_of,
-)
-from narthex.graph import check
-from narthex.node_schema import did_you_mean
-from narthex.records import Json
-from narthex.times import render_instant, to_micros
-from narthex.types import DataType
-from narthex.wire import CommitPayload, encode_commit
 
 PAUSE_S = 1.0
 COMMIT_TIMEOUT_S = 1800.0

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from narthex.declare.datasets import Dataset
-from narthex.declare.features import Feature
-from narthex.declare.featuresets import Featureset
+from narthex._ir.types import DataType
+from narthex._sdk.datasets.datasets import Dataset
+from narthex._sdk.features.features import Feature
+from narthex._sdk.features.featuresets import Featureset
 from narthex.errors import ArgumentsUnfit
-from narthex.types import DataType
 
 Output: TypeAlias = Feature | Featureset | str
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from narthex.records import Json
+from narthex._base.records import Json
 
 
 @attrs.frozen(kw_only=True)

@@ -10,6 +10,8 @@ from typing import Final, Protocol, TypeAlias
 import attrs
 import httpx
 
+from narthex._base.origin import Origin
+from narthex._base.records import Json
 from narthex.client.responses import Response
 from narthex.errors import (
     AnswerNotUnderstood,
@@ -20,8 +22,6 @@ from narthex.errors import (
     catalogue,
     raise_all,
 )
-from narthex.origin import Origin
-from narthex.records import Json
 
 API: Final = "/api/v1"
 TIMEOUT_S: Final = 600.0

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from narthex._base.records import Json
 from narthex.client.responses import Response
 from narthex.client.transport import Caller, text_of
 from narthex.errors import CommitFailed
-from narthex.records import Json
 
 _FAILED: Final = frozenset({"ABORTED", "REJECTED", "ABORTING"})
 _COMMITTED: Final = frozenset({"COMMITTED", "FINALIZED"})

@@ -7,9 +7,9 @@ from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
 from narthex import connectors
-from narthex.compat.told import told
+from narthex._ir.entities import Credential
+from narthex.compat.errors import told
 from narthex.connectors import Secret
-from narthex.entities import Credential
 
 __all__ = [
     "S3",

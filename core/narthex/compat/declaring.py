@@ -9,9 +9,9 @@ import attrs
 from typing_extensions import override
 
 from narthex import datasets, dtypes, featuresets, lib
-from narthex.compat.told import as_fennel_tells, told
+from narthex._sdk.features.extractors import ExtractorCall
+from narthex.compat.errors import as_fennel_tells, told
 from narthex.datasets import Dataset
-from narthex.declare.extractors import ExtractorCall
 from narthex.featuresets import Feature, Featureset, feature
 
 __all__ = ["F", "dataset", "expectations", "featureset", "index", "meta", "struct"]

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import TypeAlias
 
-from narthex.compat.told import told
-from narthex.times import parse_duration
+from narthex._base.times import parse_duration
+from narthex.compat.errors import told
 
 __all__ = ["Duration", "duration_to_timedelta"]
 

@@ -14,22 +14,22 @@ import pandas as pd
 from typing_extensions import override
 
 from narthex import testing
-from narthex.aggregate_specs import ExpDecaySum
+from narthex._analysis.graph import reads
+from narthex._analysis.schemas.pipelines import all_steps
+from narthex._ir.aggregate_specs import ExpDecaySum
+from narthex._ir.entities import Dataset as DatasetEntity
+from narthex._ir.entities import WebhookEndpoint
+from narthex._ir.operators import Aggregate
+from narthex._ir.windows import Hopping, Tumbling
+from narthex._sdk.commit_definitions import definitions
+from narthex._sdk.datasets.datasets import Dataset
+from narthex._sdk.features.featuresets import Featureset
 from narthex.client import Response
 from narthex.client.references import dataset_name
-from narthex.compat.given import cast, refusal, with_missing, without_traces
-from narthex.compat.told import FennelError, told
-from narthex.declare.datasets import Dataset
-from narthex.declare.featuresets import Featureset
-from narthex.definitions import definitions
-from narthex.entities import Dataset as DatasetEntity
-from narthex.entities import WebhookEndpoint
+from narthex.compat.errors import FennelError, told
+from narthex.compat.frames import cast, refusal, with_missing, without_traces
 from narthex.errors import Refused
-from narthex.graph import reads
-from narthex.operators import Aggregate
-from narthex.schemas import all_steps
 from narthex.testing import almost_equal
-from narthex.windows import Hopping, Tumbling
 
 __all__ = ["InternalTestClient", "MockClient", "almost_equal", "log", "mock"]
 

@@ -1,1 +1,1 @@
-"""Declarations: what decorators and calls in an author's file become."""
+"""Paths that travelling code imports. They are part of the code's identity, so they never move."""

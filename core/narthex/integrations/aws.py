@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from narthex.entities import AwsSecretRef
+from narthex._ir.entities import AwsSecretRef
 
 
 def Secret(  # noqa: N802 (it reads as a value)

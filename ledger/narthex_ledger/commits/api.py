@@ -3,8 +3,8 @@
 import hashlib
 from uuid import UUID
 
-from narthex.assets import Blueprint
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import Blueprint
 from narthex_ledger.commits import creation, ending, planning, promotion
 from narthex_ledger.commits.planning import NameOf, Wish
 from narthex_ledger.db.statements import commits as on_commits

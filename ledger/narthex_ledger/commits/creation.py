@@ -6,8 +6,8 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetKind
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetKind
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.commits.creation import check_ready
 from narthex_ledger.commits.promotion import open_promotion, promotion_state
 from narthex_ledger.db.statements import assets as on_assets

@@ -8,8 +8,8 @@ from uuid import UUID
 import attrs
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetBlueprint, AssetKind, AssetRef, Blueprint
-from narthex.records import Json, UnknownRecordError, from_plain, to_plain
+from narthex._base import Json, UnknownRecordError, from_plain, to_plain
+from narthex._ir import AssetBlueprint, AssetKind, AssetRef, Blueprint
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins

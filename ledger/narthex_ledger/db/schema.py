@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TIMESTAMP, UUID
 from sqlalchemy.types import UserDefinedType
 from typing_extensions import override
 
-from narthex.records import Json as JsonValue
+from narthex._base import Json as JsonValue
 
 METADATA = sa.MetaData()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.engines import job_registry

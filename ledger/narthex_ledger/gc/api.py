@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from narthex.assets import AssetKind
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetKind
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.engines import job_registry

@@ -4,7 +4,7 @@ import datetime as dt
 
 import attrs
 
-from narthex.records import Json
+from narthex._base import Json
 
 
 @attrs.frozen(kw_only=True)

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import attrs
 
-from narthex.assets import AssetKind, AssetSpec
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetKind, AssetSpec
 from narthex_ledger.model.states import AssetState
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import attrs
 
-from narthex.assets import AssetBlueprint, AssetKind, PipelineJobSpec
-from narthex.records import DESCRIPTION, Json, record, to_plain
+from narthex._base import DESCRIPTION, Json, record, to_plain
+from narthex._ir import AssetBlueprint, AssetKind, PipelineJobSpec
 
 
 def canonical(plain: Json) -> bytes:
@@ -82,7 +82,7 @@ class CommitPlan:
         )
 
     def plain(self) -> Json:
-        """Render for storage; `narthex.records.from_plain` reads it back."""
+        """Render for storage; `narthex._base.records.from_plain` reads it back."""
         return to_plain(self)
 
 

@@ -6,7 +6,7 @@ The database holds the same pairs in triggers, so SQL that is wrong fails instea
 import enum
 from typing import TypeVar
 
-from narthex.assets import AssetKind
+from narthex._ir import AssetKind
 
 
 class CommitState(enum.StrEnum):

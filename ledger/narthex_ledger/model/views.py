@@ -6,8 +6,8 @@ from uuid import UUID
 
 import attrs
 
-from narthex.assets import AssetKind, DatasetPlan, ResolvedAsset
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetKind, DatasetPlan, ResolvedAsset
 from narthex_ledger.model.states import (
     AssetState,
     BackfillPolicy,

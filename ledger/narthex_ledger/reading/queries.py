@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetKind, AssetRef, ResolvedAsset
+from narthex._ir import AssetKind, AssetRef, ResolvedAsset
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import reading as on_reading

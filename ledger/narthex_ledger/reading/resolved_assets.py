@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import (
+from narthex._base import Json, UnknownRecordError, from_plain
+from narthex._ir import (
     AssetKind,
     AssetSpec,
     CheckpointSpec,
@@ -20,7 +21,6 @@ from narthex.assets import (
     SourceJobSpec,
     TopicSpec,
 )
-from narthex.records import Json, UnknownRecordError, from_plain
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.signing.row_checks import Checker
 

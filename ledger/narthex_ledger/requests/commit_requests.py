@@ -4,7 +4,7 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.errors import (
     AlreadyCommitted,

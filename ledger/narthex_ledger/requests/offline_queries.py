@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements.commits import NOW

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.statements import access as on_control
 from narthex_ledger.errors import NotFound, Refused
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlalchemy.engine import Connection
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.statements import access as on_control
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.views import TenantId

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.plans import canonical
 from narthex_ledger.signing.key_files import load_key

@@ -4,6 +4,7 @@
 from datetime import datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.datasets import (
     Average,
     Count,
@@ -20,7 +21,6 @@ from narthex.datasets import (
     field,
     pipeline,
 )
-from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous
 from narthex.lib import inputs
 from narthex_reference.conformance import corrected_shop as corrected

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from numpy.random import Generator, default_rng
 
-from narthex.facts import Fact
+from narthex._ir import Fact
 
 Sent: TypeAlias = tuple[str, Fact]
 """A fact with the dataset that it is of."""

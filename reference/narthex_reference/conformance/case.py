@@ -5,12 +5,11 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.codec import key_bytes, keyed_row_id
+from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._ir import Cell, Definitions, Fact, RowId, Version, position
+from narthex._sdk import definitions
+from narthex._sdk.datasets import dataset_entity
 from narthex.datasets import Dataset
-from narthex.declare.datasets import dataset_entity
-from narthex.definitions import definitions
-from narthex.entities import Definitions
-from narthex.facts import Cell, Fact, RowId, Version, position
 
 SECOND = 1_000_000
 """Instants and spans of cases are microseconds."""

@@ -4,6 +4,7 @@
 from datetime import date, datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.connectors import source
 from narthex.datasets import (
     Average,
@@ -17,7 +18,6 @@ from narthex.datasets import (
     field,
     pipeline,
 )
-from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous, Decimal, Window
 from narthex.lib import inputs
 from narthex_reference.conformance.case import SECOND, Case, case, found, holds, missing, row

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
 
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.declare.datasets import dataset_entity
-from narthex.entities import Definitions
-from narthex.facts import Cell, Fact
-from narthex.schema import Schema
+from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._ir import Cell, Definitions, Fact, Schema
+from narthex._sdk.datasets import dataset_entity
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.conformance.arrivals import Arrival, arrivals
 from narthex_reference.conformance.case import Ask, Case, Found, Missing, Rows

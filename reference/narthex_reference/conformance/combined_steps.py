@@ -4,6 +4,7 @@
 from datetime import datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.datasets import (
     Count,
     ExpDecaySum,
@@ -13,7 +14,6 @@ from narthex.datasets import (
     field,
     pipeline,
 )
-from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous, Hopping, Tumbling
 from narthex.expr import col
 from narthex.lib import inputs

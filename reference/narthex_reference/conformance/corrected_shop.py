@@ -8,9 +8,9 @@ at the same instant corrects what came of the first, and a delete at that instan
 from datetime import datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.connectors import Webhook, source
 from narthex.datasets import dataset, field, pipeline
-from narthex.declare.steps import Rows
 from narthex.expr import col
 from narthex.lib import inputs
 

@@ -4,8 +4,8 @@
 from datetime import datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.datasets import Sum, dataset, field, pipeline
-from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (

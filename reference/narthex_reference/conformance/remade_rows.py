@@ -4,8 +4,8 @@
 from datetime import datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.datasets import dataset, field, pipeline
-from narthex.declare.steps import Rows
 from narthex.dtypes import Session, Tumbling
 from narthex.expr import col
 from narthex.lib import inputs

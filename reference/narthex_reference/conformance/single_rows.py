@@ -6,8 +6,8 @@ from typing import Optional
 
 import pandas as pd
 
+from narthex._sdk.datasets import Rows
 from narthex.datasets import dataset, field, pipeline
-from narthex.declare.steps import Rows
 from narthex.expr import col, now
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (

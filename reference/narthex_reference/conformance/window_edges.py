@@ -4,9 +4,9 @@
 from datetime import datetime
 from typing import Optional
 
+from narthex._sdk.datasets import Rows
 from narthex.connectors import source
 from narthex.datasets import Count, Sum, dataset, field, pipeline
-from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous, Hopping, Tumbling
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (

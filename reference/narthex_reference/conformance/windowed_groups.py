@@ -3,10 +3,10 @@
 
 from datetime import datetime
 
+from narthex._ir import Cell
+from narthex._sdk.datasets import Rows
 from narthex.datasets import Count, ExpDecaySum, LastK, Sum, dataset, field, pipeline
-from narthex.declare.steps import Rows
 from narthex.dtypes import Continuous, Hopping, Session, Tumbling, Window
-from narthex.facts import Cell
 from narthex.lib import inputs
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (

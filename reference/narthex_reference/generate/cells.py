@@ -4,9 +4,9 @@ import functools
 
 from hypothesis import strategies as st
 
-from narthex.facts import Cell
-from narthex.types import (
+from narthex._ir import (
     Bool,
+    Cell,
     DataType,
     Date,
     Datetime,

@@ -3,8 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from narthex.code import UserCode
-from narthex.types import DataType, Int, Optional, inner
+from narthex._ir import DataType, Int, Optional, UserCode, inner
 
 
 def user_code(source: str) -> UserCode:

@@ -3,9 +3,24 @@
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from narthex.expr.nodes import Branch, Call, Case, Literal, Node, Ref
-from narthex.expr.typing import ExpressionTypeError, infer
-from narthex.types import Bool, DataType, Datetime, Float, Int, List, Optional, Str, inner
+from narthex._expr import ExpressionTypeError, infer
+from narthex._ir import (
+    Bool,
+    Branch,
+    Call,
+    Case,
+    DataType,
+    Datetime,
+    Float,
+    Int,
+    List,
+    Literal,
+    Node,
+    Optional,
+    Ref,
+    Str,
+    inner,
+)
 
 Typed: TypeAlias = tuple[Node, DataType]
 

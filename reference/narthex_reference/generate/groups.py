@@ -4,25 +4,36 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from narthex.aggregate_specs import (
+from narthex._ir import (
+    Aggregate,
     AggregateSpec,
     Average,
+    Continuous,
     Count,
+    DataType,
+    Datetime,
     Distinct,
+    Emit,
     ExpDecaySum,
     FirstK,
+    Hopping,
     LastK,
     Max,
     Min,
+    Misfit,
+    NodeSchema,
+    Operator,
+    Optional,
     Quantile,
+    Session,
     Stddev,
     Sum,
+    Tumbling,
+    Window,
+    is_hashable,
+    is_key,
+    type_aggregate,
 )
-from narthex.aggregate_types import Misfit, is_hashable, is_key, type_aggregate
-from narthex.node_schema import NodeSchema
-from narthex.operators import Aggregate, Emit, Operator
-from narthex.types import DataType, Datetime, Optional
-from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
 from narthex_reference.generate.cells import SECOND
 
 CONTINUOUS: tuple[Window, ...] = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from narthex.operators import Aggregate, Changelog, DatasetRef, Explode, Join, Operator, Union
+from narthex._ir import Aggregate, Changelog, DatasetRef, Explode, Join, Operator, Union
 
 MOST: Final = 12
 """Pipelines that would make more rows of one are not drawn."""

@@ -4,11 +4,18 @@ from collections.abc import Iterator
 
 import attrs
 
-from narthex.aggregate_specs import ExpDecaySum
-from narthex.entities import Dataset, Definitions
-from narthex.operators import Aggregate
-from narthex.schemas import all_steps
-from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
+from narthex._analysis.schemas import all_steps
+from narthex._ir import (
+    Aggregate,
+    Continuous,
+    Dataset,
+    Definitions,
+    ExpDecaySum,
+    Hopping,
+    Session,
+    Tumbling,
+    Window,
+)
 from narthex_reference.conformance.arrivals import Arrival, Sent, cut
 
 

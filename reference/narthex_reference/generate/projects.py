@@ -5,12 +5,21 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
-from narthex.entities import Dataset, Definitions, Index, Pipeline
-from narthex.node_schema import DatasetSchemaInfo, NodeSchema
-from narthex.operators import DatasetRef, Operator
-from narthex.schema import Field, Role, Schema
-from narthex.schemas import is_terminal, output_schema
-from narthex.types import Datetime
+from narthex._analysis.schemas import is_terminal, output_schema
+from narthex._ir import (
+    Dataset,
+    DatasetRef,
+    DatasetSchemaInfo,
+    Datetime,
+    Definitions,
+    Field,
+    Index,
+    NodeSchema,
+    Operator,
+    Pipeline,
+    Role,
+    Schema,
+)
 from narthex_reference.conformance.arrivals import Sent, shuffled
 from narthex_reference.generate.cells import instants
 from narthex_reference.generate.growth import growth

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
 from typing_extensions import override
 
-from narthex.schemas import all_steps
+from narthex._analysis.schemas import all_steps
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.projects import projects
 

@@ -3,11 +3,24 @@
 import attrs
 from hypothesis import strategies as st
 
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.entities import Cdc, Dataset, Index, Source, WebhookEndpoint
-from narthex.facts import Cell, Fact, RowId, Version, position
-from narthex.schema import Field, Metadata, Role, Schema
-from narthex.types import Datetime
+from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._ir import (
+    Cdc,
+    Cell,
+    Dataset,
+    Datetime,
+    Fact,
+    Field,
+    Index,
+    Metadata,
+    Role,
+    RowId,
+    Schema,
+    Source,
+    Version,
+    WebhookEndpoint,
+    position,
+)
 from narthex_reference.generate.cells import KEY_TYPES, VALUE_TYPES, cells, instants
 
 TIMESTAMP = "at"

@@ -6,33 +6,40 @@ from typing import Final, TypeAlias
 import attrs
 from hypothesis import strategies as st
 
-from narthex.node_schema import DatasetSchemaInfo, NodeSchema
-from narthex.operators import (
+from narthex._analysis.schemas import output_schema
+from narthex._ir import (
     Assign,
     AssignCode,
     Assignment,
     Change,
     Changelog,
+    Column,
     DatasetRef,
+    DatasetSchemaInfo,
+    DataType,
     Dedup,
     Drop,
     DropNull,
     Explode,
     Filter,
     First,
+    Float,
     Join,
     JoinHow,
     Latest,
+    List,
+    NodeSchema,
     Operator,
+    Optional,
     Rename,
     Select,
+    Session,
     Transform,
+    Tumbling,
     Union,
+    inner,
+    unrestricted,
 )
-from narthex.schema import Column
-from narthex.schemas import output_schema
-from narthex.types import DataType, Float, List, Optional, inner, unrestricted
-from narthex.windows import Session, Tumbling
 from narthex_reference.generate import code
 from narthex_reference.generate.cells import SECOND
 from narthex_reference.generate.expressions import predicates, values

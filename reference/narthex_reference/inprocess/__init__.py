@@ -1,7 +1,7 @@
 """The client of authors' unit tests, and the fast engine behind it: all in their own process."""
 
-from narthex.entities import Definitions
-from narthex.workers.in_process import InProcessCalls
+from narthex._ir import Definitions
+from narthex._testing import InProcessCalls
 from narthex_reference.inprocess.client import MockClient, log, mock
 from narthex_reference.inprocess.engine import InProcessEngine
 

@@ -4,22 +4,28 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from narthex.assets import DatasetPlan, LogShape, LogSpec
-from narthex.changes import logical
-from narthex.coerce import MistypedError, coerce
-from narthex.declare.datasets import Dataset
-from narthex.declare.featuresets import Featureset
-from narthex.entities import Dataset as DatasetEntity
-from narthex.entities import Definitions, Source, WebhookEndpoint
+from narthex._analysis import TypedDataset, logical, typed_datasets
+from narthex._base import Json
+from narthex._formats import MistypedError, coerce
+from narthex._ir import (
+    Aggregate,
+    Cell,
+    DatasetPlan,
+    Definitions,
+    Fact,
+    LogShape,
+    LogSpec,
+    Source,
+    WebhookEndpoint,
+    did_you_mean,
+)
+from narthex._ir import Dataset as DatasetEntity
+from narthex._query import ReadPlan
+from narthex._query import plan as plan_read
+from narthex._runtime.workers import CodeCalls
+from narthex._sdk.datasets import Dataset
+from narthex._sdk.features import Featureset
 from narthex.errors import EntityMissing, Refused
-from narthex.facts import Cell, Fact
-from narthex.graph import TypedDataset, typed_datasets
-from narthex.node_schema import did_you_mean
-from narthex.operators import Aggregate
-from narthex.readplan import ReadPlan
-from narthex.readplan import plan as plan_read
-from narthex.records import Json
-from narthex.workers import CodeCalls
 from narthex_reference.inprocess.engine import InProcessEngine
 from narthex_reference.inprocess.intake import Call, Feed, Judged, direct_source, facts_of_rows
 

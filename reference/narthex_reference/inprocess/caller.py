@@ -4,21 +4,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from narthex.assets import DatasetPlan
-from narthex.changes import compare
+from narthex._analysis import check, compare
+from narthex._base import Json
+from narthex._formats import MistypedError, coerce, render_cell
+from narthex._formats.wire import decode_commit
+from narthex._ir import Cell, DatasetPlan, DataType, Datetime, WebhookEndpoint
+from narthex._query import Lookup, ReadPlan, execute, whole_columns, whole_rows
+from narthex._testing import InProcessCalls
 from narthex.client import Response
 from narthex.client.transport import Body
-from narthex.coerce import MistypedError, coerce, render_cell
-from narthex.entities import WebhookEndpoint
 from narthex.errors import LookupImpossible, Refused, raise_all
-from narthex.evaluate.query import Lookup, execute, whole_columns, whole_rows
-from narthex.facts import Cell
-from narthex.graph import check
-from narthex.readplan import ReadPlan
-from narthex.records import Json
-from narthex.types import DataType, Datetime
-from narthex.wire import decode_commit
-from narthex.workers.in_process import InProcessCalls
 from narthex_reference.engine import Answer
 from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, Services
 from narthex_reference.inprocess.clock import UnitTestClock

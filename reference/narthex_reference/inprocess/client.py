@@ -12,18 +12,17 @@ import pandas as pd
 from typing_extensions import override
 
 from narthex import lookups
+from narthex._formats.pandas import frame_of_columns
+from narthex._ir import DataType
+from narthex._query import rows_finder
+from narthex._sdk.datasets import Dataset
+from narthex._sdk.features import Featureset
+from narthex._testing import TestClient, finder
 from narthex.client import Response
 from narthex.client.client import COMMIT_TIMEOUT_S
 from narthex.client.references import dataset_name
 from narthex.client.waiting import Tell
-from narthex.declare.datasets import Dataset
-from narthex.declare.featuresets import Featureset
 from narthex.errors import ArgumentsUnfit
-from narthex.evaluate.query import rows_finder
-from narthex.frames import frame_of_columns
-from narthex.types import DataType
-from narthex.unit_tests import TestClient
-from narthex.workers.in_process import finder
 from narthex_reference.inprocess.branches import Branch
 from narthex_reference.inprocess.caller import MAIN, InProcessCaller
 from narthex_reference.inprocess.clock import UnitTestClock

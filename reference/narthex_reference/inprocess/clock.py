@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from narthex.raw_times import parse_instant
-from narthex.times import from_micros, parse_duration, to_micros
+from narthex._base import from_micros, parse_duration, to_micros
+from narthex._formats import parse_instant
 
 
 class UnitTestClock:

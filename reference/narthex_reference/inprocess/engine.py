@@ -4,21 +4,36 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import attrs
 
-from narthex.entities import Dataset, Definitions
+from narthex._analysis import TypedDataset, reads, typed_datasets
+from narthex._analysis.schemas import is_live, output_schema
+from narthex._ir import (
+    Aggregate,
+    Cell,
+    Dataset,
+    DatasetRef,
+    Definitions,
+    Fact,
+    Join,
+    NodeSchema,
+    Operator,
+    RowId,
+    Union,
+    of_dataset,
+)
+from narthex._runtime.steps import (
+    ABSENT,
+    Context,
+    PlainGroups,
+    Rows,
+    Timelines,
+    WindowedGroups,
+    apply_step,
+    facts_of,
+    rows_of,
+    rows_of_dataset,
+)
+from narthex._runtime.workers import CodeCalls
 from narthex.errors import EntityMissing, LookupImpossible
-from narthex.facts import Cell, Fact, RowId
-from narthex.graph import TypedDataset, reads, typed_datasets
-from narthex.grouped_schemas import is_live
-from narthex.node_schema import NodeSchema, of_dataset
-from narthex.operators import Aggregate, DatasetRef, Join, Operator, Union
-from narthex.schemas import output_schema
-from narthex.steps.apply import apply_step, rows_of_dataset
-from narthex.steps.plain_groups import PlainGroups
-from narthex.steps.row_steps import Context
-from narthex.steps.rows import Rows, facts_of, rows_of
-from narthex.steps.timelines import ABSENT, Timelines
-from narthex.steps.windowed_groups import WindowedGroups
-from narthex.workers import CodeCalls
 from narthex_reference.engine import Answer
 
 
@@ -134,7 +149,7 @@ class InProcessEngine:
         """Begin without facts.
 
         Args:
-            definitions: Correct ones: `narthex.graph.check` finds nothing in them.
+            definitions: Correct ones: `narthex._analysis.graph.check` finds nothing in them.
             calls: Runs authors' code.
         """
         typed = typed_datasets(definitions)

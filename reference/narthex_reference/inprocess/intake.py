@@ -5,14 +5,22 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from narthex.admission import Admission, Admitted, Admitter, Moved, Refused
-from narthex.codec import key_encoder, keyed_row_id
-from narthex.entities import Cdc, Dataset, Source, WebhookEndpoint
-from narthex.facts import Fact, RowId, Version, position
-from narthex.fingerprints import source_id
-from narthex.records import Json
-from narthex.schema import Schema
-from narthex.workers import CodeCalls
+from narthex._analysis import source_id
+from narthex._base import Json
+from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._ir import (
+    Cdc,
+    Dataset,
+    Fact,
+    RowId,
+    Schema,
+    Source,
+    Version,
+    WebhookEndpoint,
+    position,
+)
+from narthex._runtime.ingest import Admission, Admitted, Admitter, Moved, Refused
+from narthex._runtime.workers import CodeCalls
 
 DIRECT_WEBHOOK: Final = "_internal_narthex_webhook"
 """The webhook by which tests put rows straight into a dataset."""

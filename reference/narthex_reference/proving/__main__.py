@@ -7,8 +7,8 @@ from uuid import UUID
 
 import typer
 
+from narthex._runtime.workers import WorkerPool
 from narthex.settings import NotInstalledError, load_settings
-from narthex.workers import WorkerPool
 from narthex_ledger import LedgerError
 from narthex_reference.proving.consistent_cut import NotThereError
 from narthex_reference.proving.deployed import NothingServesError, deployed

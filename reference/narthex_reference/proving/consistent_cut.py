@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.assets import AssetKind, IndexSpec, ResolvedAsset
-from narthex.graph import reads
+from narthex._analysis import reads
+from narthex._ir import AssetKind, IndexSpec, ResolvedAsset
 from narthex_reference.proving.deployed import Deployed, Read
 from narthex_stores import LmdbIndex, LogTips
 

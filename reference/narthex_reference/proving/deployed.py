@@ -8,20 +8,20 @@ from uuid import UUID
 
 import attrs
 
-from narthex.assets import (
+from narthex._base import Json
+from narthex._formats.wire import decode_commit
+from narthex._ir import (
     AssetKind,
     AssetSpec,
     DatasetPlan,
+    Definitions,
     FeedSpec,
     LogSpec,
     PipelineJobSpec,
     ResolvedAsset,
     TopicSpec,
 )
-from narthex.entities import Definitions
-from narthex.records import Json
 from narthex.settings import Settings
-from narthex.wire import decode_commit
 from narthex_ledger import JobView, Ledger, Phase, Signer
 from narthex_stores import history_path, storage_options
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 
-from narthex.facts import Cell, Fact, RowId
+from narthex._ir import Cell, Fact, RowId
 from narthex_reference.proving.findings import Made
 from narthex_reference.proving.logs import Log
 from narthex_reference.semantics.content import Source

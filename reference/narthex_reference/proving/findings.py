@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from narthex.facts import Cell, RowId
-from narthex.records import Json
-from narthex.rendered_cells import UnrenderedError, render_cell
-from narthex.times import render_instant
-from narthex.types import DataType
+from narthex._base import Json, render_instant
+from narthex._formats import UnrenderedError, render_cell
+from narthex._ir import Cell, DataType, RowId
 from narthex_reference.cell_equality import same_cells
 
 MOST_MADE = 20

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from narthex.facts import Fact
+from narthex._ir import Fact
 from narthex_reference.proving.findings import Difference, offset_ahead
 from narthex_reference.proving.log_proof import named_key, same_fact, told
 from narthex_reference.proving.logs import Ends, Log

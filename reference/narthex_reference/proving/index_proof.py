@@ -7,11 +7,8 @@ from functools import partial
 import attrs
 from numpy.random import Generator, default_rng
 
-from narthex.assets import IndexSpec
-from narthex.facts import Cell, Fact
-from narthex.records import Json
-from narthex.schema import Column
-from narthex.types import DataType
+from narthex._base import Json
+from narthex._ir import Cell, Column, DataType, Fact, IndexSpec
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.engine import Answer
 from narthex_reference.proving.evidence import Evidence

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from narthex.assets import LogShape, LogSpec
-from narthex.facts import Cell, Fact, RowId, Version
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import Cell, Fact, LogShape, LogSpec, RowId, Version
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.proving.evidence import Evidence
 from narthex_reference.proving.findings import Difference, named

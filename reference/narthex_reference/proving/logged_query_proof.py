@@ -12,15 +12,11 @@ from typing import Self
 
 import attrs
 
-from narthex.assets import DatasetPlan, IndexSpec
-from narthex.evaluate.asking import FoundRow
-from narthex.evaluate.query import execute
-from narthex.facts import Cell
-from narthex.kept_answers import Columns, KeptAnswer, answers_topic
-from narthex.readplan import ReadPlan
-from narthex.readplan import plan as plan_read
-from narthex.rendered_cells import parse_cell
-from narthex.workers import CodeCalls
+from narthex._formats import parse_cell
+from narthex._ir import Cell, DatasetPlan, IndexSpec
+from narthex._query import Columns, FoundRow, KeptAnswer, ReadPlan, answers_topic, execute
+from narthex._query import plan as plan_read
+from narthex._runtime.workers import CodeCalls
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.proving.deployed import Deployed
 from narthex_reference.proving.findings import Difference, named

@@ -6,9 +6,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.assets import LogShape, LogSpec
-from narthex.codec import encode, key_bytes
-from narthex.facts import NEVER, Fact, RowId
+from narthex._formats.avro import encode, key_bytes
+from narthex._ir import NEVER, Fact, LogShape, LogSpec, RowId
 from narthex_stores import LogReader, LogRow, Record, TransientError
 
 Ends: TypeAlias = Mapping[int, int]

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
-from narthex.assets import AssetKind, HistorySpec, IndexSpec, LogShape, ResolvedAsset
-from narthex.entities import Dataset
+from narthex._ir import AssetKind, Cell, Dataset, HistorySpec, IndexSpec, LogShape, ResolvedAsset
+from narthex._query import KeptAnswer
+from narthex._runtime.workers import CodeCalls
 from narthex.errors import DefinitionErrors, UserCodeError
-from narthex.facts import Cell
-from narthex.kept_answers import KeptAnswer
-from narthex.workers import CodeCalls
 from narthex_reference.generate.project import is_never_the_same
 from narthex_reference.proving.consistent_cut import Cut, find_cut, upstream
 from narthex_reference.proving.deployed import Deployed

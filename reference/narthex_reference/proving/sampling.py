@@ -11,26 +11,30 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.codec import key_bytes
-from narthex.entities import Dataset, Definitions
-from narthex.facts import Cell, Fact, RowId
-from narthex.operators import (
+from narthex._formats.avro import key_bytes
+from narthex._ir import (
     Aggregate,
     Assign,
     AssignCode,
+    Cell,
+    Column,
+    Dataset,
     DatasetRef,
     Dedup,
+    Definitions,
     Explode,
+    Fact,
     First,
     Join,
     Latest,
     Operator,
     Rename,
+    RowId,
     Transform,
     Union,
+    inner,
+    unrestricted,
 )
-from narthex.schema import Column
-from narthex.types import inner, unrestricted
 
 Names: TypeAlias = tuple[str, ...]
 

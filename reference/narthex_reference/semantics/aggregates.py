@@ -10,13 +10,20 @@ from typing import Protocol, assert_never
 
 import attrs
 
-from narthex.cells import cell_bytes
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import Cell, Version
-from narthex.node_schema import NodeSchema
-from narthex.operators import Aggregate, Emit
-from narthex.schema import Column
-from narthex.windows import Continuous, Hopping, Session, Tumbling
+from narthex._formats import cell_bytes
+from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._ir import (
+    Aggregate,
+    Cell,
+    Column,
+    Continuous,
+    Emit,
+    Hopping,
+    NodeSchema,
+    Session,
+    Tumbling,
+    Version,
+)
 from narthex_reference.semantics.content import Content, Row, Source, content, key_of
 from narthex_reference.semantics.grouped_rows import (
     Contribution,

@@ -5,9 +5,7 @@ from typing import Protocol
 
 import attrs
 
-from narthex.code import UserCode
-from narthex.facts import Cell
-from narthex.schema import Column
+from narthex._ir import Cell, Column, UserCode
 
 
 @attrs.frozen

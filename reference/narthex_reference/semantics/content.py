@@ -5,10 +5,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.codec import key_bytes
-from narthex.facts import Cell, Fact, RowId, Version
-from narthex.node_schema import NodeSchema
-from narthex.schema import Column
+from narthex._formats.avro import key_bytes
+from narthex._ir import Cell, Column, Fact, NodeSchema, RowId, Version
 
 Source: TypeAlias = tuple[str, RowId]
 """A fact that somebody appended: its dataset and its identity there."""

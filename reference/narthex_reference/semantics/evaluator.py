@@ -4,34 +4,42 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from narthex.aggregate_specs import Average, Max, Min, Quantile, Stddev
-from narthex.codec import key_bytes
-from narthex.entities import Dataset, Definitions
-from narthex.facts import Cell, Fact, RowId
-from narthex.graph import typed_datasets
-from narthex.node_schema import NodeSchema, of_dataset
-from narthex.operators import (
+from narthex._analysis import typed_datasets
+from narthex._analysis.schemas import output_schema
+from narthex._formats.avro import key_bytes
+from narthex._ir import (
     Aggregate,
     Assign,
     AssignCode,
+    Average,
+    Cell,
     Changelog,
+    Column,
+    Dataset,
     DatasetRef,
     Dedup,
+    Definitions,
     Drop,
     DropNull,
     Explode,
+    Fact,
     Filter,
     First,
     Join,
     Latest,
+    Max,
+    Min,
+    NodeSchema,
     Operator,
+    Quantile,
     Rename,
+    RowId,
     Select,
+    Stddev,
     Transform,
     Union,
+    of_dataset,
 )
-from narthex.schema import Column
-from narthex.schemas import output_schema
 from narthex_reference.engine import Answer, Made
 from narthex_reference.semantics.aggregates import Group, find, groups, versions
 from narthex_reference.semantics.author_code import UserCodeRunner
@@ -68,7 +76,7 @@ class Reference:
         """Begin without facts.
 
         Args:
-            definitions: Correct ones: `narthex.graph.check` finds nothing in them.
+            definitions: Correct ones: `narthex._analysis.graph.check` finds nothing in them.
             call: Runs authors' code.
         """
         typed = typed_datasets(definitions)

@@ -9,23 +9,27 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from narthex.aggregate_specs import (
+from narthex._formats import cell_bytes
+from narthex._ir import (
     AggregateSpec,
     Average,
+    Cell,
     Count,
+    DataType,
+    Decimal,
     Distinct,
     ExpDecaySum,
     FirstK,
+    Float,
     LastK,
     Max,
     Min,
     Quantile,
     Stddev,
     Sum,
+    inner,
+    unrestricted,
 )
-from narthex.cells import cell_bytes
-from narthex.facts import Cell
-from narthex.types import DataType, Decimal, Float, inner, unrestricted
 
 Value: TypeAlias = tuple[int, bytes, Cell]
 

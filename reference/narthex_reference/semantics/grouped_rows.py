@@ -4,11 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from narthex.aggregate_specs import AggregateSpec
-from narthex.aggregate_types import Misfit, type_aggregate
-from narthex.facts import Cell
-from narthex.operators import Aggregate
-from narthex.types import DataType
+from narthex._ir import Aggregate, AggregateSpec, Cell, DataType, Misfit, type_aggregate
 from narthex_reference.semantics.content import Content, Row, histories
 from narthex_reference.semantics.folds import Value, fold
 

@@ -5,9 +5,8 @@ A row_id is also the order of rows at one instant, so each rule says an order to
 
 from collections.abc import Iterable
 
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import RowId
-from narthex.schema import Column
+from narthex._formats.avro import key_bytes, keyed_row_id
+from narthex._ir import Column, RowId
 from narthex_reference.semantics.content import Row, key_of
 
 

@@ -5,10 +5,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.codec import key_bytes
-from narthex.facts import Cell, Version
-from narthex.node_schema import NodeSchema
-from narthex.operators import Join, JoinHow
+from narthex._formats.avro import key_bytes
+from narthex._ir import Cell, Join, JoinHow, NodeSchema, Version
 from narthex_reference.semantics.content import Content, Row, content, floor, histories
 from narthex_reference.semantics.identities import of_key
 

@@ -4,11 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from narthex.facts import Cell
-from narthex.node_schema import NodeSchema
-from narthex.operators import Change, Changelog, Dedup, Explode
-from narthex.schema import Column
-from narthex.windows import Session
+from narthex._ir import Cell, Change, Changelog, Column, Dedup, Explode, NodeSchema, Session
 from narthex_reference.semantics.content import Content, Row, content, grouped, histories, key_of
 from narthex_reference.semantics.identities import (
     of_change,

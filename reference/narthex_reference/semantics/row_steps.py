@@ -8,22 +8,22 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.code import UserCode
-from narthex.expr.plain import prepare
-from narthex.expr.typing import fit
-from narthex.facts import Cell
-from narthex.node_schema import NodeSchema
-from narthex.operators import (
+from narthex._expr import fit
+from narthex._expr.python import prepare
+from narthex._ir import (
     Assign,
     AssignCode,
+    Cell,
     Drop,
     DropNull,
     Filter,
+    NodeSchema,
+    Optional,
     Rename,
     Select,
     Transform,
+    UserCode,
 )
-from narthex.types import Optional
 from narthex_reference.semantics.author_code import Frame, UserCodeRunner
 from narthex_reference.semantics.content import Content, Row, content
 

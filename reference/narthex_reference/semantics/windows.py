@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
+from narthex._ir import Continuous, Hopping, Session, Tumbling, Window
 
 _T = TypeVar("_T")
 

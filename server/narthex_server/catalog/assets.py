@@ -3,7 +3,7 @@
 import attrs
 from fastapi import APIRouter, Request
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import BankedView, HolderView
 from narthex_server.security.branch_scope import branches_seen
 from narthex_server.security.visibility import assets_seen

@@ -7,18 +7,19 @@ import uuid
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel
 
-from narthex.assets import AssetKind, FeedSpec, HistorySpec
-from narthex.entities import (
+from narthex._base import Json, render_instant, to_plain
+from narthex._ir import (
     AliasExtractor,
+    AssetKind,
     CodeExtractor,
     Dataset,
     ExpressionExtractor,
     Featureset,
+    FeedSpec,
+    HistorySpec,
     LookupExtractor,
+    type_name,
 )
-from narthex.records import Json, to_plain
-from narthex.rendered_types import type_name
-from narthex.times import render_instant
 from narthex_ledger import AuditView
 from narthex_server.deploy.backfill_estimates import ASK_S
 from narthex_server.operations.job_status import job_rows

@@ -2,10 +2,9 @@
 
 from fastapi import APIRouter, HTTPException, Request
 
-from narthex.entities import Dataset, Definitions, Featureset
-from narthex.fingerprints import source_id
-from narthex.records import Json
-from narthex.rendered_types import type_name
+from narthex._analysis import source_id
+from narthex._base import Json
+from narthex._ir import Dataset, Definitions, Featureset, type_name
 from narthex_server.definitions.data_flow import flow
 from narthex_server.security.auth import branch_of
 from narthex_server.security.visibility import sight

@@ -6,7 +6,7 @@ import re
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import BranchRequest, BranchView, CommitState
 from narthex_server.security.auth import Asker, branch_of
 from narthex_server.security.branch_scope import require_branch

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import IN_FLIGHT, CommitView
 
 _ENDED = frozenset({"FINALIZED", "ABORTED", "REJECTED"})

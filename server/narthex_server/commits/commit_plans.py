@@ -4,10 +4,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 
-from narthex.changes import Changes, compare
-from narthex.entities import Definitions
-from narthex.reasons import reasons
-from narthex.records import Json
+from narthex._analysis import Changes, compare, reasons
+from narthex._base import Json
+from narthex._ir import Definitions
 from narthex_ledger import CommitView, stored_plan
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.backfill_estimates import Estimate

@@ -13,10 +13,9 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from narthex.assets import AssetKind
-from narthex.entities import Definitions
-from narthex.policy import load_policy
-from narthex.records import Json
+from narthex._analysis.policy import load_policy
+from narthex._base import Json
+from narthex._ir import AssetKind, Definitions
 from narthex_ledger import (
     Accepted,
     AssetView,

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Request
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_server.commits import commits
 from narthex_server.security.auth import Asker
 from narthex_server.services.container import Services

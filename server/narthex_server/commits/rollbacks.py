@@ -7,7 +7,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import (
     Accepted,
     ApprovalView,

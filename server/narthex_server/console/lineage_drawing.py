@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from narthex.records import Json
+from narthex._base import Json
 
 BOX_WIDTH: Final = 220
 BOX_HEIGHT: Final = 34

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits
 from narthex_server.commits.commit_blockers import has_ended

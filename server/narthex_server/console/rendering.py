@@ -11,7 +11,7 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from narthex.records import Json
+from narthex._base import Json
 
 REFRESH_S = 5
 

@@ -13,12 +13,10 @@ import attrs
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from narthex.admission import Admitter, LeftOut, Refused
-from narthex.coerce import MistypedError, coerce, render_cell
-from narthex.entities import Cdc, Constant, Dataset, Source, WebhookEndpoint
-from narthex.records import Json
-from narthex.times import to_micros
-from narthex.types import Datetime, inner
+from narthex._base import Json, to_micros
+from narthex._formats import MistypedError, coerce, render_cell
+from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
+from narthex._runtime.ingest import Admitter, LeftOut, Refused
 from narthex_server.security.auth import Asker, branch_of
 from narthex_server.security.policy_enforcement import may_write_rows
 from narthex_server.security.visibility import sight

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict
 
-from narthex.entities import Definitions
-from narthex.readplan import CodeStep, LookupStep, ReadPlan
-from narthex.records import Json, from_plain, to_plain
+from narthex._base import Json, from_plain, to_plain
+from narthex._ir import Definitions
+from narthex._query import CodeStep, LookupStep, ReadPlan
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
 from narthex_server.security.auth import Asker, branch_of
 from narthex_server.security.visibility import require_seen, sight

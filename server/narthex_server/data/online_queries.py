@@ -10,16 +10,10 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
-from narthex.assets import DatasetPlan
-from narthex.coerce import MistypedError, coerce
-from narthex.evaluate.query import execute, whole_columns, whole_rows
-from narthex.facts import Cell
-from narthex.kept_answers import KeptAnswer
-from narthex.readplan import ReadPlan
-from narthex.records import Json
-from narthex.rendered_cells import render_cells
-from narthex.times import to_micros
-from narthex.types import Datetime
+from narthex._base import Json, to_micros
+from narthex._formats import MistypedError, coerce, render_cells
+from narthex._ir import Cell, DatasetPlan, Datetime
+from narthex._query import KeptAnswer, ReadPlan, execute, whole_columns, whole_rows
 from narthex_server.security.auth import branch_of
 from narthex_server.security.visibility import require_dataset, require_seen
 from narthex_server.services.branch_snapshots import Snapshot

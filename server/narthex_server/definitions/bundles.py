@@ -1,6 +1,6 @@
 """A commit's payload as it is stored: the definitions of the whole branch, in our own protobuf."""
 
-from narthex.wire import CommitPayload, decode_commit
+from narthex._formats.wire import CommitPayload, decode_commit
 
 
 def read_bundle(content: bytes) -> CommitPayload:

@@ -2,19 +2,13 @@
 
 import attrs
 
-from narthex.assets import Blueprint
-from narthex.blueprint import compile_blueprint
-from narthex.capability import not_carried_out
-from narthex.carrying import carry_on
-from narthex.changes import Changes, compare
-from narthex.closure import verify_all
-from narthex.egress_checks import egress_errors
-from narthex.entities import Definitions
+from narthex._analysis import Changes, Reason, check, compare, reasons
+from narthex._analysis.policy import Policy, egress_errors
+from narthex._compiler import carry_on, compile_blueprint, not_carried_out
+from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
+from narthex._ir import Blueprint, Definitions
+from narthex._sdk.closure import verify_all
 from narthex.errors import DefinitionError, RecordNotUnderstood, raise_all
-from narthex.graph import check
-from narthex.policy import Policy
-from narthex.reasons import Reason, reasons
-from narthex.wire import CommitPayload, decode_commit, encode_commit
 
 
 @attrs.frozen(kw_only=True)

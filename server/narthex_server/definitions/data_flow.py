@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from narthex.entities import (
+from narthex._analysis import pipeline_reads, source_id
+from narthex._analysis.checks import extractor_inputs, extractor_outputs
+from narthex._ir import (
     AliasExtractor,
     CodeExtractor,
     Dataset,
@@ -13,9 +15,6 @@ from narthex.entities import (
     Featureset,
     LookupExtractor,
 )
-from narthex.feature_checks import extractor_inputs, extractor_outputs
-from narthex.fingerprints import source_id
-from narthex.graph import pipeline_reads
 
 Node: TypeAlias = tuple[str, str]
 """What it is, and its name: `source`, `dataset` or `feature`."""

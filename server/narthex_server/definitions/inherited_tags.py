@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import attrs
 
-from narthex.canonical import NotCanonicalError, encode
-from narthex.entities import Dataset, Definitions, Featureset
+from narthex._base import NotCanonicalError, encode
+from narthex._ir import Dataset, Definitions, Featureset
 from narthex_server.definitions.data_flow import Node, flow
 
 CANCEL = "~"

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import httpx
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_server.deploy.airflow_client import Airflow, approval_of, task_of
 from narthex_server.deploy.executor import NotYet
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import httpx
 import structlog
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex.settings import Settings
 
 log = structlog.get_logger()

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import attrs
 import structlog
 
-from narthex.assets import AssetKind
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetKind
 from narthex_ledger import AssetState, Finding, InventoryRow, Ledger
 from narthex_stores import Absent, Adapter, Listed, Match, Mismatch, StoreError, Unknown
 

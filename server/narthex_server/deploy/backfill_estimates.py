@@ -15,15 +15,18 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from narthex.assets import (
+from narthex._base import Json
+from narthex._ir import (
     AssetBlueprint,
     AssetRef,
     Blueprint,
+    Files,
+    KafkaTopic,
+    Parquet,
     PipelineJobSpec,
     SourceJobSpec,
+    WebhookEndpoint,
 )
-from narthex.entities import Files, KafkaTopic, Parquet, WebhookEndpoint
-from narthex.records import Json
 from narthex_ledger import CommitPlan
 from narthex_stores import LogReader, Record, StoreError, find_beneath, open_beneath
 

@@ -12,10 +12,8 @@ from uuid import UUID
 import attrs
 import structlog
 
-from narthex.assets import AssetBlueprint, AssetKind
-from narthex.entities import Definitions
-from narthex.names import physical_name
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetBlueprint, AssetKind, Definitions, physical_name
 from narthex_ledger import (
     ROW_KINDS,
     TENANT,

@@ -12,7 +12,7 @@ from uuid import UUID
 import attrs
 import structlog
 
-from narthex.assets import (
+from narthex._ir import (
     AssetKind,
     AssetSpec,
     CheckpointSpec,

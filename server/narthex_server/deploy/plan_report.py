@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import attrs
 
-from narthex.assets import Blueprint, PipelineJobSpec, SourceJobSpec
-from narthex.changes import Changes
-from narthex.reasons import Reason
-from narthex.records import Json
+from narthex._analysis import Changes, Reason
+from narthex._base import Json
+from narthex._ir import Blueprint, PipelineJobSpec, SourceJobSpec
 from narthex_ledger import CommitPlan, PlannedAsset
 from narthex_server.deploy.backfill_estimates import Estimate
 

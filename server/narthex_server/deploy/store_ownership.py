@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import attrs
 
-from narthex.assets import AssetKind, AssetSpec
+from narthex._ir import AssetKind, AssetSpec
 from narthex_server.deploy.garbage_collector import ANY_SPEC
 from narthex_stores import Adapter, ForeignAssetError, Listed, Match, Probe
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from narthex.assets import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
-from narthex.records import Json
-from narthex.sinking import target_id
+from narthex._base import Json
+from narthex._compiler import target_id
+from narthex._ir import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
 from narthex_ledger import JobView
 
 PROGRESS = ("behind", "late", "quarantined", "freshness_ms", "watermark", "error", "applied")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import JobView
 from narthex_server.operations.job_status import job_rows
 from narthex_server.services.container import Services

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from fastapi import APIRouter, HTTPException, Request
 
-from narthex.entities import Definitions
-from narthex.records import Json
-from narthex.wire import CommitPayload, encode_commit
+from narthex._base import Json
+from narthex._formats.wire import CommitPayload, encode_commit
+from narthex._ir import Definitions
 from narthex_ledger import CommitRequest, CommitState, Refused
 from narthex_server.definitions.compilation import compile_definitions
 from narthex_server.deploy.store_ownership import MarkedAdapter

@@ -5,7 +5,7 @@ import secrets
 import structlog
 from fastapi import APIRouter, Request
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import LedgerError
 from narthex_server.security.audit_log_heads import LogHeads
 from narthex_server.security.auth import RIGHTS, Right, branch_of

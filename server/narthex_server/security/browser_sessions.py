@@ -12,7 +12,7 @@ import secrets
 import attrs
 from fastapi import Request, Response
 
-from narthex.json_depth import is_deeper
+from narthex._base import is_deeper
 from narthex_ledger import NotOpenedError, Sealer
 
 COOKIE = "narthex_session"

@@ -2,12 +2,9 @@
 
 from fastapi import HTTPException, Request
 
-from narthex.connections import WebhookEndpoint
-from narthex.entities import Definitions
+from narthex._analysis.policy import Policy, Use, own_places, place_of, policy_errors, uses
+from narthex._ir import Definitions, WebhookEndpoint
 from narthex.errors import PolicyInvalid, raise_all
-from narthex.platform_places import own_places
-from narthex.policy import Policy
-from narthex.policy_checks import Use, place_of, policy_errors, uses
 from narthex_server.security.auth import Asker
 from narthex_server.services.container import Services
 from narthex_server.services.shared_sources import Shared, ingest_path

@@ -3,11 +3,10 @@
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from narthex.credentials import SECRET_NAME
-from narthex.egress_checks import missing_rules
+from narthex._analysis.policy import load_policy, missing_rules
+from narthex._base import Json
+from narthex._runtime import SECRET_NAME
 from narthex.errors import PolicyInvalid
-from narthex.policy import load_policy
-from narthex.records import Json
 from narthex_server.security.request_identity import actor_of
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute

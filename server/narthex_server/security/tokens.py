@@ -8,7 +8,7 @@ import zlib
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import TokenView
 from narthex_server.security.auth import Asker, rights_of
 from narthex_server.security.request_identity import actor_of

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 from fastapi import HTTPException, Request
 
-from narthex.entities import Definitions
+from narthex._ir import Definitions, did_you_mean
 from narthex.errors import EntityMissing, raise_all
-from narthex.node_schema import did_you_mean
 from narthex_ledger import NotFound
 from narthex_server.definitions.data_flow import Node, flow
 from narthex_server.definitions.inherited_tags import tags_of, touched

@@ -9,10 +9,9 @@ from uuid import UUID
 import attrs
 from fastapi import HTTPException
 
-from narthex.assets import AssetKind, DatasetPlan, IndexSpec, ResolvedAsset
-from narthex.entities import Definitions
-from narthex.readplan import ReadPlan
-from narthex.readplan import plan as plan_read
+from narthex._ir import AssetKind, DatasetPlan, Definitions, IndexSpec, ResolvedAsset
+from narthex._query import ReadPlan
+from narthex._query import plan as plan_read
 from narthex.settings import Settings
 from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
 from narthex_server.definitions.bundles import read_bundle

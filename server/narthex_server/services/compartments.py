@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from narthex.workers import CodeCalls, Compartments
+from narthex._runtime.workers import CodeCalls, Compartments
 from narthex_server.services.branch_snapshots import Snapshot
 
 

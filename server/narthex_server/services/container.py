@@ -2,8 +2,8 @@
 
 import attrs
 
+from narthex._runtime.workers import Compartments
 from narthex.settings import Settings
-from narthex.workers import Compartments
 from narthex_ledger import Ledger, SealedSecrets, Sealer, TenantId
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor

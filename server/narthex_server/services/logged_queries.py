@@ -6,8 +6,8 @@ import threading
 import attrs
 import structlog
 
-from narthex.assets import TopicRole, TopicSpec
-from narthex.kept_answers import answers_topic
+from narthex._ir import TopicRole, TopicSpec
+from narthex._query import answers_topic
 from narthex_stores import Adapter, LogProducer, StoreError
 
 log = structlog.get_logger()

@@ -11,12 +11,18 @@ from uuid import UUID
 
 import attrs
 
-from narthex.connections import WebhookEndpoint
-from narthex.entities import Definitions
-from narthex.file_paths import meets
-from narthex.fingerprints import source_id
-from narthex.policy import Policy, granted, load_policy
-from narthex.policy_checks import Place, place_of, tags_of_place, uses
+from narthex._analysis import source_id
+from narthex._analysis.policy import (
+    Place,
+    Policy,
+    granted,
+    load_policy,
+    place_of,
+    tags_of_place,
+    uses,
+)
+from narthex._base import meets
+from narthex._ir import Definitions, WebhookEndpoint
 from narthex_ledger import BranchView, Ledger, TenantId
 from narthex_server.definitions.bundles import read_bundle
 from narthex_server.definitions.data_flow import Node

@@ -8,7 +8,7 @@ from fastapi import Path, Query, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
-from narthex.records import Json
+from narthex._base import Json
 
 GREATEST_NUMBER: Final = 2**63 - 1
 """The greatest number that the ledger can store."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import attrs
 
-from narthex.json_depth import GREATEST_DEPTH, is_deeper
+from narthex._base import GREATEST_DEPTH, is_deeper
 
 GREATEST_HEAD_BYTES: Final = 32 * 1024
 """How many bytes the address and the headers of a request may have together."""

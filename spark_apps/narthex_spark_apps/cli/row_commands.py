@@ -9,12 +9,11 @@ from typing import Annotated
 import attrs
 import typer
 
-from narthex.assets import LogSpec, ResolvedAsset, SourceJobSpec
+from narthex._base import Json, render_instant
+from narthex._ir import LogSpec, ResolvedAsset, SourceJobSpec
+from narthex._runtime.ingest import render_late_row
 from narthex.errors import ArgumentsUnfit
-from narthex.lateness import render_late_row
-from narthex.records import Json
 from narthex.settings import Settings, load_settings
-from narthex.times import render_instant
 from narthex_ledger import TENANT, Ledger
 from narthex_spark_apps.rejected_rows.late_rows import LateEntry, late_rows
 from narthex_spark_apps.rejected_rows.quarantine import RefusedRow, Replay, Replayed, refused_rows

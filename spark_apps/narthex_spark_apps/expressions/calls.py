@@ -7,14 +7,15 @@ import attrs
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex.codec import DECIMAL_DIGITS
-from narthex.expr.nodes import Call, LiteralValue
-from narthex.types import (
+from narthex._formats.avro import DECIMAL_DIGITS
+from narthex._ir import (
+    Call,
     DataType,
     Decimal,
     Embedding,
     Float,
     List,
+    LiteralValue,
     Map,
     Null,
     Optional,

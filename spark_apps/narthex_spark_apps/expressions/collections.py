@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex.expr.functions.collections import MOST_REPEATS
-from narthex.expr.lattice import lca
-from narthex.types import DataType, Float, Null, Optional, Struct, base_type, inner
+from narthex._expr import lca
+from narthex._expr.functions import MOST_REPEATS
+from narthex._ir import DataType, Float, Null, Optional, Struct, base_type, inner
 from narthex_spark_apps.expressions.calls import (
     NotRenderedError,
     Rendered,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex.expr.nodes import Literal
-from narthex.types import Decimal, Float, Int, List, Map, Null, Str, Struct, inner
+from narthex._ir import Decimal, Float, Int, List, Literal, Map, Null, Str, Struct, inner
 from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering, no_nan
 
 INT_MIN = -(2**63)

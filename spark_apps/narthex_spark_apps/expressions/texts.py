@@ -5,9 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex.expr.formats import MONTHS, READ, SHORT, WEEKDAYS, Directive, pieces
-from narthex.expr.letters import NEWER
-from narthex.times import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from narthex._base import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from narthex._expr import MONTHS, NEWER, READ, SHORT, WEEKDAYS, Directive, pieces
 from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering
 
 _NEW = f"[{NEWER}]"

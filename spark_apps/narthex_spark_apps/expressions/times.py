@@ -5,10 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex.expr.formats import MONTHS, SHORT, WEEKDAYS, pieces
-from narthex.expr.instants import UNIT_US
-from narthex.expr.zones import FIRST_US, LAST_US
-from narthex.times import SECOND_US
+from narthex._base import SECOND_US
+from narthex._expr import FIRST_US, LAST_US, MONTHS, SHORT, UNIT_US, WEEKDAYS, pieces
 from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering
 from narthex_spark_apps.expressions.numbers import integral_quotient
 

@@ -8,22 +8,28 @@ import attrs
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex.codec import DECIMAL_DIGITS
-from narthex.expr.functions import FUNCTIONS
-from narthex.expr.lattice import lca
-from narthex.expr.nodes import Call, Case, Literal, LiteralValue, Node, Ref, Var, bound_name
-from narthex.expr.plain.signature import BROUGHT_TOGETHER
-from narthex.expr.typing import infer
-from narthex.types import (
+from narthex._expr import infer, lca
+from narthex._expr.functions import FUNCTIONS
+from narthex._expr.python import BROUGHT_TOGETHER
+from narthex._formats.avro import DECIMAL_DIGITS
+from narthex._ir import (
+    Call,
+    Case,
     DataType,
     Decimal,
     Float,
     List,
+    Literal,
+    LiteralValue,
     Map,
+    Node,
     Null,
+    Ref,
     Str,
     Struct,
+    Var,
     base_type,
+    bound_name,
     inner,
 )
 from narthex_spark_apps.expressions.calls import (

@@ -6,8 +6,8 @@ ever touches them; decimals have 28 digits; a restricted type stands as what it 
 
 from pyspark.sql import types as spark
 
-from narthex.codec import DECIMAL_DIGITS
-from narthex.types import (
+from narthex._formats.avro import DECIMAL_DIGITS
+from narthex._ir import (
     Bool,
     Bytes,
     DataType,

@@ -6,10 +6,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import from_avro, to_avro
 
-from narthex.assets import LogShape, LogSpec
-from narthex.codec import avro_schema
-from narthex.schema import Column
-from narthex.types import Bool, Bytes, Date, Datetime, Decimal, Float, Int, Str, inner, unrestricted
+from narthex._formats.avro import avro_schema
+from narthex._ir import (
+    Bool,
+    Bytes,
+    Column,
+    Date,
+    Datetime,
+    Decimal,
+    Float,
+    Int,
+    LogShape,
+    LogSpec,
+    Str,
+    inner,
+    unrestricted,
+)
 from narthex_spark_apps.facts.column_types import spark_type
 from narthex_spark_apps.facts.identities import key_bytes
 

@@ -1,4 +1,4 @@
-"""Key bytes, row ids and versions as Spark columns: byte for byte those of `narthex.codec`.
+"""Key bytes, row ids and versions as Spark columns: byte for byte those of `fact_codec`.
 
 They are Spark's own expressions, because Real-time Mode buffers for seconds at any Python.
 """
@@ -9,11 +9,12 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import to_avro
 
-from narthex.codec import DECIMAL_DIGITS, UnsupportedColumnError
-from narthex.schema import Column
-from narthex.types import (
+from narthex._formats import UnsupportedColumnError
+from narthex._formats.avro import DECIMAL_DIGITS
+from narthex._ir import (
     Bool,
     Bytes,
+    Column,
     DataType,
     Date,
     Datetime,
@@ -46,7 +47,7 @@ def big_endian(number: SparkColumn, *, size: int) -> SparkColumn:
 def position(
     source_id: str, partition: SparkColumn, offset: SparkColumn, ordinal: SparkColumn
 ) -> SparkColumn:
-    """Give `narthex.facts.position` of a row."""
+    """Give `narthex._ir.facts.position` of a row."""
     return sf.concat(
         binary(source_id.encode() + b"\x00"),
         big_endian(partition, size=4),
@@ -56,14 +57,14 @@ def position(
 
 
 def key_bytes(columns: Sequence[Column], cells: Sequence[SparkColumn]) -> SparkColumn:
-    """Give `narthex.codec.key_bytes` of the key's cells."""
+    """Give `narthex._formats.avro.fact_codec.key_bytes` of the key's cells."""
     return sf.concat(
         *(_cell_bytes(column.type, cell) for column, cell in zip(columns, cells, strict=True))
     )
 
 
 def keyed_row_id(key: SparkColumn, event_time: SparkColumn) -> SparkColumn:
-    """Give `narthex.codec.keyed_row_id` of a key's bytes and an instant."""
+    """Give `narthex._formats.avro.fact_codec.keyed_row_id` of a key's bytes and an instant."""
     # Adding 2^63 turns the sign bit over: exclusive or with the least long does just that.
     biased = event_time.bitwiseXOR(sf.lit(-(2**63)))
     return sf.concat(binary(b"k"), _sized(key), big_endian(biased, size=8))

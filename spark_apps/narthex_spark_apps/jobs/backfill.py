@@ -18,7 +18,8 @@ import attrs
 import structlog
 from pyspark.sql import SparkSession
 
-from narthex.assets import (
+from narthex._base import Json
+from narthex._ir import (
     IndexSpec,
     PipelineJobSpec,
     ResolvedAsset,
@@ -26,7 +27,6 @@ from narthex.assets import (
     SinkJobSpec,
     Trigger,
 )
-from narthex.records import Json
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
 from narthex_spark_apps.jobs.dependency_order import each_after

@@ -12,11 +12,11 @@ import structlog
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from narthex.assets import PipelineJobSpec, Trigger
+from narthex._base import Json
+from narthex._ir import PipelineJobSpec, Trigger
+from narthex._runtime.workers import WorkerPool
 from narthex.errors import NarthexError
-from narthex.records import Json
 from narthex.settings import Settings, load_settings
-from narthex.workers import WorkerPool
 from narthex_spark_apps.jobs.live_job import LiveJob
 from narthex_spark_apps.jobs.start import input_broker, input_topics
 from narthex_spark_apps.offline.queries import answer_query, parse_query

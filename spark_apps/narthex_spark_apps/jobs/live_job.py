@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from narthex._base import Json
 from narthex.errors import NarthexError
-from narthex.records import Json
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.progress import ERROR_LENGTH, Progress
 from narthex_spark_apps.jobs.start import (

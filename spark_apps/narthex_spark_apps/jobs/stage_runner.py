@@ -17,7 +17,7 @@ from typing import Protocol
 
 import structlog
 
-from narthex.assets import PipelineJobSpec, SourceJobSpec, Trigger
+from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.jobs.progress import NothingKnown, Progress, told

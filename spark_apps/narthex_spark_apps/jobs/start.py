@@ -8,13 +8,17 @@ import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import PipelineJobSpec, ResolvedAsset, SinkJobSpec, SourceJobSpec, Trigger
-from narthex.entities import (
+from narthex._ir import (
     Files,
     KafkaTopic,
     KinesisStream,
+    PipelineJobSpec,
     PubSubTopic,
+    ResolvedAsset,
+    SinkJobSpec,
+    SourceJobSpec,
     Table,
+    Trigger,
     WebhookEndpoint,
 )
 from narthex.settings import Settings

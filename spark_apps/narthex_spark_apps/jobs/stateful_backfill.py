@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from narthex.assets import PipelineJobSpec, ResolvedAsset
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import PipelineJobSpec, ResolvedAsset
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import NotRunnableError, checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob

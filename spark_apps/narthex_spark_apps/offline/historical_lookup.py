@@ -10,9 +10,8 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from narthex.assets import IndexSpec
-from narthex.facts import Cell
-from narthex.records import from_plain
+from narthex._base import from_plain
+from narthex._ir import Cell, IndexSpec
 from narthex_stores import Found, LmdbIndex, LogRow, fact_schema, to_rows
 
 Limits: TypeAlias = str

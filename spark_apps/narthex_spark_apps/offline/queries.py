@@ -20,16 +20,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from narthex.assets import DatasetPlan, HistorySpec, LogShape
-from narthex.coerce import coerce
-from narthex.entities import Definitions
-from narthex.evaluate.query import execute
-from narthex.facts import Cell
-from narthex.readplan import ReadPlan
-from narthex.readplan import plan as plan_read
-from narthex.records import Json, from_plain, to_plain
-from narthex.types import Datetime
-from narthex.workers import WorkerPool, array_of
+from narthex._base import Json, from_plain, to_plain
+from narthex._formats import coerce
+from narthex._ir import Cell, DatasetPlan, Datetime, Definitions, HistorySpec, LogShape
+from narthex._query import ReadPlan, execute
+from narthex._query import plan as plan_read
+from narthex._runtime.workers import WorkerPool, array_of
 from narthex_spark_apps.offline.historical_lookup import OUTPUT, Limits, answer_bucket
 from narthex_stores import Found, HistoryTable, fact_schema
 

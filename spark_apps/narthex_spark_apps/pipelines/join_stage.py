@@ -24,13 +24,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import IndexSpec, LogShape, Trigger
-from narthex.codec import encode as fact_codec
-from narthex.codec import key_encoder
-from narthex.facts import Cell, Fact
-from narthex.operators import DatasetRef, Join, Operator
+from narthex._formats.avro import encode as fact_codec
+from narthex._formats.avro import key_encoder
+from narthex._ir import Cell, DatasetRef, Fact, IndexSpec, Join, LogShape, Operator, Trigger
+from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
-from narthex.workers import WorkerPool
 from narthex_spark_apps.pipelines.python_plan import RowPlan
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import Run, read_topics

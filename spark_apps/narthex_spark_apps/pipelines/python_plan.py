@@ -10,30 +10,37 @@ from typing import TypeAlias
 import attrs
 import pyarrow as pa
 
-from narthex.assets import LogSpec, PipelineInput
-from narthex.code import UserCode
-from narthex.codec import key_bytes as key_bytes_of
-from narthex.codec import keyed_row_id
-from narthex.expr.plain import prepare
-from narthex.expr.typing import fit
-from narthex.facts import Cell, Fact, RowId, Version
-from narthex.operators import (
+from narthex._expr import fit
+from narthex._expr.python import prepare
+from narthex._formats.avro import key_bytes as key_bytes_of
+from narthex._formats.avro import keyed_row_id
+from narthex._ir import (
     Aggregate,
     Assign,
     AssignCode,
+    Cell,
     DatasetRef,
+    DataType,
     Drop,
     DropNull,
+    Fact,
     Filter,
     Join,
     JoinHow,
     Latest,
+    LogSpec,
     Operator,
+    Optional,
+    PipelineInput,
     Rename,
+    RowId,
     Select,
+    UserCode,
+    Version,
+    inner,
+    optional,
 )
-from narthex.types import DataType, Optional, inner, optional
-from narthex.workers import WorkerPool, array_of, cells_of
+from narthex._runtime.workers import WorkerPool, array_of, cells_of
 from narthex_stores import Found
 
 JoinLookup: TypeAlias = Callable[

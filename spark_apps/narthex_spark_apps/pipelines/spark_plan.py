@@ -8,25 +8,31 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import LogShape, LogSpec, PipelineInput, PipelineJobSpec, ResolvedAsset
-from narthex.code import UserCode
-from narthex.expr.typing import fit
-from narthex.operators import (
+from narthex._expr import fit
+from narthex._ir import (
     Aggregate,
     Assign,
     AssignCode,
     DatasetRef,
+    DataType,
     Drop,
     DropNull,
     Filter,
     Join,
     Latest,
+    LogShape,
+    LogSpec,
     Operator,
+    Optional,
+    PipelineInput,
+    PipelineJobSpec,
     Rename,
+    ResolvedAsset,
     Select,
+    UserCode,
+    inner,
 )
 from narthex.settings import Settings
-from narthex.types import DataType, Optional, inner
 from narthex_spark_apps.expressions import NotRenderedError, Scope, render
 from narthex_spark_apps.facts.fact_columns import (
     ALIVE,

@@ -11,11 +11,9 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from narthex.connections import KafkaTopic, SecretRef
-from narthex.egress import Target, parse_host
-from narthex.egress_checks import require_grant
+from narthex._analysis.policy import Target, kafka_targets, parse_host, require_grant
+from narthex._ir import KafkaTopic, SecretRef
 from narthex.errors import ConnectionDenied
-from narthex.outlets import kafka_targets
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_places import require_place
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets

@@ -1,14 +1,14 @@
 """Places that definitions name, judged again where a job opens them.
 
-A commit is judged before it is accepted (`narthex.place_checks`, `narthex.policy_checks`). What was
-deployed before these rules, or was changed in the ledger, is refused here.
+A commit is judged before it is accepted (`narthex._analysis.checks.places`,
+`narthex._analysis.policy.commit_checks`). What was deployed before these rules, or was changed in
+the ledger, is refused here.
 """
 
-from narthex.connections import Connector, Files, SinkTarget
-from narthex.file_paths import meets
-from narthex.origin import NOWHERE
-from narthex.place_checks import place_errors
-from narthex.platform_places import own_places
+from narthex._analysis.checks import place_errors
+from narthex._analysis.policy import own_places
+from narthex._base import NOWHERE, meets
+from narthex._ir import Connector, Files, SinkTarget
 from narthex.settings import Settings
 
 

@@ -8,13 +8,20 @@ from typing import Self
 
 import attrs
 
-from narthex.connections import Credential, SecretRef
-from narthex.credentials import SecretFiles, reveal
-from narthex.egress import AddressInvalidError, EgressRules, HttpAddress, Target
-from narthex.egress_checks import egress_rules, require_grant
+from narthex._analysis.policy import (
+    AddressInvalidError,
+    EgressRules,
+    HttpAddress,
+    Policy,
+    Target,
+    egress_rules,
+    load_policy,
+    require_grant,
+    sink_address,
+)
+from narthex._ir import Credential, SecretRef
+from narthex._runtime import SecretFiles, reveal
 from narthex.errors import SecretWithheld
-from narthex.outlets import sink_address
-from narthex.policy import Policy, load_policy
 from narthex.settings import Settings, load_settings
 from narthex_ledger import Ledger, NotFound, SealedSecrets
 

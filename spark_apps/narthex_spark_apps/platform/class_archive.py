@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from narthex.assets import Trigger
+from narthex._ir import Trigger
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform.jvm import OPTIONS, archive_of
 from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records

@@ -5,7 +5,7 @@ import datetime as dt
 import math
 from collections.abc import Mapping
 
-from narthex.records import Json
+from narthex._base import Json
 
 
 def plain(value: object) -> Json:

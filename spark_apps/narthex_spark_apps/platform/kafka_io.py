@@ -9,7 +9,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import Trigger
+from narthex._ir import Trigger
 from narthex_stores import Broker
 
 StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]

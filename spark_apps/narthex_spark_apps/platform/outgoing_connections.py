@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from narthex.egress import EgressRules, HttpAddress, Target, resolve
+from narthex._analysis.policy import EgressRules, HttpAddress, Target, resolve
 
 PIECE_BYTES: Final = 65_536
 

@@ -11,10 +11,9 @@ from typing import Final
 
 import attrs
 
-from narthex.assets import LogShape, LogSpec
-from narthex.codec import encode
-from narthex.facts import Fact, parse_position
-from narthex.lateness import LateRow
+from narthex._formats.avro import encode
+from narthex._ir import Fact, LogShape, LogSpec, parse_position
+from narthex._runtime.ingest import LateRow
 from narthex_stores import Record
 
 _CHUNK: Final = 10_000

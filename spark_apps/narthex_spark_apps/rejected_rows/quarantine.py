@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from narthex.assets import ResolvedAsset, SourceJobSpec
+from narthex._base import Json, to_plain
+from narthex._ir import ResolvedAsset, SourceJobSpec, parse_position
 from narthex.errors import ArgumentsUnfit
-from narthex.facts import parse_position
-from narthex.records import Json, to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.scan import scan

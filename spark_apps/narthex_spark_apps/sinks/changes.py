@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from narthex.assets import LogShape, SinkJobSpec
-from narthex.codec import FactCodec, encode, key_encoder
-from narthex.facts import NEVER, Cell, Fact
+from narthex._formats.avro import FactCodec, encode, key_encoder
+from narthex._ir import NEVER, Cell, Fact, LogShape, SinkJobSpec
 from narthex_stores import StateBatch
 
 _SOURCE = 0

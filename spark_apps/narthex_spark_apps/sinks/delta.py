@@ -12,7 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from typing_extensions import override
 
-from narthex.assets import SinkJobSpec
+from narthex._ir import SinkJobSpec
 from narthex_spark_apps.sinks.changes import Change
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
 from narthex_spark_apps.sinks.table_rows import ROW_COLUMN, Layout, net

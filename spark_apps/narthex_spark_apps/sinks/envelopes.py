@@ -2,10 +2,9 @@
 
 import json
 
-from narthex.assets import SinkJobSpec
-from narthex.facts import Fact
-from narthex.records import Json
-from narthex.rendered_cells import render_cell
+from narthex._base import Json
+from narthex._formats import render_cell
+from narthex._ir import Fact, SinkJobSpec
 from narthex_spark_apps.sinks.changes import Change
 
 _MILLI_US = 1000

@@ -15,11 +15,9 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from narthex.assets import SinkJobSpec
-from narthex.connections import HttpPath
-from narthex.egress import EgressRules, HttpAddress, parse_path
-from narthex.outlets import sink_address
-from narthex.records import Json
+from narthex._analysis.policy import EgressRules, HttpAddress, parse_path, sink_address
+from narthex._base import Json
+from narthex._ir import HttpPath, SinkJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import PinnedHttp

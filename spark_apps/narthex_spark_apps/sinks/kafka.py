@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException, Producer
 from typing_extensions import override
 
-from narthex.assets import SinkJobSpec
+from narthex._ir import SinkJobSpec
 from narthex_spark_apps.sinks.changes import Change, Op
 from narthex_spark_apps.sinks.envelopes import as_json, envelope, key_of_change
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target

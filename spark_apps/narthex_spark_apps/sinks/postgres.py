@@ -15,13 +15,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 from typing_extensions import override
 
-from narthex import types
-from narthex.assets import SinkJobSpec
-from narthex.connections import SqlDatabase
-from narthex.outlets import driver_options, sql_target
-from narthex.records import Json
+from narthex._analysis.policy import driver_options, sql_target
+from narthex._base import Json
+from narthex._ir import DataType, SinkJobSpec, SqlDatabase, types
 from narthex.settings import Settings
-from narthex.types import DataType
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
 from narthex_spark_apps.sinks.changes import Change

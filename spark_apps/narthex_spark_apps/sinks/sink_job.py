@@ -3,17 +3,18 @@
 import os
 from typing import assert_never
 
-from narthex.assets import ResolvedAsset, SinkJobSpec
-from narthex.connections import (
+from narthex._base import SECOND_US
+from narthex._ir import (
     Files,
     HttpPath,
     KafkaTopic,
+    ResolvedAsset,
+    SinkJobSpec,
     SnowflakeDatabase,
     SqlDatabase,
     Table,
 )
 from narthex.settings import Settings
-from narthex.times import SECOND_US
 from narthex_spark_apps.platform.author_brokers import broker_of
 from narthex_spark_apps.platform.author_places import require_path
 from narthex_spark_apps.platform.optional_clients import load_client
@@ -72,6 +73,6 @@ def _target(spec: SinkJobSpec, name: str, settings: Settings) -> Target:
             )
             return made
         case Table():
-            raise TypeError("the sink's database is refused by `narthex.sink_checks`")
+            raise TypeError("the sink's database is refused by `narthex._analysis.checks.sinks`")
         case _:
             assert_never(spec.sink.target)

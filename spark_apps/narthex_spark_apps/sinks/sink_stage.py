@@ -14,9 +14,9 @@ from typing import Final, Protocol
 import attrs
 import msgspec
 
-from narthex.assets import SinkJobSpec
-from narthex.codec import FactCodec, encode
-from narthex.times import SECOND_US
+from narthex._base import SECOND_US
+from narthex._formats.avro import FactCodec, encode
+from narthex._ir import SinkJobSpec
 from narthex_spark_apps.sinks.changes import Change, Standing
 from narthex_stores import JobState, Record, StateBatch
 

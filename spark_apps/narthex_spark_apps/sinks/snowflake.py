@@ -18,12 +18,9 @@ from snowflake import connector
 from snowflake.connector import errors
 from typing_extensions import override
 
-from narthex import types
-from narthex.assets import SinkJobSpec
-from narthex.connections import SnowflakeDatabase
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import DataType, SinkJobSpec, SnowflakeDatabase, types
 from narthex.settings import Settings
-from narthex.types import DataType
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sinks.changes import Change
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target

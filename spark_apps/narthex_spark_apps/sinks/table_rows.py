@@ -5,9 +5,8 @@ from typing import Final
 
 import attrs
 
-from narthex.assets import SinkJobSpec
-from narthex.records import Json
-from narthex.types import DataType, Str
+from narthex._base import Json
+from narthex._ir import DataType, SinkJobSpec, Str
 from narthex_spark_apps.sinks.changes import Change
 from narthex_spark_apps.sinks.envelopes import row_of_fact
 

@@ -8,9 +8,8 @@ from typing import ClassVar, Protocol
 
 import attrs
 
-from narthex.records import to_plain
+from narthex._base import SECOND_US, to_plain
 from narthex.settings import Settings
-from narthex.times import SECOND_US
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.validated_rows import Arrived, RowRenderer
 from narthex_stores import LogProducer

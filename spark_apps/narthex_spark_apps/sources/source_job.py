@@ -12,16 +12,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
-from narthex.assets import ResolvedAsset, SourceJobSpec
-from narthex.entities import (
+from narthex._base import to_plain
+from narthex._ir import (
     Cdc,
     Files,
     KafkaTopic,
     KinesisStream,
     RegistryFormat,
+    ResolvedAsset,
+    SourceJobSpec,
     WebhookEndpoint,
 )
-from narthex.records import to_plain
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="arg-type"
-"""Raw rows admitted by the truth itself, `narthex.admission`, and rendered as records.
+"""Raw rows parsed by `narthex._runtime.ingest.row_parser`, and rendered as records.
 
 What files and expressions that Spark cannot say pass through; in Spark's Python workers.
 """
@@ -13,7 +13,11 @@ from typing import Final, TypeAlias, assert_never
 import attrs
 import pyarrow as pa
 
-from narthex.admission import (
+from narthex._base import Json, from_plain
+from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
+from narthex._formats.avro import encode as fact_codec
+from narthex._ir import Cdc, Cell, Fact, LogShape, RowId, SourceJobSpec, Version, position
+from narthex._runtime.ingest import (
     Admission,
     Admitted,
     Admitter,
@@ -23,13 +27,7 @@ from narthex.admission import (
     Refused,
     Runner,
 )
-from narthex.assets import LogShape, SourceJobSpec
-from narthex.codec import FactCodec, key_encoder, keyed_row_id
-from narthex.codec import encode as fact_codec
-from narthex.entities import Cdc
-from narthex.facts import Cell, Fact, RowId, Version, position
-from narthex.records import Json, from_plain
-from narthex.workers import WorkerPool
+from narthex._runtime.workers import WorkerPool
 from narthex_spark_apps.platform.json_values import plain
 from narthex_stores import GREATEST_RECORD_BYTES
 
@@ -50,7 +48,7 @@ UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueEr
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """Where a raw row stands in its source; `rest` as in `narthex.facts.Position`."""
+    """Where a raw row stands in its source; `rest` as in `narthex._ir.facts.Position`."""
 
     partition: int = 0
     offset: int = 0

@@ -6,12 +6,10 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
-from narthex.cells import Conversion, lifting, lowering
-from narthex.codec import key_encoder, keyed_row_id
-from narthex.facts import Cell, RowId
-from narthex.node_schema import NodeSchema
-from narthex.schema import Column
-from narthex.steps import Absence, Life, Rows
+from narthex._formats import Conversion, lifting, lowering
+from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._ir import Cell, Column, NodeSchema, RowId
+from narthex._runtime.steps import Absence, Life, Rows
 
 
 @attrs.frozen

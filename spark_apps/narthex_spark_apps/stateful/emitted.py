@@ -5,11 +5,19 @@ from itertools import islice
 
 import attrs
 
-from narthex.assets import LogShape, LogSpec, PipelineJobSpec
-from narthex.codec import FactCodec, key_encoder, keyed_row_id
-from narthex.codec import encode as fact_codec
-from narthex.facts import NEVER, Cell, Fact, RowId, Version
-from narthex.node_schema import NodeSchema
+from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
+from narthex._formats.avro import encode as fact_codec
+from narthex._ir import (
+    NEVER,
+    Cell,
+    Fact,
+    LogShape,
+    LogSpec,
+    NodeSchema,
+    PipelineJobSpec,
+    RowId,
+    Version,
+)
 from narthex_spark_apps.stateful.elements import Changes, Element
 from narthex_stores import StateBatch
 

@@ -2,7 +2,7 @@
 
 A step that looks at each row alone keeps nothing. Any other one keeps its rows by group in the
 job's state: a change of a row touches the group that it was in and the one that it is in now, and
-what `narthex.steps` makes of each group touched is compared with what it was before.
+what `narthex._runtime.steps` makes of each group touched is compared with what it was before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,21 +10,33 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex.assets import LogShape, PipelineInput
-from narthex.codec import key_encoder, keyed_row_id
-from narthex.facts import NEVER, Cell, Fact, RowId
-from narthex.node_schema import NodeSchema
-from narthex.operators import (
+from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._ir import (
+    NEVER,
     Aggregate,
+    Cell,
     Changelog,
+    Column,
     Dedup,
     Explode,
+    Fact,
     First,
     Join,
     Latest,
+    LogShape,
+    NodeSchema,
+    PipelineInput,
+    RowId,
 )
-from narthex.schema import Column
-from narthex.steps import ABSENT, Context, RowStep, Timelines, apply_step, life_of, versions_of
+from narthex._runtime.steps import (
+    ABSENT,
+    Context,
+    RowStep,
+    Timelines,
+    apply_step,
+    life_of,
+    versions_of,
+)
 from narthex_spark_apps.stateful.elements import Changes, Element, ElementCodec
 from narthex_stores import StateBatch
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import structlog
 
-from narthex.codec import encode as fact_codec
-from narthex.facts import Fact
+from narthex._formats.avro import encode as fact_codec
+from narthex._ir import Fact
+from narthex._runtime.steps import Context
+from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
-from narthex.steps import Context
-from narthex.workers import WorkerPool
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful.emitted import Said, Told
 from narthex_spark_apps.stateful.tree import tree_of

@@ -4,22 +4,26 @@ from collections.abc import Mapping
 from itertools import count
 from typing import assert_never
 
-from narthex.assets import LogShape, PipelineInput, PipelineJobSpec
-from narthex.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
-from narthex.operators import (
+from narthex._analysis.schemas import output_schema
+from narthex._ir import (
     Aggregate,
     Changelog,
     DatasetRef,
+    DatasetSchemaInfo,
     Dedup,
     Explode,
     First,
     Join,
     Latest,
+    LogShape,
+    NodeSchema,
     Operator,
+    PipelineInput,
+    PipelineJobSpec,
     Union,
+    of_dataset,
 )
-from narthex.schemas import output_schema
-from narthex.steps import Context
+from narthex._runtime.steps import Context
 from narthex_spark_apps.stateful.elements import ElementCodec
 from narthex_spark_apps.stateful.nodes import (
     Both,

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from narthex.connections import Files
-from narthex.outlets import object_store
+from narthex._analysis.policy import object_store
+from narthex._ir import Files
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_stores import find_beneath, open_beneath
 

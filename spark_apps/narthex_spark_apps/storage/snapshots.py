@@ -17,8 +17,8 @@ from typing import TypeAlias
 import attrs
 import structlog
 
-from narthex.assets import AssetKind, IndexSpec, ResolvedNeed
-from narthex.records import Json, from_plain
+from narthex._base import Json, from_plain
+from narthex._ir import AssetKind, IndexSpec, ResolvedNeed
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.storage.file_store import open_store
 from narthex_stores import (

@@ -22,8 +22,8 @@ from typing import TextIO, TypeAlias
 import attrs
 import structlog
 
-from narthex.assets import ResolvedAsset
-from narthex.records import Json, from_plain, to_plain
+from narthex._base import Json, from_plain, to_plain
+from narthex._ir import ResolvedAsset
 
 log = structlog.get_logger()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import attrs
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger import ShardReport
 
 PASS_ON_EVERY_S = 1.0

@@ -20,7 +20,8 @@ from uuid import UUID
 import attrs
 import structlog
 
-from narthex.assets import (
+from narthex._base import Json
+from narthex._ir import (
     AssetKind,
     PipelineJobSpec,
     ResolvedAsset,
@@ -28,7 +29,6 @@ from narthex.assets import (
     SourceJobSpec,
     Trigger,
 )
-from narthex.records import Json
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
     Desired as Wanted,

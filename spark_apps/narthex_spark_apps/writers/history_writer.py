@@ -16,11 +16,10 @@ from collections.abc import Iterable, Mapping
 import attrs
 import structlog
 
-from narthex.assets import AssetSpec, FeedSpec, HistorySpec
-from narthex.codec import encode
-from narthex.facts import NEVER
-from narthex.lateness import Lateness, render_late_row
-from narthex.records import Json
+from narthex._base import Json
+from narthex._formats.avro import encode
+from narthex._ir import NEVER, AssetSpec, FeedSpec, HistorySpec
+from narthex._runtime.ingest import Lateness, render_late_row
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader

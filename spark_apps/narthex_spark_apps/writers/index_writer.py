@@ -15,9 +15,9 @@ from collections.abc import Sequence
 import attrs
 import structlog
 
-from narthex.assets import IndexSpec, LogShape, ResolvedAsset
-from narthex.codec import FactCodec, key_encoder
-from narthex.codec import encode as fact_codec
+from narthex._formats.avro import FactCodec, key_encoder
+from narthex._formats.avro import encode as fact_codec
+from narthex._ir import IndexSpec, LogShape, ResolvedAsset
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader, poll_together

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import attrs
 
-from narthex.assets import AssetKind, AssetSpec
-from narthex.records import Json, from_plain, to_plain
+from narthex._base import Json, from_plain, to_plain
+from narthex._ir import AssetKind, AssetSpec
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
 from narthex_stores.errors import ForeignAssetError, MalformedNameError, TransientError
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from narthex.assets import AssetKind, AssetSpec
+from narthex._ir import AssetKind, AssetSpec
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
 from narthex_stores.errors import ForeignAssetError, StoreError

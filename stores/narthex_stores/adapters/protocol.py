@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex.assets import AssetKind, AssetSpec
+from narthex._ir import AssetKind, AssetSpec
 
 
 @attrs.frozen

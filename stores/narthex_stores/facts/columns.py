@@ -13,19 +13,22 @@ import attrs
 import fastavro
 import polars as pl
 
-from narthex.assets import LogSpec
-from narthex.codec import avro_schema, encode
-from narthex.facts import Cell, Fact, RowId, Version
-from narthex.types import (
+from narthex._formats.avro import avro_schema, encode
+from narthex._ir import (
     Bool,
     Bytes,
+    Cell,
     DataType,
     Date,
     Datetime,
+    Fact,
     Float,
     Int,
+    LogSpec,
     Optional,
+    RowId,
     Str,
+    Version,
     unrestricted,
 )
 

@@ -7,9 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from narthex import types
-from narthex.assets import LogSpec
-from narthex.types import DataType
+from narthex._ir import DataType, LogSpec, types
 from narthex_stores.facts.tables import Column, columns
 
 _INSTANT = pa.timestamp("us", tz="UTC")

@@ -12,10 +12,7 @@ from typing import Protocol, TypeAlias
 import attrs
 import pyarrow as pa
 
-from narthex import types
-from narthex.assets import LogSpec
-from narthex.facts import Cell, Fact, RowId, Version
-from narthex.types import DataType
+from narthex._ir import Cell, DataType, Fact, LogSpec, RowId, Version, types
 
 Columns: TypeAlias = "dict[str, DataType]"
 """Arrow names of a log's columns with their types; keys first."""

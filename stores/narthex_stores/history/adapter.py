@@ -12,8 +12,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
-from narthex.assets import AssetKind, AssetSpec, HistorySpec
-from narthex.records import Json, from_plain, to_plain
+from narthex._base import Json, from_plain, to_plain
+from narthex._ir import AssetKind, AssetSpec, HistorySpec
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
 from narthex_stores.errors import (

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from narthex import types
-from narthex.assets import HistorySpec, LogSpec
-from narthex.facts import NEVER, Cell, Fact
-from narthex.records import Json
-from narthex.rendered_cells import render_cell
+from narthex._base import Json
+from narthex._formats import render_cell
+from narthex._ir import NEVER, Cell, Fact, HistorySpec, LogSpec, types
 from narthex_stores.facts.states import alive
 from narthex_stores.facts.tables import to_rows
 from narthex_stores.history.table import HistoryTable

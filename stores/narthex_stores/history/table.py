@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from narthex.assets import HistorySpec, LogSpec
-from narthex.codec import encode
-from narthex.facts import NEVER
+from narthex._formats.avro import encode
+from narthex._ir import NEVER, HistorySpec, LogSpec
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.facts.states import below, is_below
 from narthex_stores.facts.tables import LogRow, fact_schema, to_table

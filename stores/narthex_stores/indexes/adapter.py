@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from narthex.assets import AssetKind, AssetSpec, IndexSpec
+from narthex._ir import AssetKind, AssetSpec, IndexSpec
 from narthex_stores.adapters.directories import DirectoryAdapter
 from narthex_stores.errors import PermanentError
 from narthex_stores.indexes.lmdb.index import LmdbIndex

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from narthex.assets import LogSpec
-from narthex.steps import faded
+from narthex._ir import LogSpec
+from narthex._runtime.steps import faded
 from narthex_stores.indexes.protocol import Found
 
 

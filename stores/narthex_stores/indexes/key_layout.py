@@ -27,11 +27,9 @@ import attrs
 import msgspec
 import numpy as np
 
-from narthex.assets import IndexSpec, LogShape
-from narthex.cells import Conversion, cell_bytes, lifting, lowering
-from narthex.codec import key_encoder, keyed_row_id
-from narthex.facts import NEVER, Cell, Fact
-from narthex.schema import Column
+from narthex._formats import Conversion, cell_bytes, lifting, lowering
+from narthex._formats.avro import key_encoder, keyed_row_id
+from narthex._ir import NEVER, Cell, Column, Fact, IndexSpec, LogShape
 from narthex_stores.facts.columns import FactColumns
 
 Plain: TypeAlias = Any

@@ -6,9 +6,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.aggregates import LivingFolding, fold, seen_until
-from narthex.assets import IndexSpec, LogShape
-from narthex.facts import NEVER, Cell, Fact
+from narthex._aggregates import LivingFolding, fold, seen_until
+from narthex._ir import NEVER, Cell, Fact, IndexSpec, LogShape
 from narthex_stores.indexes.decay import as_they_are
 from narthex_stores.indexes.key_layout import Layout
 from narthex_stores.indexes.protocol import (

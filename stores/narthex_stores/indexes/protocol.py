@@ -11,8 +11,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex.assets import IndexSpec
-from narthex.facts import Cell, Fact
+from narthex._ir import Cell, Fact, IndexSpec
 
 Offsets: TypeAlias = dict[tuple[str, int], int]
 """(topic, partition) to the next offset to read."""

@@ -1,7 +1,7 @@
 """What an index folds at read time, by its spec."""
 
-from narthex.aggregates import Folding, LivingFolding, folding
-from narthex.assets import LIVES, IndexSpec, LogShape
+from narthex._aggregates import Folding, LivingFolding, folding
+from narthex._ir import LIVES, IndexSpec, LogShape
 
 
 def folding_of(spec: IndexSpec) -> Folding | LivingFolding | None:

@@ -10,7 +10,7 @@ import attrs
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from narthex.assets import AssetKind, AssetSpec, TopicRole, TopicSpec
+from narthex._ir import AssetKind, AssetSpec, TopicRole, TopicSpec
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
 from narthex_stores.errors import ForeignAssetError, PermanentError, StoreError, TransientError

@@ -23,7 +23,7 @@ import attrs
 import lmdb
 from pyarrow import fs
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.errors import PermanentError, TransientError
 from narthex_stores.lmdb.environment import (

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from narthex.assets import AssetKind
+from narthex._ir import AssetKind
 from narthex_stores.adapters.directories import DirectoryAdapter
 
 

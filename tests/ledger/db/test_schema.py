@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 import narthex_ledger
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_ledger import ASSET_NEXT, COMMIT_NEXT, migrate
 from narthex_ledger.db.schema import METADATA
 from narthex_ledger.model.states import allowed

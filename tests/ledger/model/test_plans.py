@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_ledger import CommitPlan, PlannedAsset, preferred_engines, stored_plan
 from narthex_ledger.commits.creation import slot_of
 from narthex_ledger.model.plans import jobs_to_backfill

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from narthex.records import Json
+from narthex._base.records import Json
 from narthex_ledger import NotSigned, Signer
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from narthex._analysis.graph import check as check_graph
 from narthex.errors import OwnerMissing
-from narthex.graph import check as check_graph
 from narthex_reference.conformance import CASES, Case, CaseFailed, EngineFactory, check
 from narthex_reference.conformance.case import case, found, missing, row
 from narthex_reference.conformance.shop import Users

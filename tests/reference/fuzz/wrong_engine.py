@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from narthex.entities import Definitions
-from narthex.facts import Cell, Fact
+from narthex._ir.entities import Definitions
+from narthex._ir.facts import Cell, Fact
 from narthex_reference import Answer
 from narthex_reference.engines import reference
 

@@ -8,8 +8,8 @@ import pytest
 
 from narthex.compat.connectors import S3, LeftOut, Postgres
 from narthex.compat.declaring import dataset, featureset
+from narthex.compat.errors import FennelError
 from narthex.compat.testing import InternalTestClient, MockClient, log, mock
-from narthex.compat.told import FennelError
 from narthex.connectors import Secret, Webhook, source
 from narthex.datasets import Count, ExpDecaySum, field, pipeline
 from narthex.dtypes import Continuous, Tumbling, between, oneof, regex

@@ -10,7 +10,12 @@ import pyarrow as pa
 import pytest
 from typing_extensions import override
 
-from narthex.code import UserCode
+from narthex._ir.code import UserCode
+from narthex._ir.facts import Fact, RowId, Version
+from narthex._ir.schema import Column
+from narthex._runtime.workers.lookups import Find
+from narthex._sdk.commit_definitions import definitions
+from narthex._testing.in_process import InProcessCalls
 from narthex.connectors import Webhook, eval, source  # noqa: A004 (Fennel's name)
 from narthex.datasets import (
     Average,
@@ -22,16 +27,11 @@ from narthex.datasets import (
     field,
     pipeline,
 )
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous, Decimal, Session, Tumbling, Window, struct
 from narthex.errors import LookupImpossible, Refused, UserCodeError
 from narthex.expr import col
-from narthex.facts import Fact, RowId, Version
 from narthex.featuresets import extractor, feature, featureset
 from narthex.lib import inputs, outputs, secrets
-from narthex.schema import Column
-from narthex.workers.in_process import InProcessCalls
-from narthex.workers.lookups import Find
 from narthex_reference.inprocess import InProcessEngine, MockClient
 
 __owner__ = "shop@narthex.dev"

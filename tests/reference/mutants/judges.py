@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from narthex.aggregate_specs import (
+from narthex._aggregates import Algebra, Order, Sharing, State, algebra, span
+from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
@@ -25,11 +26,10 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
-from narthex.aggregates import Algebra, Order, Sharing, State, algebra, span
-from narthex.facts import Cell
-from narthex.types import DataType, Decimal, Float, Int, Optional, Str
-from narthex.window_spans import counted_during, newest_closed, sessions, shown_from, spans_of
-from narthex.windows import Continuous, Hopping, Tumbling
+from narthex._ir.facts import Cell
+from narthex._ir.types import DataType, Decimal, Float, Int, Optional, Str
+from narthex._ir.window_spans import counted_during, newest_closed, sessions, shown_from, spans_of
+from narthex._ir.windows import Continuous, Hopping, Tumbling
 from narthex_reference.comparing import differs
 from narthex_reference.conformance import CASES, CaseFailed, check
 from narthex_reference.engines import reference

@@ -2,8 +2,7 @@
 
 import pytest
 
-from narthex import window_spans
-from narthex.aggregates import (
+from narthex._aggregates import (
     counts,
     decay,
     extremes,
@@ -11,10 +10,11 @@ from narthex.aggregates import (
     moments,
     numeric,
     quantiles,
-    spans,
     sums,
+    window_ranges,
 )
-from narthex.aggregates.algebra import Algebra
+from narthex._aggregates.algebra import Algebra
+from narthex._ir import window_spans
 from tests.reference.mutants.edits import Mutant, edited
 
 # ruff: noqa: SLF001 (a bug goes where the meaning is)
@@ -109,7 +109,11 @@ ALGEBRAS = [
 SPANS = [
     Mutant(
         "a continuous window is open at its begin",
-        edited(spans.span, "return as_of - duration, as_of", "return as_of - duration + 1, as_of"),
+        edited(
+            window_ranges.span,
+            "return as_of - duration, as_of",
+            "return as_of - duration + 1, as_of",
+        ),
     ),
     Mutant(
         "before the epoch windows are cut toward it",

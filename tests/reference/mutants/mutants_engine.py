@@ -1,7 +1,7 @@
 """Bugs of the engine of unit tests: operators, joins, windows, corrections, ties, row ids."""
 
-from narthex import window_spans
-from narthex.steps import (
+from narthex._ir import window_spans
+from narthex._runtime.steps import (
     contributions,
     joins,
     plain_groups,

@@ -7,8 +7,8 @@ import pytest
 
 from narthex_reference.conformance import CASES, check
 from narthex_reference.inprocess import engine_of
-from tests.core import mutants_expr
-from tests.core.expr_judge import corpus_failed
+from tests.core.expr import mutants_expr
+from tests.core.expr.expr_judge import corpus_failed
 from tests.reference.mutants import mutants_aggregates, mutants_engine
 from tests.reference.mutants.judges import case_failed, law_failed, project_failed
 

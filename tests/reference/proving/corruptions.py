@@ -23,7 +23,7 @@ from deltalake import DeltaTable, write_deltalake
 from rich.console import Console
 from rich.table import Table
 
-from narthex.facts import Fact, RowId, Version
+from narthex._ir.facts import Fact, RowId, Version
 from narthex_reference.proving import Difference, Proof
 from narthex_stack import kafka_broker
 from narthex_stores import HistoryTable, LmdbIndex

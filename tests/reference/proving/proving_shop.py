@@ -15,7 +15,9 @@ from uuid import UUID
 import attrs
 from numpy.random import default_rng
 
-from narthex.assets import (
+from narthex._compiler.blueprint import Blueprint, compile_blueprint
+from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._ir.assets import (
     AssetKind,
     AssetRef,
     HistorySpec,
@@ -24,19 +26,17 @@ from narthex.assets import (
     ResolvedNeed,
     TopicSpec,
 )
-from narthex.blueprint import Blueprint, compile_blueprint
-from narthex.codec import encode, key_bytes, keyed_row_id
+from narthex._ir.facts import Fact, RowId, Version, position
+from narthex._ir.schema import Column
+from narthex._ir.types import Str
+from narthex._sdk.commit_definitions import definitions
+from narthex._testing.in_process import InProcessCalls
 from narthex.connectors import Webhook, source
 from narthex.datasets import Average, Count, LastK, Max, Sum, dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous
 from narthex.expr import col
-from narthex.facts import Fact, RowId, Version, position
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
-from narthex.schema import Column
-from narthex.types import Str
-from narthex.workers.in_process import InProcessCalls
 from narthex_reference.inprocess import engine_of
 from narthex_reference.proving import Asked, Deployed, Proof, prove
 from narthex_stores import (

@@ -6,13 +6,13 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.assets import DatasetPlan, TopicRole, TopicSpec
-from narthex.evaluate.query import execute
-from narthex.facts import Cell
-from narthex.kept_answers import KeptAnswer, answers_topic
-from narthex.readplan import plan as plan_read
-from narthex.rendered_cells import render_cells
-from narthex.workers.in_process import InProcessCalls
+from narthex._formats.json_cells import render_cells
+from narthex._ir.assets import DatasetPlan, TopicRole, TopicSpec
+from narthex._ir.facts import Cell
+from narthex._query.execution import execute
+from narthex._query.logged_queries import KeptAnswer, answers_topic
+from narthex._query.read_plan import plan as plan_read
+from narthex._testing.in_process import InProcessCalls
 from narthex_reference.proving.__main__ import DIFFERENT, status_of, told
 from narthex_reference.proving.logs import read_log
 from narthex_stores import Found, LmdbIndex, LogProducer, LogReader, TopicAdapter

@@ -14,22 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narthex.aggregate_specs import ExpDecaySum, TypedAggregate
-from narthex.assets import IndexSpec
-from narthex.blueprint import compile_blueprint
-from narthex.entities import Cdc, Dataset, Definitions, Index, Pipeline, Source, WebhookEndpoint
-from narthex.facts import Cell, Fact, RowId, Version
-from narthex.graph import check
-from narthex.operators import Aggregate, DatasetRef
-from narthex.schema import Field, Metadata, Role, Schema
-from narthex.types import WINDOW, Datetime, Int
-from narthex.windows import Continuous, Hopping, Session, Tumbling, Window
+from narthex._analysis.graph import check
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._ir.aggregate_specs import ExpDecaySum, TypedAggregate
+from narthex._ir.assets import IndexSpec
+from narthex._ir.entities import Cdc, Dataset, Definitions, Index, Pipeline, Source, WebhookEndpoint
+from narthex._ir.facts import Cell, Fact, RowId, Version
+from narthex._ir.operators import Aggregate, DatasetRef
+from narthex._ir.schema import Field, Metadata, Role, Schema
+from narthex._ir.types import WINDOW, Datetime, Int
+from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.engine import Answer
 from narthex_reference.engines import reference
 from narthex_reference.inprocess import engine_of
 from narthex_stores.indexes import Found, InMemoryIndex, LmdbIndex
-from tests.core.aggregate_catalog import COLUMNS, catalog
+from tests.core.aggregates.aggregate_catalog import COLUMNS, catalog
 
 OWNED = Metadata(owner="a@b.co")
 AT = Field(name="at", type=Datetime(), role=Role.TIMESTAMP)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narthex.aggregate_specs import (
+from narthex._aggregates import fold as fold_algebras
+from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
@@ -21,11 +22,10 @@ from narthex.aggregate_specs import (
     Stddev,
     Sum,
 )
-from narthex.aggregate_types import Misfit, type_aggregate
-from narthex.aggregates import fold as fold_algebras
-from narthex.facts import Cell
-from narthex.types import DataType, Date, Datetime, Decimal, Float, Int, List, Optional, Str
-from narthex.windows import Continuous
+from narthex._ir.aggregate_types import Misfit, type_aggregate
+from narthex._ir.facts import Cell
+from narthex._ir.types import DataType, Date, Datetime, Decimal, Float, Int, List, Optional, Str
+from narthex._ir.windows import Continuous
 from narthex_reference.cell_equality import same
 from narthex_reference.semantics.folds import fold
 

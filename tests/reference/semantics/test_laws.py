@@ -2,12 +2,12 @@
 
 from hypothesis import HealthCheck, given, settings
 
-from narthex.entities import Dataset
+from narthex._analysis.graph import check, reads
+from narthex._analysis.schemas.pipelines import all_steps
+from narthex._ir.entities import Dataset
+from narthex._ir.facts import Fact
+from narthex._ir.operators import Aggregate
 from narthex.errors import DefinitionError
-from narthex.facts import Fact
-from narthex.graph import check, reads
-from narthex.operators import Aggregate
-from narthex.schemas import all_steps
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.comparing import differs
 from narthex_reference.conformance import feed

@@ -6,8 +6,8 @@ from uuid import UUID
 import attrs
 import pytest
 
-from narthex.assets import AssetKind
-from narthex.entities import Definitions, WebhookEndpoint
+from narthex._ir.assets import AssetKind
+from narthex._ir.entities import Definitions, WebhookEndpoint
 from narthex_stores import InMemoryAdapter
 from tests.server.conftest import House
 from tests.server.driving import accept, catch_up, create_all, serve, shown, step

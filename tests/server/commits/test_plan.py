@@ -5,10 +5,10 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.entities import Csv, Definitions, Files
-from narthex.expr.nodes import Literal
-from narthex.operators import Aggregate, Filter
-from narthex.types import Bool
+from narthex._ir.entities import Csv, Definitions, Files
+from narthex._ir.expression_nodes import Literal
+from narthex._ir.operators import Aggregate, Filter
+from narthex._ir.types import Bool
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.driving import accept, create_all, serve, shown, step
 from tests.server.shop import payload, shop_definitions

@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.entities import Definitions, ExpressionExtractor, Feature, Featureset
-from narthex.expr.nodes import Literal
-from narthex.types import Int
+from narthex._ir.entities import Definitions, ExpressionExtractor, Feature, Featureset
+from narthex._ir.expression_nodes import Literal
+from narthex._ir.types import Int
 from tests.server.conftest import House
 from tests.server.driving import accept, catch_up, create_all, serve, shown, step
 from tests.server.shop import shop_definitions

@@ -1,10 +1,10 @@
 """An offline query knows which datasets it reads, those of authors' code included."""
 
-from narthex.assets import DatasetPlan, LogShape, LogSpec
-from narthex.code import UserCode
-from narthex.entities import CodeExtractor
-from narthex.readplan import AliasStep, CodeStep, LookupStep, ReadPlan, Step
-from narthex.schema import Schema
+from narthex._ir.assets import DatasetPlan, LogShape, LogSpec
+from narthex._ir.code import UserCode
+from narthex._ir.entities import CodeExtractor
+from narthex._ir.schema import Schema
+from narthex._query.read_plan import AliasStep, CodeStep, LookupStep, ReadPlan, Step
 from narthex_server.data.offline_queries import looked_up
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from narthex.assets import AssetKind, IndexSpec
+from narthex._ir.assets import AssetKind, IndexSpec
+from narthex._ir.facts import Fact, RowId, Version
+from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import Average, Count, LastK, Max, Stddev, dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.dtypes import Continuous
-from narthex.facts import Fact, RowId, Version
 from narthex.lib import inputs
 from narthex_stores import LmdbIndex, index_adapter
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at

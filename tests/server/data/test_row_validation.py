@@ -3,8 +3,8 @@
 import attrs
 import pytest
 
-from narthex.admission import Admission, Admitted, LeftOut, Refused, admit
-from narthex.entities import (
+from narthex._base.records import Json
+from narthex._ir.entities import (
     Cdc,
     ColumnRef,
     Computed,
@@ -13,10 +13,10 @@ from narthex.entities import (
     WebhookEndpoint,
     Where,
 )
-from narthex.expr.nodes import Call, Literal, Ref
-from narthex.records import Json
-from narthex.schema import Column, Field, Role, Schema
-from narthex.types import Bool, Datetime, Float, Int, Str
+from narthex._ir.expression_nodes import Call, Literal, Ref
+from narthex._ir.schema import Column, Field, Role, Schema
+from narthex._ir.types import Bool, Datetime, Float, Int, Str
+from narthex._runtime.ingest.row_parser import Admission, Admitted, LeftOut, Refused, admit
 
 DAY_US = 86_400_000_000
 SCHEMA = Schema(

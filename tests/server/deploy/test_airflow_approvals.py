@@ -11,7 +11,7 @@ import attrs
 import pytest
 from typing_extensions import override
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_stores import Adapter
 from tests.server.commits.test_rollback import committed, listed, post, without_featuresets
 from tests.server.conftest import DAGS_TOKEN, NOBODY, House, house_at, settings_at

@@ -12,7 +12,7 @@ import attrs
 import pytest
 from typing_extensions import override
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import SILENT_S, UNREACHED_S, AirflowRuns
 from narthex_stores import Adapter

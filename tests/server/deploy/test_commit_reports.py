@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_stores import Adapter, InMemoryAdapter
 from tests.server.broken_shop import broken_definitions, changed_definitions
 from tests.server.conftest import House

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from narthex.assets import AssetKind
-from narthex.entities import Definitions
+from narthex._ir.assets import AssetKind
+from narthex._ir.entities import Definitions
 from narthex_ledger import TENANT, CommitRequest, CommitState, Desired
 from narthex_server.__main__ import make_adapters
 from narthex_stack.machine.ports import free_ports

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from narthex.assets import SinkJobSpec, SourceJobSpec
+from narthex._ir.assets import SinkJobSpec, SourceJobSpec
+from narthex._sdk.commit_definitions import definitions
 from narthex.cli import make_app
 from narthex.connectors import Kafka, sink
 from narthex.datasets import dataset, field, pipeline
-from narthex.definitions import definitions
 from narthex.lib import inputs
 from narthex.settings import environment_of
 from narthex_server.operations.job_status import job_rows

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from narthex.assets import AssetKind
+from narthex._ir.assets import AssetKind
 from narthex_plugins.upkeep import NotSoundError, drill_id, judge
 from narthex_stores import Adapter
 from tests.server.conftest import House

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.definitions import definitions
+from narthex._sdk.commit_definitions import definitions
 from narthex_server.security.auth import OF_EACH, RIGHTS, WHOLE, Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at

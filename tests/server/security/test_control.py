@@ -12,7 +12,7 @@ import attrs
 import pytest
 import sqlalchemy as sa
 
-from narthex.json_depth import GREATEST_DEPTH, is_deeper
+from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
 from narthex.settings import environment_of
 from narthex_ledger import (
     CommitRequest,

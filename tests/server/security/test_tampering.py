@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from narthex.entities import Definitions
+from narthex._ir.entities import Definitions
 from narthex_ledger import Ledger, NotSigned, Verifier
 from tests.server.commits.test_rollback import listed, without_featuresets
 from tests.server.conftest import House

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.entities import Definitions, LookupExtractor
+from narthex._ir.entities import Definitions, LookupExtractor
 from narthex_server.definitions.inherited_tags import tags_of, touched
 from narthex_server.security.auth import RIGHTS, WHOLE, Right
 from tests.server.calling import TestClient

@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.assets import AssetKind
-from narthex.definitions import definitions
+from narthex._ir.assets import AssetKind
+from narthex._query.logged_queries import GarbledAnswerError, KeptAnswer, answers_topic
+from narthex._sdk.commit_definitions import definitions
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
-from narthex.kept_answers import GarbledAnswerError, KeptAnswer, answers_topic
 from narthex_server.services.logged_queries import AnswerLog, is_drawn
 from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_adapter
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from narthex.expr import Expr
-from narthex.expr.functions import EXAMPLE, EXAMPLE_NOW_US, FUNCTIONS
-from narthex.expr.nodes import Node
-from narthex.expr.plain import evaluate, prepare
-from narthex.expr.typing import infer
-from narthex.facts import Cell
-from narthex.types import (
+from narthex._expr.functions import EXAMPLE, EXAMPLE_NOW_US, FUNCTIONS
+from narthex._expr.python import evaluate, prepare
+from narthex._expr.typing import infer
+from narthex._ir.expression_nodes import Node
+from narthex._ir.facts import Cell
+from narthex._ir.types import (
     Bytes,
     DataType,
     Decimal,
@@ -29,10 +28,11 @@ from narthex.types import (
     base_type,
     inner,
 )
+from narthex.expr import Expr
 from narthex_spark_apps.expressions import NotRenderedError, Scope, render
 from narthex_spark_apps.facts.column_types import spark_schema
-from tests.core.expr_corpus import CORPUS, NOW, Case, same_cell
-from tests.core.expr_questions import NOW_US, SCHEMA, any_expression, cells
+from tests.core.expr.expr_corpus import CORPUS, NOW, Case, same_cell
+from tests.core.expr.expr_questions import NOW_US, SCHEMA, any_expression, cells
 
 pytestmark = pytest.mark.spark
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex.assets import PipelineInput
-from narthex.codec import encode
-from narthex.facts import Fact, RowId, Version, position
-from narthex.operators import DatasetRef, Drop
-from narthex.schema import Field, Role, Schema
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import PipelineInput
+from narthex._ir.facts import Fact, RowId, Version, position
+from narthex._ir.operators import DatasetRef, Drop
+from narthex._ir.schema import Field, Role, Schema
+from narthex._ir.types import Datetime, Int, Str
 from narthex.settings import Settings
-from narthex.types import Datetime, Int, Str
 from narthex_spark_apps.jobs.live_job import LISTEN_EVERY_S, LiveJob, committed_offsets
 from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob

@@ -6,10 +6,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.assets import PipelineInput
-from narthex.operators import DatasetRef, Drop
-from narthex.schema import Field, Role, Schema
-from narthex.types import Datetime, Int, Str
+from narthex._ir.assets import PipelineInput
+from narthex._ir.operators import DatasetRef, Drop
+from narthex._ir.schema import Field, Role, Schema
+from narthex._ir.types import Datetime, Int, Str
 from narthex_spark_apps.jobs.progress import Progress
 from narthex_spark_apps.supervision.child_messages import Assignment
 from tests.spark_apps.spark_jobs import checkpoint_need, log_of, pipeline_job, topic_need

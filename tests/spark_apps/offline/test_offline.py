@@ -9,10 +9,10 @@ import attrs
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex.assets import DatasetPlan, HistorySpec, IndexSpec
-from narthex.facts import Cell, Fact, Version
-from narthex.schema import Schema
-from narthex.windows import Continuous, Hopping, Tumbling
+from narthex._ir.assets import DatasetPlan, HistorySpec, IndexSpec
+from narthex._ir.facts import Cell, Fact, Version
+from narthex._ir.schema import Schema
+from narthex._ir.windows import Continuous, Hopping, Tumbling
 from narthex_spark_apps.offline.historical_lookup import Limits
 from narthex_spark_apps.offline.queries import OfflineDataset, Wanted, look_up
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.expr.nodes import Branch, Call, Case, Literal, Node, Ref
-from narthex.expr.plain import evaluate
-from narthex.facts import Cell, position
-from narthex.schema import Column
-from narthex.types import (
+from narthex._expr.python import evaluate
+from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._ir.expression_nodes import Branch, Call, Case, Literal, Node, Ref
+from narthex._ir.facts import Cell, position
+from narthex._ir.schema import Column
+from narthex._ir.types import (
     Bool,
     Bytes,
     DataType,
@@ -34,7 +34,7 @@ from narthex.types import (
 from narthex_spark_apps.expressions import NotRenderedError, Scope, render
 from narthex_spark_apps.facts import identities
 from narthex_spark_apps.facts.column_types import spark_schema
-from tests.core.expr_corpus import same_cell
+from tests.core.expr.expr_corpus import same_cell
 
 pytestmark = pytest.mark.spark
 
@@ -273,7 +273,7 @@ def test_spark_gives_what_the_plain_evaluator_gives(spark: SparkSession) -> None
 
 
 def _type_of(node: Node) -> DataType:
-    from narthex.expr.typing import infer  # noqa: PLC0415
+    from narthex._expr.typing import infer  # noqa: PLC0415
 
     return infer(node, COLUMNS)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex.assets import (
+from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._ir.assets import (
     AssetKind,
     IndexSpec,
     LogShape,
@@ -15,10 +16,9 @@ from narthex.assets import (
     ResolvedNeed,
     Trigger,
 )
-from narthex.codec import encode, key_bytes, keyed_row_id
-from narthex.expr.nodes import Call, Literal, Ref
-from narthex.facts import Fact, RowId, Version, position
-from narthex.operators import (
+from narthex._ir.expression_nodes import Call, Literal, Ref
+from narthex._ir.facts import Fact, RowId, Version, position
+from narthex._ir.operators import (
     Assign,
     Assignment,
     DatasetRef,
@@ -30,9 +30,9 @@ from narthex.operators import (
     Operator,
     Rename,
 )
-from narthex.schema import Column, Field, Role, Schema
+from narthex._ir.schema import Column, Field, Role, Schema
+from narthex._ir.types import Datetime, Int, Optional, Str
 from narthex.settings import Settings
-from narthex.types import Datetime, Int, Optional, Str
 from narthex_spark_apps.jobs.start import start_query
 from narthex_spark_apps.pipelines import join_stage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob

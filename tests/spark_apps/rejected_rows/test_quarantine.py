@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from narthex.assets import ResolvedNeed
-from narthex.codec import encode
-from narthex.connections import KafkaTopic
+from narthex._base.records import Json
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import ResolvedNeed
+from narthex._ir.connections import KafkaTopic
+from narthex._ir.facts import Fact, position
 from narthex.errors import ArgumentsUnfit
-from narthex.facts import Fact, position
-from narthex.records import Json
 from narthex.settings import Settings
 from narthex_spark_apps.rejected_rows.late_rows import late_rows
 from narthex_spark_apps.rejected_rows.quarantine import Replay, refused_rows

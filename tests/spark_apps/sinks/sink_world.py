@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from narthex.assets import (
+from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._ir.assets import (
     AssetKind,
     LogShape,
     LogSpec,
@@ -20,18 +21,17 @@ from narthex.assets import (
     SinkJobSpec,
     Trigger,
 )
-from narthex.codec import encode, key_bytes, keyed_row_id
-from narthex.connections import (
+from narthex._ir.connections import (
     SecretRef,
     SinkTarget,
     SqlDatabase,
     Table,
 )
-from narthex.entities import Sink
-from narthex.facts import NEVER, Cell, Fact, RowId, Version
-from narthex.schema import Column, Field, Role, Schema
+from narthex._ir.entities import Sink
+from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.schema import Column, Field, Role, Schema
+from narthex._ir.types import Datetime, Decimal, Int, List, Optional, Str
 from narthex.settings import Settings
-from narthex.types import Datetime, Decimal, Int, List, Optional, Str
 from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_spark_apps.sinks.sink_stage import SinkStage
 from narthex_stores import Record

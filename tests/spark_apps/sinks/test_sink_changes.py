@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from narthex.assets import (
+from narthex._formats.avro.fact_codec import key_bytes
+from narthex._ir.assets import (
     LogShape,
     SinkJobSpec,
 )
-from narthex.codec import key_bytes
-from narthex.connections import (
+from narthex._ir.connections import (
     KafkaTopic,
 )
-from narthex.facts import NEVER, Cell, Fact
-from narthex.schema import Column
-from narthex.types import Int
+from narthex._ir.facts import NEVER, Cell, Fact
+from narthex._ir.schema import Column
+from narthex._ir.types import Int
 from narthex_spark_apps.sinks.changes import Change, Op, Standing
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, SinkStage
 from narthex_stores import Fenced, JobState

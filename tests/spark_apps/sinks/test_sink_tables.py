@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex.connections import SecretRef, SnowflakeDatabase, Table
+from narthex._ir.connections import SecretRef, SnowflakeDatabase, Table
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.optional_clients import load_client

@@ -10,14 +10,14 @@ from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from narthex.connections import (
+from narthex._ir.connections import (
     Files,
     HttpPath,
     KafkaTopic,
     SecretRef,
     TableFormat,
 )
-from narthex.entities import Cdc
+from narthex._ir.entities import Cdc
 from narthex.settings import Settings
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError
 from tests.mounted_secrets import grant, mount

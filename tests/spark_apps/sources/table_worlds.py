@@ -17,7 +17,9 @@ import psycopg
 from pymongo import MongoClient
 from typing_extensions import override
 
-from narthex.connections import (
+from narthex._analysis.policy.egress import EgressRules, Target
+from narthex._analysis.policy.outlets import mongo_address
+from narthex._ir.connections import (
     BigQueryDataset,
     Credential,
     Database,
@@ -28,8 +30,6 @@ from narthex.connections import (
     SqlDatabase,
     Table,
 )
-from narthex.egress import EgressRules, Target
-from narthex.outlets import mongo_address
 from narthex_spark_apps.platform.optional_clients import load_client
 from narthex_spark_apps.sources.tables.reader import TableAccess
 from narthex_stack.machine.ports import HOST

@@ -9,15 +9,15 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from narthex.assets import ResolvedNeed
-from narthex.codec import encode
-from narthex.entities import Cdc, ColumnRef, Files, TableFormat, Where
-from narthex.expr.nodes import Call, Literal, Ref
-from narthex.facts import Fact, position
-from narthex.records import to_plain
-from narthex.schema import Column
+from narthex._base.records import to_plain
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import ResolvedNeed
+from narthex._ir.entities import Cdc, ColumnRef, Files, TableFormat, Where
+from narthex._ir.expression_nodes import Call, Literal, Ref
+from narthex._ir.facts import Fact, position
+from narthex._ir.schema import Column
+from narthex._ir.types import Float
 from narthex.settings import Settings
-from narthex.types import Float
 from narthex_spark_apps.sources.files.delta_changes import (
     UnreadableTableError,
     arrived_rows,

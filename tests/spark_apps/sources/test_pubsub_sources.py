@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from narthex.codec import encode
-from narthex.connections import PubSubTopic, SecretRef
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.connections import PubSubTopic, SecretRef
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import asked_source
 from narthex_spark_apps.platform.optional_clients import ClientMissingError, load_client

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from narthex.assets import ResolvedNeed
-from narthex.code import UserCode
-from narthex.codec import encode, key_bytes, keyed_row_id
-from narthex.entities import (
+from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._ir.assets import ResolvedNeed
+from narthex._ir.code import UserCode
+from narthex._ir.entities import (
     Cdc,
     ComputedByCode,
     Connector,
@@ -16,10 +16,10 @@ from narthex.entities import (
     WebhookEndpoint,
     WhereByCode,
 )
-from narthex.facts import Fact, position
-from narthex.schema import Column
+from narthex._ir.facts import Fact, position
+from narthex._ir.schema import Column
+from narthex._ir.types import Int, Optional, Str
 from narthex.settings import Settings
-from narthex.types import Int, Optional, Str
 from narthex_spark_apps.sources.source_job import SourceJob
 from tests.spark_apps import spark_jobs
 

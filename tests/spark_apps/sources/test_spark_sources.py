@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from narthex.codec import encode, key_bytes, keyed_row_id
-from narthex.entities import (
+from narthex._formats.avro.fact_codec import encode, key_bytes, keyed_row_id
+from narthex._ir.entities import (
     ColumnRef,
     Computed,
     Constant,
@@ -19,11 +19,11 @@ from narthex.entities import (
     WebhookEndpoint,
     Where,
 )
-from narthex.expr.nodes import Call, Literal, Ref
-from narthex.facts import Fact, position
-from narthex.schema import Column, Field, Role, Schema
+from narthex._ir.expression_nodes import Call, Literal, Ref
+from narthex._ir.facts import Fact, position
+from narthex._ir.schema import Column, Field, Role, Schema
+from narthex._ir.types import Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
-from narthex.types import Datetime, Float, Int, Optional, Str
 from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.sources.source_job import SourceJob
 from tests.spark_apps import spark_jobs

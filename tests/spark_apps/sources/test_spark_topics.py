@@ -16,12 +16,12 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
 
-from narthex.assets import ResolvedNeed
-from narthex.codec import encode
-from narthex.connections import Encoding, KafkaTopic, RegistryFormat, SecretRef
-from narthex.entities import ColumnRef
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import ResolvedNeed
+from narthex._ir.connections import Encoding, KafkaTopic, RegistryFormat, SecretRef
+from narthex._ir.entities import ColumnRef
+from narthex._ir.facts import Fact
 from narthex.errors import ConnectionDenied, SecretMissing, SecretWithheld
-from narthex.facts import Fact
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.sources.source_job import SourceJob

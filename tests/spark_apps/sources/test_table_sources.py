@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from narthex.assets import ResolvedNeed
-from narthex.codec import encode
-from narthex.connections import SecretRef, SqlDatabase, Table
-from narthex.facts import Fact, parse_position
-from narthex.schema import Field, Role, Schema
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import ResolvedNeed
+from narthex._ir.connections import SecretRef, SqlDatabase, Table
+from narthex._ir.facts import Fact, parse_position
+from narthex._ir.schema import Field, Role, Schema
+from narthex._ir.types import Datetime, Optional, Str
 from narthex.settings import Settings
-from narthex.types import Datetime, Optional, Str
 from narthex_spark_apps.jobs.start import asked_source
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.tables.cursors import NoCursorError, Reach, cursor_of, place_of

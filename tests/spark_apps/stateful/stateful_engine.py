@@ -6,24 +6,32 @@ from pathlib import Path
 
 import attrs
 
-from narthex.assets import AssetRef, LogSpec, PipelineJobSpec
-from narthex.blueprint import compile_blueprint
-from narthex.codec import encode as fact_codec
-from narthex.entities import Definitions
-from narthex.facts import NEVER, Cell, Fact, RowId
-from narthex.graph import typed_datasets
-from narthex.logs import final_aggregate
-from narthex.node_schema import of_dataset
-from narthex.operators import Aggregate
-from narthex.steps import ABSENT, Context, Rows, Timelines, facts_of, rows_of, rows_of_dataset
-from narthex.steps.logged import faded
-from narthex.steps.plain_groups import PlainGroups
-from narthex.workers.in_process import InProcessCalls
+from narthex._analysis.graph import typed_datasets
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._compiler.log_specs import final_aggregate
+from narthex._formats.avro.fact_codec import encode as fact_codec
+from narthex._ir.assets import AssetRef, LogSpec, PipelineJobSpec
+from narthex._ir.entities import Definitions
+from narthex._ir.facts import NEVER, Cell, Fact, RowId
+from narthex._ir.node_schema import of_dataset
+from narthex._ir.operators import Aggregate
+from narthex._runtime.steps import (
+    ABSENT,
+    Context,
+    Rows,
+    Timelines,
+    facts_of,
+    rows_of,
+    rows_of_dataset,
+)
+from narthex._runtime.steps.logged import faded
+from narthex._runtime.steps.plain_groups import PlainGroups
+from narthex._testing.in_process import InProcessCalls
 from narthex_reference.engine import Answer
 from narthex_spark_apps.stateful.emitted import Told
 from narthex_spark_apps.stateful.tree import tree_of
 from narthex_stores import JobState, StateBatch
-from tests.core.contribution_logs import contributed
+from tests.core.runtime.contribution_logs import contributed
 
 
 class Log:

@@ -11,16 +11,16 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.aggregate_specs import Count, Sum
-from narthex.assets import PipelineInput, Trigger
-from narthex.codec import encode as fact_codec
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import NEVER, Cell, Fact, RowId, Version, position
-from narthex.operators import Aggregate, DatasetRef, Union
-from narthex.schema import Field, Role, Schema
+from narthex._formats.avro.fact_codec import encode as fact_codec
+from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._ir.aggregate_specs import Count, Sum
+from narthex._ir.assets import PipelineInput, Trigger
+from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version, position
+from narthex._ir.operators import Aggregate, DatasetRef, Union
+from narthex._ir.schema import Field, Role, Schema
+from narthex._ir.types import Datetime, Float, Int, Str, Struct, StructField
+from narthex._ir.windows import Session
 from narthex.settings import Settings, environment_of
-from narthex.types import Datetime, Float, Int, Str, Struct, StructField
-from narthex.windows import Session
 from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from narthex.connections import SecretRef
-from narthex.entities import Csv, Files, JsonLines, Parquet
+from narthex._ir.connections import SecretRef
+from narthex._ir.entities import Csv, Files, JsonLines, Parquet
 from narthex.errors import SecretMissing, SecretWithheld
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.files.rows import read_rows

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from narthex.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
-from narthex.entities import KafkaTopic, WebhookEndpoint
+from narthex._ir.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
+from narthex._ir.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
 from narthex_spark_apps.jobs.dependency_order import each_after
 from narthex_spark_apps.jobs.progress import Progress

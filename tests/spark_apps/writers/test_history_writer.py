@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from narthex.assets import (
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir.assets import (
     AssetKind,
     FeedSpec,
     HistorySpec,
@@ -15,11 +16,10 @@ from narthex.assets import (
     TopicRole,
     TopicSpec,
 )
-from narthex.codec import encode
-from narthex.facts import NEVER, Fact, RowId, Version, position
-from narthex.schema import Column
+from narthex._ir.facts import NEVER, Fact, RowId, Version, position
+from narthex._ir.schema import Column
+from narthex._ir.types import Int
 from narthex.settings import Settings
-from narthex.types import Int
 from narthex_spark_apps.supervision.child_messages import Assignment
 from narthex_spark_apps.writers import history_writer
 from narthex_spark_apps.writers.history_writer import (

@@ -5,8 +5,9 @@ from pathlib import Path
 import attrs
 import pytest
 
-from narthex.aggregate_specs import Count, Sum, TypedAggregate
-from narthex.assets import (
+from narthex._formats.avro.fact_codec import CorruptFactError, encode
+from narthex._ir.aggregate_specs import Count, Sum, TypedAggregate
+from narthex._ir.assets import (
     AssetKind,
     FeedSpec,
     IndexSpec,
@@ -17,12 +18,11 @@ from narthex.assets import (
     TopicRole,
     TopicSpec,
 )
-from narthex.codec import CorruptFactError, encode
-from narthex.facts import Fact, RowId, Version, position
-from narthex.schema import Column
+from narthex._ir.facts import Fact, RowId, Version, position
+from narthex._ir.schema import Column
+from narthex._ir.types import DataType, Decimal, Int, Str
+from narthex._ir.windows import Continuous
 from narthex.settings import Settings
-from narthex.types import DataType, Decimal, Int, Str
-from narthex.windows import Continuous
 from narthex_spark_apps.supervision.child_messages import Assignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import LogProducer, Record, index_adapter

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex.policy import Policy, load_policy
+from narthex._analysis.policy.policy import Policy, load_policy
 from narthex.settings import load_settings
 from narthex_spark_apps.cli.commands import run_dir
 from narthex_stack.errors import BadConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from narthex.assets import AssetSpec
+from narthex._ir.assets import AssetSpec
 from narthex_stores import (
     Absent,
     Adapter,

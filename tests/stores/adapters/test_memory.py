@@ -1,7 +1,7 @@
 import pytest
 from typing_extensions import override
 
-from narthex.assets import AssetKind, AssetSpec, CheckpointSpec
+from narthex._ir.assets import AssetKind, AssetSpec, CheckpointSpec
 from narthex_stores import (
     Absent,
     Adapter,

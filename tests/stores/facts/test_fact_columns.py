@@ -6,12 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex.aggregate_specs import AggregateSpec, Average, Count, LastK, Max, Sum, TypedAggregate
-from narthex.assets import IndexSpec, LogShape, LogSpec
-from narthex.codec import CorruptFactError, encode
-from narthex.facts import Fact, RowId, Version
-from narthex.schema import Column
-from narthex.types import (
+from narthex._formats.avro.fact_codec import CorruptFactError, encode
+from narthex._ir.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    LastK,
+    Max,
+    Sum,
+    TypedAggregate,
+)
+from narthex._ir.assets import IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import Fact, RowId, Version
+from narthex._ir.schema import Column
+from narthex._ir.types import (
     Bool,
     Bytes,
     DataType,
@@ -24,7 +32,7 @@ from narthex.types import (
     Optional,
     Str,
 )
-from narthex.windows import Continuous
+from narthex._ir.windows import Continuous
 from narthex_stores import LmdbIndex, column_reader, stored_differences
 from narthex_stores.indexes import WrongShapeError
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from narthex import types
-from narthex.assets import LIVES, AssetSpec, HistorySpec, LogShape, LogSpec
-from narthex.codec import encode
-from narthex.facts import NEVER, Cell, Fact, RowId, Version
-from narthex.schema import Column
+from narthex._formats.avro.fact_codec import encode
+from narthex._ir import types
+from narthex._ir.assets import LIVES, AssetSpec, HistorySpec, LogShape, LogSpec
+from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.schema import Column
 from narthex_stores import (
     Adapter,
     ForeignAssetError,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from narthex.aggregate_specs import (
+from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
@@ -23,12 +24,11 @@ from narthex.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
-from narthex.assets import IndexSpec, LogShape, LogSpec
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import NEVER, Cell, Fact, RowId, Version
-from narthex.schema import Column
-from narthex.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
-from narthex.windows import Continuous, Tumbling, Window
+from narthex._ir.assets import IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.schema import Column
+from narthex._ir.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
+from narthex._ir.windows import Continuous, Tumbling, Window
 from narthex_stores.indexes import (
     Fenced,
     Found,

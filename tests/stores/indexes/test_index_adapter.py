@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from narthex.assets import AssetSpec, CheckpointSpec, IndexSpec
+from narthex._ir.assets import AssetSpec, CheckpointSpec, IndexSpec
 from narthex_stores import Adapter, LmdbIndex, PermanentError, index_adapter
 from tests.stores.adapters.adapter_suite import TIMEOUT_S, AdapterSuite
 from tests.stores.indexes.index_suite import KEYED, contributions_spec

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from narthex.assets import Decay, IndexSpec, LogShape, LogSpec
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import Fact, Version
-from narthex.schema import Column
-from narthex.types import Float, Int, Str
+from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._ir.assets import Decay, IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import Fact, Version
+from narthex._ir.schema import Column
+from narthex._ir.types import Float, Int, Str
 from narthex_stores.indexes import IndexStore, InMemoryIndex, LmdbIndex
 
 USER = Column("user", Str())

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from narthex.assets import IndexSpec
+from narthex._ir.assets import IndexSpec
 from narthex_stores.indexes import (
     Fenced,
     IndexMismatchError,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from typing_extensions import override
 
-from narthex.assets import IndexSpec
+from narthex._ir.assets import IndexSpec
 from narthex_stores.indexes import InMemoryIndex
 from tests.stores.indexes.index_suite import IndexSuite
 

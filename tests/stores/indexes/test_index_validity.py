@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from narthex.aggregate_specs import (
+from narthex._analysis.schemas.groups import aggregate_schema
+from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
+from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
     Count,
@@ -23,15 +25,13 @@ from narthex.aggregate_specs import (
     Quantile,
     Sum,
 )
-from narthex.assets import LIVES, IndexSpec, LogShape, LogSpec
-from narthex.codec import key_bytes, keyed_row_id
-from narthex.facts import NEVER, Cell, Fact, RowId, Version
-from narthex.grouped_schemas import aggregate_schema
-from narthex.node_schema import NodeSchema
-from narthex.operators import Aggregate, DatasetRef
-from narthex.schema import Column
-from narthex.types import Datetime, Float, Int, Optional, Str
-from narthex.windows import Continuous, Hopping, Tumbling, Window
+from narthex._ir.assets import LIVES, IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.node_schema import NodeSchema
+from narthex._ir.operators import Aggregate, DatasetRef
+from narthex._ir.schema import Column
+from narthex._ir.types import Datetime, Float, Int, Optional, Str
+from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
 from narthex_reference.semantics.aggregates import find, groups
 from narthex_reference.semantics.content import Content, content, rows_of_facts
 from narthex_reference.semantics.grouped_rows import contributions

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError
 from typing_extensions import override
 
-from narthex.assets import AssetSpec, TopicRole, TopicSpec
+from narthex._ir.assets import AssetSpec, TopicRole, TopicSpec
 from narthex_stores import (
     GREATEST_RECORD_BYTES,
     Adapter,

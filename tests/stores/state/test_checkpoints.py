@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from narthex.assets import AssetSpec, CheckpointSpec
+from narthex._ir.assets import AssetSpec, CheckpointSpec
 from narthex_stores import (
     Adapter,
     ForeignAssetError,

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_ledger.db.schema import API_TOKEN, CONTROL_LOG, CONTROL_LOG_TIP, SECRET
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.views import TenantId

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetKind
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import AssetKind
 from narthex_ledger.db.schema import ASSET, ASSET_DEP, BINDING, CREATE_LEDGER, DESTROY_LEDGER
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetKind
+from narthex._ir import AssetKind
 from narthex_ledger.db.schema import ASSET, EXTERNAL_INVENTORY
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.audit_views import Finding

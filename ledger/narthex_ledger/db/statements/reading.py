@@ -6,7 +6,7 @@ from uuid import UUID
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex.assets import AssetRef
+from narthex._ir import AssetRef
 from narthex_ledger.db.schema import (
     ASSET,
     BINDING,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from narthex.records import Json
+from narthex._base import Json
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.sources.validated_rows import Arrived, Place, RecordCells, RowRenderer
 from narthex_stores import require_no_links

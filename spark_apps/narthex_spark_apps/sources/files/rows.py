@@ -1,7 +1,8 @@
 """The rows of one file, admitted and rendered: the Python stage of a source of files.
 
-Files are bounded and never run in real time, so the truth itself, `narthex.admission`, decides
-what becomes of each row. Runs in Spark's Python workers; memory holds one batch of a file.
+Files are bounded and never run in real time, so the truth itself,
+`narthex._runtime.ingest.row_parser`, decides what becomes of each row. Runs in Spark's Python
+workers; memory holds one batch of a file.
 """
 
 import contextlib
@@ -19,9 +20,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyspark.accumulators import Accumulator
 
-from narthex.entities import Csv, Files, JsonLines, Parquet, TableFormat
-from narthex.json_depth import GREATEST_DEPTH, is_deeper
-from narthex.records import Json
+from narthex._base import GREATEST_DEPTH, Json, is_deeper
+from narthex._ir import Csv, Files, JsonLines, Parquet, TableFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.files.delta_changes import arrived_rows, render_version
 from narthex_spark_apps.sources.validated_rows import (

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from narthex.entities import Files, TableFormat
-from narthex.records import to_plain
+from narthex._base import to_plain
+from narthex._ir import Files, TableFormat
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_places import require_path
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets

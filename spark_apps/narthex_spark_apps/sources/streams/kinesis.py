@@ -14,10 +14,9 @@ import attrs
 from botocore.exceptions import BotoCoreError, ClientError
 from typing_extensions import override
 
-from narthex.connections import KinesisStream
-from narthex.records import Json
+from narthex._base import SECOND_US, Json, from_micros, to_micros
+from narthex._ir import KinesisStream
 from narthex.settings import Settings
-from narthex.times import SECOND_US, from_micros, to_micros
 from narthex_spark_apps.platform.aws_clients import client_of, region_of
 from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob

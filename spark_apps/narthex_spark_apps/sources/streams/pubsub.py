@@ -19,10 +19,10 @@ from google.cloud.pubsub_v1 import SubscriberClient
 from google.cloud.pubsub_v1.types import ReceivedMessage
 from typing_extensions import override
 
-from narthex.connections import PubSubTopic
-from narthex.outlets import GOOGLE
+from narthex._analysis.policy import GOOGLE
+from narthex._base import SECOND_US, to_micros
+from narthex._ir import PubSubTopic
 from narthex.settings import Settings
-from narthex.times import SECOND_US, to_micros
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob

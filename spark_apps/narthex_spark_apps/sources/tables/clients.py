@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from narthex.connections import (
+from narthex._ir import (
     BigQueryDataset,
     Database,
     MongoDatabase,

@@ -13,9 +13,8 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from narthex.raw_times import EPOCH_ORDINAL
-from narthex.records import Json
-from narthex.times import to_micros
+from narthex._base import Json, to_micros
+from narthex._formats import EPOCH_ORDINAL
 from narthex_spark_apps.platform.json_values import plain
 
 Cursor: TypeAlias = int | str | dt.datetime | dt.date

@@ -16,10 +16,9 @@ from pymongo.collation import Collation
 from pymongo.errors import PyMongoError
 from pymongo.pool_options import PoolOptions
 
-from narthex.connections import MongoDatabase
-from narthex.egress import AddressInvalidError, Target, parse_host
+from narthex._analysis.policy import AddressInvalidError, Target, mongo_address, parse_host
+from narthex._ir import MongoDatabase
 from narthex.errors import NarthexError
-from narthex.outlets import mongo_address
 from narthex_spark_apps.platform.outgoing_connections import open_socket, pinned
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (

@@ -16,8 +16,8 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 from pymysql.cursors import SSDictCursor
 
-from narthex.connections import SqlDatabase
-from narthex.outlets import driver_options, sql_target
+from narthex._analysis.policy import driver_options, sql_target
+from narthex._ir import SqlDatabase
 from narthex_spark_apps.platform.outgoing_connections import open_socket
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (

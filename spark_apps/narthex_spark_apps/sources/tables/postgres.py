@@ -9,8 +9,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from narthex.connections import SqlDatabase
-from narthex.outlets import driver_options, sql_target
+from narthex._analysis.policy import driver_options, sql_target
+from narthex._ir import SqlDatabase
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (

@@ -10,8 +10,8 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from narthex.connections import Credential, Table
-from narthex.egress import EgressRules, Target
+from narthex._analysis.policy import EgressRules, Target
+from narthex._ir import Credential, Table
 from narthex_spark_apps.sources.tables.cursors import Cursor
 
 BATCH: Final = 5_000

@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from narthex.connections import RedshiftDatabase
-from narthex.outlets import sql_target
+from narthex._analysis.policy import sql_target
+from narthex._ir import RedshiftDatabase
 from narthex_spark_apps.platform.optional_clients import load_client
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
 from narthex_spark_apps.sources.tables.cursors import Cursor

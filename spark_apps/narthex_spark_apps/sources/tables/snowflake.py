@@ -14,9 +14,8 @@ from snowflake import connector
 from snowflake.connector import errors
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from narthex.connections import SnowflakeDatabase
-from narthex.egress import EgressRules
-from narthex.outlets import snowflake_target
+from narthex._analysis.policy import EgressRules, snowflake_target
+from narthex._ir import SnowflakeDatabase
 from narthex_spark_apps.platform.outgoing_connections import pinned
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (

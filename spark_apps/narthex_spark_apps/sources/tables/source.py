@@ -14,9 +14,9 @@ from typing import Final
 
 from typing_extensions import override
 
-from narthex.connections import Table
+from narthex._base import SECOND_US, to_micros
+from narthex._ir import Table
 from narthex.settings import Settings
-from narthex.times import SECOND_US, to_micros
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.sources.polling_source import AskedSource, no_rows

@@ -1,4 +1,4 @@
-"""Records of a topic, admitted and rendered by `narthex.admission`: the bounded run of a source.
+"""Records of a topic, admitted and rendered by `row_parser`: the bounded run of a source.
 
 Runs in Spark's Python workers; the live run, `source_stage`, takes the same rows from a record.
 """
@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator
 import attrs
 import pyarrow as pa
 
-from narthex.connections import RegistryFormat
-from narthex.json_depth import GREATEST_DEPTH, is_deeper
-from narthex.records import Json
+from narthex._base import GREATEST_DEPTH, Json, is_deeper
+from narthex._ir import RegistryFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.topics.schema_registry import SchemaRegistry
 from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, UnreadableRecordError

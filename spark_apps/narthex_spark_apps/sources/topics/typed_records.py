@@ -31,8 +31,8 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from narthex.connections import Encoding
-from narthex.records import Json
+from narthex._base import Json
+from narthex._ir import Encoding
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.sources.topics.schema_registry import (
     Schema,

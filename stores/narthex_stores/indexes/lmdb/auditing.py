@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.aggregates import Folding, LivingFolding
-from narthex.facts import Cell, Fact
+from narthex._aggregates import Folding, LivingFolding
+from narthex._ir import Cell, Fact
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
     Layout,

@@ -7,9 +7,8 @@ from typing import Any
 
 import attrs
 
-from narthex.aggregates import Algebra, Folding, Span, State
-from narthex.tiles import Cover, TileRange, cover_span
-from narthex.window_spans import lookback_of
+from narthex._aggregates import Algebra, Cover, Folding, Span, State, TileRange, cover_span
+from narthex._ir import lookback_of
 from narthex_stores.indexes.key_layout import (
     Layout,
     Plain,

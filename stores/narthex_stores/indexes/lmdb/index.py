@@ -8,10 +8,9 @@ from pathlib import Path
 
 import lmdb
 
-from narthex.aggregates import Folding
-from narthex.assets import IndexSpec
-from narthex.facts import Cell, Fact
-from narthex.records import to_plain
+from narthex._aggregates import Folding
+from narthex._base import to_plain
+from narthex._ir import Cell, Fact, IndexSpec
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import Layout
 from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction

@@ -6,8 +6,8 @@ from typing import assert_never
 
 import attrs
 
-from narthex.aggregates import Folding, LivingFolding
-from narthex.facts import Cell, Fact, RowId, Version
+from narthex._aggregates import Folding, LivingFolding
+from narthex._ir import Cell, Fact, RowId, Version
 from narthex_stores.indexes.decay import as_they_are
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.aggregates import Folding, State
+from narthex._aggregates import Folding, State
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import (
     Layout,

@@ -6,7 +6,7 @@ Most of what a group has seen has ended long before a question: only what ended 
 
 import attrs
 
-from narthex.aggregates import LivingFolding
+from narthex._aggregates import LivingFolding
 from narthex_stores.indexes.key_layout import Layout, RawRow, event_time_of, instant_of, unpack
 from narthex_stores.indexes.lmdb.environment import Transaction, step_before
 from narthex_stores.indexes.lmdb.raw_rows import rows_between

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex.aggregates import Folding
-from narthex.facts import NEVER, Cell, Fact, Version
+from narthex._aggregates import Folding
+from narthex._ir import NEVER, Cell, Fact, Version
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import (
     Layout,

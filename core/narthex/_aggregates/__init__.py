@@ -1,0 +1,41 @@
+"""Aggregates as algebras: exact, mergeable, blind to order and cuts."""
+
+from narthex._aggregates.algebra import Algebra, Order, Sharing, State
+from narthex._aggregates.catalog import MissingInputError, algebra
+from narthex._aggregates.folds import (
+    Folding,
+    Partial,
+    Row,
+    Slot,
+    fold,
+    folding,
+    partials,
+    seen_until,
+)
+from narthex._aggregates.tiles import Cover, TileRange, cover_span
+from narthex._aggregates.validity import LivingFolding
+from narthex._aggregates.window_ranges import Span, UnsupportedWindowError, span
+
+__all__ = [
+    "Algebra",
+    "Cover",
+    "Folding",
+    "LivingFolding",
+    "MissingInputError",
+    "Order",
+    "Partial",
+    "Row",
+    "Sharing",
+    "Slot",
+    "Span",
+    "State",
+    "TileRange",
+    "UnsupportedWindowError",
+    "algebra",
+    "cover_span",
+    "fold",
+    "folding",
+    "partials",
+    "seen_until",
+    "span",
+]

@@ -1,0 +1,74 @@
+# mypy: disable-error-code="explicit-any"
+"""A sum whose parts halve with time, exact however its rows are cut."""
+
+import math
+from collections.abc import Sequence
+
+import attrs
+from typing_extensions import override
+
+from narthex._aggregates.algebra import Algebra, Order, State
+from narthex._aggregates.numeric import compensated
+from narthex._ir.facts import Cell
+
+
+@attrs.frozen(kw_only=True)
+class DecayingSum(Algebra):
+    """The sum of values, each halved once per half-life since its instant.
+
+    The state is [half-lives since the epoch, rounded sum, what it lacks], the sum as it stands
+    when that half-life begins; None of no rows. To move it to another half-life is to halve it a
+    whole number of times, which rounds nothing, so the value does not depend on how rows are cut.
+
+    Attributes:
+        half_life_us: Microseconds.
+        unit: What one is, in the cells: 10^scale of a decimal.
+    """
+
+    half_life_us: int
+    unit: int
+
+    @override
+    def identity(self) -> State:
+        return None
+
+    @override
+    def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
+        return self._sum(
+            [
+                self._alone(number, order[0])
+                for number, order in zip(cells, orders, strict=True)
+                if number is not None
+            ]
+        )
+
+    @override
+    def merge(self, left: State, right: State) -> State:
+        return self._sum([left, right])
+
+    @override
+    def merge_all(self, states: Sequence[State]) -> State:
+        return self._sum(states)
+
+    @override
+    def finish(self, state: State, as_of: int) -> Cell:
+        if state is None:
+            return 0.0
+        begun, high, low = state
+        now, rest = divmod(as_of, self.half_life_us)
+        decayed = float(high + low) * 2 ** (-rest / self.half_life_us)
+        return math.ldexp(decayed, int(begun) - now)
+
+    def _alone(self, number: State, event_time: int) -> State:
+        begun, rest = divmod(event_time, self.half_life_us)
+        return [begun, number / self.unit * 2 ** (rest / self.half_life_us), 0.0]
+
+    def _sum(self, states: Sequence[State]) -> State:
+        known = [state for state in states if state is not None]
+        if not known:
+            return None
+        newest = max(state[0] for state in known)
+        parts: list[float] = []
+        for begun, high, low in known:
+            parts += (math.ldexp(high, begun - newest), math.ldexp(low, begun - newest))
+        return [newest, *compensated(parts)]

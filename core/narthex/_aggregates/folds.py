@@ -1,0 +1,199 @@
+# mypy: disable-error-code="explicit-any"
+"""Many aggregates over the rows of a group: what they share, and their values by definition."""
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from narthex._aggregates.algebra import Algebra, Sharing, State
+from narthex._aggregates.catalog import algebra, parameters
+from narthex._aggregates.window_ranges import Span, span
+from narthex._ir.aggregate_specs import TypedAggregate
+from narthex._ir.facts import Cell
+from narthex._ir.window_spans import lookback_of
+from narthex._ir.windows import Window
+
+Row: TypeAlias = tuple[int, bytes, Sequence[Cell]]
+"""(event_time, row_id, cells of the input columns) of one contribution."""
+
+
+@attrs.frozen(kw_only=True)
+class Partial:
+    """What aggregates that differ only in window, default and name have in common: their state.
+
+    Attributes:
+        kind: The name of the spec.
+        of: The column; None of a bare count.
+        parameters: What else changes the state.
+        algebra: Makes and merges the states; one of the aggregates' own.
+    """
+
+    kind: str
+    of: str | None
+    parameters: tuple[bool | int, ...]
+    algebra: Algebra = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Slot:
+    """One aggregate of a fold: whose state it reads, over which window, and how it finishes."""
+
+    partial: int
+    window: Window
+    algebra: Algebra = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class Folding:
+    """Aggregates made ready for rows whose cells are those of given columns.
+
+    Attributes:
+        partials: The distinct states, in the order of first use.
+        columns: For each partial the position of its cell in a row; None of a bare count.
+        slots: The aggregates, in order.
+    """
+
+    partials: tuple[Partial, ...]
+    columns: tuple[int | None, ...]
+    slots: tuple[Slot, ...]
+
+    def of_small_states(self) -> "Folding":
+        """Give what to keep a state of for each part of the past; it has no aggregates.
+
+        Its partials are in the order of these, without those whose states grow with the rows.
+        """
+        kept = [
+            number
+            for number, partial in enumerate(self.partials)
+            if partial.algebra.has_small_states
+        ]
+        return Folding(
+            partials=tuple(self.partials[number] for number in kept),
+            columns=tuple(self.columns[number] for number in kept),
+            slots=(),
+        )
+
+    def gather(self, rows: Sequence[Row]) -> list[State]:
+        """Give the states of rows, one a partial."""
+        # A row begins with its order, which is all that an algebra looks at.
+        orders: Sequence[tuple[int, bytes]] = rows  # type: ignore[assignment]
+        return [
+            partial.algebra.gather(
+                rows if column is None else [row[2][column] for row in rows],  # type: ignore[arg-type]
+                orders,
+            )
+            for partial, column in zip(self.partials, self.columns, strict=True)
+        ]
+
+    def scatter(self, rows: Sequence[Row], places: Sequence[int]) -> list[list[State]]:
+        """Give, a column a partial, the states of rows gathered by place."""
+        orders: Sequence[tuple[int, bytes]] = rows  # type: ignore[assignment]
+        columns: list[list[State]] = []
+        for partial, column in zip(self.partials, self.columns, strict=True):
+            cells = rows if column is None else [row[2][column] for row in rows]
+            columns.append(partial.algebra.each(cells, orders))  # type: ignore[arg-type]
+        return self.coarsen(columns, places)
+
+    def coarsen(
+        self, columns: Sequence[Sequence[State]], places: Sequence[int]
+    ) -> list[list[State]]:
+        """Merge the states of each column that have the same place; places count up from 0."""
+        sharing = Sharing.of(places)
+        return [
+            partial.algebra.scatter(states, sharing)
+            for partial, states in zip(self.partials, columns, strict=True)
+        ]
+
+    def merge_pairs(
+        self, left: Sequence[Sequence[State]], right: Sequence[Sequence[State]]
+    ) -> list[list[State]]:
+        """Merge two sets of columns, side by side."""
+        return [
+            partial.algebra.merge_pairs(a, b)
+            for partial, a, b in zip(self.partials, left, right, strict=True)
+        ]
+
+    def merge_all(self, states: Sequence[Sequence[State]]) -> list[State]:
+        """Give the states of the rows of all, one a partial."""
+        if len(states) == 1:
+            return list(states[0])
+        return [
+            partial.algebra.merge_all([state[index] for state in states])
+            for index, partial in enumerate(self.partials)
+        ]
+
+    def spans(self, as_of: int) -> list[Span]:
+        """Give the instants that each aggregate counts, asked at an instant."""
+        return [span(slot.window, as_of) for slot in self.slots]
+
+
+def partials(aggregates: Sequence[TypedAggregate]) -> tuple[Partial, ...]:
+    """Give the distinct states that aggregates need, in the order of first use."""
+    return tuple(dict.fromkeys(_partial(aggregate) for aggregate in aggregates))
+
+
+@functools.lru_cache(maxsize=1024)
+def folding(aggregates: tuple[TypedAggregate, ...], columns: tuple[str, ...]) -> Folding:
+    """Make aggregates ready for rows with these input columns.
+
+    Raises:
+        KeyError: An aggregate is of a column that is not there.
+    """
+    distinct = partials(aggregates)
+    places = {name: index for index, name in enumerate(columns)}
+    return Folding(
+        partials=distinct,
+        columns=tuple(None if p.of is None else places[p.of] for p in distinct),
+        slots=tuple(
+            Slot(
+                partial=distinct.index(_partial(aggregate)),
+                window=aggregate.spec.window,
+                algebra=algebra(aggregate),
+            )
+            for aggregate in aggregates
+        ),
+    )
+
+
+def fold(
+    aggregates: tuple[TypedAggregate, ...],
+    columns: tuple[str, ...],
+    rows: Iterable[Row],
+    as_of: int,
+) -> tuple[Cell, ...]:
+    """Give the values of aggregates at an instant from all rows of a group, by definition.
+
+    Every engine gives these values; this one looks at every row for every aggregate. Whether
+    the group was seen by then is the caller's to say (`narthex._aggregates.seen_until`).
+    """
+    known = tuple(rows)
+    ready = folding(aggregates, columns)
+    values: list[Cell] = []
+    for slot, (first, last) in zip(ready.slots, ready.spans(as_of), strict=True):
+        counted = [row for row in known if row[0] <= last and (first is None or first <= row[0])]
+        column = ready.columns[slot.partial]
+        cells: Sequence[Cell] = [None if column is None else row[2][column] for row in counted]
+        state = slot.algebra.gather(cells, [(row[0], row[1]) for row in counted])
+        values.append(slot.algebra.finish(state, as_of - lookback_of(slot.window)))
+    return tuple(values)
+
+
+def seen_until(aggregates: Sequence[TypedAggregate], as_of: int) -> int:
+    """Give the last instant whose rows are known to any of the aggregates at an instant.
+
+    A group without a row until then was never seen: of continuous windows it is the question's
+    own instant, of discrete ones the last before the newest end.
+    """
+    return max(span(aggregate.spec.window, as_of)[1] for aggregate in aggregates)
+
+
+def _partial(aggregate: TypedAggregate) -> Partial:
+    spec = aggregate.spec
+    return Partial(
+        kind=type(spec).__name__,
+        of=spec.of,
+        parameters=parameters(spec),
+        algebra=algebra(aggregate),
+    )

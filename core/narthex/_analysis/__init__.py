@@ -1,0 +1,27 @@
+"""Everything that is decided about definitions before assets exist.
+
+- `graph` checks definitions as a whole; `checks` and `schemas` have the rules by kind.
+- `fingerprints` hash what an asset means.
+- `changes`, `causes` and `value_diff` compare a commit with what is deployed.
+
+Start with `graph`.
+"""
+
+from narthex._analysis.causes import Reason, reasons
+from narthex._analysis.changes import Changes, compare, logical
+from narthex._analysis.fingerprints import source_id
+from narthex._analysis.graph import TypedDataset, check, pipeline_reads, reads, typed_datasets
+
+__all__ = [
+    "Changes",
+    "Reason",
+    "TypedDataset",
+    "check",
+    "compare",
+    "logical",
+    "pipeline_reads",
+    "reads",
+    "reasons",
+    "source_id",
+    "typed_datasets",
+]

@@ -1,0 +1,155 @@
+"""Why a commit changes what it changes: the first cause of each, and what follows from it.
+
+An entity is a cause when its own definition differs. What it feeds changes with it, and is listed
+below it instead of by itself; so an author reads one line for each thing that somebody did.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from narthex._analysis.changes import meaning_of
+from narthex._analysis.checks.features import extractor_outputs
+from narthex._analysis.fingerprints import identity_of
+from narthex._analysis.graph import pipeline_reads
+from narthex._analysis.value_diff import Difference, difference
+from narthex._base.canonical import NotCanonicalError, encode
+from narthex._base.records import Value
+from narthex._ir.entities import (
+    Dataset,
+    Definitions,
+    Extractor,
+    Featureset,
+    LookupExtractor,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Reason:
+    """One thing that somebody did, and what changes because of it.
+
+    Attributes:
+        entity: What was touched, such as "dataset `Orders`".
+        what: `new`, `changed` or `removed`.
+        difference: Where it first differs; None when it is new or removed.
+        downstream: What changes only because this did, by name.
+    """
+
+    entity: str
+    what: str
+    difference: Difference | None = None
+    downstream: tuple[str, ...] = ()
+
+
+def reasons(old: Definitions | None, new: Definitions) -> tuple[Reason, ...]:
+    """Give the first causes of what differs, in the order of the definitions."""
+    before = old if old is not None else Definitions(datasets=(), featuresets=())
+    causes = dict(_dataset_causes(before, new))
+    followers = _followers(new, causes)
+    named = [attrs.evolve(cause, downstream=followers[name]) for name, cause in causes.items()]
+    return (*named, *_feature_causes(before, new), *_removed(before, new))
+
+
+def _dataset_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, Reason]]:
+    known = {dataset.name: dataset for dataset in old.datasets}
+    for dataset in new.datasets:
+        entity = f"dataset `{dataset.name}`"
+        was = known.get(dataset.name)
+        if was is None:
+            yield dataset.name, Reason(entity=entity, what="new")
+            continue
+        found = _dataset_difference(was, dataset)
+        if found is not None:
+            yield dataset.name, Reason(entity=entity, what="changed", difference=found)
+
+
+def _dataset_difference(old: Dataset, new: Dataset) -> Difference | None:
+    parts = ("schema", "history", "sources", "pipeline", "index")
+    for name, was, now in zip(parts, _whole(old), _whole(new), strict=True):
+        found = _differ(was, now, name)
+        if found is not None:
+            return found
+    return _differ(old.version, new.version, "version")
+
+
+def _whole(dataset: Dataset) -> tuple[Value, ...]:
+    sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
+    computed = tuple(pipeline.terminal for pipeline in dataset.pipelines)
+    return (dataset.schema, dataset.history_us, tuple(sources), computed, dataset.index)
+
+
+def _differ(old: Value, new: Value, path: str) -> Difference | None:
+    try:
+        return difference(old, new, path=path)
+    except NotCanonicalError:  # `graph.check` says so of the definition
+        return None
+
+
+def _followers(new: Definitions, causes: Mapping[str, Reason]) -> dict[str, tuple[str, ...]]:
+    """Give what each cause changes besides: datasets that are no cause, and features."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in causes:
+        reached = _reached(new, name)
+        datasets = [one for one in reached if one != name and one not in causes]
+        features = [
+            f"{featureset.name}.{extractor.feature}"
+            for featureset in new.featuresets
+            for extractor in featureset.extractors
+            if isinstance(extractor, LookupExtractor) and extractor.dataset in reached
+        ]
+        found[name] = (*datasets, *features)
+    return found
+
+
+def _reached(new: Definitions, name: str) -> tuple[str, ...]:
+    """Name a dataset and all that is computed from it, in the order of the definitions."""
+    reached = {name}
+    grown = True
+    while grown:
+        more = {
+            dataset.name
+            for dataset in new.datasets
+            for pipeline in dataset.pipelines
+            if reached & set(pipeline_reads(pipeline))
+        }
+        grown = not more <= reached
+        reached |= more
+    return tuple(one.name for one in new.datasets if one.name in reached)
+
+
+def _feature_causes(old: Definitions, new: Definitions) -> Iterator[Reason]:
+    known = {featureset.name: featureset for featureset in old.featuresets}
+    for featureset in new.featuresets:
+        was = known.get(featureset.name)
+        if was is None:
+            yield Reason(entity=f"featureset `{featureset.name}`", what="new")
+            continue
+        makers = {output: one for one in was.extractors for output in extractor_outputs(was, one)}
+        for extractor in featureset.extractors:
+            yield from _extractor_cause(was, makers, featureset, extractor)
+
+
+def _extractor_cause(
+    old: Featureset, makers: Mapping[str, Extractor], new: Featureset, extractor: Extractor
+) -> Iterator[Reason]:
+    outputs = extractor_outputs(new, extractor)
+    entity = f"feature `{outputs[0]}`"
+    was = makers.get(outputs[0])
+    if was is None:
+        yield Reason(entity=entity, what="new")
+        return
+    found = _differ(meaning_of(old, was), meaning_of(new, extractor), "extractor")
+    found = found or _differ(was.version, extractor.version, "version")
+    if found is not None:
+        yield Reason(entity=entity, what="changed", difference=found, downstream=outputs[1:])
+
+
+def _removed(old: Definitions, new: Definitions) -> Iterator[Reason]:
+    datasets = {dataset.name for dataset in new.datasets}
+    featuresets = {featureset.name for featureset in new.featuresets}
+    for dataset in old.datasets:
+        if dataset.name not in datasets:
+            yield Reason(entity=f"dataset `{dataset.name}`", what="removed")
+    for featureset in old.featuresets:
+        if featureset.name not in featuresets:
+            yield Reason(entity=f"featureset `{featureset.name}`", what="removed")

@@ -1,0 +1,298 @@
+"""What a commit changes in what is deployed, and which changes need another version.
+
+A dataset, or an extractor, that means something else must have a higher version: so that who
+reads it decides when to follow. Owners, descriptions, tags, expectations, sinks, an index and how
+often a source is polled change no row, and need none. A version raised over the same content is
+allowed: it asks for the rows to be computed again.
+
+A commit is the whole of its branch, and what it leaves out is removed; an incremental one removes
+only what its author marks as deleted.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from narthex._analysis.checks.features import extractor_outputs
+from narthex._analysis.fingerprints import identity_of
+from narthex._analysis.value_diff import Difference, difference
+from narthex._base.canonical import NotCanonicalError, encode
+from narthex._base.records import Value
+from narthex._ir.code import UserCode
+from narthex._ir.entities import (
+    CodeExtractor,
+    Dataset,
+    Definitions,
+    Extractor,
+    Featureset,
+)
+from narthex._ir.node_schema import listed
+from narthex._ir.operators import AssignCode, DatasetRef, Filter, Operator, Transform, Union
+from narthex.errors import DefinitionError, FeatureInvalid, VersionNotRaised, in_source_order
+
+_METADATA: Final = "i "
+"""What the lines of entities begin with whose meaning is the same."""
+
+
+@attrs.frozen(kw_only=True)
+class Changes:
+    """What a commit changes.
+
+    Attributes:
+        definitions: All entities after it, those that an incremental commit keeps included.
+        errors: Changes that the versions do not allow, in source order.
+        summary: A line for each entity that differs, for people.
+    """
+
+    definitions: Definitions
+    errors: tuple[DefinitionError, ...]
+    summary: tuple[str, ...]
+
+    @property
+    def metadata_only(self) -> tuple[str, ...]:
+        """Name the entities of which only what is said of them differs: nothing is made for it."""
+        return tuple(
+            line.removeprefix(_METADATA) for line in self.summary if line.startswith(_METADATA)
+        )
+
+
+def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> Changes:
+    """Compare definitions with what is deployed; None is nothing.
+
+    Args:
+        old: What is deployed.
+        new: What the commit has.
+        incremental: Whether what the commit does not name stays; else it is removed.
+    """
+    before = old if old is not None else Definitions(datasets=(), featuresets=())
+    asked, new = new, _alive(new)
+    errors: list[DefinitionError] = []
+    summary: list[str] = []
+    datasets = {dataset.name: dataset for dataset in before.datasets}
+    for dataset in new.datasets:
+        known = datasets.get(dataset.name)
+        errors += _dataset_errors(known, dataset) if known else ()
+        summary += _dataset_lines(known, dataset)
+    featuresets = {featureset.name: featureset for featureset in before.featuresets}
+    for featureset in new.featuresets:
+        known_set = featuresets.get(featureset.name)
+        if known_set is not None:
+            errors += _featureset_errors(known_set, featureset)
+            deleted = _deleted_features(asked, featureset.name)
+            errors += _removed_features(known_set, featureset, deleted) if incremental else ()
+        summary += _featureset_lines(known_set, featureset)
+    after = _union(before, asked) if incremental else new
+    summary += _removed(before, after)
+    return Changes(
+        definitions=after,
+        errors=in_source_order(errors),
+        summary=tuple(summary),
+    )
+
+
+def logical(dataset: Dataset) -> tuple[Value, ...]:
+    """Give what a dataset means, without its version and the versions of libraries."""
+    sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
+    computed = tuple(_without_libraries(pipeline.terminal) for pipeline in dataset.pipelines)
+    return (dataset.schema, dataset.history_us, tuple(sources), computed)
+
+
+def _without_libraries(operator: Operator) -> Operator:
+    if isinstance(operator, DatasetRef):
+        return operator
+    before = _without_libraries(operator.input)
+    match operator:
+        case Filter(predicate=UserCode() as code):
+            return attrs.evolve(operator, input=before, predicate=_bare(code))
+        case AssignCode(code=code) | Transform(code=code):
+            return attrs.evolve(operator, input=before, code=_bare(code))
+        case Union(other=other):
+            return attrs.evolve(operator, input=before, other=_without_libraries(other))
+        case _:
+            return attrs.evolve(operator, input=before)
+
+
+def _bare(code: UserCode) -> UserCode:
+    return attrs.evolve(code, requires=())
+
+
+def _dataset_errors(old: Dataset, new: Dataset) -> Iterator[DefinitionError]:
+    if new.version < old.version:
+        yield _lowered(f"dataset `{new.name}`", old.version, new)
+    elif new.version == old.version:
+        names = ("schema", "history", "sources", "pipeline")
+        for name, was, now in zip(names, logical(old), logical(new), strict=True):
+            changed = _changed(was, now, name)
+            if changed is not None:
+                yield VersionNotRaised(
+                    f"dataset `{new.name}` changed but its version is still {new.version}: "
+                    f"{changed}",
+                    origin=new.origin,
+                    hint=f"raise version to {new.version + 1}",
+                )
+                return
+
+
+def _featureset_errors(old: Featureset, new: Featureset) -> Iterator[DefinitionError]:
+    makers = {name: one for one in old.extractors for name in extractor_outputs(old, one)}
+    for extractor in new.extractors:
+        outputs = extractor_outputs(new, extractor)
+        before = {id(makers[name]): makers[name] for name in outputs if name in makers}
+        if not before:
+            continue
+        title = f"extractor of `{outputs[0]}`"
+        version = max(one.version for one in before.values())
+        if extractor.version < version:
+            yield _lowered(title, version, extractor)
+        elif extractor.version == version:
+            changed = _extractor_changed(old, tuple(before.values()), new, extractor)
+            if changed is not None:
+                yield VersionNotRaised(
+                    f"{title} changed but its version is still {extractor.version}: {changed}",
+                    origin=extractor.origin,
+                    hint=f"raise version to {extractor.version + 1}",
+                )
+
+
+def _extractor_changed(
+    old: Featureset, before: tuple[Extractor, ...], new: Featureset, extractor: Extractor
+) -> Difference | None:
+    """Find in what an extractor differs from those that gave its features before."""
+    given = tuple(name for one in before for name in extractor_outputs(old, one))
+    outputs = extractor_outputs(new, extractor)
+    if sorted(given) != sorted(outputs):
+        return Difference(path="outputs", old=listed(given), new=listed(outputs))
+    if len(before) > 1:
+        return Difference(path="extractor", old=f"{len(before)} extractors", new="one")
+    return _changed(meaning_of(old, before[0]), meaning_of(new, extractor), "extractor")
+
+
+def _changed(old: Value, new: Value, path: str) -> Difference | None:
+    try:
+        return difference(old, new, path=path)
+    except NotCanonicalError:  # `graph.check` says so of the definition
+        return None
+
+
+def meaning_of(featureset: Featureset, extractor: Extractor) -> tuple[Value, ...]:
+    """Give what an extractor means, without its version and the versions of libraries."""
+    outputs = frozenset(extractor_outputs(featureset, extractor))
+    types = tuple(
+        (feature.name, feature.type)
+        for feature in featureset.features
+        if f"{featureset.name}.{feature.name}" in outputs
+    )
+    if isinstance(extractor, CodeExtractor):
+        extractor = attrs.evolve(extractor, name="", code=_bare(extractor.code))
+    return (types, attrs.evolve(extractor, version=0))
+
+
+def _lowered(title: str, was: int, new: Dataset | Extractor) -> VersionNotRaised:
+    return VersionNotRaised(
+        f"{title} has version {new.version}; version {was} is deployed",
+        origin=new.origin,
+        hint=f"raise version to {was + 1}, or keep {was} and its definition",
+    )
+
+
+def _alive(definitions: Definitions) -> Definitions:
+    """Give definitions without what is marked as deleted."""
+    featuresets = tuple(one for one in definitions.featuresets if not one.metadata.deleted)
+    return Definitions(
+        datasets=tuple(one for one in definitions.datasets if not one.metadata.deleted),
+        featuresets=tuple(map(_without_deleted, featuresets)),
+    )
+
+
+def _without_deleted(featureset: Featureset) -> Featureset:
+    alive = tuple(one for one in featureset.features if not one.metadata.deleted)
+    return attrs.evolve(featureset, features=alive)
+
+
+def _deleted_features(definitions: Definitions, featureset: str) -> frozenset[str]:
+    return frozenset(
+        feature.name
+        for one in definitions.featuresets
+        if one.name == featureset
+        for feature in one.features
+        if feature.metadata.deleted
+    )
+
+
+def _removed_features(
+    old: Featureset, new: Featureset, deleted: frozenset[str]
+) -> Iterator[DefinitionError]:
+    kept = {feature.name for feature in new.features}
+    for feature in old.features:
+        if feature.name not in kept and feature.name not in deleted:
+            yield FeatureInvalid(
+                f"feature `{new.name}.{feature.name}` is deployed but missing; an incremental "
+                "commit removes only what is marked as deleted",
+                origin=new.origin,
+                hint="keep it, or write `feature(…).meta(deleted=True)`",
+            )
+
+
+def _union(old: Definitions, asked: Definitions) -> Definitions:
+    datasets = {dataset.name for dataset in asked.datasets}
+    featuresets = {featureset.name for featureset in asked.featuresets}
+    new = _alive(asked)
+    return Definitions(
+        datasets=(*(one for one in old.datasets if one.name not in datasets), *new.datasets),
+        featuresets=(
+            *(one for one in old.featuresets if one.name not in featuresets),
+            *new.featuresets,
+        ),
+    )
+
+
+def _dataset_lines(old: Dataset | None, new: Dataset) -> Iterator[str]:
+    if old is None:
+        yield f"+ dataset `{new.name}` v{new.version}"
+    elif new.version != old.version:
+        yield f"~ dataset `{new.name}` v{old.version} → v{new.version}"
+    elif _described(old) != _described(new):
+        yield f"{_METADATA}dataset `{new.name}`: what is said of it, or how it is looked up"
+
+
+def _described(dataset: Dataset) -> tuple[Value, ...]:
+    return (
+        dataset.metadata,
+        dataset.index,
+        dataset.expectations,
+        tuple(field.metadata for field in dataset.schema.fields),
+        tuple(pipeline.metadata for pipeline in dataset.pipelines),
+        tuple(source.every_us for source in dataset.sources),
+        dataset.sinks,
+    )
+
+
+def _featureset_lines(old: Featureset | None, new: Featureset) -> Iterator[str]:
+    if old is None:
+        yield f"+ featureset `{new.name}`"
+        return
+    known = {extractor_outputs(old, one): one.version for one in old.extractors}
+    for extractor in new.extractors:
+        outputs = extractor_outputs(new, extractor)
+        if outputs not in known:
+            yield f"+ feature `{outputs[0]}`"
+        elif known[outputs] != extractor.version:
+            yield f"~ feature `{outputs[0]}` v{known[outputs]} → v{extractor.version}"
+    before = {feature.name: feature.metadata for feature in old.features}
+    changed = any(
+        before.get(feature.name, feature.metadata) != feature.metadata for feature in new.features
+    )
+    if changed or old.metadata != new.metadata:
+        yield f"{_METADATA}featureset `{new.name}`: what is said of it"
+
+
+def _removed(old: Definitions, new: Definitions) -> Iterator[str]:
+    datasets = {dataset.name for dataset in new.datasets}
+    featuresets = {featureset.name for featureset in new.featuresets}
+    for dataset in old.datasets:
+        if dataset.name not in datasets:
+            yield f"- dataset `{dataset.name}` v{dataset.version}"
+    for featureset in old.featuresets:
+        if featureset.name not in featuresets:
+            yield f"- featureset `{featureset.name}`"

@@ -1,0 +1,10 @@
+"""What can be wrong with a definition: a module for each kind of definition."""
+
+from narthex._analysis.checks.features import extractor_inputs, extractor_outputs
+from narthex._analysis.checks.places import place_errors
+
+__all__ = [
+    "extractor_inputs",
+    "extractor_outputs",
+    "place_errors",
+]

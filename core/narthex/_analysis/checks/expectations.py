@@ -1,0 +1,107 @@
+"""What can be wrong with promises about rows: their columns, their arguments, where they stand."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from narthex._base.origin import Origin
+from narthex._base.patterns import PatternError, check_pattern
+from narthex._ir.entities import Dataset, Expectation
+from narthex._ir.expression_nodes import LiteralValue
+from narthex._ir.node_schema import did_you_mean, listed
+from narthex._ir.schema import Schema
+from narthex.errors import DefinitionError, ExpectationInvalid
+
+COLUMN_ARGUMENTS: Final = frozenset({"column", "column_A", "column_B", "column_list"})
+_IGNORED: Final = {
+    "expect_column_pair_values_to_be_equal": "pair",
+    "expect_column_pair_values_A_to_be_greater_than_B": "pair",
+    "expect_column_pair_values_to_be_in_set": "pair",
+    "expect_multicolumn_sum_to_equal": "many",
+}
+_WAYS_TO_IGNORE: Final = {
+    "pair": ("both_values_are_missing", "either_value_is_missing", "neither"),
+    "many": ("all_values_are_missing", "any_value_is_missing", "never"),
+}
+_Arguments = Mapping[str, LiteralValue]
+
+
+def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[DefinitionError]:
+    """Find what is wrong with the promises of a dataset.
+
+    Args:
+        dataset: The dataset.
+        is_terminal: Whether it ends in an aggregate over continuous windows.
+    """
+    if dataset.expectations and is_terminal:
+        yield no_rows(dataset.name, dataset.origin)
+    for one in dataset.expectations:
+        yield from promise_errors(one, dataset.schema, dataset.origin)
+
+
+def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
+    """Say that a dataset of continuous windows has no rows that promises could be about."""
+    return ExpectationInvalid(
+        f"dataset `{dataset}` has expectations, but ends in an aggregate over continuous windows, "
+        "which changes at every instant",
+        origin=origin,
+        hint="expect it of the dataset that the pipeline reads",
+    )
+
+
+def promise_errors(
+    promise: Expectation, schema: Schema, origin: Origin
+) -> Iterator[DefinitionError]:
+    """Find what is wrong with one promise about rows of a schema."""
+    given = dict(promise.arguments)
+    for column in _named(given):
+        if column not in schema.columns:
+            yield ExpectationInvalid(
+                f"`{promise.kind}` is about `{column}`, which is not a field; there are "
+                f"{listed(schema.columns)}",
+                origin=origin,
+                hint=did_you_mean(column, schema.columns),
+            )
+    for wrong in (*_bounds(given), *_patterns(given), *_ways(promise.kind, given)):
+        yield ExpectationInvalid(f"`{promise.kind}`: {wrong}", origin=origin)
+
+
+def _named(given: _Arguments) -> Iterator[str]:
+    for name in COLUMN_ARGUMENTS & given.keys():
+        value = given[name]
+        yield from (str(one) for one in (value if isinstance(value, tuple) else (value,)))
+
+
+def _bounds(given: _Arguments) -> Iterator[str]:
+    bounded = {"strict_min", "strict_max", "min_value", "max_value"} & given.keys()
+    low, high = given.get("min_value"), given.get("max_value")
+    if bounded and low is None and high is None:
+        yield "it has neither `min_value` nor `max_value`"
+    match low, high:
+        case (int() | float(), int() | float()) if low > high:
+            yield f"`min_value` {low} is above `max_value` {high}"
+        case (str(), str()) if low > high:
+            yield f"`min_value` {low} is above `max_value` {high}"
+        case _:
+            pass
+
+
+def _patterns(given: _Arguments) -> Iterator[str]:
+    many = given.get("regex_list")
+    for pattern in (given.get("regex"), *(many if isinstance(many, tuple) else ())):
+        if isinstance(pattern, str):
+            try:
+                check_pattern(pattern)
+            except PatternError as error:
+                yield f"the pattern `{pattern}` cannot be read: {error}"
+    if given.get("match_on", "any") not in {"any", "all"}:
+        yield f"`match_on` is `{given['match_on']!r}`; it wants `any` or `all`"
+
+
+def _ways(kind: str, given: _Arguments) -> Iterator[str]:
+    known = _WAYS_TO_IGNORE.get(_IGNORED.get(kind, ""), ())
+    way = given.get("ignore_row_if")
+    if known and way is not None and way not in known:
+        yield f"`ignore_row_if` is `{way!r}`; it wants one of {listed(known)}"
+    pairs = given.get("value_pairs_set")
+    if isinstance(pairs, tuple) and any(not isinstance(p, tuple) or len(p) != 2 for p in pairs):  # noqa: PLR2004
+        yield "`value_pairs_set` wants pairs"

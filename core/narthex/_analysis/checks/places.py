@@ -1,0 +1,69 @@
+"""What no source and no sink may name, whatever the policy of an installation grants."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from narthex._base.file_paths import path_mistake
+from narthex._base.origin import Origin
+from narthex._ir.connections import (
+    Connector,
+    Files,
+    KafkaTopic,
+    SinkTarget,
+    WebhookEndpoint,
+)
+from narthex.errors import PlaceForbidden
+
+INTERNAL: Final = re.compile(r"__|nx_[a-z0-9]{8}_|narthex_answers_")
+"""How the names of topics begin that the platform or its broker keeps for itself, on any broker."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_MOST_SHOWN: Final = 64
+
+
+def place_errors(target: Connector | SinkTarget, origin: Origin) -> Iterator[PlaceForbidden]:
+    """Find what is wrong with the place that a source reads or a sink writes."""
+    match target:
+        case Files(path=path):
+            mistake = path_mistake(path)
+            if mistake:
+                yield PlaceForbidden(
+                    f"the path `{path}` cannot be read or written: {mistake}",
+                    origin=origin,
+                    hint="give a path below the files root, such as `orders/*.csv`, or "
+                    "`s3://bucket/…`",
+                )
+        case KafkaTopic(topic=topic):
+            yield from _topic_errors(topic, origin)
+        case WebhookEndpoint(webhook=webhook) if "/" in webhook:
+            yield PlaceForbidden(
+                f"the webhook `{webhook[:_MOST_SHOWN]}` has a `/` in its name",
+                origin=origin,
+                hint="leave it out; a `/` stands between a webhook and its endpoint",
+            )
+        case _:
+            pass
+
+
+def is_topic(name: str) -> bool:
+    """Whether a name is that of one topic which an author may have."""
+    is_one = name not in {".", ".."} and _TOPIC.fullmatch(name) is not None
+    return is_one and INTERNAL.match(name) is None
+
+
+def _topic_errors(topic: str, origin: Origin) -> Iterator[PlaceForbidden]:
+    if is_topic(topic):
+        return
+    if INTERNAL.match(topic):
+        yield PlaceForbidden(
+            f"the platform or its broker keeps the topic `{topic[:_MOST_SHOWN]}` for itself",
+            origin=origin,
+            hint="name a topic of your own; a pipeline reads the rows of a dataset",
+        )
+    else:
+        yield PlaceForbidden(
+            f"`{topic[:_MOST_SHOWN]}` is not the name of one topic",
+            origin=origin,
+            hint="give one name of at most 249 letters, digits, `.`, `_` and `-`",
+        )

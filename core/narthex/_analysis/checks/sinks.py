@@ -1,0 +1,117 @@
+"""What can be wrong with a sink: what its target takes, and where it stands."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from narthex._analysis.checks.places import place_errors
+from narthex._ir.entities import (
+    Cdc,
+    Dataset,
+    Files,
+    HttpPath,
+    KafkaTopic,
+    Sink,
+    SnowflakeDatabase,
+    SqlDatabase,
+    Table,
+    TableFormat,
+)
+from narthex._ir.node_schema import did_you_mean, listed
+from narthex._ir.schema import Schema
+from narthex.errors import DefinitionError, SinkInvalid
+
+
+def sink_errors(dataset: Dataset) -> Iterator[DefinitionError]:
+    """Find everything that is wrong with the sinks of a dataset."""
+    for sink in dataset.sinks:
+        if dataset.sources:
+            yield SinkInvalid(
+                f"dataset `{dataset.name}` has a source and a sink",
+                origin=sink.origin,
+                hint="write what a pipeline computes from it, in a dataset of its own",
+            )
+        yield from place_errors(sink.target, sink.origin)
+        yield from sink_rule_errors(sink, dataset.schema)
+
+
+def sink_rule_errors(sink: Sink, schema: Schema) -> Iterator[DefinitionError]:
+    """Find what is wrong with a sink by itself, above a dataset of that schema."""
+    for message in (*_target(sink), *_bounds(sink), *_renames(sink, schema)):
+        yield SinkInvalid(message, origin=sink.origin)
+    for name, _ in sink.renames:
+        if name not in schema.columns:
+            yield SinkInvalid(
+                f"`renames` has `{name}`, which is not a field; there are {listed(schema.columns)}",
+                origin=sink.origin,
+                hint=did_you_mean(name, schema.columns),
+            )
+
+
+def _target(sink: Sink) -> Iterator[str]:
+    match sink.target:
+        case KafkaTopic() as topic:
+            if topic.format != "json":
+                yield "a sink into Kafka writes `json` only"
+            yield from _by_row(sink, "Kafka")
+        case HttpPath():
+            yield from _by_row(sink, "HTTP")
+        case Files() as files:
+            yield from _into_files(files)
+            yield from _in_bulk(sink, "S3")
+        case Table() as table:
+            yield from _into_table(table)
+            yield from _in_bulk(sink, "a table")
+        case _:
+            assert_never(sink.target)
+
+
+def _into_table(table: Table) -> Iterator[str]:
+    match table.database:
+        case SnowflakeDatabase() | SqlDatabase(kind="postgres"):
+            pass
+        case _:
+            yield "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found another database"
+    if table.cursor is not None:
+        yield "a sink into a table has no `cursor`"
+
+
+def _by_row(sink: Sink, where: str) -> Iterator[str]:
+    if sink.cdc is not Cdc.DEBEZIUM:
+        found = "none" if sink.cdc is None else f"`{sink.cdc.value}`"
+        yield f"`cdc` found {found}; a sink into {where} wants `debezium`"
+    if sink.every_us is not None:
+        yield f"a sink into {where} writes each row at once; it has no `every`"
+    if sink.how not in {None, "incremental"}:
+        yield f"a sink into {where} is `incremental`"
+    if sink.renames:
+        yield f"a sink into {where} has no `renames`"
+    if sink.since_us is not None or sink.until_us is not None:
+        yield f"a sink into {where} has no `since` and no `until`"
+
+
+def _in_bulk(sink: Sink, where: str) -> Iterator[str]:
+    if sink.cdc is not None:
+        yield f"a sink into {where} has no `cdc`"
+    if sink.how != "incremental":
+        yield f'a sink into {where} wants `how="incremental"`'
+
+
+def _into_files(files: Files) -> Iterator[str]:
+    if not files.path.startswith("s3://"):
+        yield f"a sink writes files to S3; found `{files.path}`"
+    if files.format != TableFormat(kind="delta"):
+        yield 'a sink into S3 wants `format="delta"`'
+    if files.access_key is not None or files.role_arn is not None:
+        yield "a sink into S3 writes with the platform's own credentials; leave its own out"
+
+
+def _bounds(sink: Sink) -> Iterator[str]:
+    if sink.since_us is not None and sink.until_us is not None and sink.since_us >= sink.until_us:
+        yield "`since` is not before `until`"
+
+
+def _renames(sink: Sink, schema: Schema) -> Iterator[str]:
+    renamed = dict(sink.renames)
+    names = [renamed.get(name, name) for name in schema.columns]
+    for name in dict.fromkeys(one for one in names if names.count(one) > 1):
+        yield f"`renames` gives two fields the name `{name}`"

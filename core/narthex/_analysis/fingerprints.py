@@ -1,0 +1,270 @@
+"""The hash of what an asset means, blind to names, owners, comments and layout.
+
+`fingerprint` is the SHA-256 of "nx1", a tag that says what kind of thing is hashed, its value in
+canonical bytes (`narthex._base.canonical`) and the fingerprints of what it is made from, in order.
+So a change reaches exactly what is below it, and what is above it stays shared.
+
+What is left out, and why: names of datasets, pipelines and featuresets (a rename then shares;
+where a name is the identity of something outside, such as an endpoint, it is in `source_id`);
+everything whose field says that it is a description; how often a source is polled and how a
+connection is secured (they change no result; the name of a secret does stay); env selectors,
+which are resolved before; expectations, which only watch.
+"""
+
+import hashlib
+from typing import Final, assert_never
+
+import attrs
+
+from narthex._base.canonical import encode
+from narthex._base.records import Value
+from narthex._ir.assets import Fingerprint
+from narthex._ir.entities import (
+    BigQueryDataset,
+    Database,
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    MongoDatabase,
+    Preproc,
+    PubSubTopic,
+    RedshiftDatabase,
+    SnowflakeDatabase,
+    Source,
+    SqlDatabase,
+    Table,
+    WebhookEndpoint,
+)
+from narthex._ir.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    Drop,
+    DropNull,
+    Emit,
+    Explode,
+    Filter,
+    First,
+    Join,
+    Latest,
+    Operator,
+    Rename,
+    Select,
+    Transform,
+    Union,
+)
+from narthex._ir.schema import Column, Schema
+
+ENGINE_SEMANTICS: Final = {
+    "source": 1,
+    "filter": 1,
+    "assign": 1,
+    "assign_code": 1,
+    "select": 1,
+    "drop": 1,
+    "rename": 1,
+    "drop_null": 1,
+    "transform": 1,
+    "dedup": 1,
+    "explode": 1,
+    "union": 1,
+    "changelog": 1,
+    "join": 1,
+    "aggregate": 1,
+    "first": 1,
+    "latest": 1,
+}
+"""What results mean, per kind of step: raised by hand when a step gives another result."""
+
+
+def fingerprint(tag: str, value: Value, inputs: tuple[Fingerprint, ...] = ()) -> Fingerprint:
+    """Hash a value, and what it is made from, under a tag.
+
+    Raises:
+        NotCanonicalError: The value has no canonical bytes.
+    """
+    name = tag.encode()
+    hashed = hashlib.sha256(b"nx1" + bytes([len(name)]) + name)
+    hashed.update(encode(value))
+    hashed.update(encode(inputs))
+    return Fingerprint(hashed.digest())
+
+
+def source_id(source: Source) -> str:
+    """Give the string that names a source outside of us and orders ties between sources."""
+    connector = source.connector
+    match connector:
+        case WebhookEndpoint():
+            return f"webhook:{connector.webhook}/{connector.endpoint}"
+        case KafkaTopic():
+            return f"kafka:{connector.bootstrap_servers}/{connector.topic}"
+        case Files():
+            return f"files:{connector.name}:{connector.path}"
+        case Table():
+            return f"{database_id(connector.database)}/{connector.table}"
+        case KinesisStream():
+            return f"kinesis:{connector.stream_arn}"
+        case PubSubTopic():
+            return f"pubsub:{connector.project_id}/{connector.topic}"
+        case _:
+            assert_never(connector)
+
+
+def database_id(database: Database) -> str:
+    """Give the string that names a database outside of us."""
+    match database:
+        case SqlDatabase():
+            return f"{database.kind}:{database.host}:{database.port}/{database.db_name}"
+        case SnowflakeDatabase():
+            return f"snowflake:{database.account}/{database.db_name}/{database.schema}"
+        case BigQueryDataset():
+            return f"bigquery:{database.project_id}/{database.dataset_id}"
+        case RedshiftDatabase():
+            return f"redshift:{database.host}:{database.port}/{database.db_name}/{database.schema}"
+        case MongoDatabase():
+            return f"mongo:{database.host}/{database.db_name}"
+        case _:
+            assert_never(database)
+
+
+def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
+    """Hash where rows come from and what becomes of them on the way in."""
+    value = (ENGINE_SEMANTICS["source"], source_id(source), identity_of(source), schema)
+    return fingerprint("source", value)
+
+
+def identity_of(source: Source) -> Source:
+    """Give the source without what changes no row of it."""
+    connector = source.connector
+    if isinstance(connector, KafkaTopic):
+        connector = attrs.evolve(
+            connector, name="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
+        )
+    return attrs.evolve(
+        source, connector=connector, every_us=None, env=(), preproc=_sorted_preproc(source)
+    )
+
+
+def _sorted_preproc(source: Source) -> tuple[tuple[str, Preproc], ...]:
+    """Give the preproc entries by field: their order in the definition means nothing."""
+    return tuple(sorted(source.preproc, key=lambda entry: entry[0]))
+
+
+def operator_fingerprint(
+    operator: Operator, inputs: dict[str, Fingerprint], columns: tuple[Column, ...]
+) -> Fingerprint:
+    """Hash a pipeline's last step with everything it rests on.
+
+    Args:
+        operator: The last step.
+        inputs: The data fingerprints of the datasets that it reads, by name.
+        columns: The columns that it gives.
+    """
+    return fingerprint("op.output", columns, (_steps_fingerprint(operator, inputs),))
+
+
+def contributions_fingerprint(
+    aggregate: Aggregate, inputs: dict[str, Fingerprint], kept: Value
+) -> Fingerprint:
+    """Hash what the log of a dataset holds that ends in an aggregate: rows by their groups.
+
+    It is blind to the version, and to which aggregates and windows are folded of them.
+
+    Args:
+        aggregate: The last step.
+        inputs: The fingerprints of the datasets that it reads, by name.
+        kept: What the log has of each row, and for how long.
+    """
+    value = (ENGINE_SEMANTICS["aggregate"], aggregate.by, aggregate.along, aggregate.emit, kept)
+    return fingerprint("contributions", value, (_steps_fingerprint(aggregate.input, inputs),))
+
+
+def _steps_fingerprint(operator: Operator, inputs: dict[str, Fingerprint]) -> Fingerprint:
+    """Hash a step with what it rests on, both sides of joins and unions."""
+    parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []
+    while not isinstance(operator, DatasetRef):
+        parts.append((*_parameters(operator), _right_side(operator, inputs)))
+        operator = operator.input
+    found = fingerprint("op.dataset", None, (inputs[operator.dataset],))
+    for kind, parameters, right in reversed(parts):
+        value = (ENGINE_SEMANTICS[kind], parameters)
+        found = fingerprint(f"op.{kind}", value, (found, *right))
+    return found
+
+
+def _right_side(operator: Operator, inputs: dict[str, Fingerprint]) -> tuple[Fingerprint, ...]:
+    match operator:
+        case Join():
+            return (inputs[operator.right.dataset],)
+        case Union():
+            return (_steps_fingerprint(operator.other, inputs),)
+        case _:
+            return ()
+
+
+def _parameters(operator: Operator) -> tuple[str, Value]:
+    match operator:
+        case Join():
+            bounds = (operator.within_low_us, operator.within_high_us)
+            return "join", (operator.how, operator.on, bounds, operator.fields)
+        case Aggregate():
+            return "aggregate", _aggregate_parameters(operator)
+        case First() | Latest():
+            return type(operator).__name__.lower(), (operator.by,)
+        case DatasetRef():
+            return "dataset", None
+        case Dedup() | Explode() | Union() | Changelog() | Transform():
+            return _reshaping_parameters(operator)
+        case _:
+            return _row_parameters(operator)
+
+
+def _reshaping_parameters(
+    operator: Dedup | Explode | Union | Changelog | Transform,
+) -> tuple[str, Value]:
+    match operator:
+        case Dedup():
+            return "dedup", (operator.by, operator.window)
+        case Explode():
+            return "explode", operator.columns
+        case Union():
+            return "union", None
+        case Changelog():
+            return "changelog", (operator.column, operator.change)
+        case Transform():
+            return "transform", (operator.columns, operator.code)
+        case _:
+            assert_never(operator)
+
+
+def _aggregate_parameters(operator: Aggregate) -> Value:
+    """Give the parameters; those that came later are left out where they say what was always so."""
+    later = (operator.along, operator.emit, operator.window)
+    if later == (None, Emit.EAGER, None):
+        return (operator.by, operator.specs)
+    return (operator.by, operator.specs, *later)
+
+
+def _row_parameters(
+    operator: Filter | Assign | AssignCode | Select | Drop | Rename | DropNull,
+) -> tuple[str, Value]:
+    match operator:
+        case Filter():
+            return "filter", operator.predicate
+        case Assign():
+            return "assign", operator.assignments
+        case AssignCode():
+            return "assign_code", (operator.column, operator.code)
+        case Select():
+            return "select", operator.columns
+        case Drop():
+            return "drop", operator.columns
+        case Rename():
+            return "rename", operator.names
+        case DropNull():
+            return "drop_null", operator.columns
+        case _:
+            assert_never(operator)

@@ -1,0 +1,62 @@
+"""The places that belong to the platform itself: no author reads or writes there.
+
+They are written as an author would name them: relative to the files root, or as `s3://…`.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from narthex._base.file_paths import S3
+from narthex.settings import Settings
+
+EVERYWHERE: Final = "**"
+"""The place of an installation whose files root is itself one of the platform's places."""
+
+_SPECIAL = re.compile(r"[\[\]*?%]")
+"""What would make a pattern of the name of a directory."""
+
+
+def own_places(settings: Settings) -> tuple[str, ...]:
+    """Return the places of an installation that a path of an author could name.
+
+    A files root below the home is the operator's choice, such as `<home>/files`; one that is the
+    home itself, or below a directory of the platform's state, has nothing that an author may read.
+    """
+    root = settings.files_root.resolve()
+    states = (settings.history_dir, settings.snapshot_dir, *_state_directories(settings))
+    found = [_below(root, Path(one)) for one in states if one and not one.startswith(S3)]
+    home = settings.home.resolve()
+    if root == home or not root.is_relative_to(home):
+        found.append(_below(root, home))
+    buckets = [one for one in states if one.startswith(S3)]
+    return tuple(dict.fromkeys([*(one for one in found if one), *buckets]))
+
+
+def _state_directories(settings: Settings) -> tuple[str, ...]:
+    named = (
+        settings.index_dir,
+        settings.checkpoint_dir,
+        settings.policy_file,
+        settings.jars_dir,
+        settings.secrets_key,
+        settings.signing_key,
+        settings.home / "services.json",
+        settings.home / "secrets.json",
+        settings.home / "offline",
+        settings.home / "run",
+        settings.home / "logs",
+    )
+    others = (settings.secrets_dir, settings.ca_file)
+    return (*map(str, named), *(one for one in others if one))
+
+
+def _below(root: Path, place: Path) -> str:
+    """Return a place relative to the root; all of the root if it is in the place; else nothing."""
+    resolved = place.resolve()
+    if root.is_relative_to(resolved):
+        return EVERYWHERE
+    if resolved.is_relative_to(root):
+        return _SPECIAL.sub("?", os.path.relpath(resolved, root))
+    return ""

@@ -1,0 +1,50 @@
+"""What every other part builds on: records, their plain form and canonical bytes, times, origins.
+
+Start with `records`. Nothing here imports another part of `narthex`.
+"""
+
+from narthex._base.canonical import NotCanonicalError, encode
+from narthex._base.file_paths import meets
+from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
+from narthex._base.origin import NOWHERE
+from narthex._base.records import (
+    DESCRIPTION,
+    Json,
+    UnknownRecordError,
+    from_plain,
+    record,
+    to_plain,
+)
+from narthex._base.times import (
+    DAY_US,
+    HOUR_US,
+    MINUTE_US,
+    SECOND_US,
+    from_micros,
+    parse_duration,
+    render_instant,
+    to_micros,
+)
+
+__all__ = [
+    "DAY_US",
+    "DESCRIPTION",
+    "GREATEST_DEPTH",
+    "HOUR_US",
+    "Json",
+    "MINUTE_US",
+    "NOWHERE",
+    "NotCanonicalError",
+    "SECOND_US",
+    "UnknownRecordError",
+    "encode",
+    "from_micros",
+    "from_plain",
+    "is_deeper",
+    "meets",
+    "parse_duration",
+    "record",
+    "render_instant",
+    "to_micros",
+    "to_plain",
+]

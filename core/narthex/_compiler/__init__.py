@@ -1,0 +1,19 @@
+"""Definitions become a blueprint: the assets that a commit needs.
+
+- `blueprint` is the entry; `blueprint_builder` collects the assets, each once.
+- `dataset_assets`, `log_specs`, `producer_jobs` and `sink_jobs` add them.
+- `state_requirements` finds steps that need a stateful job; `log_reuse` keeps a former log.
+- `capability` refuses what no job can carry out yet.
+"""
+
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._compiler.capability import not_carried_out
+from narthex._compiler.log_reuse import carry_on
+from narthex._compiler.sink_jobs import target_id
+
+__all__ = [
+    "carry_on",
+    "compile_blueprint",
+    "not_carried_out",
+    "target_id",
+]

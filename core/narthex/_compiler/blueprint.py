@@ -1,0 +1,95 @@
+"""Compile definitions into the assets that they need, with how each dataset is read."""
+
+from collections.abc import Mapping, Sequence
+
+from narthex._analysis.graph import TypedDataset, pipeline_reads, typed_datasets
+from narthex._compiler.blueprint_builder import Bill
+from narthex._compiler.dataset_assets import Held, hold
+from narthex._compiler.log_specs import final_aggregate, log_of, plan_of
+from narthex._compiler.producer_jobs import (
+    RunAs,
+    fill_from_pipeline,
+    fill_from_source,
+    pipeline_trigger,
+)
+from narthex._compiler.sink_jobs import write_to_sink
+from narthex._ir.assets import Blueprint, Trigger
+from narthex._ir.entities import Definitions
+from narthex._ir.node_schema import DatasetSchemaInfo
+
+
+def compile_blueprint(definitions: Definitions) -> Blueprint:
+    """Give all assets of definitions that passed `graph.check`, in dependency order.
+
+    Equal meaning gives equal fingerprints, whatever things are called; an asset that several
+    parts need is listed once, with all its paths.
+    """
+    bill = Bill()
+    made = held_by_name(bill, definitions)
+    plans = tuple(made[dataset.name].plan for dataset in definitions.datasets)
+    return Blueprint(assets=bill.assets, datasets=plans)
+
+
+def held_by_name(bill: Bill, definitions: Definitions) -> dict[str, Held]:
+    """List all assets of checked definitions, and give what holds each dataset."""
+    made: dict[str, Held] = {}
+    all_typed = typed_datasets(definitions)
+    infos = {typed.dataset.name: typed.info for typed in all_typed}
+    run_as = _run_as(all_typed, infos)
+    joined = looked_up(all_typed, run_as)
+    for typed in all_typed:
+        name = typed.dataset.name
+        plan = plan_of(typed, log_of(typed, infos))
+        stateful = any(
+            run_as[name, pipeline.name][0] is Trigger.STATEFUL
+            for pipeline in typed.dataset.pipelines
+        )
+        made[name] = hold(
+            bill, typed, plan, upstream=made, joined=name in joined, stateful=stateful
+        )
+        _fill(bill, typed, run_as, made)
+    return made
+
+
+def _run_as(
+    typed: Sequence[TypedDataset], infos: Mapping[str, DatasetSchemaInfo]
+) -> dict[tuple[str, str], RunAs]:
+    """Choose how each pipeline runs, by dataset and pipeline."""
+    contributed = {one.dataset.name for one in typed if final_aggregate(one.dataset) is not None}
+    return {
+        (one.dataset.name, pipeline.name): pipeline_trigger(pipeline.terminal, infos, contributed)
+        for one in typed
+        for pipeline in one.dataset.pipelines
+    }
+
+
+def looked_up(
+    typed: Sequence[TypedDataset], run_as: Mapping[tuple[str, str], RunAs]
+) -> frozenset[str]:
+    """Give the names of all datasets that jobs look up: right sides of joins.
+
+    A job with a state of its own keeps the rows of a right side itself.
+    """
+    return frozenset(
+        name
+        for one in typed
+        for pipeline in one.dataset.pipelines
+        if run_as[one.dataset.name, pipeline.name][0] is not Trigger.STATEFUL
+        for name in pipeline_reads(pipeline)[1:]
+    )
+
+
+def _fill(
+    bill: Bill,
+    typed: TypedDataset,
+    run_as: Mapping[tuple[str, str], RunAs],
+    made: dict[str, Held],
+) -> None:
+    held = made[typed.dataset.name]
+    for position, source in enumerate(typed.dataset.sources):
+        fill_from_source(bill, held, source, position=position)
+    for pipeline in typed.dataset.pipelines:
+        how = run_as[typed.dataset.name, pipeline.name]
+        fill_from_pipeline(bill, held, pipeline, how, upstream=made)
+    for position, sink in enumerate(typed.dataset.sinks):
+        write_to_sink(bill, held, sink, position=position)

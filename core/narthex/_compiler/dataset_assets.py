@@ -1,0 +1,227 @@
+"""The assets that hold a dataset: its log, its index, its history, and what feeds them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from narthex._analysis.fingerprints import (
+    contributions_fingerprint,
+    fingerprint,
+    operator_fingerprint,
+    source_fingerprint,
+)
+from narthex._analysis.graph import TypedDataset, reads
+from narthex._compiler.blueprint_builder import Bill
+from narthex._compiler.log_specs import final_aggregate
+from narthex._ir.assets import (
+    AssetKind,
+    AssetRef,
+    DatasetPlan,
+    FeedSpec,
+    Fingerprint,
+    HistorySpec,
+    LogShape,
+    Need,
+    TopicRole,
+    TopicSpec,
+)
+from narthex._ir.entities import Dataset
+
+DATASET_PARTITIONS: Final = 2
+"""How many partitions a dataset's log has; its rows are spread by key."""
+
+
+@attrs.frozen(kw_only=True)
+class Held:
+    """A dataset whose assets are listed.
+
+    Attributes:
+        meaning: The fingerprint of its rows, as whoever reads it gets them.
+        data: The fingerprint of what its log holds: its meaning, or that of the version whose log
+            it goes on with.
+        contributions: The fingerprint of the same without the version and what is folded of it;
+            None unless it ends in an aggregate.
+        index: None when nothing looks it up.
+        touched: Where its corrections are told to joins; None without an index by key.
+        voidable: Whether a keyed row of it may cease to exist (`narthex._ir.facts.NEVER`).
+    """
+
+    typed: TypedDataset
+    plan: DatasetPlan
+    meaning: Fingerprint
+    data: Fingerprint
+    contributions: Fingerprint | None
+    topic: AssetRef
+    index: AssetRef | None
+    touched: AssetRef | None
+    voidable: bool = False
+
+
+def hold(
+    bill: Bill,
+    typed: TypedDataset,
+    plan: DatasetPlan,
+    *,
+    upstream: Mapping[str, Held],
+    joined: bool,
+    stateful: bool,
+) -> Held:
+    """List what holds a dataset; it is indexed if it asks for that or is joined.
+
+    Args:
+        bill: Where it is listed.
+        typed: The dataset.
+        plan: How it is stored and read.
+        upstream: What holds the datasets that it reads.
+        joined: Whether a job looks it up.
+        stateful: Whether a job with a state of its own fills it.
+    """
+    dataset = typed.dataset
+    voidable = plan.log.shape is LogShape.KEYED and (
+        stateful or any(upstream[name].voidable for name in reads(dataset))
+    )
+    corrected = typed.node is not None and typed.node.correctable and bool(plan.aggregates)
+    plan = attrs.evolve(plan, correctable=corrected or voidable)
+    meaning = data = data_fingerprint(typed, upstream)
+    contributions = contributions_of(typed, plan, upstream)
+    if dataset.carried is not None and dataset.carried.contributions == contributions:
+        data = Fingerprint(dataset.carried.data)
+    topic = bill.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.dataset", None, (data,)),
+        TopicSpec(role=TopicRole.DATASET, partitions=DATASET_PARTITIONS, log=plan.log),
+        path=f"dataset/{dataset.name}/log",
+        label=f"log of {dataset.name}",
+    )
+    feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
+    index, touched = None, None
+    if dataset.index is not None or joined:
+        index = _add_index(bill, plan, data)
+        touched = None if plan.aggregates else _add_touched(bill, dataset.name, data)
+        add_index_feed(
+            bill,
+            index,
+            feed,
+            topic=topic,
+            touched=touched,
+            path=f"dataset/{dataset.name}/index_feed",
+        )
+    _add_history(bill, feed, data=data, topic=topic)
+    return Held(
+        typed=typed,
+        plan=plan,
+        meaning=meaning,
+        data=data,
+        contributions=contributions,
+        topic=topic,
+        index=index,
+        touched=touched,
+        voidable=voidable,
+    )
+
+
+def disorder_of(dataset: Dataset) -> int | None:
+    """Give the greatest disorder of a dataset's sources; None if it has none."""
+    return max((source.disorder_us for source in dataset.sources), default=None)
+
+
+def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
+    """Hash what is in a dataset: its fields, its version, and where its rows come from."""
+    dataset = typed.dataset
+    value = (dataset.version, dataset.schema, dataset.history_us)
+    sources = sorted(source_fingerprint(one, dataset.schema) for one in dataset.sources)
+    computed: tuple[Fingerprint, ...] = ()
+    if typed.node is not None:
+        columns = (*typed.node.keys, *typed.node.values)
+        inputs = _meanings(upstream)
+        computed = tuple(
+            operator_fingerprint(pipeline.terminal, inputs, columns)
+            for pipeline in dataset.pipelines
+        )
+    return fingerprint("dataset", value, (*sources, *computed))
+
+
+def contributions_of(
+    typed: TypedDataset, plan: DatasetPlan, upstream: Mapping[str, Held]
+) -> Fingerprint | None:
+    """Hash what the log of a dataset that ends in an aggregate holds; None for others."""
+    dataset = typed.dataset
+    aggregate = final_aggregate(dataset)
+    if aggregate is None or dataset.sources or len(dataset.pipelines) > 1:
+        return None
+    return contributions_fingerprint(aggregate, _meanings(upstream), (plan.log, dataset.history_us))
+
+
+def _meanings(upstream: Mapping[str, Held]) -> dict[str, Fingerprint]:
+    return {name: held.meaning for name, held in upstream.items()}
+
+
+def add_index_feed(
+    bill: Bill,
+    index: AssetRef,
+    spec: FeedSpec,
+    *,
+    topic: AssetRef,
+    touched: AssetRef | None,
+    path: str,
+) -> AssetRef:
+    """List the feed that fills an index from a log."""
+    needs: tuple[Need, ...] = (Need("log", topic), Need("index", index))
+    if touched is not None:
+        needs = (*needs, Need("touched", touched))
+    return bill.add(
+        AssetKind.INDEX_FEED,
+        fingerprint("feed.index", None, tuple(of_ref(need.asset) for need in needs)),
+        spec,
+        needs=needs,
+        path=path,
+        label=f"index feed of {spec.dataset}",
+    )
+
+
+def of_ref(ref: AssetRef) -> Fingerprint:
+    """Give an asset's fingerprint as an input of another one."""
+    return Fingerprint(ref.fingerprint)
+
+
+def _add_index(bill: Bill, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
+    spec = plan.index
+    return bill.add(
+        AssetKind.INDEX,
+        fingerprint("index", spec, (data,)),
+        spec,
+        path=f"dataset/{plan.name}/index",
+        label=f"index of {plan.name}",
+    )
+
+
+def _add_touched(bill: Bill, name: str, data: Fingerprint) -> AssetRef:
+    # Each keyed index has one, joined or not: a feed that got it later would be another feed,
+    # and two feeds would fence each other out of one index.
+    return bill.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.touched", None, (data,)),
+        TopicSpec(role=TopicRole.TOUCHED, partitions=1, identity=data.hex()),
+        path=f"dataset/{name}/touched",
+        label=f"corrections of {name}",
+    )
+
+
+def _add_history(bill: Bill, feed: FeedSpec, *, data: Fingerprint, topic: AssetRef) -> None:
+    spec = HistorySpec(log=feed.log)
+    history = bill.add(
+        AssetKind.HISTORY,
+        fingerprint("history", spec, (data,)),
+        spec,
+        path=f"dataset/{feed.dataset}/history",
+        label=f"history of {feed.dataset}",
+    )
+    bill.add(
+        AssetKind.HISTORY_FEED,
+        fingerprint("feed.history", None, (of_ref(topic), of_ref(history))),
+        feed,
+        needs=(Need("log", topic), Need("history", history)),
+        path=f"dataset/{feed.dataset}/history_feed",
+        label=f"history feed of {feed.dataset}",
+    )

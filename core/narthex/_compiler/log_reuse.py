@@ -1,0 +1,56 @@
+"""Which datasets go on with the log of their version before, and fill only what is new.
+
+A dataset that ends in an aggregate keeps the rows that are folded; aggregates and windows only say
+how they are read. So a version that adds a window, or an aggregate of columns that others fold
+already, needs another index at most, which the log fills: nothing upstream is read again.
+
+A version that is raised over the same content asks for the rows to be computed again, and gets
+that. Who reads the dataset reads another one, whatever it goes on with.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from narthex._analysis.changes import logical
+from narthex._compiler.blueprint import held_by_name
+from narthex._compiler.blueprint_builder import Bill
+from narthex._compiler.dataset_assets import Held
+from narthex._compiler.log_specs import final_aggregate
+from narthex._ir.entities import Carried, Dataset, Definitions
+
+
+def carry_on(old: Definitions | None, new: Definitions) -> Definitions:
+    """Say of each dataset whose log it goes on with, whatever it says itself.
+
+    Args:
+        old: What is deployed, with what it carries; None is nothing.
+        new: All that is deployed after it, checked.
+    """
+    bare = attrs.evolve(new, datasets=tuple(map(_bare, new.datasets)))
+    before = {dataset.name: dataset for dataset in old.datasets} if old is not None else {}
+    may = {one.name for one in bare.datasets if _may_carry(before.get(one.name), one)}
+    if old is None or not may:
+        return bare
+    was, now = held_by_name(Bill(), old), held_by_name(Bill(), bare)
+    datasets = (_carrying(one, was, now) if one.name in may else one for one in bare.datasets)
+    return attrs.evolve(bare, datasets=tuple(datasets))
+
+
+def _bare(dataset: Dataset) -> Dataset:
+    return attrs.evolve(dataset, carried=None)
+
+
+def _may_carry(old: Dataset | None, new: Dataset) -> bool:
+    if old is None or final_aggregate(new) is None:
+        return False
+    if old.version == new.version:
+        return old.carried is not None
+    return logical(old) != logical(new)
+
+
+def _carrying(dataset: Dataset, was: Mapping[str, Held], now: Mapping[str, Held]) -> Dataset:
+    old, new = was[dataset.name], now[dataset.name]
+    if new.contributions is None or old.contributions != new.contributions:
+        return dataset
+    return attrs.evolve(dataset, carried=Carried(new.contributions, old.data))

@@ -1,0 +1,86 @@
+"""What the facts of a dataset's log look like, and how the dataset is read."""
+
+from narthex._aggregates.tiles import ladder
+from narthex._analysis.graph import TypedDataset
+from narthex._analysis.schemas.pipelines import output_schema
+from narthex._ir.aggregate_specs import ExpDecaySum, TypedAggregate
+from narthex._ir.assets import LIVES, DatasetPlan, Decay, LogShape, LogSpec
+from narthex._ir.entities import Dataset
+from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema
+from narthex._ir.operators import Aggregate
+from narthex._ir.schema import Column
+
+
+def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
+    """Give the log of a dataset: rows, keyed rows, or the inputs of its aggregates."""
+    schema = typed.dataset.schema
+    aggregate = final_aggregate(typed.dataset)
+    if aggregate is not None:
+        before = output_schema(aggregate.input, infos)
+        return LogSpec(
+            shape=LogShape.CONTRIBUTIONS,
+            keys=schema.keys,
+            values=(*_contributed(aggregate, before), *(LIVES if before.keys else ())),
+            time_field=schema.timestamp,
+            along=bool(before.keys) and aggregate.along is not None,
+        )
+    return LogSpec(
+        shape=LogShape.KEYED if schema.keys else LogShape.ROWS,
+        keys=schema.keys,
+        values=schema.values,
+        time_field=schema.timestamp,
+        decays=_decays(typed.dataset),
+    )
+
+
+def _decays(dataset: Dataset) -> tuple[Decay, ...]:
+    """Find the sums that decay in the spans of groups: rows have their values of one instant."""
+    return tuple(
+        Decay(spec.into, spec.half_life_us)
+        for pipeline in dataset.pipelines
+        if isinstance(pipeline.terminal, Aggregate)
+        for spec in pipeline.terminal.specs
+        if isinstance(spec, ExpDecaySum)
+    )
+
+
+def final_aggregate(dataset: Dataset) -> Aggregate | None:
+    """Give the aggregate whose contributions a dataset's log holds; None if it holds rows.
+
+    Where groups have a window, each of its spans is a row, and the log holds rows.
+    """
+    for pipeline in dataset.pipelines:
+        if isinstance(pipeline.terminal, Aggregate) and pipeline.terminal.window is None:
+            return pipeline.terminal
+    return None
+
+
+def _contributed(aggregate: Aggregate, before: NodeSchema) -> tuple[Column, ...]:
+    columns = before.columns
+    wanted = dict.fromkeys(spec.of for spec in aggregate.specs if spec.of is not None)
+    return tuple(Column(name, columns[name]) for name in wanted)
+
+
+def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
+    """Say how a dataset is stored and read."""
+    dataset = typed.dataset
+    aggregates = _in_field_order(typed) if log.shape is LogShape.CONTRIBUTIONS else ()
+    return DatasetPlan(
+        name=dataset.name,
+        version=dataset.version,
+        schema=dataset.schema,
+        log=log,
+        aggregates=aggregates,
+        ladder_us=ladder(aggregates) if aggregates and not log.lives else (),
+        online=dataset.index is not None and dataset.index.online,
+        offline=dataset.index is not None and dataset.index.offline,
+        expectations=dataset.expectations,
+    )
+
+
+def _in_field_order(typed: TypedDataset) -> tuple[TypedAggregate, ...]:
+    """Give the aggregates in the order of the dataset's value fields, as a look-up gives them."""
+    if typed.node is None:
+        return ()
+    by_field = {one.spec.into: one for one in typed.node.aggregates}
+    return tuple(by_field[column.name] for column in typed.dataset.schema.values if by_field)

@@ -1,0 +1,251 @@
+"""The assets that fill a dataset: the jobs of its sources and of its pipeline."""
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from narthex._analysis.fingerprints import (
+    ENGINE_SEMANTICS,
+    fingerprint,
+    source_fingerprint,
+    source_id,
+)
+from narthex._analysis.graph import pipeline_reads
+from narthex._analysis.schemas.join_sides import joins_of
+from narthex._analysis.schemas.pipelines import steps_of
+from narthex._compiler.blueprint_builder import Bill
+from narthex._compiler.dataset_assets import Held, add_index_feed, disorder_of
+from narthex._compiler.log_specs import final_aggregate
+from narthex._compiler.state_requirements import kept_for
+from narthex._ir.assets import (
+    AssetKind,
+    AssetRef,
+    CheckpointSpec,
+    FeedSpec,
+    Fingerprint,
+    IndexSpec,
+    Need,
+    PipelineInput,
+    PipelineJobSpec,
+    SourceJobSpec,
+    TopicRole,
+    TopicSpec,
+    Trigger,
+)
+from narthex._ir.code import UserCode
+from narthex._ir.entities import (
+    Files,
+    KafkaTopic,
+    KinesisStream,
+    Pipeline,
+    PubSubTopic,
+    Source,
+    Table,
+    WebhookEndpoint,
+)
+from narthex._ir.node_schema import DatasetSchemaInfo
+from narthex._ir.operators import AssignCode, DatasetRef, Filter, Join, Operator
+
+RunAs: TypeAlias = tuple[Trigger, str]
+"""How a live job runs, and why."""
+
+
+def fill_from_source(bill: Bill, held: Held, source: Source, *, position: int) -> None:
+    """List the job that turns a source's raw rows into facts of the dataset, with its needs."""
+    dataset = held.typed.dataset
+    path = f"job/{dataset.name}/source/{position}"
+    quarantine = bill.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.quarantine", None, (held.data,)),
+        TopicSpec(role=TopicRole.QUARANTINE, partitions=1, identity=held.data.hex()),
+        path=f"dataset/{dataset.name}/quarantine",
+        label=f"quarantine of {dataset.name}",
+    )
+    needs = [Need("output", held.topic), Need("quarantine", quarantine)]
+    if isinstance(source.connector, WebhookEndpoint):
+        needs.append(Need("input", _add_ingest(bill, source.connector)))
+    job = fingerprint(
+        "job.source",
+        ENGINE_SEMANTICS["source"],
+        (source_fingerprint(source, dataset.schema), held.data),
+    )
+    trigger, reason = _source_trigger(source)
+    spec = SourceJobSpec(
+        dataset=dataset.name,
+        source_id=source_id(source),
+        source=source,
+        schema=dataset.schema,
+        log=held.plan.log,
+        trigger=trigger,
+        reason=reason,
+    )
+    needs.append(Need("checkpoint", _add_checkpoint(bill, job, path)))
+    label = f"source {spec.source_id} of {dataset.name}"
+    bill.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
+
+
+def fill_from_pipeline(
+    bill: Bill,
+    held: Held,
+    pipeline: Pipeline,
+    run_as: RunAs,
+    *,
+    upstream: Mapping[str, Held],
+) -> None:
+    """List the job that computes a pipeline into the dataset's log, with its needs."""
+    dataset = held.typed.dataset
+    path = f"job/{dataset.name}/pipeline/{pipeline.name}"
+    aggregate = final_aggregate(dataset)
+    names = pipeline_reads(pipeline)
+    trigger, reason = run_as
+    spec = PipelineJobSpec(
+        dataset=dataset.name,
+        pipeline=pipeline.name,
+        operators=pipeline.terminal if aggregate is None else aggregate.input,
+        inputs=tuple(_input(upstream[name]) for name in names),
+        schema=dataset.schema,
+        log=held.plan.log,
+        trigger=trigger,
+        reason=reason,
+        along=None if aggregate is None else aggregate.along,
+    )
+    needs = [Need(f"input:{names[0]}", upstream[names[0]].topic), Need("output", held.topic)]
+    if trigger is Trigger.STATEFUL:
+        needs += [Need(f"input:{name}", upstream[name].topic) for name in names[1:]]
+    else:
+        needs += _right_sides(names[1:], upstream)
+        needs += _left_indexes(bill, pipeline, upstream[names[0]], path=path)
+    # The dataset's fingerprint holds the pipeline's; which triggers it has is not its identity.
+    job = fingerprint("job.pipeline", None, (held.data,))
+    needs.append(Need("checkpoint", _add_checkpoint(bill, job, path)))
+    label = f"pipeline {dataset.name}.{pipeline.name}"
+    bill.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
+
+
+def pipeline_trigger(
+    terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
+) -> RunAs:
+    """Choose how a pipeline runs: in real time if it is expressions only; and say why.
+
+    Args:
+        terminal: Its last step.
+        infos: What is known of the datasets that it reads.
+        contributed: Names of datasets whose logs hold contributions of aggregates.
+    """
+    for one in kept_for(terminal, infos, contributed):
+        return Trigger.STATEFUL, f"{one.title} keeps rows in a state of its own"
+    _, steps = steps_of(terminal)
+    for step in steps:
+        match step:
+            case Join():
+                reason = f"join `{step.right.dataset}` looks rows up in an index"
+                return Trigger.STAGE, reason
+            case AssignCode():
+                return Trigger.STAGE, f"assign `{step.column.name}` runs Python"
+            case Filter(predicate=UserCode()):
+                return Trigger.STAGE, "a filter runs Python"
+            case _:
+                pass
+    return Trigger.REAL_TIME, "expressions only"
+
+
+def _source_trigger(source: Source) -> tuple[Trigger, str]:
+    match source.connector:
+        case WebhookEndpoint() | KafkaTopic() | KinesisStream() | PubSubTopic():
+            return Trigger.STAGE, "each row is parsed and checked as it comes"
+        case Files():
+            if source.bounded:
+                return Trigger.BOUNDED, "files that do not grow are read once, by the backfill"
+            return Trigger.MICRO_BATCH, "new files are looked for again and again"
+        case Table():
+            return Trigger.STAGE, "new rows are asked for again and again"
+        case _:
+            assert_never(source.connector)
+
+
+def _add_ingest(bill: Bill, endpoint: WebhookEndpoint) -> AssetRef:
+    identity = f"{endpoint.webhook}/{endpoint.endpoint}"
+    return bill.add(
+        AssetKind.KAFKA_TOPIC,
+        fingerprint("topic.ingest", identity),
+        TopicSpec(role=TopicRole.INGEST, partitions=1, identity=identity),
+        path=f"webhook/{identity}/ingest",
+        label=f"ingest {identity}",
+    )
+
+
+def _add_checkpoint(bill: Bill, job: Fingerprint, path: str) -> AssetRef:
+    return bill.add(
+        AssetKind.CHECKPOINT,
+        fingerprint("checkpoint", None, (job,)),
+        CheckpointSpec(job=job.hex()),
+        path=f"{path}/checkpoint",
+        label=f"checkpoint of {path.removeprefix('job/')}",
+    )
+
+
+def _input(held: Held) -> PipelineInput:
+    dataset, log = held.typed.dataset, held.plan.log
+    aggregate = final_aggregate(dataset)
+    if aggregate is not None:
+        # Contributions stand at their places already; with lives, `along` says what else counts.
+        along = aggregate.along if log.lives else None
+        aggregate = attrs.evolve(aggregate, input=DatasetRef(dataset.name), along=along)
+    node = held.typed.node
+    return PipelineInput(
+        dataset=dataset.name,
+        log=log,
+        schema=dataset.schema,
+        correctable=held.typed.info.correctable,
+        aggregate=aggregate,
+        aggregates=() if aggregate is None or node is None else node.aggregates,
+    )
+
+
+def _right_sides(names: tuple[str, ...], upstream: Mapping[str, Held]) -> list[Need]:
+    needs: list[Need] = []
+    for name in names:
+        right = upstream[name]
+        if right.index is not None:
+            needs.append(Need(f"right:{name}", right.index))
+        if right.touched is not None:
+            needs.append(Need(f"touched:{name}", right.touched))
+    return needs
+
+
+def _left_indexes(bill: Bill, pipeline: Pipeline, stream: Held, *, path: str) -> list[Need]:
+    needs: list[Need] = []
+    for join, logged in joins_of(pipeline.terminal):
+        more = f":{join.right.dataset}" if needs else ""
+        by = tuple(column for column in logged if column is not None)
+        index = _add_left_index(bill, stream, by, path=path, more=more)
+        needs.append(Need(f"left{more}", index))
+    return needs
+
+
+def _add_left_index(
+    bill: Bill, stream: Held, by: tuple[str, ...], *, path: str, more: str
+) -> AssetRef:
+    name = stream.typed.dataset.name
+    spec = IndexSpec(log=stream.plan.log, by=by, correctable=stream.typed.info.correctable)
+    index = bill.add(
+        AssetKind.INDEX,
+        fingerprint("index", spec, (stream.data,)),
+        spec,
+        path=f"{path}/left{more}",
+        label=f"index of {name} by {', '.join(by)}",
+    )
+    add_index_feed(
+        bill,
+        index,
+        FeedSpec(
+            dataset=name,
+            log=stream.plan.log,
+            disorder_us=disorder_of(stream.typed.dataset),
+        ),
+        topic=stream.topic,
+        touched=None,
+        path=f"{path}/left_feed{more}",
+    )
+    return index

@@ -1,0 +1,60 @@
+"""The assets that bring a dataset's rows to where its sinks say."""
+
+from typing import assert_never
+
+import attrs
+
+from narthex._analysis.fingerprints import database_id, fingerprint
+from narthex._compiler.blueprint_builder import Bill
+from narthex._compiler.dataset_assets import Held
+from narthex._ir.assets import AssetKind, CheckpointSpec, Need, SinkJobSpec, Trigger
+from narthex._ir.entities import Files, HttpPath, KafkaTopic, Sink, SinkTarget, Table
+
+
+def write_to_sink(bill: Bill, held: Held, sink: Sink, *, position: int) -> None:
+    """List the job that writes a dataset's rows to a sink, with its needs.
+
+    Who the sink is and what it is told is the job's identity, not how often it is told.
+    """
+    dataset = held.typed.dataset
+    path = f"job/{dataset.name}/sink/{position}"
+    spec = SinkJobSpec(
+        dataset=dataset.name,
+        sink=sink,
+        schema=dataset.schema,
+        log=held.plan.log,
+        voidable=held.voidable,
+        trigger=Trigger.STAGE,
+        reason="what changed is told as it comes, once what stands is known",
+    )
+    job = fingerprint("job.sink", attrs.evolve(sink, every_us=None, env=()), (held.data,))
+    checkpoint = bill.add(
+        AssetKind.CHECKPOINT,
+        fingerprint("checkpoint", None, (job,)),
+        CheckpointSpec(job=job.hex()),
+        path=f"{path}/checkpoint",
+        label=f"checkpoint of {dataset.name}/sink/{position}",
+    )
+    bill.add(
+        AssetKind.STREAM_JOB,
+        job,
+        spec,
+        needs=(Need(f"input:{dataset.name}", held.topic), Need("checkpoint", checkpoint)),
+        path=path,
+        label=f"sink {target_id(sink.target)} of {dataset.name}",
+    )
+
+
+def target_id(target: SinkTarget) -> str:
+    """Give the string that names where a sink writes to."""
+    match target:
+        case KafkaTopic():
+            return f"kafka:{target.bootstrap_servers}/{target.topic}"
+        case HttpPath():
+            return f"http:{target.name}:{target.endpoint}"
+        case Files():
+            return f"files:{target.path}"
+        case Table():
+            return f"{database_id(target.database)}/{target.table}"
+        case _:
+            assert_never(target)

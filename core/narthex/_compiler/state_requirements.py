@@ -1,0 +1,217 @@
+"""Which steps of a pipeline only a job can carry out that keeps its rows in a state of its own.
+
+Other jobs look at each row alone, beside an index of what a join looks up: in Spark's Real-time
+Mode or in a stage. What must know earlier rows of its own, or reads several logs, is here.
+"""
+
+import enum
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from narthex._analysis.schemas.join_sides import joins_of
+from narthex._analysis.schemas.pipelines import all_steps, output_schema, steps_of
+from narthex._expr.typing import is_total
+from narthex._ir.code import UserCode
+from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema
+from narthex._ir.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    Changelog,
+    DatasetRef,
+    Dedup,
+    DropNull,
+    Explode,
+    Filter,
+    First,
+    Join,
+    Latest,
+    Operator,
+    Transform,
+    Union,
+)
+from narthex._ir.types import Optional
+
+
+class Keeping(enum.Enum):
+    """What a job keeps rows for."""
+
+    TRANSFORM = "transform"
+    DEDUP = "dedup"
+    EXPLODE = "explode"
+    UNION = "union"
+    CHANGELOG = "changelog"
+    FIRST = "first"
+    AFTER_AGGREGATE = "after_aggregate"
+    READ_AGGREGATE = "read_aggregate"
+    LATEST_OF_CORRECTED = "latest_of_corrected"
+    LATEST_AND_LEFT_OUT = "latest_and_left_out"
+    KEYED_JOIN = "keyed_join"
+    KEYED_AGGREGATE = "keyed_aggregate"
+    ALONG = "along"
+    GROUP_WINDOW = "group_window"
+    COMPUTED_JOIN = "computed_join"
+
+
+_BY_STEP: Final[Mapping[type[Operator], Keeping]] = {
+    Transform: Keeping.TRANSFORM,
+    Dedup: Keeping.DEDUP,
+    Explode: Keeping.EXPLODE,
+    Union: Keeping.UNION,
+    Changelog: Keeping.CHANGELOG,
+    First: Keeping.FIRST,
+}
+
+
+@attrs.frozen(kw_only=True)
+class KeptFor:
+    """A step that a job keeps rows for.
+
+    Attributes:
+        step: Where it stands in the author's file.
+        title: What it is, for people.
+    """
+
+    keeping: Keeping
+    step: Operator
+    title: str
+
+
+def kept_for(
+    terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
+) -> Iterator[KeptFor]:
+    """Give every step that needs a state of the job's own, inputs before what they feed.
+
+    Args:
+        terminal: The last step of a pipeline that passed `narthex._analysis.graph.check`.
+        infos: What is known of the datasets that it reads.
+        contributed: Names of datasets whose logs hold contributions of aggregates.
+    """
+    for step in all_steps(terminal):
+        if isinstance(step, DatasetRef):
+            yield from _of_read(step, step, contributed)
+            continue
+        keeping = _BY_STEP.get(type(step))
+        if keeping is not None:
+            title = "a union" if isinstance(step, Union) else f"`{type(step).__name__.lower()}`"
+            yield KeptFor(keeping=keeping, step=step, title=title)
+        if any(isinstance(one, Aggregate) for one in _inputs(step)):
+            yield KeptFor(
+                keeping=Keeping.AFTER_AGGREGATE, step=step, title="a step after an aggregate"
+            )
+        if isinstance(step, Aggregate | Latest | Join):
+            yield from _of_step(step, output_schema(step.input, infos), contributed)
+    yield from _latest_and_left_out(terminal)
+    yield from _computed_joins(terminal, infos)
+
+
+def _inputs(step: Operator) -> Sequence[Operator]:
+    match step:
+        case DatasetRef():
+            return ()
+        case Union():
+            return (step.input, step.other)
+        case _:
+            return (step.input,)
+
+
+def _of_read(ref: DatasetRef, step: Operator, contributed: Collection[str]) -> Iterator[KeptFor]:
+    if ref.dataset in contributed:
+        yield KeptFor(
+            keeping=Keeping.READ_AGGREGATE,
+            step=step,
+            title=f"to read `{ref.dataset}`, which ends in an aggregate,",
+        )
+
+
+def _of_step(
+    step: Aggregate | Latest | Join, before: NodeSchema, contributed: Collection[str]
+) -> Iterator[KeptFor]:
+    match step:
+        case Aggregate():
+            yield from _of_aggregate(step, before)
+        case Latest():
+            if before.correctable:
+                yield KeptFor(
+                    keeping=Keeping.LATEST_OF_CORRECTED,
+                    step=step,
+                    title="the latest row of rows that may still be corrected",
+                )
+        case Join():
+            yield from _of_read(step.right, step, contributed)
+            if before.keys:
+                yield KeptFor(
+                    keeping=Keeping.KEYED_JOIN,
+                    step=step,
+                    title="a join whose left side is keyed",
+                )
+
+
+def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[KeptFor]:
+    if before.keys:
+        yield KeptFor(
+            keeping=Keeping.KEYED_AGGREGATE,
+            step=step,
+            title="an aggregate over keyed rows",
+        )
+    if step.along is not None:
+        yield KeptFor(keeping=Keeping.ALONG, step=step, title="`along`")
+    if step.window is not None:
+        yield KeptFor(keeping=Keeping.GROUP_WINDOW, step=step, title="`groupby` with a window")
+
+
+def _latest_and_left_out(terminal: Operator) -> Iterator[KeptFor]:
+    """Find a row that is left out beside `latest` so that a job without a state mistakes it.
+
+    Behind `latest` it ends what stood, which Real-time Mode does not tell; before `latest` it is
+    nothing, which a stage tells as an end.
+    """
+    _, steps = steps_of(terminal)
+    latest = [at for at, step in enumerate(steps) if isinstance(step, Latest)]
+    in_stage = any(_runs_code(step) for step in steps)
+    for at, step in enumerate(steps):
+        mistaken = any(at < other if in_stage else other < at for other in latest)
+        if mistaken and _leaves_out(step):
+            where = "before" if in_stage else "after"
+            yield KeptFor(
+                keeping=Keeping.LATEST_AND_LEFT_OUT,
+                step=step,
+                title=f"a step {where} `latest` that leaves rows out",
+            )
+
+
+def _runs_code(step: Operator) -> bool:
+    match step:
+        case AssignCode() | Filter(predicate=UserCode()):
+            return True
+        case _:
+            return False
+
+
+def _leaves_out(step: Operator) -> bool:
+    match step:
+        case Filter() | DropNull():
+            return True
+        case Assign():
+            required = [one for one in step.assignments if not isinstance(one.type, Optional)]
+            return not all(is_total(one.expression) for one in required)
+        case _:
+            return False
+
+
+def _computed_joins(
+    terminal: Operator, infos: Mapping[str, DatasetSchemaInfo]
+) -> Iterator[KeptFor]:
+    """Find joins on columns that the stream's log does not have."""
+    ref, _ = steps_of(terminal)
+    stream = infos[ref.dataset].schema
+    for join, logged in joins_of(terminal):
+        for (left, _), column in zip(join.on, logged, strict=True):
+            if column is None or column == stream.timestamp:
+                yield KeptFor(
+                    keeping=Keeping.COMPUTED_JOIN,
+                    step=join,
+                    title=f"a join on `{left}`, which is not a value of `{ref.dataset}` itself,",
+                )

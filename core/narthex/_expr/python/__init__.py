@@ -1,0 +1,24 @@
+"""The reference evaluator of expressions: plain Python, one row at a time, slow and obvious.
+
+What it gives is what every other evaluator must give.
+"""
+
+from narthex._expr.python.evaluation import (
+    NoPresentError,
+    Prepared,
+    apply,
+    evaluate,
+    literal_cell,
+    prepare,
+)
+from narthex._expr.python.signature import BROUGHT_TOGETHER
+
+__all__ = [
+    "BROUGHT_TOGETHER",
+    "NoPresentError",
+    "Prepared",
+    "apply",
+    "evaluate",
+    "literal_cell",
+    "prepare",
+]

@@ -1,0 +1,168 @@
+"""What a function knows of its call, and how cells are taken for what they are."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import attrs
+
+from narthex._expr.type_lattice import lca
+from narthex._ir.expression_nodes import Call, LiteralValue
+from narthex._ir.facts import Cell
+from narthex._ir.types import (
+    DataType,
+    Decimal,
+    Float,
+    List,
+    Map,
+    Optional,
+    Struct,
+    inner,
+)
+
+BROUGHT_TOGETHER = frozenset(
+    {"add", "sub", "floordiv", "mod"} | {"eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
+)
+"""The functions whose arguments become values of one type first."""
+
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+DECIMAL_LIMIT = 10**28
+
+
+@attrs.frozen(kw_only=True)
+class Signature:
+    """A call with its types; without a schema they are unknown, and no decimal is in it.
+
+    Attributes:
+        common: The type to which the arguments are brought first; None leaves them as they are.
+    """
+
+    call: Call
+    arguments: tuple[DataType, ...] | None
+    result: DataType | None
+    common: DataType | None = attrs.field(init=False)
+
+    @common.default
+    def _common(self) -> DataType | None:
+        if self.arguments is None or self.call.function not in BROUGHT_TOGETHER:
+            return None
+        common: DataType | None = self.arguments[0]
+        for of in self.arguments[1:]:
+            common = None if common is None else lca(common, of)
+        if common is None or all(inner(of) == inner(common) for of in self.arguments):
+            return None
+        return common
+
+    def brought_together(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        """Give the arguments as their common type, where the function wants one."""
+        if self.common is None or self.arguments is None:
+            return cells
+        pairs = zip(cells, self.arguments, strict=True)
+        return tuple([convert(cell, of, self.common) for cell, of in pairs])
+
+    def option(self, name: str) -> LiteralValue:
+        """Give a constant of the call; None when it has none of that name."""
+        return dict(self.call.options).get(name)
+
+    def scale(self, index: int) -> int:
+        """Give how many digits an argument has after the point; 0 for what is no decimal."""
+        found = inner(self.arguments[index]) if self.arguments is not None else None
+        return found.scale if isinstance(found, Decimal) else 0
+
+
+Compute: TypeAlias = Callable[[Signature, tuple[Cell, ...]], Cell]
+"""Gives the value of a call from those of its arguments."""
+
+Number: TypeAlias = int | float
+
+
+class WrongCellError(TypeError):
+    """A cell that is not of the type that its column has."""
+
+
+def timezone_of(signature: Signature) -> str:
+    """Give the time zone of a call; UTC, unless it says another."""
+    return text(signature.option("timezone") or "UTC")
+
+
+def number(cell: Cell) -> Number:
+    """Take a cell as a number."""
+    if isinstance(cell, int | float):
+        return cell
+    raise WrongCellError(f"{cell!r} is no number")
+
+
+def whole(cell: Cell) -> int:
+    """Take a cell as an int, an instant, a day or an unscaled decimal."""
+    if isinstance(cell, int):
+        return cell
+    raise WrongCellError(f"{cell!r} is no int")
+
+
+def text(cell: Cell) -> str:
+    """Take a cell as text."""
+    if isinstance(cell, str):
+        return cell
+    raise WrongCellError(f"{cell!r} is no text")
+
+
+def items(cell: Cell) -> tuple[Cell, ...]:
+    """Take a cell as a list."""
+    if isinstance(cell, tuple):
+        return cell
+    raise WrongCellError(f"{cell!r} is no tuple")
+
+
+def entries(cell: Cell) -> dict[str, Cell]:
+    """Take a cell as a struct or a map."""
+    if isinstance(cell, dict):
+        return cell
+    raise WrongCellError(f"{cell!r} is no dict")
+
+
+def int64(value: int) -> int | None:
+    """Give an int of 64 bits; None beyond."""
+    return value if INT_MIN <= value <= INT_MAX else None
+
+
+def convert(cell: Cell, found: DataType, target: DataType) -> Cell:
+    """Give the same value as the target type, to which `found` can be brought."""
+    if cell is None or found is target:
+        return cell
+    match inner(target):
+        case Float():
+            return float(number(cell))
+        case Decimal(scale=scale):
+            return _rescaled(whole(cell), inner(found), scale)
+        case List(of=of) if isinstance(inner(found), List):
+            item = _of(inner(found))
+            return tuple(convert(member, item, of) for member in items(cell))
+        case Map(of=of):
+            item = _of(inner(found))
+            return {key: convert(member, item, of) for key, member in entries(cell).items()}
+        case Struct() as struct:
+            return _converted_struct(entries(cell), inner(found), struct)
+        case _:
+            return cell
+
+
+def _of(found: DataType) -> DataType:
+    return found.of if isinstance(found, List | Map | Optional) else found
+
+
+def kept(cell: Cell, of: DataType | None) -> Cell:
+    """Give the cell; None for a decimal of more than 28 digits."""
+    if isinstance(cell, int) and of is not None and isinstance(inner(of), Decimal):
+        return cell if abs(cell) < DECIMAL_LIMIT else None
+    return cell
+
+
+def _rescaled(unscaled: int, found: DataType, scale: int) -> int:
+    digits = scale - (found.scale if isinstance(found, Decimal) else 0)
+    return unscaled * int(10**digits)
+
+
+def _converted_struct(cell: dict[str, Cell], found: DataType, target: Struct) -> Cell:
+    if not isinstance(found, Struct):
+        return cell
+    pairs = zip(found.fields, target.fields, strict=True)
+    return {one.name: convert(cell.get(one.name), one.type, other.type) for one, other in pairs}

@@ -1,0 +1,27 @@
+"""Bytes, JSON and frames: how values enter, travel and are stored.
+
+- Storage: `cells` (keys and cells as bytes) and `avro` (facts on the log).
+- Raw input: `coercion`, `raw_times`, `debezium`.
+- Answers: `json_cells`, `pandas`. Commits: `wire`.
+"""
+
+from narthex._formats.cells import Conversion, UnsupportedColumnError, cell_bytes, lifting, lowering
+from narthex._formats.coercion import MistypedError, coerce
+from narthex._formats.json_cells import UnrenderedError, parse_cell, render_cell, render_cells
+from narthex._formats.raw_times import EPOCH_ORDINAL, parse_instant
+
+__all__ = [
+    "Conversion",
+    "EPOCH_ORDINAL",
+    "MistypedError",
+    "UnrenderedError",
+    "UnsupportedColumnError",
+    "cell_bytes",
+    "coerce",
+    "lifting",
+    "lowering",
+    "parse_cell",
+    "parse_instant",
+    "render_cell",
+    "render_cells",
+]

@@ -1,0 +1,21 @@
+"""Facts as Avro: the codec of the log. A package of its own, because it loads `fastavro`."""
+
+from narthex._formats.avro.fact_codec import (
+    DECIMAL_DIGITS,
+    FactCodec,
+    avro_schema,
+    encode,
+    key_bytes,
+    key_encoder,
+    keyed_row_id,
+)
+
+__all__ = [
+    "DECIMAL_DIGITS",
+    "FactCodec",
+    "avro_schema",
+    "encode",
+    "key_bytes",
+    "key_encoder",
+    "keyed_row_id",
+]

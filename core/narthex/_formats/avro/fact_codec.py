@@ -1,0 +1,344 @@
+"""One codec for facts: Avro datums on the log, canonical bytes for their keys.
+
+The bytes of a key are those of its cells, column after column, as `narthex._formats.cells` renders
+them: a big-endian u32 length and that many bytes each. The encoding is injective, and no key is a
+prefix of another.
+"""
+
+import functools
+import io
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import attrs
+import fastavro
+
+from narthex._base.records import Json
+from narthex._formats.cells import (
+    CellBytes,
+    Conversion,
+    UnsupportedColumnError,
+    WrongCellError,
+    cell_bytes,
+    lifting,
+    lowering,
+)
+from narthex._ir.assets import LogSpec
+from narthex._ir.facts import Cell, Fact, RowId, Version
+from narthex._ir.schema import Column
+from narthex._ir.types import (
+    Bool,
+    Bytes,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Embedding,
+    Float,
+    Int,
+    List,
+    Map,
+    Optional,
+    Str,
+    Struct,
+    StructField,
+    unrestricted,
+)
+
+__all__ = [
+    "CorruptFactError",
+    "FactCodec",
+    "UnsupportedColumnError",
+    "WrongCellError",
+    "avro_schema",
+    "encode",
+    "key_bytes",
+    "key_encoder",
+    "keyed_row_id",
+]
+
+DECIMAL_DIGITS = 28
+_BIAS = 1 << 63
+
+
+class CorruptFactError(ValueError):
+    """Bytes that are no fact of the log."""
+
+
+def key_bytes(columns: Sequence[Column], cells: Sequence[Cell]) -> bytes:
+    """Render the cells of key columns as canonical bytes.
+
+    Raises:
+        WrongCellError: A cell is not of its column's type, or their numbers differ.
+    """
+    return key_encoder(tuple(columns))(cells)
+
+
+@functools.lru_cache(maxsize=1024)
+def key_encoder(columns: tuple[Column, ...]) -> Callable[[Sequence[Cell]], bytes]:
+    """Give `key_bytes` of these columns, made ready once."""
+    encoders = tuple(cell_bytes(column.type) for column in columns)
+    if len(encoders) == 1:
+        return _single_key(encoders[0])
+
+    def encode_key(cells: Sequence[Cell]) -> bytes:
+        if len(cells) != len(encoders):
+            raise WrongCellError(f"a key of {len(encoders)} columns, found {len(cells)} cells")
+        return b"".join([encoder(cell) for encoder, cell in zip(encoders, cells, strict=True)])
+
+    return encode_key
+
+
+def _single_key(encoder: CellBytes) -> Callable[[Sequence[Cell]], bytes]:
+    def encode_key(cells: Sequence[Cell]) -> bytes:
+        if len(cells) != 1:
+            raise WrongCellError(f"a key of one column, found {len(cells)} cells")
+        return encoder(cells[0])
+
+    return encode_key
+
+
+def keyed_row_id(key: bytes, event_time: int) -> RowId:
+    """Give the identity of a keyed row: what `key_bytes` gave, and its instant."""
+    return RowId(b"k" + len(key).to_bytes(4, "big") + key + (event_time + _BIAS).to_bytes(8, "big"))
+
+
+def avro_schema(log: LogSpec) -> str:
+    """Give the Avro schema of a log's facts, as JSON text that never varies.
+
+    Raises:
+        UnsupportedColumnError: A name is no Avro name, or no log carries the type.
+    """
+    return json.dumps(_fact_schema(log, _annotated_decimal), separators=(",", ":"))
+
+
+_SCALARS: dict[type, Json] = {
+    Int: "long",
+    Datetime: "long",
+    Date: "int",
+    Float: "double",
+    Bool: "boolean",
+    Str: "string",
+    Bytes: "bytes",
+}
+
+_DecimalSchema: TypeAlias = Callable[[int], Json]
+
+
+def _fact_schema(log: LogSpec, decimal: _DecimalSchema) -> dict[str, Json]:
+    fields: list[Json] = [
+        {"name": "row_id", "type": "bytes"},
+        {"name": "version", "type": "bytes"},
+        {"name": "event_time", "type": "long"},
+        {"name": "alive", "type": "boolean"},
+    ]
+    for index, column in enumerate(log.keys):
+        plain = _type_schema(column.type, f"k{index}", decimal)
+        fields.append({"name": "k_" + _avro_name(column.name), "type": plain})
+    for index, column in enumerate(log.values):
+        plain = _nullable(_type_schema(column.type, f"v{index}", decimal))
+        fields.append({"name": "v_" + _avro_name(column.name), "type": plain})
+    return {"type": "record", "name": "fact", "fields": fields}
+
+
+def _type_schema(of: DataType, path: str, decimal: _DecimalSchema) -> Json:
+    plain = unrestricted(of)
+    match plain:
+        case Decimal(scale=scale):
+            return decimal(scale)
+        case Optional(of=inner):
+            return _nullable(_type_schema(inner, path, decimal))
+        case _:
+            return _SCALARS.get(type(plain)) or _composite_schema(plain, path, decimal)
+
+
+def _composite_schema(of: DataType, path: str, decimal: _DecimalSchema) -> Json:
+    match of:
+        case Embedding():
+            return {"type": "array", "items": "double"}
+        case List(of=item):
+            return {"type": "array", "items": _type_schema(item, path + "_0", decimal)}
+        case Map(of=item):
+            return {"type": "map", "values": _type_schema(item, path + "_0", decimal)}
+        case Struct(fields=fields):
+            return {
+                "type": "record",
+                "name": "struct_" + path,
+                "fields": [
+                    _member_schema(field, f"{path}_{index}", decimal)
+                    for index, field in enumerate(fields)
+                ],
+            }
+        case _:
+            raise UnsupportedColumnError(f"no log carries the type {of!r}")
+
+
+def _member_schema(field: StructField, path: str, decimal: _DecimalSchema) -> Json:
+    return {"name": _avro_name(field.name), "type": _type_schema(field.type, path, decimal)}
+
+
+def _nullable(schema: Json) -> Json:
+    return schema if isinstance(schema, list) else ["null", schema]
+
+
+def _avro_name(name: str) -> str:
+    if not (name.isascii() and name.isidentifier()):
+        raise UnsupportedColumnError(f"`{name}` must be letters, digits and `_` to be in a log")
+    return name
+
+
+def _annotated_decimal(scale: int) -> Json:
+    return {"type": "bytes", "logicalType": "decimal", "precision": DECIMAL_DIGITS, "scale": scale}
+
+
+def _bare_decimal(scale: int) -> Json:
+    del scale
+    return "bytes"
+
+
+@functools.lru_cache(maxsize=1024)
+def encode(log: LogSpec) -> "FactCodec":
+    """Give the codec of a log's facts.
+
+    Raises:
+        UnsupportedColumnError: A name is no Avro name, or no log carries the type.
+    """
+    return FactCodec(log=log)
+
+
+_Names: TypeAlias = tuple[tuple[str, Conversion | None], ...]
+_Lowers: TypeAlias = tuple[tuple[str, Conversion], ...]
+
+
+@attrs.frozen(kw_only=True)
+class FactCodec:
+    """Renders the facts of one log as Avro datums, without header or magic, and reads them.
+
+    The schema is `avro_schema(log)`. Decimals pass as their two's complement bytes, so nothing
+    is rounded on the way.
+    """
+
+    log: LogSpec
+    _schema: dict[str, Json] = attrs.field(init=False, repr=False, eq=False)
+    _batch: dict[str, Json] = attrs.field(init=False, repr=False, eq=False)
+    _lowers: _Lowers = attrs.field(init=False, repr=False, eq=False)
+    _keys: _Names = attrs.field(init=False, repr=False, eq=False)
+    _values: _Names = attrs.field(init=False, repr=False, eq=False)
+
+    @_schema.default
+    def _parse_schema(self) -> dict[str, Json]:
+        # fastavro would make decimal.Decimal of the annotated type; cells are unscaled integers.
+        parsed: dict[str, Json] = fastavro.parse_schema(_fact_schema(self.log, _bare_decimal))
+        return parsed
+
+    @_batch.default
+    def _parse_batch(self) -> dict[str, Json]:
+        plain = _fact_schema(self.log, _bare_decimal)
+        parsed: dict[str, Json] = fastavro.parse_schema({"type": "array", "items": plain})
+        return parsed
+
+    @_lowers.default
+    def _find_lowers(self) -> _Lowers:
+        named = [("k_" + column.name, lowering(column.type)) for column in self.log.keys]
+        named += [("v_" + column.name, lowering(column.type)) for column in self.log.values]
+        return tuple((name, lower) for name, lower in named if lower is not None)
+
+    @_keys.default
+    def _name_keys(self) -> _Names:
+        return tuple(("k_" + column.name, lifting(column.type)) for column in self.log.keys)
+
+    @_values.default
+    def _name_values(self) -> _Names:
+        return tuple(("v_" + column.name, lifting(column.type)) for column in self.log.values)
+
+    def encode(self, fact: Fact) -> bytes:
+        """Render one fact.
+
+        Raises:
+            WrongCellError: A cell is not of its column's type, or their numbers differ.
+        """
+        datum: dict[str, Cell] = {
+            "row_id": fact.row_id,
+            "version": fact.version,
+            "event_time": fact.event_time,
+            "alive": fact.alive,
+        }
+        target = io.BytesIO()
+        try:
+            for names, cells in ((self._keys, fact.key), (self._values, fact.values)):
+                for (name, _), cell in zip(names, cells, strict=True):
+                    datum[name] = cell
+            for name, lower in self._lowers:
+                cell = datum[name]
+                datum[name] = None if cell is None else lower(cell)
+            fastavro.schemaless_writer(target, self._schema, datum, disable_tuple_notation=True)
+        except (TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise WrongCellError(f"{fact!r} is no fact of the log: {error}") from error
+        return target.getvalue()
+
+    def decode(self, datum: bytes) -> Fact:
+        """Read one fact.
+
+        Raises:
+            CorruptFactError: The bytes are no fact of this log.
+        """
+        return self.decode_many((datum,))[0]
+
+    def decode_many(self, values: Sequence[bytes]) -> list[Fact]:
+        """Read many facts at once, in order; several times as fast as one by one.
+
+        Raises:
+            CorruptFactError: Some of the bytes are no fact of this log.
+        """
+        if not values:
+            return []
+        # An Avro array is a block count (zigzag varint), its items end to end, and a zero.
+        joined = b"".join((_varint(2 * len(values)), *values, b"\x00"))
+        source = io.BytesIO(joined)
+        try:
+            data = fastavro.schemaless_reader(source, self._batch, None)
+        except (
+            EOFError,
+            ValueError,
+            IndexError,
+            OverflowError,
+            MemoryError,
+            struct.error,
+        ) as error:
+            raise CorruptFactError(f"bytes that are no fact of the log: {error}") from error
+        if source.tell() != len(joined) or len(data) != len(values):
+            raise CorruptFactError("bytes that are longer or shorter than their facts")
+        keys, cells = _cells_of(self._keys), _cells_of(self._values)
+        return [
+            Fact(
+                row_id=RowId(datum["row_id"]),
+                version=Version(datum["version"]),
+                event_time=datum["event_time"],
+                key=keys(datum),
+                values=cells(datum),
+                alive=datum["alive"],
+            )
+            for datum in data
+        ]
+
+
+def _cells_of(names: _Names) -> Callable[[dict[str, Cell]], tuple[Cell, ...]]:
+    if all(lift is None for _, lift in names):
+        plain = tuple(name for name, _ in names)
+        return lambda datum: tuple([datum[name] for name in plain])
+    return lambda datum: tuple([_lifted(datum[name], lift) for name, lift in names])
+
+
+def _lifted(cell: Cell, lift: Conversion | None) -> Cell:
+    return cell if lift is None or cell is None else lift(cell)
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

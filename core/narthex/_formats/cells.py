@@ -1,0 +1,270 @@
+"""Cells as bytes: canonical ones, for keys and identities, and plain ones, for storage.
+
+Canonical bytes are a big-endian u32 length and that many bytes: Int and Datetime 8 bytes and
+Date 4 bytes two's complement, Decimal its unscaled integer in 16, Bool one byte, Float 8 bytes
+IEEE-754 (-0.0 as 0.0, one NaN), Str UTF-8, Bytes as they are; List, Embedding and Struct are the
+concatenation of their members so encoded, Map that of its entries in the order of the encoded
+names. Null is the length 0xFFFFFFFF and no bytes. All numbers are big-endian. Within a type the
+encoding is injective, and no encoding is a prefix of another.
+"""
+
+import functools
+import math
+import struct
+from collections.abc import Callable
+from typing import TypeAlias
+
+from narthex._ir.facts import Cell
+from narthex._ir.types import (
+    Bool,
+    Bytes,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Embedding,
+    Float,
+    Int,
+    List,
+    Map,
+    Optional,
+    Str,
+    Struct,
+    unrestricted,
+)
+
+CellBytes: TypeAlias = Callable[[Cell], bytes]
+"""Renders a cell of one type as canonical bytes, its length first."""
+
+Conversion: TypeAlias = Callable[[Cell], Cell]
+"""Takes a cell of one type to its plain form, or back."""
+
+_NULL = b"\xff\xff\xff\xff"
+_LONG = struct.Struct(">Iq")
+_DAY = struct.Struct(">Ii")
+_DOUBLE = struct.Struct(">Id")
+
+
+class UnsupportedColumnError(ValueError):
+    """A column's name or type that no log can carry."""
+
+
+class WrongCellError(TypeError):
+    """A cell that is not of its column's type."""
+
+
+@functools.lru_cache(maxsize=1024)
+def cell_bytes(of: DataType) -> CellBytes:
+    """Give the renderer of cells of a type as length and canonical bytes; null has no bytes.
+
+    Raises:
+        UnsupportedColumnError: No column has that type.
+    """
+    plain = unrestricted(of)
+    if isinstance(plain, Optional):
+        return cell_bytes(plain.of)
+    return _SCALARS.get(type(plain)) or _composite_bytes(plain)
+
+
+def _composite_bytes(of: DataType) -> CellBytes:
+    match of:
+        case List(of=item):
+            return _list_bytes(cell_bytes(item))
+        case Embedding():
+            return _list_bytes(_double_bytes)
+        case Map(of=item):
+            return _map_bytes(cell_bytes(item))
+        case Struct(fields=fields):
+            return _struct_bytes(tuple((field.name, cell_bytes(field.type)) for field in fields))
+        case _:
+            raise UnsupportedColumnError(f"no column has the type {of!r}")
+
+
+def _long_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, int):
+        return _LONG.pack(8, cell)
+    return _null_bytes(cell, "an integer")
+
+
+def _day_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, int):
+        return _DAY.pack(4, cell)
+    return _null_bytes(cell, "days")
+
+
+def _double_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, float | int):
+        number = float(cell)
+        return _DOUBLE.pack(8, math.nan if math.isnan(number) else number + 0.0)
+    return _null_bytes(cell, "a number")
+
+
+def _bool_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, bool):
+        return b"\x00\x00\x00\x01\x01" if cell else b"\x00\x00\x00\x01\x00"
+    return _null_bytes(cell, "true or false")
+
+
+def _text_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, str):
+        return _sized(cell.encode())
+    return _null_bytes(cell, "text")
+
+
+def _raw_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, bytes):
+        return _sized(cell)
+    return _null_bytes(cell, "bytes")
+
+
+def _decimal_bytes(cell: Cell) -> bytes:
+    if isinstance(cell, int):
+        return _sized(cell.to_bytes(16, "big", signed=True))
+    return _null_bytes(cell, "an unscaled integer")
+
+
+_SCALARS: dict[type, CellBytes] = {
+    Int: _long_bytes,
+    Datetime: _long_bytes,
+    Date: _day_bytes,
+    Float: _double_bytes,
+    Bool: _bool_bytes,
+    Str: _text_bytes,
+    Bytes: _raw_bytes,
+    Decimal: _decimal_bytes,
+}
+
+
+def _list_bytes(item: CellBytes) -> CellBytes:
+    def encode_list(cell: Cell) -> bytes:
+        if isinstance(cell, tuple):
+            return _sized(b"".join([item(member) for member in cell]))
+        return _null_bytes(cell, "a tuple")
+
+    return encode_list
+
+
+def _map_bytes(item: CellBytes) -> CellBytes:
+    def encode_map(cell: Cell) -> bytes:
+        if isinstance(cell, dict):
+            entries = sorted((_text_bytes(name), item(member)) for name, member in cell.items())
+            return _sized(b"".join([name + member for name, member in entries]))
+        return _null_bytes(cell, "a dict")
+
+    return encode_map
+
+
+def _struct_bytes(members: tuple[tuple[str, CellBytes], ...]) -> CellBytes:
+    def encode_struct(cell: Cell) -> bytes:
+        if isinstance(cell, dict):
+            return _sized(b"".join([item(cell.get(name)) for name, item in members]))
+        return _null_bytes(cell, "a dict")
+
+    return encode_struct
+
+
+def _sized(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+def _null_bytes(cell: Cell, wanted: str) -> bytes:
+    if cell is None:
+        return _NULL
+    raise WrongCellError(f"a cell that should be {wanted} is {cell!r}")
+
+
+@functools.lru_cache(maxsize=1024)
+def lowering(of: DataType) -> Conversion | None:
+    """Give what takes a cell to a plain one (a decimal to minimal bytes); None when all are.
+
+    Plain cells go into Avro and MessagePack as they are; `lifting` is the way back.
+    """
+    return _conversion(of, decimal=_decimal_to_plain, container=None)
+
+
+@functools.lru_cache(maxsize=1024)
+def lifting(of: DataType) -> Conversion | None:
+    """Give what takes a plain cell, its lists not yet tuples, back; None when nothing changes."""
+    return _conversion(of, decimal=_decimal_from_plain, container=_tuple_of)
+
+
+def _conversion(
+    of: DataType, *, decimal: Conversion, container: Conversion | None
+) -> Conversion | None:
+    def member(inner: DataType) -> Conversion | None:
+        return _conversion(inner, decimal=decimal, container=container)
+
+    plain = unrestricted(of)
+    match plain:
+        case Decimal():
+            return decimal
+        case Embedding():
+            return container
+        case Optional(of=inner):
+            return member(inner)
+        case List(of=inner):
+            found = member(inner)
+            return container if found is None else _convert_list(found)
+        case _:
+            return _convert_named(plain, member)
+
+
+def _convert_named(
+    of: DataType, member: Callable[[DataType], Conversion | None]
+) -> Conversion | None:
+    match of:
+        case Map(of=inner):
+            found = member(inner)
+            return None if found is None else _convert_map(found)
+        case Struct(fields=fields):
+            pairs = ((field.name, member(field.type)) for field in fields)
+            changed = {name: found for name, found in pairs if found is not None}
+            return _convert_struct(changed) if changed else None
+        case _:
+            return None
+
+
+def _decimal_to_plain(cell: Cell) -> Cell:
+    if isinstance(cell, int):
+        return cell.to_bytes((cell if cell >= 0 else ~cell).bit_length() // 8 + 1, signed=True)
+    return cell
+
+
+def _decimal_from_plain(cell: Cell) -> Cell:
+    return int.from_bytes(cell, signed=True) if isinstance(cell, bytes) else cell
+
+
+def _tuple_of(cell: Cell) -> Cell:
+    return tuple(cell) if isinstance(cell, list | tuple) else cell
+
+
+def _convert_list(member: Conversion) -> Conversion:
+    def convert(cell: Cell) -> Cell:
+        if isinstance(cell, tuple | list):
+            return tuple([None if item is None else member(item) for item in cell])
+        return cell
+
+    return convert
+
+
+def _convert_map(member: Conversion) -> Conversion:
+    def convert(cell: Cell) -> Cell:
+        if isinstance(cell, dict):
+            return {name: None if item is None else member(item) for name, item in cell.items()}
+        return cell
+
+    return convert
+
+
+def _convert_struct(members: dict[str, Conversion]) -> Conversion:
+    def convert(cell: Cell) -> Cell:
+        if not isinstance(cell, dict):
+            return cell
+        converted = dict(cell)
+        for name, member in members.items():
+            item = converted.get(name)
+            if item is not None:
+                converted[name] = member(item)
+        return converted
+
+    return convert

@@ -1,0 +1,431 @@
+"""The type check where rows enter: raw values become cells of their column's type, or are refused.
+
+Nothing is coerced after ingestion. Numbers may come as text; a float for an int must be whole; an
+instant may be a Unix time in any unit or a text; NaN is no value. Restrictions (between, oneof,
+regex) are enforced here and nowhere else. Columns that nobody declared are ignored.
+"""
+
+import base64
+import binascii
+import decimal
+import functools
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from types import MappingProxyType
+from typing import TypeAlias
+
+import attrs
+from typing_extensions import override
+
+from narthex._base.patterns import matches
+from narthex._base.times import FIRST_DAY, FIRST_INSTANT, LAST_DAY, LAST_INSTANT, to_micros
+from narthex._formats.json_cells import parse_cell, render_cell
+from narthex._formats.raw_times import (
+    EPOCH_ORDINAL,
+    NoInstantError,
+    instant_of_epoch,
+    parse_day,
+    parse_instant,
+)
+from narthex._ir.facts import Cell
+from narthex._ir.type_names import type_name
+from narthex._ir.types import (
+    Between,
+    Bool,
+    Bytes,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Embedding,
+    Float,
+    Int,
+    List,
+    Map,
+    Null,
+    OneOf,
+    Optional,
+    Regex,
+    Str,
+    Struct,
+    unrestricted,
+)
+
+__all__ = [
+    "Mistake",
+    "MistypedError",
+    "Raw",
+    "coerce",
+    "coerce_row",
+    "coercion",
+    "parse_cell",
+    "render_cell",
+]
+
+Raw: TypeAlias = object
+"""A value as it arrives: what JSON can say; also bytes, decimals, dates and datetimes."""
+
+_INT = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
+_FLOAT = re.compile(
+    r"\s*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|inf|infinity|nan)\s*", re.IGNORECASE
+)
+_BOOLS = MappingProxyType({"true": True, "false": False, "1": True, "0": False})
+_INT_LIMIT = 2**63
+_DECIMAL_LIMIT = 10**28
+_EXACT_DIGITS = 400
+_EXACT = decimal.Context(
+    prec=_EXACT_DIGITS, traps=[decimal.InvalidOperation, decimal.Inexact, decimal.Overflow]
+)
+_LONGEST_INT = 400
+"""How many characters of an int are read: 64 bits need twenty."""
+
+
+class MistypedError(ValueError):
+    """A value that cannot be one of the type; says why, found before wanted."""
+
+
+@attrs.frozen(kw_only=True)
+class Mistake:
+    """Why one column of a row is refused."""
+
+    column: str
+    reason: str
+
+    @override
+    def __str__(self) -> str:
+        return f"`{self.column}`: {self.reason}"
+
+
+def coerce_row(
+    row: Mapping[str, Raw], schema: Mapping[str, DataType]
+) -> dict[str, Cell] | tuple[Mistake, ...]:
+    """Give the cells of a row, or every reason why it is no row of the schema.
+
+    A column that is absent is null.
+    """
+    cells: dict[str, Cell] = {}
+    mistakes: list[Mistake] = []
+    for column, of in schema.items():
+        try:
+            cells[column] = coerce(row.get(column), of)
+        except MistypedError as error:
+            mistakes.append(Mistake(column=column, reason=str(error)))
+    return tuple(mistakes) if mistakes else cells
+
+
+def coerce(value: Raw, of: DataType) -> Cell:
+    """Give a raw value as a cell of a type.
+
+    Raises:
+        MistypedError: It cannot be one.
+    """
+    return coercion(of)(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def coercion(of: DataType) -> Callable[[Raw], Cell]:
+    """Give `coerce` to one type, made ready for many values."""
+    if isinstance(of, Optional):
+        required = coercion(of.of)
+        return lambda value: None if _is_null(value) else required(value)
+    plain = unrestricted(of)
+    accept = _COERCIONS[type(plain)]
+    exact = _EXACTLY.get(type(of))
+
+    def to_cell(value: Raw) -> Cell:
+        # Most values are what they should be: those need no second look.
+        if exact is not None and (cell := exact(value)) is not None:
+            return cell
+        if _is_null(value):
+            raise MistypedError(f"found null; the column is `{type_name(of)}`, not Optional")
+        return _hold(accept(value, plain), of)
+
+    return to_cell
+
+
+def _exact_int(value: Raw) -> Cell:
+    return value if type(value) is int and -_INT_LIMIT <= value < _INT_LIMIT else None
+
+
+def _exact_float(value: Raw) -> Cell:
+    return value if type(value) is float and not math.isnan(value) else None
+
+
+def _exact_str(value: Raw) -> Cell:
+    return value if type(value) is str and value.isascii() else None
+
+
+def _exact_bool(value: Raw) -> Cell:
+    return value if type(value) is bool else None
+
+
+_EXACTLY: Mapping[type[DataType], Callable[[Raw], Cell]] = MappingProxyType(
+    {Int: _exact_int, Float: _exact_float, Str: _exact_str, Bool: _exact_bool}
+)
+"""The values of a type that are cells already; None for all others."""
+
+
+def _is_null(value: Raw) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _refused(value: Raw, of: DataType) -> MistypedError:
+    return MistypedError(f"found {_shown(repr(value))}; the column is `{type_name(of)}`")
+
+
+def _shown(value: object) -> str:
+    """Show a value in one line."""
+    shown = str(value)
+    return shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 (what fits a line)
+
+
+def _hold(cell: Cell, of: DataType) -> Cell:
+    match of, cell:
+        case Between(), int() | float():
+            _hold_between(cell, of)
+        case OneOf(options=options), int() | str() if cell not in options:
+            raise _refused(cell, of)
+        case Regex(pattern=pattern), str() if not matches(pattern, cell):
+            raise _refused(cell, of)
+        case _:
+            pass
+    return cell
+
+
+def _hold_between(cell: float, of: Between) -> None:
+    above = cell > of.min if of.strict_min else cell >= of.min
+    below = cell < of.max if of.strict_max else cell <= of.max
+    if not (above and below):
+        signs = f"{'<' if of.strict_min else '<='} x {'<' if of.strict_max else '<='}"
+        raise MistypedError(f"found {cell!r}; the column holds {of.min} {signs} {of.max}")
+
+
+def _int(value: Raw, of: DataType) -> Cell:
+    match value:
+        case bool():
+            raise _refused(value, of)
+        case int():
+            whole = value
+        case float() if value.is_integer():
+            whole = int(value)
+        case str() if len(value) <= _LONGEST_INT and _INT.fullmatch(value):
+            whole = int(value.split(".", maxsplit=1)[0])
+        case decimal.Decimal() if value.is_finite() and value == value.to_integral_value():
+            whole = int(value)
+        case _:
+            raise _refused(value, of)
+    if not -_INT_LIMIT <= whole < _INT_LIMIT:
+        raise MistypedError(f"found {whole}; an int has 64 bits")
+    return whole
+
+
+def _float(value: Raw, of: DataType) -> Cell:
+    match value:
+        case bool():
+            raise _refused(value, of)
+        case int() | float() | decimal.Decimal():
+            return _double(value, of)
+        case str() if _FLOAT.fullmatch(value):
+            return _double(float(value), of)
+        case _:
+            raise _refused(value, of)
+
+
+def _double(value: float | decimal.Decimal, of: DataType) -> float:
+    try:
+        found = float(value)
+    except (OverflowError, ValueError) as error:
+        raise _refused(value, of) from error
+    if math.isnan(found):
+        raise _refused(value, of)
+    return found
+
+
+def _bool(value: Raw, of: DataType) -> Cell:
+    match value:
+        case bool():
+            return value
+        case int() | float() if value in {0, 1}:
+            return bool(value)
+        case str() if value.strip().lower() in _BOOLS:
+            return _BOOLS[value.strip().lower()]
+        case _:
+            raise _refused(value, of)
+
+
+def _str(value: Raw, of: DataType) -> Cell:
+    if not isinstance(value, str):
+        raise _refused(value, of)
+    return _text(value)
+
+
+def _text(value: str) -> str:
+    """Give text that is whole: what UTF-8 can say."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise MistypedError(
+            f"found {value!r}, which has half a character (a lone surrogate)"
+        ) from error
+    return value
+
+
+def _bytes(value: Raw, of: DataType) -> Cell:
+    match value:
+        case bytes() | bytearray():
+            return bytes(value)
+        case str():
+            try:
+                return base64.b64decode(value, validate=True)
+            except (binascii.Error, ValueError) as error:
+                raise MistypedError(f"found {_shown(repr(value))}, which is no base64") from error
+        case _:
+            raise _refused(value, of)
+
+
+def _datetime(value: Raw, of: DataType) -> Cell:
+    try:
+        match value:
+            case bool():
+                raise _refused(value, of)
+            case int() | float():
+                return _known(instant_of_epoch(value))
+            case str() if _FLOAT.fullmatch(value):
+                whole = _INT.fullmatch(value) is not None
+                return _known(instant_of_epoch(_digits(value) if whole else float(value)))
+            case str():
+                return _known(parse_instant(value.strip()))
+            case datetime():
+                return _known(to_micros(value))
+            case date():
+                return _known(parse_instant(value.isoformat()))
+            case _:
+                raise _refused(value, of)
+    except (NoInstantError, OverflowError, ValueError) as error:
+        raise MistypedError(f"{error}") from error
+
+
+def _digits(text: str) -> int:
+    return int(text.split(".", maxsplit=1)[0])
+
+
+def _known(instant: int) -> int:
+    if not FIRST_INSTANT <= instant <= LAST_INSTANT:
+        raise MistypedError(
+            f"found {instant} microseconds since 1970; an instant is of the years 1 to 9999"
+        )
+    return instant
+
+
+def _date(value: Raw, of: DataType) -> Cell:
+    try:
+        match value:
+            case bool() | datetime():
+                raise _refused(value, of)
+            case int() if FIRST_DAY <= value <= LAST_DAY:
+                return value
+            case int():
+                raise MistypedError(
+                    f"found day {value} since 1970; a day is of the years 1 to 9999"
+                )
+            case str():
+                return parse_day(value.strip())
+            case date():
+                return value.toordinal() - EPOCH_ORDINAL
+            case _:
+                raise _refused(value, of)
+    except NoInstantError as error:
+        raise MistypedError(str(error)) from error
+
+
+def _decimal(value: Raw, of: DataType) -> Cell:
+    match value:
+        case bool():
+            raise _refused(value, of)
+        case float() if math.isfinite(value):
+            number = decimal.Decimal(repr(value))
+        case int() | decimal.Decimal():
+            number = decimal.Decimal(value)
+        case str() if _FLOAT.fullmatch(value):
+            number = decimal.Decimal(value.strip())
+        case _:
+            raise _refused(value, of)
+    return _unscaled(number, of)
+
+
+def _unscaled(number: decimal.Decimal, of: DataType) -> int:
+    if not isinstance(of, Decimal) or not number.is_finite():
+        raise _refused(number, of)
+    if number and number.adjusted() > 28:  # noqa: PLR2004 (the digits of a decimal)
+        raise MistypedError(f"found {_shown(number)}; a decimal has 28 digits")
+    try:
+        unscaled = number.scaleb(of.scale, context=_EXACT)
+    except decimal.DecimalException:
+        unscaled = decimal.Decimal("0.5")  # it has more digits than can be counted exactly
+    if unscaled != unscaled.to_integral_value():
+        raise MistypedError(
+            f"found {_shown(number)}; the column has {of.scale} digits after the point"
+        )
+    if abs(unscaled) >= _DECIMAL_LIMIT:
+        raise MistypedError(f"found {_shown(number)}; a decimal has 28 digits")
+    return int(unscaled)
+
+
+def _items(value: Raw, of: DataType) -> Cell:
+    if not isinstance(value, list | tuple):
+        raise _refused(value, of)
+    if isinstance(of, Embedding) and len(value) != of.size:
+        raise MistypedError(f"found {len(value)} numbers; the column is `{type_name(of)}`")
+    item = of.of if isinstance(of, List) else Float()
+    return tuple(_within(f"item {index}", member, item) for index, member in enumerate(value))
+
+
+def _within(place: str, value: Raw, of: DataType) -> Cell:
+    try:
+        return coerce(value, of)
+    except MistypedError as error:
+        raise MistypedError(f"{place}: {error}") from error
+
+
+def _map(value: Raw, of: DataType) -> Cell:
+    if not isinstance(value, dict) or not isinstance(of, Map):
+        raise _refused(value, of)
+    for key in value:
+        if not isinstance(key, str):
+            raise MistypedError(f"found the key {key!r}; keys of a dict are text")
+        _text(key)
+    return {key: _within(f"entry `{key}`", member, of.of) for key, member in value.items()}
+
+
+def _struct(value: Raw, of: DataType) -> Cell:
+    if not isinstance(value, dict) or not isinstance(of, Struct):
+        raise _refused(value, of)
+    return {
+        field.name: _within(f"member `{field.name}`", value.get(field.name), field.type)
+        for field in of.fields
+    }
+
+
+def _nothing(value: Raw, of: DataType) -> Cell:
+    raise _refused(value, of)
+
+
+_COERCIONS: Mapping[type, Callable[[Raw, DataType], Cell]] = MappingProxyType(
+    {
+        Int: _int,
+        Float: _float,
+        Bool: _bool,
+        Str: _str,
+        Bytes: _bytes,
+        Datetime: _datetime,
+        Date: _date,
+        Decimal: _decimal,
+        List: _items,
+        Embedding: _items,
+        Map: _map,
+        Struct: _struct,
+        Null: _nothing,
+    }
+)

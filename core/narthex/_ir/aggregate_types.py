@@ -1,0 +1,164 @@
+"""What type each aggregate takes and gives."""
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from narthex._ir.aggregate_specs import (
+    AggregateSpec,
+    Average,
+    Count,
+    Distinct,
+    ExpDecaySum,
+    FirstK,
+    LastK,
+    Max,
+    Min,
+    Quantile,
+    Stddev,
+    Sum,
+    TypedAggregate,
+)
+from narthex._ir.literals import is_literal_of
+from narthex._ir.type_names import type_name
+from narthex._ir.types import (
+    Bool,
+    DataType,
+    Date,
+    Datetime,
+    Decimal,
+    Embedding,
+    Float,
+    Int,
+    List,
+    Map,
+    Null,
+    Optional,
+    Str,
+    inner,
+    unrestricted,
+)
+
+Typing: TypeAlias = "TypedAggregate | Misfit"
+
+
+@attrs.frozen
+class Misfit:
+    """Why an aggregate cannot be computed from its column, for people."""
+
+    message: str
+
+
+def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
+    """Give the spec with its types, or say why the column's type does not fit.
+
+    `of` is the type of the column `spec.of`, None when the spec names none.
+    """
+    match spec:
+        case Count():
+            return _count(spec, of)
+        case LastK() | FirstK():
+            return _some(spec, of)
+        case Distinct():
+            return _distinct(spec, of)
+        case Sum() | Average() | Stddev() | Quantile() | ExpDecaySum():
+            return _numeric(spec, of)
+        case Min() | Max():
+            return _extreme(spec, of)
+        case _:
+            assert_never(spec)
+
+
+def is_hashable(of: DataType) -> bool:
+    """Whether equal values of the type can be told exactly, so that it can be a key."""
+    base = unrestricted(inner(of))
+    match base:
+        case List() | Map():
+            return is_hashable(base.of)
+        case _:
+            return isinstance(base, Int | Str | Bool | Decimal)
+
+
+def is_key(of: DataType) -> bool:
+    """Whether rows can be grouped by a column of the type: it has no null, and no float itself."""
+    return not isinstance(unrestricted(of), Optional | Float | Embedding | Null)
+
+
+def is_ordered(of: DataType) -> bool:
+    """Whether a column of the type has a least and a greatest value."""
+    return isinstance(unrestricted(inner(of)), Int | Float | Decimal | Date | Datetime)
+
+
+def _count(spec: Count, of: DataType | None) -> Typing:
+    if spec.unique and of is None:
+        return Misfit("a unique count needs a column, found no `of`")
+    if spec.dropnull and of is None:
+        return Misfit("a count that drops nulls needs a column, found no `of`")
+    if of is not None and spec.unique and not is_hashable(of):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` cannot be counted by its distinct values"
+        )
+    if of is not None and spec.dropnull and not isinstance(of, Optional):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` has no nulls that a count could drop"
+        )
+    return TypedAggregate(spec, of, Int())
+
+
+def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
+    which = "last" if isinstance(spec, LastK) else "first"
+    if of is None:
+        return Misfit(f"the {which} values need a column, found no `of`")
+    if spec.limit < 1:
+        return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
+    if isinstance(spec, FirstK) and spec.dropnull and not isinstance(of, Optional):
+        return Misfit(
+            f"column `{spec.of}` of type `{type_name(of)}` has no nulls that `dropnull` could drop"
+        )
+    return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
+
+
+def _distinct(spec: Distinct, of: DataType | None) -> Typing:
+    if of is None:
+        return Misfit("the distinct values need a column, found no `of`")
+    if not is_hashable(of):
+        return Misfit(f"column `{spec.of}` of type `{type_name(of)}` has no values to tell apart")
+    return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
+
+
+def _numeric(spec: Sum | Average | Stddev | Quantile | ExpDecaySum, of: DataType | None) -> Typing:
+    base = None if of is None else unrestricted(inner(of))
+    if not isinstance(base, Int | Float | Decimal):
+        return Misfit(_not_of_type(spec, of, "a number"))
+    match spec:
+        case Sum():
+            return TypedAggregate(spec, of, base)
+        case ExpDecaySum(half_life_us=half_life_us):
+            if half_life_us <= 0:
+                return Misfit("its half-life is not above zero")
+            return TypedAggregate(spec, of, Float())
+        case Quantile(p=p) if not 0 <= p <= 1:
+            return Misfit(f"`p` is {p:g}; it lies between 0 and 1")
+        case Average() | Stddev() | Quantile():
+            found = Float() if spec.default is not None else Optional(Float())
+            return TypedAggregate(spec, of, found)
+        case _:
+            assert_never(spec)
+
+
+def _extreme(spec: Min | Max, of: DataType | None) -> Typing:
+    base = None if of is None else unrestricted(inner(of))
+    if base is None or not is_ordered(base):
+        return Misfit(_not_of_type(spec, of, "int, float, decimal, date or datetime"))
+    if spec.default is None:
+        return TypedAggregate(spec, of, Optional(base))
+    if not is_literal_of(spec.default, base):
+        return Misfit(f"default value `{spec.default}` is not of type `{type_name(base)}`")
+    return TypedAggregate(spec, of, base)
+
+
+def _not_of_type(spec: AggregateSpec, of: DataType | None, wanted: str) -> str:
+    verb = type(spec).__name__.lower()
+    if of is None:
+        return f"`{verb}` needs a column, found no `of`"
+    return f"`{verb}` of column `{spec.of}` has type `{type_name(of)}`; it takes {wanted}"

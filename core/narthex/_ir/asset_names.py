@@ -1,0 +1,74 @@
+"""Names of physical things: made from what an asset means, never from what people call it."""
+
+import base64
+import hashlib
+import re
+
+from narthex._ir.assets import AssetKind
+
+_KIND2 = {
+    AssetKind.KAFKA_TOPIC: "kt",
+    AssetKind.INDEX: "ix",
+    AssetKind.HISTORY: "hi",
+    AssetKind.CHECKPOINT: "cp",
+    AssetKind.STREAM_JOB: "sj",
+    AssetKind.INDEX_FEED: "xf",
+    AssetKind.HISTORY_FEED: "hf",
+    AssetKind.SINK_FENCE: "sf",
+}
+_INSTALL = re.compile(r"[a-z0-9]{8}")
+_DIGEST_CHARACTERS = 26
+_GREATEST_INCARNATION = 10**20
+"""With fewer digits a name has at most 63 bytes, which is what PostgreSQL keeps of one."""
+
+
+def physical_name(
+    *,
+    install_id: str,
+    tenant: int | str,
+    kind: AssetKind,
+    fp_version: int,
+    fingerprint: bytes,
+    incarnation: int,
+) -> str:
+    """Give the name of one incarnation of an asset in one installation.
+
+    The same arguments always give the same name, others another one. It is legal as it stands for
+    Kafka, file systems, object stores and SQL, and at most 63 bytes long.
+
+    Raises:
+        ValueError: The installation's id is not eight of [a-z0-9], or the incarnation below one.
+    """
+    if not 1 <= incarnation < _GREATEST_INCARNATION:
+        raise ValueError(f"an incarnation counts from 1, found {incarnation}")
+    meaning = hashlib.sha256()
+    for part in (
+        str(tenant).encode(),
+        kind.value.encode(),
+        str(fp_version).encode(),
+        fingerprint,
+    ):
+        meaning.update(len(part).to_bytes(4))
+        meaning.update(part)
+    digest = base64.b32encode(meaning.digest()).decode().lower()[:_DIGEST_CHARACTERS]
+    return f"{kind_prefix(install_id, kind)}{digest}_i{incarnation}"
+
+
+def install_prefix(install_id: str) -> str:
+    """Give what the names of all things of an installation begin with.
+
+    Raises:
+        ValueError: The id is not eight of [a-z0-9].
+    """
+    if not _INSTALL.fullmatch(install_id):
+        raise ValueError(f"an installation's id is eight of [a-z0-9], found `{install_id}`")
+    return f"nx_{install_id}_"
+
+
+def kind_prefix(install_id: str, kind: AssetKind) -> str:
+    """Give what the names of all things of one kind in an installation begin with.
+
+    Raises:
+        ValueError: The id is not eight of [a-z0-9].
+    """
+    return f"{install_prefix(install_id)}{_KIND2[kind]}_"

@@ -1,0 +1,94 @@
+"""The spans of discrete windows: which of them an instant is in, and which one a question reads.
+
+All instants are microseconds since the epoch, to which spans are aligned: a hopping span begins
+at a multiple of the stride. A span has its begin and not its end.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias, assert_never
+
+from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
+
+WindowSpan: TypeAlias = tuple[int, int]
+"""Begin, inclusive, and end, exclusive."""
+
+
+def lookback_of(window: Window) -> int:
+    """Give how far before a question's instant the window stands that it reads."""
+    return window.lookback if isinstance(window, Tumbling | Hopping) else 0
+
+
+def spans_of(window: Tumbling | Hopping, event_time: int) -> tuple[WindowSpan, ...]:
+    """Give the spans that an instant is in, ascending; one of a tumbling window.
+
+    Of a hopping window without a beginning there is no end to them, and none is given.
+    """
+    length, stride = _length_and_stride(window)
+    if length is None:
+        return ()
+    newest = event_time // stride
+    oldest = (event_time - length) // stride + 1
+    return tuple(
+        (number * stride, number * stride + length) for number in range(oldest, newest + 1)
+    )
+
+
+def newest_closed(window: Tumbling | Hopping, as_of: int) -> tuple[int | None, int]:
+    """Give the newest span that has ended by a question's instant, less the lookback.
+
+    A begin of None is the beginning of time.
+    """
+    length, stride = _length_and_stride(window)
+    until = as_of - window.lookback
+    if length is None:
+        return None, until // stride * stride
+    begin = (until - length) // stride * stride
+    return begin, begin + length
+
+
+def shown_from(window: Tumbling | Hopping, span: WindowSpan) -> int:
+    """Give the first question's instant that sees a span: its end, and the lookback after it."""
+    return span[1] + window.lookback
+
+
+def counted_during(
+    window: Continuous | Tumbling | Hopping, event_time: int
+) -> tuple[int, int | None]:
+    """Give the first question's instant at which a row counts, and the first where it does not.
+
+    Between the two it counts at all; without the second it counts for ever.
+    """
+    if isinstance(window, Continuous):
+        gone = None if window.duration is None else event_time + window.duration + 1
+        return event_time, gone
+    length, stride = _length_and_stride(window)
+    if length is None:
+        return (event_time // stride + 1) * stride + window.lookback, None
+    oldest = (event_time - length) // stride + 1
+    after = event_time // stride + 1
+    closed = length + window.lookback
+    return oldest * stride + closed, after * stride + closed
+
+
+def sessions(event_times: Iterable[int], gap: int) -> tuple[WindowSpan, ...]:
+    """Give the sessions of one key's rows, ascending; each ends a microsecond after its last row.
+
+    Rows belong together while the next is at most the gap after the last.
+    """
+    found: list[WindowSpan] = []
+    for event_time in sorted(event_times):
+        if found and event_time - (found[-1][1] - 1) <= gap:
+            found[-1] = (found[-1][0], event_time + 1)
+        else:
+            found.append((event_time, event_time + 1))
+    return tuple(found)
+
+
+def _length_and_stride(window: Tumbling | Hopping) -> tuple[int | None, int]:
+    match window:
+        case Tumbling(duration=duration):
+            return duration, duration
+        case Hopping(duration=duration, stride=stride):
+            return duration, stride
+        case _:
+            assert_never(window)

@@ -1,0 +1,25 @@
+"""Queries: `read_plan` plans one, `lookup_batch` groups its lookups, `execution` answers it.
+
+`logged_queries` is the record of an answer that a platform stores.
+"""
+
+from narthex._query.execution import execute, rows_finder, whole_columns, whole_rows
+from narthex._query.logged_queries import Columns, KeptAnswer, answers_topic
+from narthex._query.lookup_batch import FoundRow, Lookup
+from narthex._query.read_plan import CodeStep, LookupStep, ReadPlan, plan
+
+__all__ = [
+    "CodeStep",
+    "Columns",
+    "FoundRow",
+    "KeptAnswer",
+    "Lookup",
+    "LookupStep",
+    "ReadPlan",
+    "answers_topic",
+    "execute",
+    "plan",
+    "rows_finder",
+    "whole_columns",
+    "whole_rows",
+]

@@ -1,0 +1,253 @@
+"""Answer a question by its read plan: look-ups, expressions, authors' extractors, in order.
+
+Online and offline answers are made here, so they cannot differ; where rows are found is an
+argument.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, assert_never
+
+import attrs
+import polars as pl
+
+from narthex._expr.polars.columns import COLUMNAR_ROWS, cells_of, frame_of
+from narthex._expr.polars.evaluation import evaluate
+from narthex._formats.coercion import MistypedError, coerce
+from narthex._ir.assets import DatasetPlan
+from narthex._ir.expression_nodes import Call, Case, Node
+from narthex._ir.facts import Cell
+from narthex._ir.node_schema import listed
+from narthex._ir.schema import Column
+from narthex._ir.types import Date, Datetime
+from narthex._query.lookup_batch import Asking, Lookup, taken
+from narthex._query.read_plan import (
+    AliasStep,
+    CodeStep,
+    ExpressionStep,
+    LookupStep,
+    ReadPlan,
+    own_default,
+)
+from narthex._runtime.workers import Callers
+from narthex._runtime.workers.lookups import Find, Row
+from narthex.errors import LookupImpossible
+
+__all__ = [
+    "Lookup",
+    "WholeRow",
+    "execute",
+    "rows_finder",
+    "whole_columns",
+    "whole_rows",
+]
+
+
+Cells: TypeAlias = Sequence[Cell]
+
+
+def execute(
+    plan: ReadPlan,
+    columns: Mapping[str, Cells] | pl.DataFrame,
+    *,
+    lookup: Lookup,
+    workers: Callers,
+    as_of: Sequence[int],
+) -> dict[str, list[Cell]]:
+    """Give the wanted features, a cell a row.
+
+    Args:
+        plan: How to answer.
+        columns: The given features, fully qualified; a frame's as `narthex._expr.polars` encodes
+            them.
+        lookup: Finds rows; called once for each dataset and wave of look-ups.
+        workers: Run authors' code.
+        as_of: The instant of each row, microseconds.
+
+    Raises:
+        UserCodeError: Code of an author failed, or gave something else than it declares.
+    """
+    answer = _Answer(plan, _given(plan, columns), lookup, workers, as_of)
+    for step in plan.steps:
+        match step:
+            case LookupStep():
+                answer.look_up(step)
+            case AliasStep():
+                answer.keep(step.feature, _renamed(step, answer.columns[step.source]))
+            case ExpressionStep():
+                answer.keep(step.feature, answer.computed(step))
+            case CodeStep():
+                answer.run(step)
+            case _:
+                assert_never(step)
+    return {name: list(answer.columns[name]) for name in plan.outputs}
+
+
+def _given(plan: ReadPlan, columns: Mapping[str, Cells] | pl.DataFrame) -> dict[str, Cells]:
+    if isinstance(columns, pl.DataFrame):
+        return {name: cells_of(columns[name], plan.types[name]) for name in plan.inputs}
+    return {name: columns[name] for name in plan.inputs}
+
+
+class _Answer:
+    """The columns known so far."""
+
+    def __init__(
+        self,
+        plan: ReadPlan,
+        columns: dict[str, Cells],
+        lookup: Lookup,
+        workers: Callers,
+        as_of: Sequence[int],
+    ) -> None:
+        self.plan = plan
+        self.columns = columns
+        self.lookup = lookup
+        self.workers = workers
+        self.as_of = as_of
+
+    def keep(self, feature: str, cells: Cells) -> None:
+        """Keep a column, unless it was given: what is given stands."""
+        self.columns.setdefault(feature, cells)
+
+    def look_up(self, step: LookupStep) -> None:
+        """Read the rows for all keys of the step at once, each key and instant once."""
+        asking = Asking()
+        asked = [asking.add(request, self.columns, self.as_of) for request in step.requests]
+        found = asking.answers(step.dataset, self.lookup)
+        for request, one in zip(step.requests, asked, strict=True):
+            rows = [None if place is None else found[place] for place in one.places]
+            for take in request.takes:
+                self.keep(take.feature, one.grouped(taken(step.dataset, take, one.keys, rows)))
+
+    def computed(self, step: ExpressionStep) -> Cells:
+        """Evaluate an expression, by row or by column: both give the same."""
+        if len(self.as_of) < COLUMNAR_ROWS or not step.refs or _reads_the_clock(step.expression):
+            return [
+                step.prepared({name: self.columns[feature][row] for name, feature in step.refs}, at)
+                for row, at in enumerate(self.as_of)
+            ]
+        frame = frame_of({name: self.columns[feature] for name, feature in step.refs}, step.schema)
+        series = evaluate(step.expression, frame, step.schema)
+        return cells_of(series, self.plan.types[step.feature])
+
+    def run(self, step: CodeStep) -> None:
+        """Run an author's extractor in a worker."""
+        given = {column.name: self.columns[column.name] for column in step.inputs}
+        outputs = self.workers.reaching(step.features).extract(
+            step.extractor.code,
+            name=f"{step.featureset}.{step.extractor.name}",
+            instants=self.as_of,
+            inputs=[(column, given[column.name]) for column in step.inputs],
+            outputs=step.outputs,
+            find=_only(step, rows_finder(self.plan.datasets, self.lookup)),
+        )
+        for feature, cells in zip(step.features, outputs, strict=True):
+            self.keep(feature, cells)
+
+
+@attrs.frozen
+class WholeRow:
+    """A row with all fields of its dataset: keys, values, event time.
+
+    Attributes:
+        is_found: If not, the keys are those that were asked for, and a value is null or the
+            default that its aggregate has for a key never seen.
+    """
+
+    values: tuple[Cell, ...]
+    is_found: bool
+
+
+def whole_columns(plan: DatasetPlan) -> list[Column]:
+    """Give the columns of a whole row."""
+    schema = plan.schema
+    return [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
+
+
+def whole_rows(
+    plan: DatasetPlan,
+    keys: Sequence[tuple[Cell, ...]],
+    as_of: Sequence[int],
+    *,
+    lookup: Lookup,
+) -> list[WholeRow]:
+    """Give the rows of a dataset under keys, each as of its instant; a null finds none."""
+    known = [at for at, key in enumerate(keys) if None not in key]
+    rows = lookup(plan, [keys[at] for at in known], [as_of[at] for at in known]) if known else ()
+    found = dict(zip(known, rows, strict=True))
+    unseen = (*(own_default(plan, column.name) for column in plan.schema.values), None)
+    made: list[WholeRow] = []
+    for at, key in enumerate(keys):
+        row = found.get(at)
+        if row is None:
+            made.append(WholeRow((*key, *unseen), is_found=False))
+        else:
+            made.append(WholeRow((*key, *row.values, row.event_time), is_found=True))
+    return made
+
+
+def _only(step: CodeStep, find: Find) -> Find:
+    """Let an extractor look up the datasets that it names, and no others."""
+    extractor = step.extractor
+
+    def permitted(
+        dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[Sequence[Column], Sequence[Row]]:
+        if dataset not in extractor.datasets:
+            raise LookupImpossible(
+                f"extractor `{step.featureset}.{extractor.name}` looks up `{dataset}`, which is "
+                f"not in its `deps`; they are {listed(extractor.datasets)}",
+                origin=extractor.origin,
+                hint=f"write `@extractor(deps=[{dataset}])`",
+            )
+        return find(dataset, keys, as_of)
+
+    return permitted
+
+
+def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
+    """Give what answers look-ups that authors make themselves, by dataset name."""
+
+    def find(
+        dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[list[Column], list[WholeRow]]:
+        plan = datasets.get(dataset)
+        if plan is None or not (plan.online or plan.offline):
+            raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
+        names = [column.name for column in plan.schema.keys]
+        if sorted(names) != sorted(keys):
+            raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
+        cells = (_key_cells(dataset, column, keys[column.name]) for column in plan.schema.keys)
+        asked = list(zip(*cells, strict=True))
+        return whole_columns(plan), whole_rows(plan, asked, as_of, lookup=lookup)
+
+    return find
+
+
+def _key_cells(dataset: str, column: Column, given: Cells) -> list[Cell]:
+    """Give keys that came through Arrow as cells of the key's type; instants and days are it."""
+    if isinstance(column.type, Datetime | Date):
+        if all(cell is None or type(cell) is int for cell in given):
+            return list(given)
+        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}` has other values")
+    try:
+        return [None if cell is None else coerce(cell, column.type) for cell in given]
+    except MistypedError as error:
+        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}`: {error}") from None
+
+
+def _renamed(step: AliasStep, cells: Cells) -> Cells:
+    if step.null is None:
+        return cells
+    return [step.null if cell is None else cell for cell in cells]
+
+
+def _reads_the_clock(node: Node) -> bool:
+    match node:
+        case Call():
+            return node.function == "now" or any(_reads_the_clock(one) for one in node.arguments)
+        case Case():
+            parts = [part for one in node.branches for part in (one.condition, one.value)]
+            return any(_reads_the_clock(part) for part in (*parts, node.otherwise))
+        case _:
+            return False

@@ -1,0 +1,147 @@
+"""Look-ups of one dataset put together: each key and instant is asked for once.
+
+A request asks with one key a row, or with a list of keys a row; then what is taken is a list too.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from narthex._ir.assets import DatasetPlan
+from narthex._ir.facts import Cell
+from narthex._query.read_plan import LookupRequest, Take
+from narthex.errors import LookupImpossible
+
+Cells: TypeAlias = Sequence[Cell]
+_Key: TypeAlias = tuple[Cell, ...]
+
+
+class FoundRow(Protocol):
+    """What a look-up found."""
+
+    @property
+    def values(self) -> tuple[Cell, ...]:
+        """The dataset's value columns, in order; of aggregates, finished."""
+
+    @property
+    def event_time(self) -> int:
+        """Since when the row stands, microseconds."""
+
+
+class Lookup(Protocol):
+    """Finds the rows of a dataset as of instants; None where there is none."""
+
+    def __call__(
+        self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> "Sequence[FoundRow | None]": ...
+
+
+@attrs.frozen
+class Asked:
+    """The keys of a request, one after the other.
+
+    Attributes:
+        places: Which answer is a key's; None for a key with a null, which nothing has.
+        sizes: How many keys each row has; None if each has one, and no lists.
+    """
+
+    keys: Sequence[_Key]
+    places: Sequence[int | None]
+    sizes: Sequence[int] | None
+
+    def grouped(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Give a cell a row, of a cell a key."""
+        if self.sizes is None:
+            return list(cells)
+        found: list[Cell] = []
+        start = 0
+        for size in self.sizes:
+            found.append(tuple(cells[start : start + size]))
+            start += size
+        return found
+
+
+class Asking:
+    """Collects what is asked for of one dataset."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[object, int], int] = {}
+        self._asked: list[tuple[_Key, int]] = []
+
+    def add(
+        self, request: LookupRequest, columns: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> Asked:
+        """Ask with all rows of a request.
+
+        Raises:
+            LookupImpossible: The lists of keys of a row differ in length.
+        """
+        rows = list(zip(*(columns[name] for name in request.keys), strict=True))
+        if not request.is_list:
+            places = [self._place(key, at) for key, at in zip(rows, as_of, strict=True)]
+            return Asked(rows, places, None)
+        keys: list[_Key] = []
+        found: list[int | None] = []
+        sizes: list[int] = []
+        for row, at in zip(rows, as_of, strict=True):
+            elements = _elements(row, request)
+            keys += elements
+            found += [self._place(key, at) for key in elements]
+            sizes.append(len(elements))
+        return Asked(keys, found, sizes)
+
+    def _place(self, key: _Key, at: int) -> int | None:
+        if None in key:
+            return None
+        name = (_hashable(key), at)
+        if name not in self._places:
+            self._places[name] = len(self._asked)
+            self._asked.append((key, at))
+        return self._places[name]
+
+    def answers(self, dataset: DatasetPlan, lookup: Lookup) -> "Sequence[FoundRow | None]":
+        """Give the answers to everything that was asked for, by one read."""
+        if not self._asked:
+            return ()
+        return lookup(dataset, [key for key, _ in self._asked], [at for _, at in self._asked])
+
+
+def _elements(row: _Key, request: LookupRequest) -> list[_Key]:
+    lists = [cell if isinstance(cell, tuple | list) else () for cell in row]
+    if len({len(one) for one in lists}) > 1:
+        lengths = ", ".join(
+            f"`{name}` has {len(one)}" for name, one in zip(request.keys, lists, strict=True)
+        )
+        raise LookupImpossible(f"lists of keys differ in length: {lengths}")
+    return list(zip(*lists, strict=True))
+
+
+def _hashable(cell: object) -> object:
+    """Give a key by which equal cells are equal: structs and maps are not hashable themselves."""
+    if isinstance(cell, dict):
+        return tuple((name, _hashable(one)) for name, one in sorted(cell.items()))
+    if isinstance(cell, tuple | list):
+        return tuple(_hashable(one) for one in cell)
+    return cell
+
+
+def taken(
+    dataset: DatasetPlan, take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]"
+) -> list[Cell]:
+    """Give a column of the rows that were found, a cell a key."""
+    values = [column.name for column in dataset.schema.values]
+    if take.column in values:
+        position = values.index(take.column)
+        cells: list[Cell] = [None if row is None else row.values[position] for row in rows]
+    elif take.column == dataset.schema.timestamp:
+        cells = [None if row is None else row.event_time for row in rows]
+    else:
+        position = [column.name for column in dataset.schema.keys].index(take.column)
+        cells = [
+            None if row is None else key[position] for row, key in zip(rows, keys, strict=True)
+        ]
+    return [
+        take.unseen if row is None else take.null if cell is None else cell
+        for row, cell in zip(rows, cells, strict=True)
+    ]

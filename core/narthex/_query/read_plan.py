@@ -1,0 +1,370 @@
+"""Plan how to answer a question: which extractors, in which order, with which look-ups."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from narthex._aggregates import algebra
+from narthex._analysis.checks.features import extractor_outputs
+from narthex._expr.python import Prepared, literal_cell, prepare
+from narthex._expr.typing import fit, references
+from narthex._ir.aggregate_specs import Average, Max, Min, Quantile, Stddev
+from narthex._ir.assets import DatasetPlan
+from narthex._ir.entities import (
+    AliasExtractor,
+    CodeExtractor,
+    Definitions,
+    ExpressionExtractor,
+    Extractor,
+    Featureset,
+    LookupExtractor,
+)
+from narthex._ir.expression_nodes import Node
+from narthex._ir.facts import Cell
+from narthex._ir.node_schema import did_you_mean
+from narthex._ir.schema import Column
+from narthex._ir.types import DataType, Float, List, inner
+from narthex.errors import (
+    DefinitionError,
+    EntityMissing,
+    FeatureWithoutExtractor,
+    GraphCycle,
+    LookupImpossible,
+    raise_all,
+)
+
+
+@attrs.frozen(kw_only=True)
+class Take:
+    """One feature that a look-up gives.
+
+    Attributes:
+        feature: Fully qualified.
+        column: The dataset's column.
+        unseen: The value for a key that was never seen.
+        null: The value in place of a null that was found.
+    """
+
+    feature: str
+    column: str
+    unseen: Cell
+    null: Cell
+
+
+@attrs.frozen(kw_only=True)
+class LookupRequest:
+    """The features that hold the keys, in the order of the dataset's key, and what is taken.
+
+    Attributes:
+        is_list: The features hold lists of keys, and lists are taken, element by element.
+    """
+
+    keys: tuple[str, ...]
+    takes: tuple[Take, ...]
+    is_list: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class LookupStep:
+    """All look-ups of one dataset that can be made at once: one batched read."""
+
+    dataset: DatasetPlan
+    requests: tuple[LookupRequest, ...]
+
+
+@attrs.frozen(kw_only=True)
+class AliasStep:
+    """A feature that is another one.
+
+    Attributes:
+        null: The value in place of a null.
+    """
+
+    feature: str
+    source: str
+    null: Cell = None
+
+
+@attrs.frozen(kw_only=True)
+class ExpressionStep:
+    """A feature that is an expression.
+
+    Attributes:
+        refs: Pairs (name in the expression, feature that gives it).
+        schema: The types of those names.
+        expression: Gives exactly the feature's type.
+        prepared: Evaluates it on a row.
+    """
+
+    feature: str
+    refs: tuple[tuple[str, str], ...]
+    schema: Mapping[str, DataType]
+    expression: Node
+    prepared: Prepared = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class CodeStep:
+    """Features that a Python function gives.
+
+    Attributes:
+        inputs: Its arguments after the instants: features with their types.
+        outputs: Names as the function gives them, with their types.
+        features: The fully qualified names of the outputs, in order.
+    """
+
+    extractor: CodeExtractor
+    featureset: str
+    inputs: tuple[Column, ...]
+    outputs: tuple[Column, ...]
+    features: tuple[str, ...]
+
+
+Step: TypeAlias = LookupStep | AliasStep | ExpressionStep | CodeStep
+
+
+@attrs.frozen(kw_only=True)
+class ReadPlan:
+    """How to answer one kind of question.
+
+    Attributes:
+        inputs: The features that are given.
+        outputs: The features that are wanted; a featureset stands for all of its own.
+        steps: What to do, in order; each needs only what was given or came before.
+        types: The types of all features of the featuresets that were planned over.
+        datasets: The plans of all datasets, for code that looks rows up itself.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: tuple[Step, ...]
+    types: Mapping[str, DataType]
+    datasets: Mapping[str, DatasetPlan]
+
+
+def plan(
+    definitions: Definitions,
+    datasets: Mapping[str, DatasetPlan],
+    *,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+) -> ReadPlan:
+    """Plan the way from given features to wanted ones; what is given is never computed.
+
+    Raises:
+        DefinitionErrors: A feature is not known, not extracted, needs itself, or looks up a
+            dataset that is not there.
+    """
+    planner = _Planner(definitions.featuresets, datasets, inputs)
+    planner.check_names([*inputs, *outputs])
+    wanted = planner.expand(outputs)
+    for name in wanted:
+        planner.need(name, ())
+    raise_all(planner.errors)
+    return ReadPlan(
+        inputs=tuple(inputs),
+        outputs=wanted,
+        steps=tuple(planner.steps()),
+        types=planner.types,
+        datasets=datasets,
+    )
+
+
+@attrs.frozen
+class _Owned:
+    featureset: Featureset
+    extractor: Extractor
+
+
+class _Planner:
+    """Follows what is wanted back to what is given, and gives each extractor its wave."""
+
+    def __init__(
+        self,
+        featuresets: tuple[Featureset, ...],
+        datasets: Mapping[str, DatasetPlan],
+        given: Sequence[str],
+    ) -> None:
+        self.featuresets = {featureset.name: featureset for featureset in featuresets}
+        self.datasets = datasets
+        self.types = {
+            f"{featureset.name}.{feature.name}": feature.type
+            for featureset in featuresets
+            for feature in featureset.features
+        }
+        self.makers: dict[str, _Owned] = {}
+        for featureset in featuresets:
+            for extractor in featureset.extractors:
+                for name in extractor_outputs(featureset, extractor):
+                    self.makers[name] = _Owned(featureset, extractor)
+        self.waves: dict[str, int] = dict.fromkeys(given, 0)
+        self.errors: list[DefinitionError] = []
+
+    def check_names(self, names: Iterable[str]) -> None:
+        for name in dict.fromkeys(names):
+            if name not in self.types and name not in self.featuresets:
+                known = [*self.types, *self.featuresets]
+                self.errors.append(
+                    EntityMissing(f"feature `{name}` is not known", hint=did_you_mean(name, known))
+                )
+
+    def expand(self, outputs: Sequence[str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for name in outputs:
+            featureset = self.featuresets.get(name)
+            if featureset is None:
+                found[name] = None
+            else:
+                found |= dict.fromkeys(f"{name}.{one.name}" for one in featureset.features)
+        return tuple(name for name in found if name in self.types)
+
+    def need(self, name: str, path: tuple[str, ...]) -> int:
+        """Give the wave in which a feature is known; 0 when it is given."""
+        known = self.waves.get(name)
+        if known is not None:
+            return known
+        owned = self.makers.get(name)
+        if name in path or owned is None:
+            self.errors.append(self._no_way(name, path, owned))
+            return 0
+        inputs = self._inputs(owned)
+        wave = 1 + max((self.need(one, (*path, name)) for one in inputs), default=0)
+        self.waves[name] = wave
+        return wave
+
+    def _no_way(self, name: str, path: tuple[str, ...], owned: _Owned | None) -> DefinitionError:
+        if owned is not None:
+            circle = " → ".join(f"`{one}`" for one in (*path[path.index(name) :], name))
+            return GraphCycle(f"features need each other: {circle}", origin=owned.extractor.origin)
+        needed = f", which `{path[-1]}` needs" if path else ""
+        return FeatureWithoutExtractor(
+            f"no extractor gives feature `{name}`{needed}",
+            hint=f"give `{name}` as an input, or add an extractor for it",
+        )
+
+    def _inputs(self, owned: _Owned) -> tuple[str, ...]:
+        extractor, prefix = owned.extractor, owned.featureset.name
+        match extractor:
+            case LookupExtractor():
+                return self._lookup_keys(prefix, extractor)
+            case AliasExtractor():
+                return (extractor.source,)
+            case ExpressionExtractor():
+                return tuple(
+                    f"{prefix}.{name}" for name in sorted(references(extractor.expression))
+                )
+            case CodeExtractor():
+                return extractor.inputs
+            case _:
+                assert_never(extractor)
+
+    def _lookup_keys(self, prefix: str, extractor: LookupExtractor) -> tuple[str, ...]:
+        dataset = self.datasets.get(extractor.dataset)
+        if dataset is None:
+            self.errors.append(
+                LookupImpossible(
+                    f"feature `{prefix}.{extractor.feature}` looks up `{extractor.dataset}`, "
+                    "which is not deployed",
+                    origin=extractor.origin,
+                )
+            )
+            return ()
+        return tuple(f"{prefix}.{key.name}" for key in dataset.schema.keys)
+
+    def steps(self) -> Iterable[Step]:
+        """Give the steps wave by wave; the look-ups of a wave are one step a dataset."""
+        ordered = sorted(
+            (wave, position, name)
+            for position, (name, wave) in enumerate(self.waves.items())
+            if wave > 0
+        )
+        for wave in sorted({wave for wave, _, _ in ordered}):
+            yield from self._wave([name for at, _, name in ordered if at == wave])
+
+    def _wave(self, names: list[str]) -> Iterable[Step]:
+        lookups: dict[str, dict[tuple[tuple[str, ...], bool], list[Take]]] = {}
+        others: dict[int, Step] = {}
+        for name in names:
+            owned = self.makers[name]
+            match owned.extractor:
+                case LookupExtractor() as extractor:
+                    keys = self._lookup_keys(owned.featureset.name, extractor)
+                    requests = lookups.setdefault(extractor.dataset, {})
+                    asked = requests.setdefault((keys, extractor.is_list), [])
+                    asked.append(self._take(name, extractor))
+                case AliasExtractor() as extractor:
+                    default = _default(extractor, self.types[name])
+                    step = AliasStep(feature=name, source=extractor.source, null=default)
+                    others[id(extractor)] = step
+                case ExpressionExtractor() as extractor:
+                    others[id(extractor)] = self._expression(name, owned.featureset, extractor)
+                case CodeExtractor() as extractor:
+                    others[id(extractor)] = self._code(owned.featureset, extractor)
+                case _:
+                    assert_never(owned.extractor)
+        for dataset, by_keys in lookups.items():
+            made = tuple(
+                LookupRequest(keys=keys, takes=tuple(takes), is_list=is_list)
+                for (keys, is_list), takes in by_keys.items()
+            )
+            yield LookupStep(dataset=self.datasets[dataset], requests=made)
+        yield from others.values()
+
+    def _take(self, name: str, extractor: LookupExtractor) -> Take:
+        of = self.types[name]
+        default = _default(extractor, of.of if extractor.is_list and isinstance(of, List) else of)
+        own = own_default(self.datasets[extractor.dataset], extractor.column)
+        return Take(
+            feature=name,
+            column=extractor.column,
+            unseen=default if own is None else own,
+            null=default,
+        )
+
+    def _expression(
+        self, name: str, featureset: Featureset, extractor: ExpressionExtractor
+    ) -> ExpressionStep:
+        columns = {feature.name: feature.type for feature in featureset.features}
+        expression = fit(extractor.expression, columns, target=self.types[name])
+        refs = sorted(references(expression))
+        schema = {ref: columns[ref] for ref in refs}
+        return ExpressionStep(
+            feature=name,
+            refs=tuple((ref, f"{featureset.name}.{ref}") for ref in refs),
+            schema=schema,
+            expression=expression,
+            prepared=prepare(expression, schema),
+        )
+
+    def _code(self, featureset: Featureset, extractor: CodeExtractor) -> CodeStep:
+        features = extractor_outputs(featureset, extractor)
+        return CodeStep(
+            extractor=extractor,
+            featureset=featureset.name,
+            inputs=tuple(Column(name, self.types[name]) for name in extractor.inputs),
+            outputs=tuple(
+                Column(short, self.types[name])
+                for short, name in zip(extractor.outputs, features, strict=True)
+            ),
+            features=features,
+        )
+
+
+def own_default(dataset: DatasetPlan, column: str) -> Cell:
+    """Give the value that an aggregate itself has for a key never seen; None if it has none."""
+    for aggregate in dataset.aggregates:
+        match aggregate.spec:
+            case Average() | Min() | Max() | Stddev() | Quantile() if aggregate.spec.into == column:
+                made = algebra(aggregate)
+                return made.finish(made.identity(), 0)
+            case _:
+                pass
+    return None
+
+
+def _default(extractor: LookupExtractor | AliasExtractor, of: DataType) -> Cell:
+    cell = literal_cell(extractor.default, of) if extractor.has_default else None
+    if isinstance(inner(of), Float) and isinstance(cell, int):
+        return float(cell)
+    return cell

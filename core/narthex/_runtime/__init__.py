@@ -1,0 +1,15 @@
+"""What jobs and servers execute on rows.
+
+- `ingest` turns raw rows of a source into facts, or refuses them.
+- `steps` are the operators of pipelines, each from rows to rows.
+- `workers` are the sandboxed processes that run authors' code.
+- `credentials` resolves secrets that definitions name.
+"""
+
+from narthex._runtime.credentials import SECRET_NAME, SecretFiles, reveal
+
+__all__ = [
+    "SECRET_NAME",
+    "SecretFiles",
+    "reveal",
+]

@@ -1,0 +1,74 @@
+"""Capabilities and limits: what a process may do, whoever started it."""
+
+import ctypes
+import errno
+import resource
+
+from narthex._runtime.confinement.kernel import (
+    CAPABILITY_HEADER,
+    PR_CAP_AMBIENT,
+    PR_CAP_AMBIENT_CLEAR_ALL,
+    PR_CAPBSET_DROP,
+    PR_CAPBSET_READ,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_SECUREBITS,
+    RefusedError,
+    capabilities,
+    prctl,
+    system_call,
+)
+
+_CAPABILITIES = 64
+_BOUND = 1 << 8
+_NO_ROOT = 0x2F
+"""Account 0 has no capability, nor gets one by a change of account; all of it locked."""
+_FILES = 64
+
+
+def drop_capabilities() -> None:
+    """Give up all capabilities, and the ways to get one back.
+
+    Raises:
+        RefusedError: The kernel refused, or some are left.
+    """
+    if capabilities() & _BOUND:
+        prctl(PR_SET_SECUREBITS, _NO_ROOT)
+        for number in range(_CAPABILITIES):
+            if _is_bounded(number):
+                prctl(PR_CAPBSET_DROP, number)
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    system_call("capset", CAPABILITY_HEADER, bytes(24))
+    left = ctypes.create_string_buffer(24)
+    system_call("capget", CAPABILITY_HEADER, left)
+    if any(left.raw):
+        raise RefusedError(errno.EPERM, "some capabilities are left")
+
+
+def _is_bounded(number: int) -> bool:
+    try:
+        return prctl(PR_CAPBSET_READ, number) == 1
+    except RefusedError:
+        return False
+
+
+def refuse_privileges() -> None:
+    """Give up privileges that a program could bring.
+
+    Raises:
+        RefusedError: The kernel refused.
+    """
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+
+
+def limit(memory_bytes: int) -> None:
+    """Bound memory, descriptors and processes; nothing can be written to a file."""
+    for what, most in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, _FILES),
+        (resource.RLIMIT_NPROC, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        resource.setrlimit(what, (most, most))

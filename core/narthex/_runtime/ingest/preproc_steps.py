@@ -1,0 +1,219 @@
+"""The steps by which raw rows become cells: renamed, computed, judged, by expression or by code."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, assert_never
+
+import attrs
+from typing_extensions import override
+
+from narthex._base.records import Json
+from narthex._expr.python import Prepared, prepare
+from narthex._expr.typing import fit
+from narthex._formats.coercion import MistypedError, coercion
+from narthex._ir.code import UserCode
+from narthex._ir.entities import ColumnRef, Computed, ComputedByCode, Constant, Preproc
+from narthex._ir.expression_nodes import Node
+from narthex._ir.facts import Cell
+from narthex._ir.schema import Column
+from narthex._ir.types import DataType, Optional, optional
+from narthex.errors import UserCodeError
+
+
+@attrs.frozen(kw_only=True)
+class Problem:
+    """What is wrong with one field of a row."""
+
+    field: str
+    reason: str
+
+    @override
+    def __str__(self) -> str:
+        return f"`{self.field}`: {self.reason}"
+
+
+class Runner(Protocol):
+    """Runs code of authors on columns; `narthex._runtime.workers.WorkerPool` is one."""
+
+    def compute(
+        self,
+        code: UserCode,
+        *,
+        inputs: Sequence[tuple[Column, Sequence[Cell]]],
+        output: Column,
+        title: str,
+    ) -> Sequence[Cell]:
+        """Call a function of a frame that gives one column.
+
+        Raises:
+            UserCodeError: It failed, or gave something else than it declares.
+        """
+
+
+@attrs.frozen
+class Accepted:
+    """A column that a row must have, made ready for many rows."""
+
+    name: str
+    is_optional: bool
+    to_cell: Callable[[Json], Cell]
+
+    @classmethod
+    def of(cls, column: Column) -> "Accepted":
+        """Prepare a column."""
+        return cls(column.name, isinstance(column.type, Optional), coercion(column.type))
+
+
+@attrs.frozen
+class Expression:
+    """An expression with the columns that it reads."""
+
+    inputs: tuple[Accepted, ...]
+    value: Prepared
+
+    @classmethod
+    def of(
+        cls, expression: Node, columns: tuple[Column, ...], target: DataType | None = None
+    ) -> "Expression":
+        """Prepare an expression, to give exactly the type `target`."""
+        return cls(
+            tuple(Accepted.of(column) for column in columns),
+            _prepared(expression, columns, target),
+        )
+
+
+@attrs.frozen
+class CodeCall:
+    """A function of a frame, with the columns of the frame.
+
+    Attributes:
+        required: Those that must be right in a row.
+        offered: Those that are null where a row has nothing that fits.
+    """
+
+    code: UserCode
+    required: tuple[tuple[Column, Accepted], ...]
+    offered: tuple[tuple[Column, Accepted], ...]
+
+    @classmethod
+    def of(
+        cls, code: UserCode, required: tuple[Column, ...], offered: tuple[Column, ...]
+    ) -> "CodeCall":
+        """Prepare a call."""
+        lenient = [Column(one.name, optional(one.type)) for one in offered]
+        return cls(
+            code,
+            tuple((one, Accepted.of(one)) for one in required),
+            tuple((one, Accepted.of(one)) for one in lenient),
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _prepared(
+    expression: Node, columns: tuple[Column, ...], target: DataType | None = None
+) -> Prepared:
+    schema = {column.name: column.type for column in columns}
+    fitted = expression if target is None else fit(expression, schema, target=target)
+    return prepare(fitted, schema)
+
+
+def prepare_preproc(
+    preproc: Preproc, wanted: DataType | None
+) -> Constant | ColumnRef | Expression | CodeCall:
+    """Make an entry of preproc, for a field of the type `wanted`, ready for many rows."""
+    match preproc:
+        case Constant() | ColumnRef():
+            return preproc
+        case Computed(expression=expression, schema=schema):
+            return Expression.of(expression, schema, wanted)
+        case ComputedByCode(code=code, required=required, offered=offered):
+            return CodeCall.of(code, required, offered)
+        case _:
+            assert_never(preproc)
+
+
+@attrs.define(eq=False)
+class Row:
+    """A row so far: what arrived, what preproc has made cells of, and what is wrong with it."""
+
+    arrived: Mapping[str, Json]
+    raw: Mapping[str, Json]
+    now_us: int
+    cells: dict[str, Cell] = attrs.field(factory=dict)
+    problems: list[Problem] = attrs.field(factory=list)
+    is_wanted: bool = True
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Json], now_us: int) -> "Row":
+        """Begin with a row as it arrived."""
+        return cls(arrived=raw, raw=raw, now_us=now_us)
+
+    def rename(self, name: str, column: str, path: tuple[str, ...]) -> None:
+        """Take a column under another name, or a member of it; null where that leads nowhere."""
+        value = self.arrived.get(column)
+        for member in path:
+            value = value.get(member) if isinstance(value, dict) else None
+        self.raw = {**self.raw, name: value}
+
+    def typed(self, wanted: Sequence[Accepted], problems: list[Problem]) -> dict[str, Cell]:
+        """Give columns as cells of their types; a cell of preproc's is one already."""
+        found: dict[str, Cell] = {}
+        for column in wanted:
+            name = column.name
+            if name in self.cells:
+                found[name] = self.cells[name]
+                if found[name] is None and not column.is_optional:
+                    problems.append(Problem(field=name, reason="its preproc gives null"))
+                continue
+            try:
+                found[name] = column.to_cell(self.raw.get(name))
+            except MistypedError as error:
+                problems.append(Problem(field=name, reason=str(error)))
+        return found
+
+
+_Due: TypeAlias = tuple[Row, dict[str, Cell]]
+"""A row, and what its code sees of it."""
+
+
+def run_code(
+    call: CodeCall, rows: Sequence[Row], output: Column, runner: Runner, *, title: str
+) -> list[tuple[Row, Cell]]:
+    """Let code compute a cell for each row that has no problem; give those rows with their cells.
+
+    Where the code fails, the rows that it fails for are found by halving, and have a problem.
+    """
+    due: list[_Due] = []
+    for row in rows:
+        if not row.problems:
+            seen = row.typed([one for _, one in call.required], row.problems)
+            if not row.problems:
+                due.append((row, seen | _offered(call, row)))
+    return _compute(call, due, output, runner, title=title)
+
+
+def _offered(call: CodeCall, row: Row) -> dict[str, Cell]:
+    found: dict[str, Cell] = {}
+    for _, column in call.offered:
+        found[column.name] = row.typed([column], []).get(column.name)
+    return found
+
+
+def _compute(
+    call: CodeCall, due: Sequence[_Due], output: Column, runner: Runner, *, title: str
+) -> list[tuple[Row, Cell]]:
+    if not due:
+        return []
+    columns = [column for column, _ in call.required]
+    columns += [Column(column.name, optional(column.type)) for column, _ in call.offered]
+    inputs = [(column, [seen[column.name] for _, seen in due]) for column in columns]
+    try:
+        cells = runner.compute(call.code, inputs=inputs, output=output, title=title)
+    except UserCodeError as error:
+        if len(due) == 1:
+            due[0][0].problems.append(Problem(field=output.name, reason=error.message))
+            return []
+        middle = len(due) // 2
+        first = _compute(call, due[:middle], output, runner, title=title)
+        return first + _compute(call, due[middle:], output, runner, title=title)
+    return [(row, cell) for (row, _), cell in zip(due, cells, strict=True)]

@@ -1,0 +1,317 @@
+"""What becomes of raw rows at a source: admitted as cells, left out, or refused with reasons.
+
+The order is the one that authors know: preproc, then `where`, then the type check, then the
+sample. Pushed rows pass here before they are accepted; every engine's rendering of a source must
+agree with it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
+
+from narthex._base.records import Json
+from narthex._expr.python import literal_cell
+from narthex._formats.debezium import Envelope, NoEnvelopeError, open_envelope
+from narthex._ir.entities import Cdc, ColumnRef, Constant, Source, Where, WhereByCode
+from narthex._ir.facts import Cell
+from narthex._ir.schema import Column, Schema
+from narthex._ir.types import Bool, DataType, Optional
+from narthex._runtime.ingest.preproc_steps import (
+    Accepted,
+    CodeCall,
+    Expression,
+    Problem,
+    Row,
+    Runner,
+    prepare_preproc,
+    run_code,
+)
+from narthex._runtime.ingest.sampling import is_drawn
+
+__all__ = [
+    "Admission",
+    "Admitted",
+    "Admitter",
+    "LeftOut",
+    "Moved",
+    "Problem",
+    "Refused",
+    "Runner",
+    "admit",
+]
+
+
+@attrs.frozen(kw_only=True)
+class Admitted:
+    """The row as cells, by field name.
+
+    Attributes:
+        alive: False ends the row of that key at that event time; values are null then.
+    """
+
+    cells: dict[str, Cell]
+    alive: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Moved:
+    """An update gave the row another key: it ends under the old one and stands under the new."""
+
+    ended: Admitted
+    admitted: Admitted
+
+
+@attrs.frozen(kw_only=True)
+class LeftOut:
+    """The author's `where`, `since`, `until` or `sample` does not want the row; it is counted."""
+
+
+@attrs.frozen(kw_only=True)
+class Refused:
+    """The row cannot be a row of the dataset; every reason at once."""
+
+    problems: tuple[Problem, ...]
+
+
+Admission: TypeAlias = Admitted | Moved | LeftOut | Refused
+_Raw: TypeAlias = Mapping[str, Json]
+_LEFT_OUT = LeftOut()
+
+
+def admit(source: Source, schema: Schema, raw: _Raw, *, now_us: int) -> Admission:
+    """Decide what becomes of a raw row; columns that nobody asked for are ignored.
+
+    Args:
+        source: Where the row came from, with its preproc and `where`; without code of an author.
+        schema: The fields that the row must become.
+        raw: The row as it arrived.
+        now_us: What the expression `now()` means, microseconds.
+    """
+    return Admitter.of(source, schema).admit(raw, now_us=now_us)
+
+
+def _runner(runner: Runner | None) -> Runner:
+    if runner is None:
+        raise TypeError("the source has Python of an author, and nobody was named to run it")
+    return runner
+
+
+@attrs.frozen(kw_only=True)
+class Admitter:
+    """What a source asks of its rows, prepared once for many of them."""
+
+    source: Source
+    timestamp: str
+    _types: Mapping[str, DataType]
+    _fields: tuple[Accepted, ...]
+    _keys: tuple[Accepted, ...]
+    _wanted: Expression | CodeCall | None
+    _preprocs: tuple[tuple[str, Constant | ColumnRef | Expression | CodeCall], ...]
+
+    @classmethod
+    def of(cls, source: Source, schema: Schema) -> "Admitter":
+        """Prepare the admission of a source's rows."""
+        return cls(
+            source=source,
+            timestamp=schema.timestamp,
+            types=schema.columns,
+            fields=tuple(Accepted.of(Column(f.name, f.type)) for f in schema.fields),
+            keys=tuple(map(Accepted.of, schema.keys)),
+            wanted=_prepare_where(source.where),
+            preprocs=tuple(
+                (name, prepare_preproc(one, schema.columns.get(name)))
+                for name, one in source.preproc
+            ),
+        )
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether rows can be admitted only by who runs code of authors."""
+        steps = (self._wanted, *(step for _, step in self._preprocs))
+        return any(isinstance(step, CodeCall) for step in steps)
+
+    def admit(self, raw: _Raw, *, now_us: int) -> Admission:
+        """Decide what becomes of a raw row of a source without code of an author."""
+        if self.source.cdc is Cdc.DEBEZIUM:
+            return self._admit_envelopes([raw], [now_us], None)[0]
+        row = Row(raw, raw, now_us)
+        rows = (row,)
+        if self._preprocs:
+            self._preprocess(rows, None)
+        if self._wanted is not None:
+            self._judge(rows, None)
+        return self._finish(row)
+
+    def admit_all(
+        self, raws: Sequence[_Raw], *, now_us: Sequence[int], runner: Runner | None = None
+    ) -> list[Admission]:
+        """Decide what becomes of raw rows, each with its own `now()`.
+
+        Args:
+            raws: The rows as they arrived; each is judged by itself.
+            now_us: What the expression `now()` means for each, microseconds.
+            runner: Runs code of authors, many rows at a time.
+        """
+        if self.source.cdc is Cdc.DEBEZIUM:
+            return self._admit_envelopes(raws, now_us, runner)
+        rows = [Row.of(raw, now) for raw, now in zip(raws, now_us, strict=True)]
+        self._preprocess(rows, runner)
+        self._judge(rows, runner)
+        return [self._finish(row) for row in rows]
+
+    def _preprocess(self, rows: Sequence[Row], runner: Runner | None) -> None:
+        for name, step in self._preprocs:
+            match step:
+                case CodeCall():
+                    output = Column(name, self._types[name])
+                    title = f"`preproc` of `{name}`"
+                    for row, cell in run_code(step, rows, output, _runner(runner), title=title):
+                        row.cells[name] = cell
+                case _:
+                    for row in rows:
+                        _take_step(row, name, step)
+
+    def _judge(self, rows: Sequence[Row], runner: Runner | None) -> None:
+        """Say which rows `where` wants; a row with problems is not asked for."""
+        match self._wanted:
+            case None:
+                return
+            case CodeCall() as call:
+                output = Column("where", Optional(Bool()))
+                for row, cell in run_code(call, rows, output, _runner(runner), title="`where`"):
+                    row.is_wanted = cell is True
+            case Expression() as expression:
+                for row in rows:
+                    if not row.problems:
+                        seen = row.typed(expression.inputs, row.problems)
+                        if not row.problems:
+                            row.is_wanted = expression.value(seen, row.now_us) is True
+
+    def _finish(self, row: Row) -> Admission:
+        if row.problems:
+            return Refused(problems=tuple(row.problems))
+        if not row.is_wanted:
+            return _LEFT_OUT
+        cells = row.typed(self._fields, row.problems)
+        if row.problems:
+            return Refused(problems=tuple(row.problems))
+        sample = self.source.sample
+        if sample is not None and not is_drawn(sample, cells, self._types):
+            return _LEFT_OUT
+        return Admitted(cells=cells) if self._is_within(cells[self.timestamp]) else _LEFT_OUT
+
+    def _is_within(self, event_time: Cell) -> bool:
+        if not isinstance(event_time, int):
+            return False
+        since, until = self.source.since_us, self.source.until_us
+        return (since is None or event_time >= since) and (until is None or event_time < until)
+
+    def _admit_envelopes(
+        self, raws: Sequence[_Raw], now_us: Sequence[int], runner: Runner | None
+    ) -> list[Admission]:
+        opened = [_Opened.of(raw, now) for raw, now in zip(raws, now_us, strict=True)]
+        after = [one.after for one in opened if one.after is not None]
+        before = [one.before for one in opened if one.before is not None]
+        self._preprocess([*after, *before], runner)
+        self._judge(after, runner)
+        return [self._finish_envelope(one) for one in opened]
+
+    def _finish_envelope(self, opened: "_Opened") -> Admission:
+        match opened:
+            case _Opened(refused=Refused() as refused):
+                return refused
+            case _Opened(envelope=None):
+                return _LEFT_OUT
+            case _Opened(after=None, before=Row() as before, envelope=Envelope() as envelope):
+                return self._deleted(before, envelope.at_us)
+            case _Opened(after=Row() as after, before=before, envelope=Envelope() as envelope):
+                return self._updated(after, before, envelope)
+            case _:
+                return _LEFT_OUT
+
+    def _updated(self, after: Row, before: Row | None, envelope: Envelope) -> Admission:
+        found = self._finish(after)
+        if not envelope.is_update or isinstance(found, Refused):
+            return found
+        own = self._own_time(after)
+        at_us = envelope.at_us if own is None else own
+        if not after.is_wanted:  # it became a row that the author does not want
+            return self._end(before or after, at_us)
+        ended = None if before is None else self._end(before, at_us)
+        if not isinstance(found, Admitted) or not isinstance(ended, Admitted):
+            return found
+        return found if self._same_key(ended, found) else Moved(ended=ended, admitted=found)
+
+    def _deleted(self, before: Row, at_us: int | None) -> Admission:
+        own = self._own_time(before)
+        known = [instant for instant in (at_us, own) if instant is not None]
+        return self._end(before, max(known, default=None))
+
+    def _same_key(self, one: Admitted, other: Admitted) -> bool:
+        return all(one.cells[key.name] == other.cells[key.name] for key in self._keys)
+
+    def _own_time(self, row: Row) -> int | None:
+        wanted = [one for one in self._fields if one.name == self.timestamp]
+        found = row.typed(wanted, []).get(self.timestamp)
+        return found if isinstance(found, int) else None
+
+    def _end(self, row: Row, at_us: int | None) -> Admission:
+        problems: list[Problem] = []
+        known = row.typed(self._keys, problems)
+        if at_us is None:
+            problems.append(Problem(field="ts_ms", reason="found null; a delete has an instant"))
+        if problems:
+            return Refused(problems=tuple(problems))
+        cells = dict.fromkeys(self._types) | known | {self.timestamp: at_us}
+        sample = self.source.sample
+        by_key = sample is not None and known.keys() >= set(sample.using)
+        if by_key and sample is not None and not is_drawn(sample, cells, self._types):
+            return _LEFT_OUT
+        return Admitted(cells=cells, alive=False) if self._is_within(at_us) else _LEFT_OUT
+
+
+def _prepare_where(where: Where | WhereByCode | None) -> Expression | CodeCall | None:
+    match where:
+        case None:
+            return None
+        case WhereByCode():
+            return CodeCall.of(where.code, where.required, where.offered)
+        case Where():
+            return Expression.of(where.expression, where.schema)
+
+
+def _take_step(row: Row, name: str, step: Constant | ColumnRef | Expression) -> None:
+    match step:
+        case Constant(value=value):
+            row.cells[name] = literal_cell(value)
+        case ColumnRef(column=column, path=path):
+            row.rename(name, column, path)
+        case Expression(inputs=inputs, value=calculate):
+            before = len(row.problems)
+            read = row.typed(inputs, row.problems)
+            if len(row.problems) == before:
+                row.cells[name] = calculate(read, row.now_us)
+
+
+@attrs.frozen(kw_only=True)
+class _Opened:
+    """An envelope with its rows, or why there is none."""
+
+    envelope: Envelope | None = None
+    after: Row | None = None
+    before: Row | None = None
+    refused: Refused | None = None
+
+    @classmethod
+    def of(cls, raw: _Raw, now_us: int) -> "_Opened":
+        try:
+            envelope = open_envelope(raw)
+        except NoEnvelopeError as error:
+            problem = Problem(field="op", reason=str(error))
+            return cls(refused=Refused(problems=(problem,)))
+        if envelope is None:
+            return cls()
+        after = None if envelope.after is None else Row.of(envelope.after, now_us)
+        before = None if envelope.before is None else Row.of(envelope.before, now_us)
+        return cls(envelope=envelope, after=after, before=before)

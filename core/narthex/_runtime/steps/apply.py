@@ -1,0 +1,143 @@
+"""One step of a pipeline applied to rows, whichever it is."""
+
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from narthex._formats.avro.fact_codec import key_encoder
+from narthex._ir.node_schema import NodeSchema
+from narthex._ir.operators import (
+    Aggregate,
+    Assign,
+    AssignCode,
+    Changelog,
+    Dedup,
+    Drop,
+    DropNull,
+    Explode,
+    Filter,
+    First,
+    Join,
+    Latest,
+    Rename,
+    Select,
+    Transform,
+    Union,
+)
+from narthex._ir.schema import Schema
+from narthex._runtime.steps.joins import join
+from narthex._runtime.steps.plain_groups import PlainGroups
+from narthex._runtime.steps.reshaping import changelog, dedup, explode, first, latest, union
+from narthex._runtime.steps.row_steps import Context, row_step
+from narthex._runtime.steps.rows import Rows, keyed_ids
+from narthex._runtime.steps.timelines import Timelines
+from narthex._runtime.steps.windowed_groups import WindowedGroups
+
+Step: TypeAlias = (
+    Filter
+    | Assign
+    | AssignCode
+    | Select
+    | Drop
+    | Rename
+    | DropNull
+    | Transform
+    | Dedup
+    | Explode
+    | Union
+    | Changelog
+    | Join
+    | Aggregate
+    | First
+    | Latest
+)
+"""Every operator that has an input: all but the reading of a dataset."""
+
+
+class SideMissingError(ValueError):
+    """A union was given no other rows, or a join no timelines."""
+
+
+def apply_step(
+    operator: Step,
+    rows: Rows,
+    *,
+    other: Rows | None = None,
+    right: Timelines | None = None,
+    schema: NodeSchema,
+    context: Context,
+) -> Rows:
+    """Give what one step makes of rows; what its input is in the tree is not looked at.
+
+    It is a function of the set of rows: their order changes no row, only the order of some.
+
+    Args:
+        operator: The step.
+        rows: All rows of its input, or all that it could pair with each other: those of a group
+            (aggregate, first, latest, dedup), of a key (changelog, keyed rows), or one by one.
+        other: Of a union only, the rows of its other side.
+        right: Of a join only, its right side.
+        schema: What the step gives.
+        context: What steps need besides rows.
+
+    Raises:
+        SideMissingError: `other` of a union, or `right` of a join, is None.
+        UserCodeError: Code of the author failed, or lists of unequal length explode together.
+    """
+    match operator:
+        case Join():
+            if right is None:
+                raise SideMissingError("a join has a right side")
+            return join(operator, rows, right, schema)
+        case Union():
+            if other is None:
+                raise SideMissingError("a union has another side")
+            return union(rows, other, schema)
+        case Aggregate(window=None):
+            return PlainGroups(operator, rows, schema).versions()
+        case Aggregate():
+            return WindowedGroups(operator, rows, schema).rows
+        case Explode() | Dedup() | Changelog() | First() | Latest():
+            return _reshaped(operator, rows, schema)
+        case _:
+            return row_step(operator, rows, schema, context)
+
+
+def _reshaped(
+    step: Explode | Dedup | Changelog | First | Latest, rows: Rows, schema: NodeSchema
+) -> Rows:
+    match step:
+        case Explode():
+            return explode(step, rows, schema)
+        case Dedup():
+            return dedup(step, rows, schema)
+        case Changelog():
+            return changelog(step, rows, schema)
+        case First():
+            return first(step, rows, schema)
+        case Latest():
+            return latest(step, rows, schema)
+        case _:
+            assert_never(step)
+
+
+def rows_of_dataset(rows: Rows, declared: Schema) -> Rows:
+    """Give what a pipeline gives with the dataset's own order of keys, in ids too."""
+    keys = declared.keys
+    schema = attrs.evolve(rows.schema, keys=keys, values=declared.values)
+    if not keys:
+        return attrs.evolve(rows, schema=schema)
+    names = [column.name for column in rows.schema.keys]
+    order = [names.index(column.name) for column in keys]
+    encode = key_encoder(keys)
+    gone = [tuple([absence.cells[at] for at in order]) for absence in rows.gone]
+    ids = keyed_ids([encode(cells) for cells in gone], [absence.time for absence in rows.gone])
+    return attrs.evolve(
+        rows,
+        schema=schema,
+        ids=keyed_ids(rows.keys(keys), rows.times),
+        gone=tuple(
+            attrs.evolve(absence, id=row_id, cells=cells)
+            for absence, row_id, cells in zip(rows.gone, ids, gone, strict=True)
+        ),
+    )

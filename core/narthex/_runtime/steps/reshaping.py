@@ -1,0 +1,151 @@
+"""Steps that make other rows of rows: explode, union, dedup, changelog, first, latest."""
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from narthex._formats.avro.fact_codec import keyed_row_id
+from narthex._ir.facts import Cell, RowId
+from narthex._ir.node_schema import NodeSchema
+from narthex._ir.operators import Change, Changelog, Dedup, Explode, First, Latest
+from narthex._ir.schema import Column
+from narthex._ir.windows import Session, Tumbling
+from narthex._runtime.steps.rows import Cells, Rows, keyed_ids
+from narthex._runtime.steps.timelines import Timelines
+from narthex.errors import UserCodeError
+
+
+def explode(step: Explode, rows: Rows, schema: NodeSchema) -> Rows:
+    """Give a row for each element; one with null for an empty list or none.
+
+    Raises:
+        UserCodeError: A row's lists are not of one length.
+    """
+    lists = {name: [_elements(cell) for cell in rows.cells[name]] for name in step.columns}
+    lengths = [len(found) for found in next(iter(lists.values()))]
+    for found in lists.values():
+        if [len(one) for one in found] != lengths:
+            raise UserCodeError(
+                f"lists of different lengths cannot explode together: {', '.join(step.columns)}",
+                origin=step.origin,
+            )
+    places = [at for at, length in enumerate(lengths) for _ in range(length)]
+    numbers = [number for length in lengths for number in range(length)]
+    made = rows.take(places)
+    exploded: dict[str, Cells] = {
+        name: [cell for cells in found for cell in cells] for name, found in lists.items()
+    }
+    return attrs.evolve(
+        made,
+        schema=schema,
+        ids=[
+            RowId(row_id + number.to_bytes(4, "big"))
+            for row_id, number in zip(made.ids, numbers, strict=True)
+        ],
+        cells={**made.cells, **exploded},
+    )
+
+
+def _elements(cell: Cell) -> tuple[Cell, ...]:
+    return cell if isinstance(cell, tuple) and cell else (None,)
+
+
+def union(left: Rows, right: Rows, schema: NodeSchema) -> Rows:
+    """Give the rows of both sides; equal rows stay two."""
+    names = [column.name for column in schema.values]
+    return Rows(
+        schema=schema,
+        ids=[
+            RowId(row_id + bytes([side]))
+            for side, rows in enumerate((left, right))
+            for row_id in rows.ids
+        ],
+        times=[*left.times, *right.times],
+        cells={name: [*left.cells[name], *right.cells[name]] for name in names},
+    )
+
+
+def dedup(step: Dedup, rows: Rows, schema: NodeSchema) -> Rows:
+    """Give, of rows that are the same, the last."""
+    ordered = rows.take(rows.order())
+    by = [Column(name, of) for name, of in rows.schema.columns.items() if name in step.by]
+    last: dict[RowId, int] = {}
+    for key, places in _grouped(ordered.keys(by)).items():
+        for instant, place in _last_of_same(step, places, ordered.times):
+            last[keyed_row_id(key, instant)] = place
+    made = ordered.take(list(last.values()))
+    return attrs.evolve(made, schema=schema, ids=list(last))
+
+
+def _grouped(keys: Iterable[bytes]) -> dict[bytes, list[int]]:
+    groups: dict[bytes, list[int]] = {}
+    for at, key in enumerate(keys):
+        groups.setdefault(key, []).append(at)
+    return groups
+
+
+def _last_of_same(
+    step: Dedup, places: Sequence[int], times: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Give (instant of its identity, place) of the last of each rows that are the same."""
+    match step.window:
+        case Session(gap=gap):
+            return [
+                (times[place], place)
+                for place, following in zip(places, [*places[1:], None], strict=True)
+                if following is None or times[following] - times[place] > gap
+            ]
+        case Tumbling(duration=duration):
+            return list({times[at] // duration * duration: at for at in places}.items())
+        case None:
+            return list({times[at]: at for at in places}.items())
+
+
+def changelog(step: Changelog, rows: Rows, schema: NodeSchema) -> Rows:
+    """Give a row for each beginning and each end of a keyed row; an end has the old values."""
+    ids: list[RowId] = []
+    times: list[int] = []
+    places: list[int] = []
+    flags: list[Cell] = []
+
+    def tell(key: bytes, instant: int, place: int, *, inserts: bool) -> None:
+        ids.append(RowId(keyed_row_id(key, instant) + bytes([inserts])))
+        times.append(instant)
+        places.append(place)
+        flags.append(inserts is (step.change is Change.INSERT))
+
+    for key, timeline in Timelines(rows).by_key.items():
+        for begin, place, end in timeline.lives():
+            tell(key, begin, place, inserts=True)
+            if end is not None:
+                tell(key, end, place, inserts=False)
+    made = rows.take(places)
+    return Rows(schema=schema, ids=ids, times=times, cells={**made.cells, step.column: flags})
+
+
+def first(step: First, rows: Rows, schema: NodeSchema) -> Rows:
+    """Give the oldest row of each group; of several at one instant, the first seen."""
+    ordered = rows.take(rows.order())
+    keys = ordered.keys(_columns(rows, step.by))
+    oldest: dict[bytes, int] = {}
+    for at, key in enumerate(keys):
+        oldest.setdefault(key, at)
+    return _keyed(ordered, list(oldest.values()), keys, schema)
+
+
+def latest(step: Latest, rows: Rows, schema: NodeSchema) -> Rows:
+    """Give the newest row of each group at every instant; of several, the last seen."""
+    ordered = rows.take(rows.order())
+    keys = ordered.keys(_columns(rows, step.by))
+    newest = {(key, ordered.times[at]): at for at, key in enumerate(keys)}
+    return _keyed(ordered, list(newest.values()), keys, schema)
+
+
+def _columns(rows: Rows, names: Sequence[str]) -> list[Column]:
+    types = rows.schema.columns
+    return [Column(name, types[name]) for name in names]
+
+
+def _keyed(rows: Rows, places: Sequence[int], keys: Sequence[bytes], schema: NodeSchema) -> Rows:
+    made = rows.take(places)
+    return attrs.evolve(made, schema=schema, ids=keyed_ids([keys[at] for at in places], made.times))

@@ -1,0 +1,71 @@
+"""Keyed rows as timelines: what stands under a key as of an instant."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import attrs
+
+from narthex._formats.avro.fact_codec import key_encoder
+from narthex._ir.facts import Cell
+from narthex._runtime.steps.rows import Rows
+
+ABSENT = -1
+
+
+@attrs.frozen(eq=False)
+class Timeline:
+    """What a key was, oldest first.
+
+    Attributes:
+        times: Instants, ascending.
+        places: For each the place of the row that stands from then on, or `ABSENT`.
+    """
+
+    times: list[int]
+    places: list[int]
+
+    def floor(self, instant: int) -> tuple[int, int] | None:
+        """Give (since when, place) of what stands as of an instant; None before the first."""
+        at = bisect_right(self.times, instant)
+        return (self.times[at - 1], self.places[at - 1]) if at else None
+
+    def lives(self) -> Iterator[tuple[int, int, int | None]]:
+        """Give (from, to, place) of each row; the end is exclusive, None of a row that stands."""
+        last = len(self.times) - 1
+        for at, (time, place) in enumerate(zip(self.times, self.places, strict=True)):
+            if place != ABSENT:
+                yield time, place, None if at == last else self.times[at + 1]
+
+
+class Timelines:
+    """The timelines of keyed rows, by key."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._encode = key_encoder(rows.schema.keys)
+        events: dict[bytes, list[tuple[int, int]]] = {}
+        for at, key in enumerate(rows.keys(rows.schema.keys)):
+            events.setdefault(key, []).append((rows.times[at], at))
+        for absence in rows.gone:
+            key = self._encode(absence.cells)
+            events.setdefault(key, []).append((absence.time, ABSENT))
+        self.by_key = {key: _timeline(found) for key, found in events.items()}
+
+    def of(self, cells: tuple[Cell, ...]) -> Timeline | None:
+        """Find the timeline of a key."""
+        if None in cells:
+            return None
+        return self.by_key.get(self._encode(cells))
+
+
+def _timeline(events: list[tuple[int, int]]) -> Timeline:
+    """Put what happened to a key in order; an absence that ends nothing says nothing."""
+    times: list[int] = []
+    places: list[int] = []
+    stands = ABSENT
+    for time, place in sorted(events):
+        if place != ABSENT or stands != ABSENT:
+            times.append(time)
+            places.append(place)
+        stands = place
+    return Timeline(times, places)

@@ -1,0 +1,23 @@
+"""Authors' code, run in processes that can do nothing but compute.
+
+`narthex._testing.in_process` runs it where it is called: in authors' own unit tests.
+"""
+
+from narthex._runtime.workers.arrow_cells import array_of, arrow_type, cells_of
+from narthex._runtime.workers.calls import Callers, CodeCalls
+from narthex._runtime.workers.keeping import Limits
+from narthex._runtime.workers.pool import Compartments, WorkerPool
+from narthex._runtime.workers.process import Sandbox, SandboxIncompleteError
+
+__all__ = [
+    "Callers",
+    "CodeCalls",
+    "Compartments",
+    "Limits",
+    "Sandbox",
+    "SandboxIncompleteError",
+    "WorkerPool",
+    "arrow_type",
+    "array_of",
+    "cells_of",
+]

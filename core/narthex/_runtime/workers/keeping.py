@@ -1,0 +1,202 @@
+"""The worker processes that there are: a bounded number, each of one compartment for its life."""
+
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import attrs
+
+from narthex._runtime.workers.process import (
+    Sandbox,
+    SandboxIncompleteError,
+    Start,
+    WorkerLostError,
+    WorkerProcess,
+)
+
+_MEBIBYTE: Final = 1 << 20
+
+
+@attrs.frozen(kw_only=True)
+class Limits:
+    """What workers may use.
+
+    Attributes:
+        memory_bytes: Address space of each, that of Python and its libraries included.
+        call_timeout_s: How long one call may take.
+        start_timeout_s: How long a worker may take to start.
+        answer_bytes: How long an answer may be, and a question that code asks meanwhile.
+        calls: After how many calls a worker is replaced by a fresh one.
+        idle_s: After how many seconds without a call a worker is ended.
+    """
+
+    memory_bytes: int = 4096 * _MEBIBYTE
+    call_timeout_s: float = 30.0
+    start_timeout_s: float = 60.0
+    answer_bytes: int = 64 * _MEBIBYTE
+    calls: int = 10_000
+    idle_s: float = 600.0
+
+    def start(self, *, is_reduced: bool, without: tuple[str, ...]) -> Start:
+        """Return how a worker of these limits is started."""
+        return Start(
+            memory_bytes=self.memory_bytes,
+            timeout_s=self.start_timeout_s,
+            answer_bytes=self.answer_bytes,
+            is_reduced=is_reduced,
+            without=without,
+        )
+
+
+@attrs.frozen
+class _Idle:
+    """A worker that waits for a call."""
+
+    key: Hashable
+    worker: WorkerProcess
+    since: float
+
+
+class Workers:
+    """Up to `most` worker processes, up to `width` of one compartment.
+
+    A worker that ran code of one compartment never runs code of another one. A call waits while
+    all workers are busy; else the worker that has been idle for longest makes room.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        limits: Limits,
+        *,
+        most: int,
+        width: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin without a worker.
+
+        Args:
+            start: How each is started.
+            limits: What each may use.
+            most: How many there are at most; a spare counts for nothing.
+            width: How many there are at most of one compartment.
+            clock: Seconds, by which idle workers are ended.
+        """
+        self.sandbox: Sandbox | None = None
+        self.refusal = ""
+        self._start, self._limits, self._most, self._width = start, limits, most, width
+        self._clock = clock
+        self._room = threading.Condition()
+        self._idle: OrderedDict[int, _Idle] = OrderedDict()
+        self._busy: Counter[Hashable] = Counter()
+        self._spare: WorkerProcess | None = None
+        self._keeps_spare = False
+        # A worker dies with the thread that started it, so one that stays starts all of them.
+        self._launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="worker-launcher")
+
+    def keep_spare(self) -> None:
+        """Have one worker ready that never ran code, from now on: a first call finds it warm."""
+        self._keeps_spare = True
+        self._launcher.submit(self._refill)
+
+    def settle(self) -> None:
+        """Wait until a worker that is being started has started, or could not."""
+        self._launcher.submit(lambda: None).result()
+
+    def take(self, key: Hashable) -> WorkerProcess:
+        """Return a worker that ran code of this compartment only, or none; waits for one.
+
+        Raises:
+            SandboxIncompleteError: A layer of the sandbox is missing.
+            WorkerLostError: A worker did not become ready.
+        """
+        known = self._admit(key)
+        if known is not None:
+            return known
+        try:
+            return self._launcher.submit(self._fresh).result()
+        except BaseException:
+            self.put_back(key, None)
+            raise
+
+    def put_back(self, key: Hashable, worker: WorkerProcess | None) -> None:
+        """Let the next call of the compartment have a worker; none if it ended."""
+        with self._room:
+            self._busy[key] -= 1
+            if worker is not None:
+                self._idle[id(worker)] = _Idle(key, worker, self._clock())
+            self._room.notify_all()
+        self.end_idle()
+
+    def end_idle(self) -> None:
+        """End the workers that had no call for long."""
+        with self._room:
+            latest = self._clock() - self._limits.idle_s
+            for number in [n for n, one in self._idle.items() if one.since < latest]:
+                self._idle.pop(number).worker.close()
+            self._room.notify_all()
+
+    def close(self) -> None:
+        """End all workers; waits for calls that are running."""
+        with self._room:
+            self._keeps_spare = False
+            self._room.wait_for(lambda: self._busy.total() == 0)
+            while self._idle:
+                self._end_oldest()
+        self._launcher.shutdown()
+        if self._spare is not None:
+            self._spare.close()
+            self._spare = None
+
+    def _admit(self, key: Hashable) -> WorkerProcess | None:
+        """Wait until a call may begin; give its worker, or nothing if one is to be started."""
+        with self._room:
+            while True:
+                number = next((n for n, one in self._idle.items() if one.key == key), None)
+                if number is not None:
+                    worker = self._idle.pop(number).worker
+                    if worker.is_alive and worker.calls < self._limits.calls:
+                        self._busy[key] += 1
+                        return worker
+                    worker.close()
+                elif self._busy[key] < self._width and self._has_room():
+                    self._busy[key] += 1
+                    return None
+                else:
+                    self._room.wait()
+
+    def _has_room(self) -> bool:
+        if self._busy.total() + len(self._idle) >= self._most and self._idle:
+            self._end_oldest()
+        return self._busy.total() + len(self._idle) < self._most
+
+    def _end_oldest(self) -> None:
+        self._idle.popitem(last=False)[1].worker.close()
+
+    def _fresh(self) -> WorkerProcess:
+        """Take the spare or start a worker; runs in the launcher's thread, as does `_refill`."""
+        worker, self._spare = self._spare, None
+        if worker is None or not worker.is_alive:
+            worker = self._started()
+        if self._keeps_spare:
+            self._launcher.submit(self._refill)
+        return worker
+
+    def _refill(self) -> None:
+        if self._spare is None and self._keeps_spare:
+            try:
+                self._spare = self._started()
+            except WorkerLostError:
+                return  # The call that needs a worker tries again, and has the error.
+
+    def _started(self) -> WorkerProcess:
+        try:
+            worker = WorkerProcess(self._start)
+        except SandboxIncompleteError as error:
+            self.refusal = str(error)
+            raise
+        self.refusal, self.sandbox = "", worker.sandbox
+        return worker

@@ -1,0 +1,90 @@
+# mypy: disable-error-code="type-arg"
+"""Look-ups that an extractor makes while it runs, answered on our side."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from narthex._ir.facts import Cell
+from narthex._ir.schema import Column
+from narthex._ir.types import Datetime
+from narthex._runtime.workers.arrow_cells import array_of, cells_of
+from narthex._runtime.workers.arrow_messages import BrokenStreamError
+from narthex._runtime.workers.frames import Frame
+from narthex._runtime.workers.results import read_question, render_table
+from narthex.errors import LookupImpossible
+
+
+class Row(Protocol):
+    """A row that was asked for, as an author is given it."""
+
+    @property
+    def values(self) -> tuple[Cell, ...]:
+        """Its columns, in order; of one that was not found, what stands in their place."""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether there is one."""
+
+
+Cells: TypeAlias = Sequence[Cell]
+
+
+class Find(Protocol):
+    """Gives a dataset's columns and its rows as of instants."""
+
+    def __call__(
+        self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
+    ) -> tuple[Sequence[Column], Sequence[Row]]: ...
+
+
+def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
+    """Answer what a worker asked: the found rows as a table, the column "" says which were.
+
+    Args:
+        asked: The question.
+        find: Finds the rows.
+        rows: How many rows the call has during which it is asked.
+        most_bytes: How long the question may be.
+
+    Raises:
+        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+    """
+    try:
+        question = read_question(asked.body, rows=rows, most_bytes=most_bytes)
+    except BrokenStreamError as error:
+        raise LookupImpossible(f"a look-up cannot be read: {error}") from None
+    table = found_table(str(asked.header.get("dataset")), question, find)
+    return Frame({"kind": "found"}, render_table(table))
+
+
+def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
+    """Give the rows of a dataset for keys and instants; the column "" says which were found.
+
+    Raises:
+        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+    """
+    if find is None:
+        raise LookupImpossible("rows can be looked up in extractors only")
+    try:
+        keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
+        instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
+    except pa.ArrowException as error:
+        raise LookupImpossible(f"a look-up cannot be read: {error}") from None
+    if len(instants) != asked.num_rows:
+        raise LookupImpossible("a look-up has no instant for some rows")
+    columns, rows = find(dataset, keys, instants)
+    arrays = [
+        array_of([row.values[at] for row in rows], column.type) for at, column in enumerate(columns)
+    ]
+    found = pa.array([row.is_found for row in rows], pa.bool_())
+    return pa.table([*arrays, found], names=[*(column.name for column in columns), ""])
+
+
+def _key_cells(array: pa.ChunkedArray) -> list[Cell]:
+    if pa.types.is_timestamp(array.type):
+        return cells_of(array.cast(pa.timestamp("us", tz="UTC")), Datetime())
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.int32())
+    return list(array.to_pylist())

@@ -1,0 +1,60 @@
+"""The program of a worker, in which code of an author is executed.
+
+It is started by path, by `narthex._runtime.workers.process`. It leaves the machine's namespaces and
+forks once, while it has loaded nothing but Python: the child serves, the parent waits for it. The
+kernel kills the child when the parent ends, and the parent when the thread that started it ends.
+"""
+
+import json
+import os
+import select
+import sys
+
+ARGUMENTS = json.loads(sys.argv[1])
+sys.path[:] = [*ARGUMENTS["stdlib"], *ARGUMENTS["path"]]
+
+from narthex._runtime.confinement.kernel import die_with_parent  # noqa: E402 (the path is set just above)
+from narthex._runtime.confinement.layers import Layers  # noqa: E402
+
+
+def stay_with(parent: int) -> None:
+    """Die with the parent; end now if it already has."""
+    die_with_parent()
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def wait_for(child: int, tether: int) -> None:
+    """Hold nothing but the tether until the child ends."""
+    os.closerange(0, tether)
+    os.waitpid(child, 0)
+    os._exit(0)
+
+
+def main() -> None:
+    """Fork a worker that is shut in, and serve in it."""
+    stay_with(ARGUMENTS["parent"])
+    layers = Layers(ARGUMENTS["without"])
+    layers.leave()
+    stay_with(ARGUMENTS["parent"])
+    held, tether = os.pipe()
+    child = os.fork()
+    if child:
+        wait_for(child, tether)
+    os.close(tether)
+    layers.shut_in(ARGUMENTS["readable"])
+
+    from narthex._runtime.workers.serving import Pipes, serve, warm  # noqa: PLC0415 (it loads all)
+
+    warm()
+    pipes = Pipes.alone(held)
+    layers.lock(ARGUMENTS["readable"], ARGUMENTS["memory_bytes"])
+    # The process that forked this one may have ended before the kernel was asked to watch it.
+    if select.select([held], [], [], 0)[0]:
+        os._exit(0)
+    os.close(held)
+    serve(pipes, layers.granted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+# mypy: disable-error-code="type-arg, arg-type"
+"""Authors' code called as a function, from any thread, in worker processes."""
+
+import os
+import time
+from collections.abc import Callable, Hashable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import attrs
+import pyarrow as pa
+from typing_extensions import override
+
+from narthex._ir.code import UserCode
+from narthex._ir.schema import Column
+from narthex._runtime.workers.arrow_messages import BrokenStreamError
+from narthex._runtime.workers.calls import CodeCalls, call_header, failed, judged
+from narthex._runtime.workers.frames import Frame
+from narthex._runtime.workers.keeping import Limits, Workers
+from narthex._runtime.workers.lookups import Find, answer_lookup
+from narthex._runtime.workers.process import Sandbox, WorkerLostError, WorkerProcess
+from narthex._runtime.workers.results import read_answer, render_table
+from narthex.errors import LookupImpossible, UserCodeError
+from narthex.secrets import Provider
+from narthex.settings import is_sandbox_reduced
+
+_ASKS: Final = frozenset({"lookup", "secret"})
+
+
+@attrs.frozen(kw_only=True)
+class Compartment:
+    """Whose code and whose data a worker has: nothing of one reaches another one.
+
+    Attributes:
+        branch: The branch, or the job, that the code belongs to.
+        tags: The tags of all that reaches the code.
+    """
+
+    branch: str
+    tags: frozenset[str] = frozenset()
+
+
+class CompartmentCalls(CodeCalls):
+    """Calls authors' code in the workers of one compartment.
+
+    A worker that dies or is silent for too long is killed and replaced; the call that it was at
+    fails, others do not notice.
+    """
+
+    def __init__(
+        self, workers: Workers, key: Hashable, limits: Limits, secrets: Provider | None
+    ) -> None:
+        """Begin without a worker."""
+        self._workers, self._key = workers, key
+        self._limits, self._secrets = limits, secrets
+
+    @override
+    def _call(
+        self,
+        code: UserCode,
+        kind: str,
+        table: pa.Table,
+        outputs: Sequence[Column],
+        *,
+        title: str,
+        find: Find | None = None,
+    ) -> pa.Table:
+        try:
+            worker = self._workers.take(self._key)
+        except WorkerLostError as error:
+            raise UserCodeError(f"{title} cannot run: {error}", origin=code.origin) from None
+        question = Frame(call_header(code, kind, outputs), render_table(table))
+        kept: WorkerProcess | None = None
+        try:
+            answer = self._ask(worker, question, find, rows=table.num_rows)
+            found = self._read(answer, outputs, rows=table.num_rows)
+            kept = worker
+        except WorkerLostError as error:
+            raise UserCodeError(
+                f"{title}: the worker was lost: {error}", origin=code.origin
+            ) from None
+        except BrokenStreamError as error:
+            worker.close()
+            raise UserCodeError(
+                f"{title} gave a wrong answer: {error}", origin=code.origin
+            ) from None
+        except BaseException:  # its look-up found no answer, and it waits for one
+            worker.close()
+            raise
+        finally:
+            self._workers.put_back(self._key, kept)
+        if found is None:
+            raise failed(code, title, answer.header)
+        return judged(found, code, outputs, rows=table.num_rows, title=title)
+
+    def _ask(
+        self, worker: WorkerProcess, question: Frame, find: Find | None, *, rows: int
+    ) -> Frame:
+        deadline = time.monotonic() + self._limits.call_timeout_s
+        worker.calls += 1
+        number = os.urandom(8).hex()
+        answer = worker.ask(_numbered(question, number), deadline=deadline)
+        while answer.header.get("kind") in _ASKS:
+            if answer.header.get("kind") == "secret":
+                reply = self._secret(answer)
+            else:
+                reply = self._looked_up(answer, find, rows=rows)
+            answer = worker.ask(_numbered(reply, number), deadline=deadline)
+        return answer
+
+    def _read(self, answer: Frame, outputs: Sequence[Column], *, rows: int) -> pa.Table | None:
+        if answer.header.get("kind") == "error":
+            return None
+        if answer.header.get("kind") != "result":
+            raise BrokenStreamError("it is neither columns nor an error")
+        return read_answer(answer.body, outputs, rows=rows, most_bytes=self._limits.answer_bytes)
+
+    def _secret(self, asked: Frame) -> Frame:
+        found = self._secrets(str(asked.header.get("name"))) if self._secrets else None
+        return (
+            Frame({"kind": "missing"})
+            if found is None
+            else Frame({"kind": "found"}, found.encode())
+        )
+
+    def _looked_up(self, asked: Frame, find: Find | None, *, rows: int) -> Frame:
+        try:
+            return answer_lookup(asked, find, rows=rows, most_bytes=self._limits.answer_bytes)
+        except LookupImpossible as error:
+            return Frame({"kind": "refused", "message": error.message})
+
+
+class WorkerPool(CompartmentCalls):
+    """Up to `size` workers of one compartment: a job, or whoever calls code of one branch only.
+
+    One is started when a call finds none idle, and kept warm. A call waits while all are busy.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        limits: Limits | None = None,
+        *,
+        secrets: Provider | None = None,
+        is_reduced: bool | None = None,
+        without: tuple[str, ...] = (),
+    ) -> None:
+        """Begin without a worker.
+
+        Args:
+            size: How many there are at most.
+            limits: What each may use.
+            secrets: Finds the secrets that code reads; not given, there are none.
+            is_reduced: Whether they may work without some layers of the sandbox; not given, the
+                installation decides.
+            without: Layers that they do not even try, as on a machine that lacks them.
+        """
+        found = limits or Limits()
+        start = found.start(is_reduced=_may_be_reduced(is_reduced), without=without)
+        super().__init__(Workers(start, found, most=size, width=size), None, found, secrets)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers; waits for calls that are running."""
+        self._workers.close()
+
+    def warm(self) -> Sandbox:
+        """Start one worker if none is idle; return what the kernel granted to it.
+
+        Raises:
+            SandboxIncompleteError: A layer of the sandbox is missing.
+            WorkerLostError: It did not become ready.
+        """
+        worker = self._workers.take(self._key)
+        self._workers.put_back(self._key, worker)
+        return worker.sandbox
+
+
+class Compartments:
+    """One worker for each compartment that has calls, `most` of them at a time.
+
+    A worker is never shared: when all are taken, the one that has been idle for longest is ended
+    and a fresh one is started.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        limits: Limits | None = None,
+        *,
+        is_reduced: bool | None = None,
+        without: tuple[str, ...] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin without a worker.
+
+        Args:
+            most: How many workers there are at most.
+            limits: What each may use.
+            is_reduced: Whether they may work without some layers of the sandbox; not given, the
+                installation decides.
+            without: Layers that they do not even try, as on a machine that lacks them.
+            clock: Seconds, by which idle workers are ended.
+        """
+        self._limits = limits or Limits()
+        self.is_reduced = _may_be_reduced(is_reduced)
+        start = self._limits.start(is_reduced=self.is_reduced, without=without)
+        self._workers = Workers(start, self._limits, most=most, clock=clock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def compartment(self, branch: str, tags: frozenset[str] = frozenset()) -> CodeCalls:
+        """Return what calls code of a branch that some tags reach."""
+        key = Compartment(branch=branch, tags=tags)
+        return CompartmentCalls(self._workers, key, self._limits, None)
+
+    def keep_spare(self) -> None:
+        """Have one worker ready that never ran code, from now on."""
+        self._workers.keep_spare()
+
+    def settle(self) -> None:
+        """Wait until a worker that is being started has started, or could not."""
+        self._workers.settle()
+
+    def end_idle(self) -> None:
+        """End the workers that had no call for long."""
+        self._workers.end_idle()
+
+    def close(self) -> None:
+        """End all workers; waits for calls that are running."""
+        self._workers.close()
+
+    @property
+    def weakness(self) -> str:
+        """What is wrong with the sandbox of the latest worker, for people; empty for nothing."""
+        if self._workers.refusal:
+            return self._workers.refusal
+        sandbox = self._workers.sandbox
+        if sandbox is None or sandbox.is_complete:
+            return "sandbox: reduced" if self.is_reduced else ""
+        return f"sandbox: reduced — missing {', '.join(sandbox.missing)}"
+
+
+def _may_be_reduced(given: bool | None) -> bool:
+    return is_sandbox_reduced() if given is None else given
+
+
+def _numbered(frame: Frame, number: str) -> Frame:
+    return Frame({**frame.header, "call": number}, frame.body)

@@ -1,0 +1,250 @@
+"""One worker process, seen from outside: start, ask with a deadline, end."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+import narthex
+from narthex._runtime.confinement import LAYERS, YES
+from narthex._runtime.workers.frames import (
+    GREATEST_ANSWER_HEADER_BYTES,
+    BrokenFrameError,
+    Frame,
+    read_frame,
+    render_frame,
+)
+
+_MAIN: Final = Path(__file__).with_name("main.py")
+_CHUNK: Final = 1 << 20
+_PIPE_BYTES: Final = 1 << 16
+_LIBRARY_PATHS: Final = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/lib",
+    "/lib64",
+    "/usr/local/lib",
+    "/usr/share/zoneinfo",
+)
+
+
+class WorkerLostError(RuntimeError):
+    """A worker died, was silent for too long, or wrote nonsense; it was killed."""
+
+
+class SandboxIncompleteError(WorkerLostError):
+    """A worker has not all layers around it that keep code of authors apart; it was killed."""
+
+
+@attrs.frozen(kw_only=True)
+class Sandbox:
+    """What the kernel granted to a worker, layer by layer: `yes`, or `no` with the reason."""
+
+    granted: tuple[tuple[str, str], ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The layers that are not there."""
+        there = {name for name, granted in self.granted if granted == YES}
+        return tuple(name for name in LAYERS if name not in there)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every layer was granted."""
+        return not self.missing
+
+    @property
+    def reasons(self) -> str:
+        """Why layers are missing, for people."""
+        granted = dict(self.granted)
+        return ", ".join(
+            f"`{name}` ({granted.get(name, 'no').removeprefix('no: ')})" for name in self.missing
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """How a worker is started.
+
+    Attributes:
+        memory_bytes: Address space that it may use.
+        timeout_s: How long it may take.
+        answer_bytes: How long the body of an answer may be.
+        is_reduced: Whether it may work without some layers of the sandbox.
+        without: Layers that it does not even try, as on a machine that lacks them.
+    """
+
+    memory_bytes: int
+    timeout_s: float
+    answer_bytes: int
+    is_reduced: bool = False
+    without: tuple[str, ...] = ()
+
+
+class WorkerProcess:
+    """A process that runs code of authors; not safe for two threads at once."""
+
+    def __init__(self, start: Start) -> None:
+        """Start it and wait until it is ready.
+
+        Raises:
+            SandboxIncompleteError: A layer of the sandbox is missing.
+            WorkerLostError: It did not become ready.
+        """
+        self._greatest_answer_bytes = start.answer_bytes
+        self._process = subprocess.Popen(
+            [sys.executable, "-s", "-S", "-P", "-B", str(_MAIN), _arguments(start)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_ENVIRONMENT,
+            cwd="/",
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.calls = 0
+        try:
+            ready = self._receive(time.monotonic() + start.timeout_s)
+        except WorkerLostError as error:
+            raise WorkerLostError(
+                f"no worker became ready: {error}; see that every account may read the libraries "
+                f"of `{sys.executable}`"
+            ) from None
+        self.sandbox = self._judged(ready, start)
+
+    def _judged(self, ready: Frame, start: Start) -> Sandbox:
+        granted = ready.header.get("sandbox")
+        if ready.header.get("kind") != "ready" or not isinstance(granted, dict):
+            self.lose("it did not become ready")
+        pairs = granted.items() if isinstance(granted, dict) else ()
+        sandbox = Sandbox(granted=tuple((str(name), str(said)) for name, said in pairs))
+        if not (sandbox.is_complete or start.is_reduced):
+            self.close()
+            raise SandboxIncompleteError(
+                f"the sandbox of authors' code lacks {sandbox.reasons}; let the kernel grant that, "
+                "or set `NARTHEX_SANDBOX=reduced` to run authors' code without it"
+            )
+        return sandbox
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def ask(self, frame: Frame, *, deadline: float) -> Frame:
+        """Send a frame and return the answer, before the monotonic deadline.
+
+        Each call has a number of its own, which its answers must have: what code of an author
+        writes itself is not taken for the answer of a later call.
+
+        Raises:
+            WorkerLostError: No answer came in time, or the process ended; it is dead now.
+        """
+        self._send(render_frame(frame), deadline)
+        answer = self._receive(deadline)
+        if answer.header.get("call") != frame.header.get("call"):
+            self.lose("it answered something else than was asked")
+        return answer
+
+    def close(self) -> None:
+        """Kill the process and free what it held."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _send(self, rendered: bytes, deadline: float) -> None:
+        pipe = self._process.stdin
+        if pipe is None:
+            return
+        os.set_blocking(pipe.fileno(), False)
+        rest = memoryview(rendered)
+        while rest:
+            self._wait(pipe.fileno(), select.POLLOUT, deadline)
+            try:
+                rest = rest[os.write(pipe.fileno(), rest[:_PIPE_BYTES]) :]
+            except BrokenPipeError:
+                self.lose("it ended")
+            except BlockingIOError:
+                continue
+
+    def _receive(self, deadline: float) -> Frame:
+        def read(count: int) -> bytes:
+            return self._read(count, deadline)
+
+        try:
+            return read_frame(
+                read,
+                greatest_body_bytes=self._greatest_answer_bytes,
+                greatest_header_bytes=GREATEST_ANSWER_HEADER_BYTES,
+            )
+        except BrokenFrameError as error:
+            self.lose(str(error))
+            raise
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        pipe = self._process.stdout
+        parts: list[bytes] = []
+        while pipe is not None and count > 0:
+            self._wait(pipe.fileno(), select.POLLIN, deadline)
+            part = os.read(pipe.fileno(), min(count, _CHUNK))
+            if not part:
+                self.lose("it ended")
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        left_ms = max(0, int((deadline - time.monotonic()) * 1000))
+        if not poll.poll(left_ms):
+            self.lose("it did not answer in time")
+
+    def lose(self, why: str) -> None:
+        """Kill the process.
+
+        Raises:
+            WorkerLostError: Always.
+        """
+        self.close()
+        raise WorkerLostError(why)
+
+
+_ENVIRONMENT: Final = {
+    "PYTHONHASHSEED": "0",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+"""All that a worker's environment has: fixed seeds and places, one thread."""
+
+
+def _arguments(start: Start) -> str:
+    libraries = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    ours = str(Path(next(iter(narthex.__path__))).parent)
+    stdlib = [path for path in (sysconfig.get_path(n) for n in ("stdlib", "platstdlib")) if path]
+    base = str(Path(sys.base_prefix))
+    return json.dumps(
+        {
+            "parent": os.getpid(),
+            "stdlib": [*dict.fromkeys(stdlib), f"{stdlib[0]}/lib-dynload"],
+            "path": [*libraries, ours],
+            "readable": [*libraries, f"{ours}/narthex", f"{base}/lib", *_LIBRARY_PATHS],
+            "memory_bytes": start.memory_bytes,
+            "without": start.without,
+        }
+    )

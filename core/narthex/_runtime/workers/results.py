@@ -1,0 +1,138 @@
+# mypy: disable-error-code="type-arg, arg-type"
+"""What comes from a worker is judged here, by us: its shape, its types, its values."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from narthex._ir.literals import is_within
+from narthex._ir.schema import Column
+from narthex._ir.type_names import type_name
+from narthex._ir.types import Between, Embedding, OneOf, Optional, Regex, inner
+from narthex._runtime.workers.arrow_cells import arrow_type
+from narthex._runtime.workers.arrow_messages import BrokenStreamError, judge_stream
+
+MOST_KEYS: Final = 100_000
+MOST_KEYS_A_ROW: Final = 16
+"""How many rows one look-up may ask for: the greater of the number and that many for each row."""
+MOST_KEY_COLUMNS: Final = 32
+
+_KEY_TYPES: Final = (
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_decimal,
+    pa.types.is_null,
+)
+
+
+def read_answer(body: bytes, outputs: Sequence[Column], *, rows: int, most_bytes: int) -> pa.Table:
+    """Read the answer of a call: the declared columns, as many rows as went in.
+
+    Raises:
+        BrokenStreamError: It is something else, which is found out before it is decoded.
+    """
+    claimed = judge_stream(body, most_rows=rows, most_bytes=most_bytes)
+    if claimed.schema != bytes(schema_of(outputs).serialize()):
+        raise BrokenStreamError("it has other columns than are declared")
+    if claimed.rows != rows:
+        raise BrokenStreamError(f"it has {claimed.rows} rows, the input has {rows}")
+    return _decoded(body)
+
+
+def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
+    """Read the keys of a look-up: flat columns, each name once, and `""` has the instants.
+
+    Args:
+        body: The Arrow stream.
+        rows: How many rows the call has during which it is asked.
+        most_bytes: How long the stream may be.
+
+    Raises:
+        BrokenStreamError: It is something else, which is found out before it is decoded.
+    """
+    most_rows = max(MOST_KEYS, MOST_KEYS_A_ROW * rows)
+    claimed = judge_stream(body, most_rows=most_rows, most_bytes=most_bytes)
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(claimed.schema))
+    except (pa.ArrowException, OSError) as error:
+        raise BrokenStreamError(str(error)) from None
+    names = schema.names
+    if len(names) > MOST_KEY_COLUMNS or len(set(names)) < len(names) or "" not in names:
+        raise BrokenStreamError("its columns are not keys and instants")
+    if schema.field("").type != pa.timestamp("us", tz="UTC"):
+        raise BrokenStreamError("its instants are not instants")
+    if not all(_is_key(field.type) for field in schema):
+        raise BrokenStreamError("a key is not a number, a text, bytes, an instant or a date")
+    return _decoded(body)
+
+
+def schema_of(outputs: Sequence[Column]) -> pa.Schema:
+    """Return the schema that an answer has, to the byte."""
+    return pa.schema([(column.name, arrow_type(column.type)) for column in outputs])
+
+
+def _is_key(of: pa.DataType) -> bool:
+    return any(judge(of) for judge in _KEY_TYPES)
+
+
+def _decoded(body: bytes) -> pa.Table:
+    try:
+        table = pa.ipc.open_stream(body).read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise BrokenStreamError(str(error)) from None
+    return table
+
+
+def render_table(table: pa.Table) -> bytes:
+    """Render a table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def misfits(table: pa.Table, outputs: Sequence[Column], *, rows: int) -> tuple[str, ...]:
+    """Say in what a result is not what was declared; empty when it is."""
+    if table.num_rows != rows or table.num_columns != len(outputs):
+        return (f"{table.num_columns} columns of {table.num_rows} rows",)
+    found = (_misfit(column, table.column(position)) for position, column in enumerate(outputs))
+    return tuple(wrong for wrong in found if wrong is not None)
+
+
+def _misfit(column: Column, array: pa.ChunkedArray) -> str | None:
+    wanted = arrow_type(column.type)
+    if array.type != wanted:
+        return f"column `{column.name}` is of type `{array.type}`, not `{wanted}`"
+    if array.null_count and not isinstance(column.type, Optional):
+        return f"column `{column.name}` has a null; its type is `{type_name(column.type)}`"
+    return _out_of_bounds(column, array)
+
+
+def _out_of_bounds(column: Column, array: pa.ChunkedArray) -> str | None:
+    of = inner(column.type)
+    match of:
+        case Between():
+            wrong = [value for value in array.drop_null().to_pylist() if not is_within(value, of)]
+        case OneOf():
+            known = set(of.options)
+            wrong = [value for value in array.drop_null().to_pylist() if value not in known]
+        case Regex():
+            matches = pc.match_substring_regex(array, f"^(?:{of.pattern})$")
+            wrong = array.filter(pc.invert(matches)).to_pylist()
+        case Embedding():
+            wrong = [value for value in array.drop_null().to_pylist() if len(value) != of.size]
+        case _:
+            return None
+    if not wrong:
+        return None
+    return f"column `{column.name}` has `{wrong[0]}`, which is not of type `{type_name(of)}`"

@@ -1,0 +1,126 @@
+# mypy: disable-error-code="explicit-any"
+"""What a worker does once it is shut in: it reads calls, runs the author's code, and answers.
+
+What authors' code prints is dropped.
+"""
+
+import ast
+import os
+import resource
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from narthex import lookups, secrets
+from narthex._runtime.workers import worker_columns
+from narthex._runtime.workers.author_code import entry_of, outputs_of, told
+from narthex._runtime.workers.frames import Frame, read_frame, render_frame
+
+GREATEST_BODY_BYTES = 1 << 32
+
+
+class Pipes:
+    """The two pipes of a worker: calls come in, answers go out."""
+
+    def __init__(self, source: int, sink: int) -> None:
+        """Begin with two descriptors."""
+        self._source = os.fdopen(source, "rb")
+        self._sink = sink
+        self._call: object = None
+
+    @classmethod
+    def alone(cls, held: int) -> Self:
+        """Take the pipes from the standard input and output; keep no other descriptor but one."""
+        source, sink = os.dup(0), os.dup(1)
+        os.dup2(2, 0)
+        os.dup2(2, 1)
+        sys.stdin = sys.stdout = sys.stderr = None
+        last, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for before, after in pairwise(sorted({2, source, sink, held, last})):
+            os.closerange(before + 1, after)
+        return cls(source, sink)
+
+    def _read(self, count: int) -> bytes:
+        """Return exactly that many bytes; end quietly when the input ends."""
+        found = self._source.read(count)
+        if len(found) < count:
+            os._exit(0)
+        return found
+
+    def receive(self) -> Frame:
+        """Wait for a frame."""
+        found = read_frame(self._read, greatest_body_bytes=GREATEST_BODY_BYTES)
+        self._call = found.header.get("call")
+        return found
+
+    def send(self, header: dict[str, object], body: bytes = b"") -> None:
+        """Send a frame about the call that was received last."""
+        rest = memoryview(render_frame(Frame({**header, "call": self._call}, body)))
+        while rest:
+            rest = rest[os.write(self._sink, rest) :]
+
+
+def warm() -> None:
+    """Do once what pandas does lazily, before there is no way to load it."""
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    frame = worker_columns.frame(pa.table({"a": pa.array([1, None]), "b": pa.array(["x", None])}))
+    result = (frame["a"] + 1).rename("a")
+    worker_columns.table(result, [["a", None]], index=frame.index)
+    pd.to_datetime(pd.Series(["2024-01-01"]), utc=True).dt.tz_convert("UTC").dt.floor("D")
+    np.random.default_rng(0).random()
+    ast.parse("a = 1")
+
+
+def serve(pipes: Pipes, granted: dict[str, str]) -> None:
+    """Serve calls until the input ends."""
+    pipes.send({"kind": "ready", "sandbox": granted})
+    while True:
+        frame = pipes.receive()
+        try:
+            _answer(pipes, frame)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (an author's code may raise all)
+            pipes.send(told(error, frame.header))
+
+
+def _answer(pipes: Pipes, frame: Frame) -> None:
+    """Run one call and send what it gives."""
+    header = frame.header
+    entry = entry_of(header)
+    given = worker_columns.frame(worker_columns.read(frame.body))
+    with lookups.finding_with(_finder(pipes)), secrets.found_by(_secret_provider(pipes)):
+        result = worker_columns.called(entry, str(header["kind"]), given)
+    table = worker_columns.table(result, outputs_of(header), index=given.index)
+    pipes.send({"kind": "result"}, worker_columns.render(table))
+
+
+def _finder(pipes: Pipes) -> lookups.Finder:
+    """Answer look-ups of an extractor by asking the process that called."""
+
+    def find(
+        dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
+    ) -> tuple[object, object]:
+        asked = worker_columns.asked(instants, keys)
+        pipes.send({"kind": "lookup", "dataset": dataset}, worker_columns.render(asked))
+        answer = pipes.receive()
+        if answer.header["kind"] != "found":
+            raise LookupError(str(answer.header["message"]))
+        return worker_columns.found(worker_columns.read(answer.body), fields)
+
+    return find
+
+
+def _secret_provider(pipes: Pipes) -> secrets.Provider:
+    """Find secrets by asking the process that called; none is kept here."""
+
+    def provide(name: str) -> str | None:
+        pipes.send({"kind": "secret", "name": name})
+        answer = pipes.receive()
+        return answer.body.decode() if answer.header["kind"] == "found" else None
+
+    return provide

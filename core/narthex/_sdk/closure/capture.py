@@ -1,0 +1,466 @@
+"""Resolve what a function reaches, and write it down as one module's text."""
+
+import ast
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Final
+
+import attrs
+
+from narthex._analysis.tolerance import passes
+from narthex._base.origin import NOWHERE, Origin
+from narthex._ir.code import UserCode
+from narthex._ir.entities import Definitions
+from narthex._ir.types import Struct
+from narthex._sdk.annotations import STRUCT_ATTRIBUTE
+from narthex._sdk.closure.functions import SourceFile, find_class, find_function, source_file
+from narthex._sdk.closure.libraries import requirements_of
+from narthex._sdk.closure.names import free_names
+from narthex._sdk.closure.own_class import NAME, OwnClass, attributes_of, carry
+from narthex._sdk.closure.rules import Breach, find_breaches
+from narthex._sdk.closure.tree import UnknownSyntaxError, tree_of
+from narthex._sdk.declare.source_locations import place
+from narthex.errors import (
+    CodeDisagrees,
+    CodeForbidden,
+    CodeNotCarried,
+    CodeNotFound,
+    DefinitionError,
+    raise_all,
+)
+
+HEADER: Final = "from __future__ import annotations\n"
+DATASET_NAME: Final = "__narthex_dataset_name__"
+"""Where a dataset keeps its name, so that code that reaches it carries a reference."""
+
+_LIBRARY_ROOTS: Final = tuple(
+    sorted({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+)
+PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@attrs.frozen(kw_only=True)
+class _Item:
+    """One piece of the text.
+
+    Attributes:
+        origin: The author's line of its first line.
+    """
+
+    name: str
+    text: str
+    origin: Origin
+    is_import: bool = False
+
+
+class _Resolver:
+    """Collects items in dependency order; errors too, so that all are told at once."""
+
+    def __init__(self, *, what: str, origin: Origin) -> None:
+        self.what = what
+        self.origin = origin
+        self.items: dict[str, _Item] = {}
+        self.values: dict[str, object] = {}
+        self.errors: list[DefinitionError] = []
+        self._open: set[str] = set()
+        self._used: dict[str, frozenset[str]] = {}
+
+    def add(self, item: _Item, scope: Mapping[str, object], file: SourceFile | None) -> None:
+        """Add an item after everything that it takes from outside."""
+        self._open.add(item.name)
+        for name in free_names(item.text):
+            if name not in self._open and name != item.name:
+                self._reach(name, scope, file, item.text)
+        self._open.discard(item.name)
+        self.items.setdefault(item.name, item)
+
+    def _reach(
+        self, name: str, scope: Mapping[str, object], file: SourceFile | None, text: str
+    ) -> None:
+        if name not in scope:
+            self._refuse(name, "is not defined where it stands", "define it, or import it, above")
+            return
+        value = scope[name]
+        if isinstance(value, OwnClass):
+            self.carry_own_class(value, attributes_of(text, name))
+            return
+        if name in self.items:
+            if self.values.get(name) is not value:
+                self._refuse(name, "means two things in the code it reaches", "rename one of them")
+            return
+        self.values[name] = value
+        self._carry(name, value, file)
+
+    def carry_own_class(self, own: OwnClass, used: frozenset[str]) -> None:
+        """Carry what is used of the class in whose body the code stands, with what was before."""
+        before = self._used.get(NAME)
+        self._used[NAME] = used | (before or frozenset())
+        if self._used[NAME] == before:
+            return
+        carried = carry(own, self._used[NAME])
+        for name in carried.missing:
+            self._refuse(f"{NAME}.{name}", "is no field and no function there", "")
+        self.items.pop(NAME, None)
+        scope: dict[str, object] = {}
+        file: SourceFile | None = None
+        for function in carried.functions:
+            scope |= scope_of(function)
+            file, _ = find_function(function)
+        self.add(_Item(name=NAME, text=carried.text, origin=self.origin), scope, file)
+
+    def _carry(self, name: str, value: object, file: SourceFile | None) -> None:
+        dataset = getattr(value, DATASET_NAME, None)
+        if isinstance(dataset, str):
+            self._add_import("reference", "from narthex.lookups import reference\n")
+            self._add_text(name, f"{name} = reference({dataset!r})\n")
+        elif isinstance(value, ModuleType):
+            self._carry_module(name, value)
+        elif isinstance(struct := getattr(value, STRUCT_ATTRIBUTE, None), Struct):
+            self._carry_struct(name, struct)
+        elif _is_library(value):
+            self._carry_import(name, value, file)
+        elif isinstance(value, FunctionType):
+            self._carry_function(name, value)
+        elif isinstance(value, type):
+            self._carry_class(name, value, file)
+        else:
+            self._carry_constant(name, value, file)
+
+    def _carry_struct(self, name: str, struct: Struct) -> None:
+        members = "".join(f", {member.name!r}" for member in struct.fields)
+        self._add_import("struct_of", "from narthex.declare.structs import struct_of\n")
+        self._add_text(name, f"{name} = struct_of({struct.name!r}{members})\n")
+
+    def _carry_module(self, name: str, module: ModuleType) -> None:
+        path = module.__name__
+        is_ours = path.split(".")[0] == "narthex"
+        if not is_ours and not _is_library_file(getattr(module, "__file__", None)):
+            self._refuse(
+                name,
+                f"is a module of your own, `{path}`, which does not travel whole",
+                f"write `from {path} import …` with the names that you use",
+            )
+            return
+        plain = path == name
+        self._add_import(name, f"import {path}\n" if plain else f"import {path} as {name}\n")
+
+    def _carry_import(self, name: str, value: object, file: SourceFile | None) -> None:
+        written = _import_of(name, file)
+        module = getattr(value, "__module__", None)
+        # What is ours is imported from where it is: under another name it need not be there.
+        if written is not None and _is_ours(written) == _is_ours(f"from {module}"):
+            self._add_import(name, written)
+            return
+        module = _STABLE.get(module, module) if isinstance(module, str) else module
+        real = getattr(value, "__name__", name)
+        alias = "" if real == name else f" as {name}"
+        self._add_import(name, f"from {module} import {real}{alias}\n")
+
+    def _carry_function(self, name: str, function: FunctionType) -> None:
+        file, node = find_function(function)
+        origin = place(file.file, node.lineno)
+        if isinstance(node, ast.Lambda):
+            item = _Item(name=name, text=f"{name} = ({file.expression(node)})\n", origin=origin)
+            self.add(item, scope_of(function), file)
+            return
+        text = file.segment(node, decorators=True)
+        self.add(_Item(name=node.name, text=text, origin=origin), scope_of(function), file)
+        if node.name != name:
+            self._add_text(name, f"{name} = {node.name}\n")
+
+    def _carry_class(self, name: str, cls: type, file: SourceFile | None) -> None:
+        found = _class_in(file, cls) or find_class(cls)
+        if found is None:
+            self._refuse(name, "is a class whose source cannot be found", "define it in a file")
+            return
+        where, node = found
+        module = sys.modules.get(cls.__module__)
+        item = _Item(
+            name=name,
+            text=where.segment(node, decorators=True),
+            origin=place(where.file, node.lineno),
+        )
+        self.add(item, vars(module) if module else {}, where)
+
+    def _carry_constant(self, name: str, value: object, file: SourceFile | None) -> None:
+        bound = file.assignments(name) if file is not None else []
+        match bound:
+            case [
+                ast.Assign(value=ast.expr() as written) | ast.AnnAssign(value=ast.expr() as written)
+            ]:
+                self._carry_assignment(name, written, file)
+            case []:
+                self._carry_elsewhere(name, value)
+            case _:
+                self._refuse(
+                    name, "is bound more than once", "bind it once, to a literal, and use that"
+                )
+
+    def _carry_assignment(self, name: str, written: ast.expr, file: SourceFile | None) -> None:
+        if file is None:
+            return
+        text = f"{name} = ({file.expression(written)})\n"
+        item = _Item(name=name, text=text, origin=place(file.file, written.lineno))
+        self.add(item, _module_scope(file), file)
+
+    def _carry_elsewhere(self, name: str, value: object) -> None:
+        """Carry a constant that was imported, or that an enclosing function holds."""
+        for module in list(sys.modules.values()):
+            path = getattr(module, "__file__", None)
+            held = vars(module).get(name) if path and not _is_library_file(path) else None
+            if path and held is value and value is not None:
+                file = source_file(path, origin=self.origin, what=f"`{name}`")
+                if len(file.assignments(name)) == 1:
+                    self._carry_constant(name, value, file)
+                    return
+        if not is_literal(value):
+            self._refuse(
+                name,
+                f"is a `{type(value).__name__}` that was built where it cannot be followed",
+                "make it a literal at the top of the file, or pass it as a column",
+            )
+            return
+        self._add_text(name, f"{name} = {value!r}\n")
+
+    def _add_import(self, name: str, text: str) -> None:
+        self.items.setdefault(name, _Item(name=name, text=text, origin=NOWHERE, is_import=True))
+
+    def _add_text(self, name: str, text: str) -> None:
+        self.items.setdefault(name, _Item(name=name, text=text, origin=self.origin))
+
+    def _refuse(self, name: str, why: str, hint: str) -> None:
+        self.errors.append(
+            CodeNotCarried(
+                f"{self.what} reaches `{name}`, which {why}", origin=self.origin, hint=hint
+            )
+        )
+
+    def render(self) -> tuple[str, list[tuple[int, _Item]]]:
+        """Write the module's text; say on which line each item begins."""
+        ordered = sorted(self.items.values(), key=lambda item: not item.is_import)
+        lines, starts = HEADER, list[tuple[int, _Item]]()
+        for item in ordered:
+            lines += "" if item.is_import else "\n"
+            starts.append((lines.count("\n") + 1, item))
+            lines += item.text
+        return lines, starts
+
+
+_STABLE: Final = {
+    "narthex._sdk.declare.windows": "narthex.declare.windows",
+    "narthex._sdk.expressions.authoring": "narthex.expr",
+}
+"""Where travelling code imports what is ours: the path is part of the code's identity."""
+
+
+def scope_of(function: FunctionType) -> dict[str, object]:
+    """Give the names that a function sees outside itself: globals, and what it closes over."""
+    scope: dict[str, object] = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # the enclosing function has not bound it yet
+            scope.pop(name, None)
+    return scope
+
+
+def _module_scope(file: SourceFile) -> Mapping[str, object]:
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == file.file:
+            return vars(module)
+    return {}
+
+
+def _class_in(file: SourceFile | None, cls: type) -> tuple[SourceFile, ast.ClassDef] | None:
+    module = sys.modules.get(cls.__module__)
+    path = getattr(module, "__file__", None)
+    where = file
+    if path and (file is None or file.file != path):
+        where = source_file(path, origin=NOWHERE, what=f"`{cls.__name__}`")
+    for node in where.tree.body if where else []:
+        if where and isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            return where, node
+    return None
+
+
+def _import_of(name: str, file: SourceFile | None) -> str | None:
+    """Find the statement by which a file imports a name, as written."""
+    for node in ast.walk(file.tree) if file else ():
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return ast.unparse(ast.ImportFrom(node.module, [alias], 0)) + "\n"
+    return None
+
+
+def _is_ours(written: str) -> bool:
+    return written.removeprefix("from ").split(" ")[0].split(".")[0] == "narthex"
+
+
+def _is_library_file(path: str | None) -> bool:
+    return path is None or path.startswith(_LIBRARY_ROOTS) or "site-packages" in Path(path).parts
+
+
+def _is_library(value: object) -> bool:
+    """Whether a function or a class is somebody else's, to be imported where the code runs."""
+    if not isinstance(value, FunctionType | type) and not callable(value):
+        return False
+    path = getattr(value, "__module__", None)
+    module = sys.modules.get(path) if isinstance(path, str) else None
+    if module is None or path == "__main__":
+        return False
+    if module.__name__.split(".")[0] == "narthex":
+        return True
+    return _is_library_file(getattr(module, "__file__", None))
+
+
+def is_literal(value: object) -> bool:
+    """Whether a value is made of scalars, tuples and frozensets only, so that its text is it."""
+    if isinstance(value, tuple | frozenset):
+        return all(is_literal(item) for item in value)
+    return value is None or type(value) in {bool, int, float, str, bytes}
+
+
+def resolve(
+    function: object, *, what: str, origin: Origin, entry: str = "", own: OwnClass | None = None
+) -> UserCode:
+    """Give a function as text with everything it reaches.
+
+    Args:
+        function: A plain one.
+        what: What it is, for messages.
+        origin: Where it is used.
+        entry: What a lambda is called.
+        own: The class that the function takes as its first argument.
+
+    Raises:
+        DefinitionErrors: It reaches what cannot travel, does what it may not, or has no source.
+    """
+    if not isinstance(function, FunctionType):
+        raise_all([CodeNotFound(f"{what} is not a plain function", origin=origin)])
+        raise TypeError(what)
+    resolver = _Resolver(what=what, origin=origin)
+    try:
+        name = _add_entry(resolver, function, entry, own)
+    except DefinitionError as error:
+        raise_all([*resolver.errors, error])
+        raise
+    source, starts = resolver.render()
+    errors = [*resolver.errors, *_breach_errors(source, starts, what)]
+    raise_all(errors)
+    return UserCode(
+        entry=name,
+        source=source,
+        tree=_tree(source, name, what=what, origin=origin),
+        requires=requirements_of(source),
+        python=PYTHON,
+        origin=origin,
+    )
+
+
+def _add_entry(
+    resolver: _Resolver, function: FunctionType, entry: str, own: OwnClass | None
+) -> str:
+    file, node = find_function(function)
+    if isinstance(node, ast.Lambda):
+        name = entry or "entry"
+        text = f"{name} = ({file.expression(node)})\n"
+    else:
+        name, text = node.name, file.segment(node)
+    item = _Item(name=name, text=text, origin=place(file.file, node.lineno))
+    resolver.add(item, scope_of(function), file)
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    used = attributes_of(text, parameters[0]) if own is not None and parameters else frozenset()
+    if own is not None and used:
+        resolver.carry_own_class(own, used)
+    return name
+
+
+def _tree(source: str, entry: str, *, what: str, origin: Origin) -> bytes:
+    try:
+        return tree_of(source, entry)
+    except UnknownSyntaxError as error:
+        raise_all([CodeForbidden(f"{what}: {error}", origin=origin)])
+        raise
+
+
+def _breach_errors(
+    source: str, starts: list[tuple[int, _Item]], what: str
+) -> list[DefinitionError]:
+    return [_breach_error(breach, starts, what) for breach in breaches_of(source, what)]
+
+
+def breaches_of(source: str, what: str) -> list[Breach]:
+    """Give what a text may not do, but for what may pass here."""
+    return [
+        breach
+        for breach in find_breaches(source)
+        if not (
+            breach.is_unrepeatable and passes(f"{what} uses `{breach.what}`, which {breach.why}")
+        )
+    ]
+
+
+def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) -> DefinitionError:
+    first, item = max((pair for pair in starts if pair[0] <= breach.line), key=lambda p: p[0])
+    origin = NOWHERE
+    if item.origin != NOWHERE:
+        origin = Origin(file=item.origin.file, line=item.origin.line + breach.line - first)
+    if breach.carried:
+        return CodeNotCarried(
+            f"{what} reaches `{breach.what}`, which {breach.why}",
+            origin=origin,
+            hint="make it a literal that nothing changes, or pass it as a column",
+        )
+    return CodeForbidden(
+        f"{what} uses `{breach.what}`, which {breach.why}",
+        origin=origin,
+        hint="take what it needs as a column",
+    )
+
+
+def verify(code: UserCode) -> tuple[DefinitionError, ...]:
+    """Check code that came from elsewhere: its text must do nothing forbidden and give its hash."""
+    from_text: list[DefinitionError] = []
+    try:
+        found = tree_of(code.source, code.entry)
+        breaches = breaches_of(code.source, f"`{code.entry}`")
+    except (SyntaxError, UnknownSyntaxError) as error:
+        return (CodeForbidden(f"`{code.entry}`: {error}", origin=code.origin),)
+    starts = [(1, _Item(name=code.entry, text=code.source, origin=NOWHERE))]
+    from_text += [
+        _breach_error(b, starts, f"`{code.entry}`").located(code.origin) for b in breaches
+    ]
+    if missing := free_names(code.source):
+        from_text.append(
+            CodeNotCarried(
+                f"`{code.entry}` reaches `{missing[0]}`, which did not travel", origin=code.origin
+            )
+        )
+    return tuple(from_text) if found == code.tree else (*from_text, _disagreement(code))
+
+
+def _disagreement(code: UserCode) -> DefinitionError:
+    return CodeDisagrees(
+        f"`{code.entry}` is not what its hash says", origin=code.origin, hint="commit again"
+    )
+
+
+def verify_all(definitions: Definitions) -> list[DefinitionError]:
+    """Check all code of definitions that came from elsewhere, as `verify`."""
+    return [error for code in _codes(definitions) for error in verify(code)]
+
+
+def _codes(value: object) -> Iterator[UserCode]:
+    """Find the code in a record, however deep it stands."""
+    if isinstance(value, UserCode):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _codes(item)
+    else:
+        for field in getattr(type(value), "__attrs_attrs__", ()):
+            yield from _codes(getattr(value, field.name))

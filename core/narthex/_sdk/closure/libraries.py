@@ -1,0 +1,84 @@
+"""Which libraries code imports, at which versions."""
+
+import ast
+import functools
+import re
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+
+from narthex._ir.code import Requirement
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_OURS = "narthex"
+_INTERCHANGE = "pandas"
+
+
+def normalised(name: str) -> str:
+    """Give a distribution's name in the form in which indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported_modules(source: str) -> frozenset[str]:
+    """Give the top-level modules that a text imports, those of Python itself left out."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return frozenset(found - sys.stdlib_module_names - {_OURS})
+
+
+@functools.cache
+def _providers() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+@functools.cache
+def distribution_of(module: str) -> str | None:
+    """Find the distribution that provides a module; None if none does."""
+    try:
+        return normalised(metadata.distribution(module).name)
+    except metadata.PackageNotFoundError:
+        provided = _providers().get(module)
+        return normalised(provided[0]) if provided else None
+
+
+@functools.cache
+def version_of(distribution: str) -> str | None:
+    """Find the version of an installed distribution."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@functools.cache
+def _needs(distribution: str) -> frozenset[str]:
+    """Give what a distribution needs and has installed; optional extras left out."""
+    found: set[str] = set()
+    for line in metadata.requires(distribution) or ():
+        match = _NAME.match(line)
+        if match and "extra ==" not in line and version_of(normalised(match.group())):
+            found.add(normalised(match.group()))
+    return frozenset(found)
+
+
+def requirements_of(source: str) -> tuple[Requirement, ...]:
+    """Give the libraries that a text imports, and what those need, sorted by name.
+
+    pandas is always one of them: its frames are what code is given. Modules that no distribution
+    provides are left out.
+    """
+    modules = imported_modules(source) | {_INTERCHANGE}
+    pending = {distribution_of(module) for module in modules} - {None}
+    found: dict[str, str] = {}
+    while pending:
+        name = pending.pop()
+        version = version_of(name) if name else None
+        if name is None or version is None or name in found:
+            continue
+        found[name] = version
+        pending |= _needs(name)
+    return tuple(Requirement(distribution=name, version=found[name]) for name in sorted(found))

@@ -1,0 +1,319 @@
+"""What user code may not do, decided from its text alone.
+
+This is a lint for determinism: it gives the author an early answer. Security is the sandbox's.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from narthex._sdk.closure.tree import UnknownSyntaxError, bindings
+
+_BUILTINS: Final = {
+    "eval": "runs text as code",
+    "exec": "runs text as code",
+    "compile": "makes code from text",
+    "__import__": "imports by a name that cannot be followed",
+    "globals": "reaches all globals",
+    "locals": "reaches all locals",
+    "vars": "reaches all names of an object",
+    "open": "reaches a file",
+    "input": "waits for a person",
+    "breakpoint": "stops the process",
+    "id": "differs between processes",
+    "hash": "differs between processes for text",
+}
+_CALLS: Final = {
+    "time.time": "reads the clock",
+    "time.time_ns": "reads the clock",
+    "time.monotonic": "reads the clock",
+    "time.perf_counter": "reads the clock",
+    "time.localtime": "reads the clock",
+    "time.gmtime": "reads the clock",
+    "time.sleep": "waits",
+    "datetime.datetime.now": "reads the clock",
+    "datetime.datetime.utcnow": "reads the clock",
+    "datetime.datetime.today": "reads the clock",
+    "datetime.date.today": "reads the clock",
+    "pandas.Timestamp.now": "reads the clock",
+    "pandas.Timestamp.utcnow": "reads the clock",
+    "pandas.Timestamp.today": "reads the clock",
+    "uuid.uuid1": "draws a new id each time",
+    "uuid.uuid4": "draws a new id each time",
+    "random.SystemRandom": "draws at random without a seed",
+    "pandas.read_csv": "reaches a file",
+    "pandas.read_parquet": "reaches a file",
+    "pandas.read_json": "reaches a file",
+    "pandas.read_sql": "reaches a database",
+    "numpy.load": "reaches a file",
+    "numpy.fromfile": "reaches a file",
+    "numpy.loadtxt": "reaches a file",
+}
+_SEEDED: Final = frozenset(
+    {
+        "random.Random",
+        "numpy.random.default_rng",
+        "numpy.random.RandomState",
+        "numpy.random.Generator",
+        "numpy.random.SeedSequence",
+    }
+)
+_RANDOM: Final = ("random.", "numpy.random.")
+_MODULES: Final = {
+    "os": "reaches the machine",
+    "sys": "reaches the interpreter",
+    "io": "reaches files",
+    "socket": "reaches the network",
+    "ssl": "reaches the network",
+    "http": "reaches the network",
+    "urllib.request": "reaches the network",
+    "requests": "reaches the network",
+    "httpx": "reaches the network",
+    "aiohttp": "reaches the network",
+    "subprocess": "starts a process",
+    "multiprocessing": "starts a process",
+    "threading": "starts a thread",
+    "concurrent": "starts threads",
+    "asyncio": "waits on the world",
+    "secrets": "draws at random without a seed",
+    "importlib": "imports by a name that cannot be followed",
+    "ctypes": "reaches memory",
+    "pickle": "runs what it reads",
+    "pathlib": "reaches files",
+    "shutil": "reaches files",
+    "tempfile": "reaches files",
+    "glob": "reaches files",
+}
+_PURE_CALLS: Final = frozenset(
+    {
+        "frozenset",
+        "tuple",
+        "set",
+        "dict",
+        "list",
+        "range",
+        "float",
+        "int",
+        "str",
+        "bytes",
+        "min",
+        "max",
+        "sum",
+        "len",
+        "round",
+        "abs",
+        "sorted",
+        "re.compile",
+        "datetime.datetime",
+        "datetime.date",
+        "datetime.timedelta",
+        "datetime.timezone",
+        "decimal.Decimal",
+        "fractions.Fraction",
+        "zoneinfo.ZoneInfo",
+        "pandas.Timestamp",
+        "pandas.Timedelta",
+        "numpy.array",
+        "enum.auto",
+        "types.MappingProxyType",
+        "math.log",
+        "math.sqrt",
+        "math.exp",
+        "narthex.declare.structs.struct_of",
+        "narthex.lookups.reference",
+    }
+)
+_MUTATORS: Final = frozenset(
+    {
+        "append",
+        "extend",
+        "insert",
+        "remove",
+        "pop",
+        "popitem",
+        "clear",
+        "update",
+        "setdefault",
+        "add",
+        "discard",
+        "sort",
+        "reverse",
+    }
+)
+_BUILTIN_NAMES: Final = frozenset(dir(builtins))
+
+
+@attrs.frozen(kw_only=True, order=True)
+class Breach:
+    """One place where code does what it may not.
+
+    Attributes:
+        line: In the text that was checked.
+        what: The name as the code means it, such as `time.time`.
+        why: What it does.
+        carried: Whether a global that cannot travel is the matter, not a call.
+    """
+
+    line: int
+    what: str
+    why: str
+    carried: bool = False
+
+    @property
+    def is_unrepeatable(self) -> bool:
+        """Whether the code only gives another answer when it is asked again."""
+        return self.why.startswith(("reads the clock", "draws "))
+
+
+def find_breaches(source: str) -> tuple[Breach, ...]:
+    """Give all breaches of a module's text, in order; none means that it may run.
+
+    Raises:
+        SyntaxError: It is not Python.
+    """
+    tree = ast.parse(source)
+    meanings = _meanings(tree)
+    found = {*_at_top(tree, meanings), *_mutations(tree)}
+    for node in ast.walk(tree):
+        found.update(_breaches_at(node, meanings))
+    return tuple(sorted(found))
+
+
+def _meanings(tree: ast.Module) -> dict[str, str]:
+    """Give, for each imported name, the dotted path that it stands for."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                found[alias.asname or top] = alias.name if alias.asname else top
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for name in _local_names(tree):
+        found.setdefault(name, f"<local>.{name}")
+    return found
+
+
+def _local_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def dotted(node: ast.AST, meanings: dict[str, str]) -> str | None:
+    """Give the dotted path that an expression names; None if it is no plain name."""
+    match node:
+        case ast.Name(id=name):
+            return meanings.get(name, name)
+        case ast.Attribute(value=value, attr=attr):
+            base = dotted(value, meanings)
+            return None if base is None else f"{base}.{attr}"
+        case _:
+            return None
+
+
+def _breaches_at(node: ast.AST, meanings: dict[str, str]) -> Iterator[Breach]:
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                yield from _module_breach(alias.name, node.lineno)
+        case ast.ImportFrom(module=str(module)):
+            yield from _module_breach(module, node.lineno)
+        case ast.Name(id=name, ctx=ast.Load()) if name in _BUILTINS and name not in meanings:
+            yield Breach(line=node.lineno, what=name, why=_BUILTINS[name])
+        case ast.Global(names=names):
+            yield Breach(line=node.lineno, what=names[0], why="is changed", carried=True)
+        case ast.Call():
+            yield from _call_breach(node, meanings)
+        case ast.Attribute(attr=attr) if _dunder(attr):
+            yield Breach(line=node.lineno, what=attr, why="reaches behind objects")
+        case _:
+            return
+
+
+def _dunder(attr: str) -> bool:
+    allowed = {"__init__", "__name__", "__len__", "__doc__", "__class__", "__annotations__"}
+    return attr.startswith("__") and attr.endswith("__") and attr not in allowed
+
+
+def _module_breach(module: str, line: int) -> Iterator[Breach]:
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        name = ".".join(parts[:length])
+        if name in _MODULES:
+            yield Breach(line=line, what=name, why=_MODULES[name])
+            return
+
+
+def _call_breach(node: ast.Call, meanings: dict[str, str]) -> Iterator[Breach]:
+    path = dotted(node.func, meanings)
+    if path is None:
+        return
+    if path in _CALLS:
+        yield Breach(line=node.lineno, what=path, why=_CALLS[path])
+    elif path in _SEEDED:
+        if not node.args and not node.keywords:
+            yield Breach(line=node.lineno, what=path, why="draws at random without a seed")
+    elif path.startswith(_RANDOM):
+        yield Breach(line=node.lineno, what=path, why="draws at random without a seed")
+
+
+def _at_top(tree: ast.Module, meanings: dict[str, str]) -> Iterator[Breach]:
+    """Refuse statements at the top that do anything but bind what travels."""
+    try:
+        bound = dict(bindings(tree))
+    except UnknownSyntaxError as error:
+        yield Breach(line=error.line, what=error.construct, why="stands alone", carried=True)
+        return
+    for name, statement in bound.items():
+        if isinstance(statement, ast.Assign):
+            call = _unknown_call(statement.value, meanings, frozenset(bound))
+            if call is not None:
+                yield Breach(
+                    line=statement.value.lineno,
+                    what=name,
+                    why=f"is built by a call of `{call}`",
+                    carried=True,
+                )
+
+
+def _unknown_call(value: ast.expr, meanings: dict[str, str], bound: frozenset[str]) -> str | None:
+    if isinstance(value, ast.Lambda):
+        return None
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call):
+            path = dotted(node.func, meanings) or "an expression"
+            if path not in _PURE_CALLS or (path in bound and path in _BUILTIN_NAMES):
+                return path
+    return None
+
+
+def _mutations(tree: ast.Module) -> Iterator[Breach]:
+    """Find constants that code changes: they would make one row's answer depend on others."""
+    constants = {
+        statement.targets[0].id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+    }
+    for node in ast.walk(tree):
+        name = _changed_name(node)
+        if name in constants and isinstance(node, ast.expr):
+            yield Breach(line=node.lineno, what=name or "", why="is changed", carried=True)
+
+
+def _changed_name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)) if attr in _MUTATORS:
+            return name
+        case _:
+            return None

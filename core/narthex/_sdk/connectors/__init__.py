@@ -1,0 +1,1 @@
+"""Sources, sinks and their connectors as authors declare them."""

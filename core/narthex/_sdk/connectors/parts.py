@@ -1,0 +1,127 @@
+"""The parts of a connector, read one by one; what is wrong with them is told together."""
+
+from collections.abc import Collection, Mapping
+
+from narthex._ir.entities import AwsSecretRef, Credential, SecretRef
+from narthex._sdk.declare.call_arguments import read_duration
+from narthex._sdk.declare.error_collection import report
+from narthex._sdk.declare.source_locations import author_origin
+from narthex.errors import ConnectorInvalid, CredentialInline, DefinitionError
+
+_NOTHING = SecretRef("")
+"""Stands for a credential that was refused, so that what comes after it can be read too."""
+
+_SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token"}
+)
+
+
+class Parts:
+    """Reads the parts of one connector.
+
+    Nothing of a credential that stands in a definition is kept or shown.
+    """
+
+    def __init__(self, connector: str) -> None:
+        self.connector = connector
+        self.origin = author_origin()
+        self.errors: list[DefinitionError] = []
+
+    def report(self) -> None:
+        """Tell what was wrong with the parts.
+
+        Raises:
+            DefinitionErrors: Something was, and nobody collects mistakes.
+        """
+        report(self.errors)
+
+    def refuse(self, message: str, *, hint: str = "") -> None:
+        """Keep one more mistake."""
+        self.errors.append(ConnectorInvalid(message, origin=self.origin, hint=hint))
+
+    def text(self, value: object, what: str) -> str:
+        """Read a text that must not be empty."""
+        if isinstance(value, str) and value:
+            return value
+        self.refuse(f"{what} found `{value!r}`; it wants a text")
+        return ""
+
+    def name(self, value: object) -> str:
+        """Read the connector's name."""
+        return self.text(value, f"the name of `{self.connector}`")
+
+    def address(self, value: object, what: str) -> str:
+        """Read an address, in which no credential may stand."""
+        if isinstance(value, str) and "@" in value:
+            self.errors.append(self._inline(f"a credential in `{what}`", what))
+            return ""
+        return self.text(value, f"`{what}`")
+
+    def number(self, value: object, what: str) -> int:
+        """Read a whole number above zero."""
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+        self.refuse(f"`{what}` found `{value!r}`; it wants a whole number above zero")
+        return 1
+
+    def one_of(self, value: object, what: str, known: Collection[str]) -> str:
+        """Read one of a few names."""
+        if isinstance(value, str) and value in known:
+            return value
+        self.refuse(f"`{what}` found `{value!r}`; it wants one of {', '.join(known)}")
+        return next(iter(known))
+
+    def duration(self, value: object, what: str) -> int | None:
+        """Read a duration that may be left out, as microseconds."""
+        if value is None:
+            return None
+        try:
+            return read_duration(value, origin=self.origin, what=f"`{what}`")
+        except DefinitionError as error:
+            self.errors.append(error)
+            return None
+
+    def credential(self, value: object, what: str) -> Credential | None:
+        """Read a credential that may be left out: a reference, never the credential itself."""
+        if value is None or isinstance(value, SecretRef | AwsSecretRef):
+            return value
+        self.errors.append(self._inline(f"`{what}`", what))
+        return _NOTHING
+
+    def needed(self, value: object, what: str) -> Credential:
+        """Read a credential that must be given."""
+        found = self.credential(value, what)
+        if found is None:
+            self.refuse(f"`{self.connector}` has no `{what}`", hint=f'write `{what}=Secret("…")`')
+        return found or _NOTHING
+
+    def headers(self, headers: Mapping[str, object]) -> tuple[tuple[str, str | Credential], ...]:
+        """Read the headers of a call; those that let somebody in are given by reference."""
+        found: list[tuple[str, str | Credential]] = []
+        for name, value in headers.items():
+            if name.lower() in _SECRET_HEADERS or isinstance(value, SecretRef | AwsSecretRef):
+                found.append((name, self.needed(value, f"headers[{name!r}]")))
+            else:
+                found.append((name, self.text(value, f"`headers[{name!r}]`")))
+        return tuple(found)
+
+    def _inline(self, what: str, parameter: str) -> CredentialInline:
+        return CredentialInline(
+            f"{what} of `{self.connector}` stands in the definition, where everybody can read it",
+            origin=self.origin,
+            hint=f'keep it with the platform and write `{parameter}=Secret("…")`',
+        )
+
+
+def Secret(name: str) -> SecretRef:  # noqa: N802 (it reads as a value)
+    """Name a secret that the platform keeps; its value never stands in a definition."""
+    return SecretRef(name)
+
+
+def not_kept(connector: str, name: str) -> DefinitionError:
+    """Say that no console keeps connections: they stand in definitions, secrets by reference."""
+    return ConnectorInvalid(
+        f"`{connector}.get({name!r})` asks for a connection that a console keeps; there is none",
+        origin=author_origin(),
+        hint=f"write `{connector}(…)` with its parts, and credentials as `Secret(…)`",
+    )

@@ -1,0 +1,453 @@
+"""Datasets as their authors hold them."""
+
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import overload
+
+import attrs
+from typing_extensions import override
+
+from narthex._analysis.checks.expectations import no_rows
+from narthex._base.origin import Origin
+from narthex._ir.entities import Dataset as DatasetEntity
+from narthex._ir.entities import Expectation, Index, Sink, Source
+from narthex._ir.node_schema import DatasetSchemaInfo
+from narthex._ir.schema import Metadata, Schema
+from narthex._ir.types import Null, Optional
+from narthex._sdk.closure import OwnClass
+from narthex._sdk.datasets.lookup_calls import check_lookup
+from narthex._sdk.datasets.output_check import check_output
+from narthex._sdk.datasets.pipelines import BuiltPipeline, PipelineCall, build_pipeline, inputs_of
+from narthex._sdk.declare.call_arguments import read_duration
+from narthex._sdk.declare.env import selected
+from narthex._sdk.declare.error_collection import report
+from narthex._sdk.declare.expectations import ExpectationsCall, build_expectations
+from narthex._sdk.declare.fields import Field, annotations_of, build_schema
+from narthex._sdk.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
+from narthex._sdk.declare.source_locations import (
+    ClassPlaces,
+    author_frame,
+    author_origin,
+    class_places,
+)
+from narthex.errors import (
+    ArgumentInvalid,
+    DefinitionError,
+    IndexInvalid,
+    PipelineInvalid,
+)
+from narthex.lookups import reference
+
+_EMPTY = Schema(())
+
+
+@attrs.define(kw_only=True, eq=False)
+class Declared:
+    """Everything that is known of a dataset; decorators above `@dataset` add to it.
+
+    Attributes:
+        broken: Whether mistakes were found; only a collector lets such a dataset live.
+    """
+
+    name: str
+    version: int
+    schema: Schema
+    origin: Origin
+    history_us: int | None
+    index: Index | None
+    pipelines: tuple[BuiltPipeline, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
+    sources: tuple[Source, ...] = ()
+    sinks: tuple[Sink, ...] = ()
+    default_owner: str = ""
+    broken: bool = False
+
+
+class Dataset:
+    """A named, typed log of rows, as `@dataset` makes it.
+
+    Its fields are attributes: `User.name` is a `Field`.
+    """
+
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
+        self.__narthex_dataset_name__ = declared.name
+
+    @property
+    def fields(self) -> list[Field]:
+        """All fields, in the author's order."""
+        return [self._field(field.name) for field in self._declared.schema.fields]
+
+    @property
+    def key_fields(self) -> list[str]:
+        """The names of the key fields."""
+        return [column.name for column in self._declared.schema.keys]
+
+    @property
+    def erase_key_fields(self) -> list[str]:
+        """The names of the fields by which rows are erased."""
+        return [field.name for field in self._declared.schema.fields if field.erase_key]
+
+    @property
+    def timestamp_field(self) -> str:
+        """The name of the event time."""
+        return self._declared.schema.timestamp
+
+    def fqn(self) -> str:
+        """Give the dataset's name."""
+        return self._declared.name
+
+    def lookup(
+        self, ts: object, *positional: object, fields: Sequence[str] = (), **keys: object
+    ) -> tuple[object, object]:
+        """Give rows as of `ts`: a frame of `fields`, and a column that says which were found.
+
+        It can be called in an extractor that names the dataset in `deps`, and wherever a client
+        of `narthex.testing` answers. Without `fields`, the frame has all of them.
+
+        Raises:
+            LookupImpossible: It was called elsewhere, or not with a column for `ts` and for each
+                key, by name.
+        """
+        check_lookup(
+            self._declared.name, self._declared.schema, ts, positional, keys=keys, fields=fields
+        )
+        return reference(self._declared.name).lookup(ts, fields=fields, **keys)
+
+    def _field(self, name: str) -> Field:
+        of = self._declared.schema.columns[name]
+        return Field(
+            dataset=self._declared.name,
+            name=name,
+            dtype=of,
+            optional=isinstance(of, Optional),
+            keys=self._declared.schema.keys,
+            is_indexed=self._declared.index is not None,
+            is_broken=self._declared.broken,
+        )
+
+    def __getattr__(self, name: str) -> Field:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in self._declared.schema.columns:
+            return self._field(name)
+        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+            return Field(dataset=self._declared.name, name=name, dtype=Null(), is_broken=True)
+        raise AttributeError(
+            f"dataset `{self._declared.name}` has no field `{name}`; it has "
+            f"{', '.join(self._declared.schema.columns)}"
+        )
+
+    @override
+    def __repr__(self) -> str:
+        return f"<dataset {self._declared.name}@{self._declared.version}>"
+
+
+LATER_ATTRIBUTE = "__narthex_later__"
+"""Where a class keeps what decorators below `@dataset` said, until the dataset is there."""
+
+
+def later_on(cls: object, read: Callable[[Dataset], Sequence[DefinitionError]]) -> bool:
+    """Let `read` add to a class's dataset once it is made; False if that is no author's class."""
+    if not isinstance(cls, type) or cls.__module__ == "builtins":
+        return False
+    waiting = cls.__dict__.get(LATER_ATTRIBUTE, ())
+    setattr(cls, LATER_ATTRIBUTE, (*waiting, read))
+    return True
+
+
+def declared(dataset: Dataset) -> Declared:
+    """Give what is known of a dataset."""
+    return dataset._declared  # noqa: SLF001 (kept out of the author's sight: `Orders.name` is a field)
+
+
+@overload
+def dataset(cls: type) -> Dataset: ...
+@overload
+def dataset(
+    cls: None = None,
+    version: int = 1,
+    history: str | None = None,
+    index: bool = False,
+    offline: bool | None = None,
+    online: bool | None = None,
+) -> Callable[[type], Dataset]: ...
+def dataset(
+    cls: type | None = None,
+    version: int = 1,
+    history: str | None = None,
+    index: bool = False,
+    offline: bool | None = None,
+    online: bool | None = None,
+) -> Dataset | Callable[[type], Dataset]:
+    """Declare a dataset: the class's annotations are its fields.
+
+    Args:
+        cls: The class, where the decorator stands bare.
+        version: Raised when the dataset means something else from now on.
+        history: How long rows are kept; not given, for ever.
+        index: Whether it can be looked up, online and offline.
+        offline: Whether it can be looked up as of any instant.
+        online: Whether it can be looked up as of now.
+
+    Raises:
+        DefinitionErrors: All mistakes of the class, each with its file and line.
+    """
+    frame, origin = author_frame(), author_origin()
+
+    def declare(of: type) -> Dataset:
+        if not isinstance(of, type):
+            raise ArgumentInvalid("`@dataset` stands above a class", origin=origin)
+        places = class_places(of.__name__, frame)
+        errors: list[DefinitionError] = []
+        built = Declared(
+            name=of.__name__,
+            version=_read_version(version, places.origin, errors),
+            schema=_EMPTY,
+            origin=places.origin,
+            history_us=_read_history(history, origin, errors),
+            index=_read_index(index, offline, online, origin, errors),
+            default_owner=_default_owner(frame),
+        )
+        found = _fill(of, built, frame, places, errors)
+        report(errors)
+        return found
+
+    return declare if cls is None else declare(cls)
+
+
+def _fill(
+    cls: type,
+    built: Declared,
+    frame: FrameType | None,
+    places: ClassPlaces,
+    errors: list[DefinitionError],
+) -> Dataset:
+    annotations = annotations_of(cls, frame)
+    schema, wrong = build_schema(cls, annotations, places)
+    errors += wrong
+    built.schema = schema or _EMPTY
+    found = Dataset(built)
+    if META_ATTRIBUTE in cls.__dict__:
+        setattr(found, META_ATTRIBUTE, metadata_of(cls))
+    if schema is not None:
+        errors += _index_errors(built, places.origin)
+        _fill_pipelines(cls, built, schema, errors)
+        _fill_expectations(cls, built, schema, errors)
+    errors += check_metadata(metadata_of(found), origin=places.origin)
+    errors += check_metadata(Metadata(owner=built.default_owner), origin=places.origin)
+    built.broken = bool(errors)
+    for read in cls.__dict__.get(LATER_ATTRIBUTE, ()):
+        errors += read(found)
+    return found
+
+
+def _fill_pipelines(
+    cls: type, built: Declared, schema: Schema, errors: list[DefinitionError]
+) -> None:
+    own = OwnClass(cls, {field.name: field for field in Dataset(built).fields})
+    for name, call in list(vars(cls).items()):
+        if not isinstance(call, PipelineCall):
+            continue
+        given: dict[str, DatasetSchemaInfo | None] = {}
+        for one in inputs_of(call.function):
+            if isinstance(one, Dataset):
+                given[declared(one).name] = schema_info(one)
+            else:
+                errors.append(_no_dataset(name, one, call.origin))
+        made = build_pipeline(name, call, own, given)
+        errors += made.errors
+        if made.schema is not None and not made.errors:
+            errors += check_output(made.schema, schema, built.name, name, call.origin)
+        built.pipelines = (*built.pipelines, made)
+
+
+def _no_dataset(pipeline: str, found: object, origin: Origin) -> DefinitionError:
+    return PipelineInvalid(
+        f"pipeline `{pipeline}` has the input `{found!r}`, which is not a dataset",
+        origin=origin,
+        hint="pass the dataset's class itself",
+    )
+
+
+def _fill_expectations(
+    cls: type, built: Declared, schema: Schema, errors: list[DefinitionError]
+) -> None:
+    calls = [call for call in vars(cls).values() if isinstance(call, ExpectationsCall)]
+    made, wrong = build_expectations(calls, cls, built.name, schema)
+    built.expectations = made
+    errors += wrong
+    if calls and any(pipeline.terminal for pipeline in built.pipelines):
+        errors.append(no_rows(built.name, calls[0].origin))
+
+
+def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:
+    """Give what a pipeline must know of a dataset; None if the dataset is broken."""
+    known = declared(dataset)
+    if known.broken:
+        return None
+    return DatasetSchemaInfo(
+        name=known.name,
+        schema=known.schema,
+        terminal=any(pipeline.terminal for pipeline in known.pipelines),
+        correctable=any(p.schema.correctable for p in known.pipelines if p.schema is not None),
+    )
+
+
+def _default_owner(frame: FrameType | None) -> str:
+    owner = frame.f_globals.get("__owner__", "") if frame else ""
+    return owner if isinstance(owner, str) else ""
+
+
+def _read_version(version: object, origin: Origin, errors: list[DefinitionError]) -> int:
+    if isinstance(version, int) and not isinstance(version, bool) and version >= 1:
+        return version
+    errors.append(
+        ArgumentInvalid(
+            f"version `{version!r}` is not a whole number from one on",
+            origin=origin,
+        )
+    )
+    return 1
+
+
+def _read_history(history: object, origin: Origin, errors: list[DefinitionError]) -> int | None:
+    if history is None or history == "forever":
+        return None
+    try:
+        return read_duration(history, origin=origin, what="`history`")
+    except DefinitionError as error:
+        errors.append(error)
+        return None
+
+
+def _read_index(
+    index: bool,
+    offline: bool | None,
+    online: bool | None,
+    origin: Origin,
+    errors: list[DefinitionError],
+) -> Index | None:
+    if index:
+        if offline or online:
+            errors.append(
+                IndexInvalid(
+                    "`index=True` is online and offline already; "
+                    "`online` and `offline` can only be False beside it",
+                    origin=origin,
+                )
+            )
+        return Index(online=online is not False, offline=offline is not False)
+    if offline and online:
+        errors.append(
+            IndexInvalid(
+                "`online=True` and `offline=True` together are `index=True`",
+                origin=origin,
+                hint="write `index=True`",
+            )
+        )
+    if offline or online:
+        return Index(online=bool(online), offline=bool(offline))
+    return None
+
+
+def _index_errors(built: Declared, origin: Origin) -> list[DefinitionError]:
+    if built.index is None or built.schema.keys:
+        return []
+    return [
+        IndexInvalid(
+            f"dataset `{built.name}` has an index but no key; rows are looked up by key",
+            origin=origin,
+            hint="mark the key with `field(key=True)`, or leave the index out",
+        )
+    ]
+
+
+@overload
+def index(obj: Dataset) -> Dataset: ...
+@overload
+def index(
+    obj: None = None, type: str = "primary", online: bool = True, offline: str | None = "forever"
+) -> Callable[[Dataset], Dataset]: ...
+def index(
+    obj: Dataset | None = None,
+    type: str = "primary",
+    online: bool = True,
+    offline: str | None = "forever",
+) -> Dataset | Callable[[Dataset], Dataset]:
+    """Let a keyed dataset be looked up; it stands above `@dataset`.
+
+    Args:
+        obj: The dataset, where the decorator stands bare.
+        type: `primary`, by the dataset's key.
+        online: Whether it can be looked up as of now.
+        offline: `forever` to be looked up as of any instant, or None.
+
+    Raises:
+        DefinitionErrors: The dataset has no key or an index already, or an argument is unknown.
+    """
+    origin = author_origin()
+
+    def add(to: Dataset) -> Dataset:
+        if not isinstance(to, Dataset):
+            raise IndexInvalid("`@index` stands above `@dataset`", origin=origin)
+        known = declared(to)
+        errors = _index_argument_errors(type, offline, origin)
+        if known.index is not None:
+            errors.append(
+                IndexInvalid(
+                    f"dataset `{known.name}` has an index already",
+                    origin=origin,
+                    hint="say it once, here or in `@dataset`",
+                )
+            )
+        known.index = Index(online=online, offline=offline is not None)
+        if not known.broken:
+            errors += _index_errors(known, origin)
+        report(errors)
+        return to
+
+    return add if obj is None else add(obj)
+
+
+def _index_argument_errors(type: str, offline: str | None, origin: Origin) -> list[DefinitionError]:
+    errors: list[DefinitionError] = []
+    if type != "primary":
+        errors.append(
+            IndexInvalid(f"index type `{type}` is unknown; it can be `primary`", origin=origin)
+        )
+    if offline not in {None, "forever"}:
+        errors.append(
+            IndexInvalid(f"`offline` found `{offline}`; it can be `forever` or None", origin=origin)
+        )
+    return errors
+
+
+def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
+    """Give a dataset as the value that a commit carries, for one env."""
+    known = declared(dataset)
+    said = metadata_of(dataset)
+    if not said.owner and known.default_owner:
+        said = attrs.evolve(said, owner=known.default_owner)
+    return DatasetEntity(
+        name=known.name,
+        version=known.version,
+        schema=known.schema,
+        history_us=known.history_us,
+        index=known.index,
+        sources=tuple(source for source in known.sources if selected(source.env, env)),
+        sinks=tuple(sink for sink in known.sinks if selected(sink.env, env)),
+        pipelines=tuple(
+            made.pipeline
+            for made in known.pipelines
+            if made.pipeline is not None and selected(made.pipeline.env, env)
+        ),
+        expectations=known.expectations,
+        metadata=said,
+        origin=known.origin,
+    )
+
+
+def is_deleted(dataset: Dataset) -> bool:
+    """Whether `@meta(deleted=True)` takes the dataset out of commits."""
+    return metadata_of(dataset).deleted

@@ -1,0 +1,241 @@
+"""What authors give to the steps of a pipeline, read into the values that the steps keep."""
+
+from collections.abc import Mapping
+
+from narthex._base.origin import Origin
+from narthex._base.times import DurationError
+from narthex._ir.aggregate_specs import AggregateSpec
+from narthex._ir.code import UserCode
+from narthex._ir.expression_nodes import Node
+from narthex._ir.node_schema import NodeSchema
+from narthex._ir.operators import Assignment, Change, Emit, JoinHow
+from narthex._ir.schema import Column
+from narthex._ir.type_names import type_name
+from narthex._ir.types import DataType
+from narthex._ir.windows import Hopping, Session, Tumbling, Window
+from narthex._sdk.annotations import parse_columns
+from narthex._sdk.closure import resolve
+from narthex._sdk.datasets.aggregates import Aggregate as AggregateCall
+from narthex._sdk.datasets.aggregates import Max, Min
+from narthex._sdk.declare.expressions import node_of, type_of
+from narthex._sdk.declare.literals import MisfitError
+from narthex.errors import (
+    AggregateInvalid,
+    ColumnRoleWrong,
+    DefinitionError,
+    DurationInvalid,
+    JoinInvalid,
+    OperatorInvalid,
+    WindowInvalid,
+    raise_all,
+)
+
+_WINDOWS = "`Continuous`, `Tumbling` or `Hopping`"
+
+
+def read_predicate(predicate: object, origin: Origin) -> Node | UserCode:
+    """Read what `filter` keeps rows by."""
+    node = node_of(predicate)
+    if node is not None:
+        return node
+    if callable(predicate):
+        return resolve(predicate, what="the function of `filter`", origin=origin)
+    raise OperatorInvalid(
+        f"`filter` found `{predicate!r}`; it wants an expression or a function", origin=origin
+    )
+
+
+def read_assignments(columns: Mapping[str, object], origin: Origin) -> tuple[Assignment, ...]:
+    """Read the keywords of `assign`.
+
+    Raises:
+        DefinitionErrors: Everything that is wrong with any of them.
+    """
+    found: list[Assignment] = []
+    errors: list[DefinitionError] = []
+    for name, value in columns.items():
+        try:
+            found.append(_assignment(name, value, origin))
+        except DefinitionError as error:
+            errors.append(error)
+    raise_all(errors)
+    return tuple(found)
+
+
+def _assignment(name: str, value: object, origin: Origin) -> Assignment:
+    node, of = node_of(value), type_of(value)
+    if node is None:
+        raise OperatorInvalid(
+            f"`assign` of `{name}` found `{value!r}`; it wants an expression", origin=origin
+        )
+    if of is None:
+        raise OperatorInvalid(
+            f"`assign` of `{name}` does not say its type",
+            origin=origin,
+            hint=f"write `{name}=(…).astype(…)`",
+        )
+    return Assignment(name, of, node)
+
+
+def read_how(how: object, origin: Origin) -> JoinHow:
+    """Read what becomes of a left row without a match."""
+    for known in JoinHow:
+        if known.value == how:
+            return known
+    raise JoinInvalid(f"`how` found `{how!r}`; it wants `left` or `inner`", origin=origin)
+
+
+def read_transformed(schema: object, before: NodeSchema, origin: Origin) -> tuple[Column, ...]:
+    """Read the value columns that `transform` says its function gives; None leaves them.
+
+    Raises:
+        DefinitionErrors: A type is none, or keys and event time are not as they were.
+    """
+    if schema is None:
+        return before.values
+    if not isinstance(schema, Mapping) or not all(isinstance(name, str) for name in schema):
+        raise OperatorInvalid(
+            f"`schema` of `transform` found `{schema!r}`; it wants a dict from columns to types",
+            origin=origin,
+        )
+    found, wrong = parse_columns(schema)
+    errors = [error.located(origin, subject=f"column `{name}`") for name, error in wrong]
+    broken = {name for name, _ in wrong}
+    columns = before.columns
+    fixed = [*(key.name for key in before.keys), before.timestamp]
+    for name in fixed:
+        role = "event time" if name == before.timestamp else "key"
+        if name in broken:
+            continue
+        if name not in found:
+            errors.append(
+                ColumnRoleWrong(
+                    f"`schema` of `transform` leaves out the {role} `{name}`",
+                    origin=origin,
+                    hint=f"list `{name}` too",
+                )
+            )
+        elif found[name] != columns[name]:
+            errors.append(
+                ColumnRoleWrong(
+                    f"`transform` gives the {role} `{name}` as `{type_name(found[name])}`; it is "
+                    f"`{type_name(columns[name])}`",
+                    origin=origin,
+                )
+            )
+    raise_all(errors)
+    return tuple(Column(name, of) for name, of in found.items() if name not in fixed)
+
+
+def read_dedup_window(window: object, origin: Origin) -> Tumbling | Session | None:
+    """Read the span within which rows can be the same."""
+    if window is None or isinstance(window, Tumbling | Session):
+        return window
+    raise WindowInvalid(
+        f"`dedup` found the window `{window!r}`; it wants `Tumbling` or `Session`", origin=origin
+    )
+
+
+def read_change(insert: object, delete: object, origin: Origin) -> tuple[str, Change]:
+    """Read the column of `changelog`, and what it is true for."""
+    match insert, delete:
+        case str(column), None:
+            return column, Change.INSERT
+        case None, str(column):
+            return column, Change.DELETE
+        case _:
+            raise OperatorInvalid(
+                "`changelog` wants the name of one column, as `insert` or as `delete`",
+                origin=origin,
+                hint='write `changelog(delete="gone")`',
+            )
+
+
+def read_emit(emit: object, origin: Origin) -> Emit:
+    """Read when the values of a group are told."""
+    for known in Emit:
+        if known.value == emit:
+            return known
+    raise AggregateInvalid(f"`emit` found `{emit!r}`; it wants `eager` or `final`", origin=origin)
+
+
+def read_along(along: object, origin: Origin) -> str | None:
+    """Read the column that is the time axis."""
+    if along is None or isinstance(along, str):
+        return along
+    raise AggregateInvalid(
+        f"`along` found `{along!r}`; it wants the name of a column", origin=origin
+    )
+
+
+def read_group_window(window: object, origin: Origin) -> Hopping | Tumbling | Session | None:
+    """Read the window that splits groups."""
+    if window is None or isinstance(window, Hopping | Tumbling | Session):
+        return window
+    raise WindowInvalid(
+        f"`groupby` found the window `{window!r}`; it wants `Tumbling`, `Hopping` or `Session`",
+        origin=origin,
+    )
+
+
+def read_specs(
+    calls: list[tuple[str, object]],
+    window: Hopping | Tumbling | Session | None,
+    columns: Mapping[str, DataType],
+    origin: Origin,
+) -> tuple[tuple[AggregateSpec, ...], tuple[DefinitionError, ...]]:
+    """Read the aggregates of a group over columns, each with the name that it has by keyword.
+
+    Those that can be read are given, and what is wrong with the others.
+    """
+    found: list[AggregateSpec] = []
+    errors: list[DefinitionError] = []
+    for name, call in calls:
+        try:
+            found.append(_spec(name, call, window, columns, origin))
+        except DefinitionError as error:
+            errors.append(error)
+        except DurationError as error:
+            errors.append(DurationInvalid(f"`{name}`: {error}", origin=origin))
+    return tuple(found), tuple(errors)
+
+
+def _spec(
+    name: str,
+    call: object,
+    window: Hopping | Tumbling | Session | None,
+    columns: Mapping[str, DataType],
+    origin: Origin,
+) -> AggregateSpec:
+    if not isinstance(call, AggregateCall):
+        raise AggregateInvalid(
+            f"`aggregate` found `{call!r}`; it wants aggregates such as `Count` or `Sum`",
+            origin=origin,
+        )
+    into = name or call.into_field
+    kind = type(call).__name__
+    if not into:
+        raise AggregateInvalid(
+            f"a `{kind}` has no name",
+            origin=origin,
+            hint="write `aggregate(total=Sum(…))`, or give `into_field`",
+        )
+    chosen = call.window if call.window is not None else window
+    if chosen is None:
+        raise AggregateInvalid(
+            f"the `{kind}` `{into}` has no window",
+            origin=origin,
+            hint='give it one, such as `window=Continuous("1d")`',
+        )
+    if not isinstance(chosen, Window):
+        raise WindowInvalid(
+            f"the `{kind}` `{into}` found the window `{chosen!r}`; it wants {_WINDOWS}",
+            origin=origin,
+        )
+    of = None if call.of is None else columns.get(call.of)
+    if of is None or not isinstance(call, Min | Max):
+        return call.build(into, chosen)
+    try:
+        return call.build_of(into, chosen, of)
+    except MisfitError as error:
+        raise AggregateInvalid(f"`{into}`: {error}", origin=origin) from None

@@ -1,0 +1,1 @@
+"""Declarations: what decorators and calls in an author's file become."""

@@ -1,0 +1,132 @@
+# mypy: disable-error-code="explicit-any"
+"""Expectations: promises about the rows of a dataset, by the names of Great Expectations."""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from types import FunctionType
+from typing import overload
+
+import attrs
+
+from narthex._analysis.checks.expectations import promise_errors
+from narthex._base.origin import Origin
+from narthex._base.times import render_instant, to_micros
+from narthex._ir.entities import Expectation
+from narthex._ir.expression_nodes import LiteralValue
+from narthex._ir.schema import Schema
+from narthex._sdk.declare.call_arguments import as_definition_error
+from narthex._sdk.declare.source_locations import author_origin, failure_origin, function_origin
+from narthex.errors import DefinitionError, ExpectationInvalid
+
+
+@attrs.define(eq=False, slots=False)
+class ExpectationsCall:
+    """What `@expectations` makes of a function."""
+
+    function: FunctionType
+    version: int
+    origin: Origin
+
+
+@attrs.frozen
+class Expected:
+    """One `expect_…` call, with the line that it stands on."""
+
+    expectation: Expectation
+    origin: Origin
+
+
+@overload
+def expectations(func: Callable[..., object]) -> ExpectationsCall: ...
+@overload
+def expectations(
+    func: None = None, *, version: int = 0
+) -> Callable[[Callable[..., object]], ExpectationsCall]: ...
+def expectations(
+    func: Callable[..., object] | None = None, *, version: int = 0
+) -> ExpectationsCall | Callable[[Callable[..., object]], ExpectationsCall]:
+    """Declare that a method of a dataset lists promises about its rows.
+
+    Rows that break a promise are kept and counted.
+    """
+    origin = author_origin()
+
+    def declare(function: Callable[..., object]) -> ExpectationsCall:
+        if not isinstance(function, FunctionType):
+            raise ExpectationInvalid("`@expectations` stands above a method", origin=origin)
+        return ExpectationsCall(function, version, function_origin(function))
+
+    return declare if func is None else declare(func)
+
+
+def build_expectations(
+    calls: Sequence[ExpectationsCall], owner: object, dataset: str, schema: Schema
+) -> tuple[tuple[Expectation, ...], list[DefinitionError]]:
+    """Call the method once and check what it lists against the dataset's columns."""
+    if not calls:
+        return (), []
+    call, *more = calls
+    errors: list[DefinitionError] = [
+        ExpectationInvalid(f"dataset `{dataset}` has expectations twice", origin=other.origin)
+        for other in more
+    ]
+    try:
+        given: object = call.function(owner)
+    except Exception as error:  # noqa: BLE001 (the author's code: whatever it raises is a mistake)
+        origin = failure_origin(error, fallback=call.origin)
+        return (), [*errors, as_definition_error(error, what="`expectations`", origin=origin)]
+    promised = given if isinstance(given, list | tuple) else [given]
+    found: list[Expectation] = []
+    for one in promised:
+        if isinstance(one, Expected):
+            errors += promise_errors(one.expectation, schema, one.origin)
+            found.append(one.expectation)
+        else:
+            errors.append(
+                ExpectationInvalid(
+                    f"the expectations of `{dataset}` list `{one!r}`; they want `expect_…` calls",
+                    origin=call.origin,
+                )
+            )
+    return tuple(found), errors
+
+
+def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
+    match value:
+        case list() | tuple():
+            return tuple(_literal(item, kind, origin) for item in value)
+        case set() | frozenset():
+            return tuple(sorted((_literal(item, kind, origin) for item in value), key=repr))
+        case dict():
+            return json.dumps(value, sort_keys=True)
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case datetime():
+            return render_instant(to_micros(value))
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case _:
+            raise ExpectationInvalid(f"`{kind}` was given `{value!r}`, no literal", origin=origin)
+
+
+def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Expected:
+    """Give a promise by its name and arguments; those left at None are left out.
+
+    A dict, such as a JSON schema, becomes its JSON text; instants, days and decimals are text too.
+
+    Raises:
+        ExpectationInvalid: An argument is no literal, or `mostly` no share.
+    """
+    origin = author_origin()
+    if mostly is not None and not 0 <= mostly <= 1:
+        raise ExpectationInvalid(f"`mostly` is {mostly}; it wants 0 to 1", origin=origin)
+    pairs = tuple(
+        (name, _literal(value, kind, origin))
+        for name, value in arguments.items()
+        if value is not None
+    )
+    return Expected(Expectation(kind=kind, arguments=pairs, mostly=mostly), origin)

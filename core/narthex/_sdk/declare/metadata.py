@@ -1,0 +1,92 @@
+"""What people say of an entity: owner, description, tags."""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from narthex._base.origin import Origin
+from narthex._ir.schema import Metadata
+from narthex._sdk.declare.source_locations import author_origin
+from narthex.errors import DefinitionError, MetaInvalid
+
+META_ATTRIBUTE = "__narthex_meta__"
+"""Where a class or a function keeps what `@meta` said of it."""
+
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_T = TypeVar("_T")
+
+
+def meta(
+    owner: str = "",
+    description: str = "",
+    tags: list[str] | str | None = None,
+    deprecated: bool = False,
+    deleted: bool = False,
+) -> Callable[[_T], _T]:
+    """Say who owns a dataset, featureset, pipeline or extractor, and what it is.
+
+    Nothing physical changes with it, and no version need be raised.
+
+    Raises:
+        MetaInvalid: The owner is no e-mail address.
+    """
+    said = metadata(
+        owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
+    )
+    for error in check_metadata(said, origin=author_origin()):
+        raise error
+
+    def say(entity: _T) -> _T:
+        setattr(entity, META_ATTRIBUTE, said)
+        return entity
+
+    return say
+
+
+def metadata(
+    *,
+    owner: str,
+    description: str,
+    tags: list[str] | str | None,
+    deprecated: bool,
+    deleted: bool,
+) -> Metadata:
+    """Give what was said as a value; one tag may stand alone."""
+    return Metadata(
+        owner=owner,
+        description=description,
+        tags=(tags,) if isinstance(tags, str) else tuple(tags or ()),
+        deprecated=deprecated,
+        deleted=deleted,
+    )
+
+
+def metadata_of(entity: object) -> Metadata:
+    """Give what `@meta` said of a class or a function; nothing if it was not used."""
+    said = getattr(entity, META_ATTRIBUTE, None)
+    return said if isinstance(said, Metadata) else Metadata()
+
+
+def said_of(call: object, function: object) -> Metadata:
+    """Give what `@meta` said above a decorator of a function, or else below it."""
+    said = metadata_of(call)
+    return said if said != Metadata() else metadata_of(function)
+
+
+def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, ...]:
+    """Refuse an owner that is no e-mail address, and what is no text."""
+    parts: tuple[object, ...] = (said.owner, said.description, *said.tags)
+    errors: list[DefinitionError] = [
+        MetaInvalid(f"`{one!r}` is not text", origin=origin)
+        for one in parts
+        if not isinstance(one, str)
+    ]
+    if not errors and said.owner and not _EMAIL.fullmatch(said.owner):
+        errors.append(
+            MetaInvalid(
+                f"owner `{said.owner}` is not an e-mail address",
+                origin=origin,
+                hint="write it as `name@example.com`",
+            )
+        )
+    return tuple(errors)

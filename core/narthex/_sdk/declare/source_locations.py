@@ -1,0 +1,144 @@
+"""Where in an author's file a definition stands, and what its source says there."""
+
+import ast
+import functools
+import linecache
+import sys
+from pathlib import Path
+from types import CodeType, FrameType
+
+import attrs
+
+from narthex._base.origin import NOWHERE, Origin
+
+_OURS = str(Path(__file__).resolve().parents[2])
+
+
+def shown_path(file: str) -> str:
+    """Render a path relative to the working directory where it lies below it."""
+    path = Path(file)
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+
+
+def place(file: str, line: int) -> Origin:
+    """Give the origin of a line of a file."""
+    return Origin(file=shown_path(file), line=line)
+
+
+def author_frame() -> FrameType | None:
+    """Find the innermost frame that is the author's; None below the interpreter."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 (the documented way to a caller)
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
+
+
+def author_origin() -> Origin:
+    """Give the line of the author's file from which we were called."""
+    frame = author_frame()
+    return NOWHERE if frame is None else place(frame.f_code.co_filename, frame.f_lineno)
+
+
+def code_of(function: object) -> CodeType | None:
+    """Find the code of a plain function."""
+    code = getattr(function, "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def function_origin(function: object) -> Origin:
+    """Give the first line of a function, decorators included."""
+    code = code_of(function)
+    return NOWHERE if code is None else place(code.co_filename, code.co_firstlineno)
+
+
+def failure_origin(error: BaseException, *, fallback: Origin) -> Origin:
+    """Give the innermost line of the author's own file that an error passed through."""
+    found = fallback
+    trace = error.__traceback__
+    while trace is not None:
+        origin = place(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        if origin.file == fallback.file:
+            found = origin
+        trace = trace.tb_next
+    return found
+
+
+@attrs.frozen(kw_only=True)
+class ClassPlaces:
+    """Where a class body stands, and its members.
+
+    Attributes:
+        origin: The class's own line.
+        members: The lines of annotated names.
+        comments: The comment blocks directly above them.
+    """
+
+    origin: Origin
+    members: dict[str, Origin]
+    comments: dict[str, str]
+
+    def of(self, name: str) -> Origin:
+        """Give the place of a member, or else of the class."""
+        return self.members.get(name, self.origin)
+
+
+def class_places(name: str, frame: FrameType | None) -> ClassPlaces:
+    """Find the class that a frame is just defining.
+
+    Where its source cannot be read, every member stands at the frame's line.
+    """
+    if frame is None:
+        return ClassPlaces(origin=NOWHERE, members={}, comments={})
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    lines = linecache.getlines(file)
+    found = _class_at(lines, name, line)
+    if found is None:
+        return ClassPlaces(origin=place(file, line), members={}, comments={})
+    members = {
+        statement.target.id: statement.lineno
+        for statement in found.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+    }
+    return ClassPlaces(
+        origin=place(file, found.lineno),
+        members={member: place(file, at) for member, at in members.items()},
+        comments={member: _comment_above(lines, at) for member, at in members.items()},
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def parsed(text: str) -> ast.Module | None:
+    """Give the tree of a file's text; None if it is not Python.
+
+    It is kept: a file is asked for its text at each class and each function that it defines.
+    """
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _classes(text: str) -> tuple[ast.ClassDef, ...]:
+    tree = parsed(text)
+    return tuple(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)) if tree else ()
+
+
+def _class_at(lines: list[str], name: str, line: int) -> ast.ClassDef | None:
+    for node in _classes("".join(lines)):
+        if node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first <= line <= (node.end_lineno or line):
+                return node
+    return None
+
+
+def _comment_above(lines: list[str], line: int) -> str:
+    block: list[str] = []
+    for text in reversed(lines[: line - 1]):
+        stripped = text.strip()
+        if not stripped.startswith("#"):
+            break
+        block.append(stripped.lstrip("#").strip())
+    return "\n".join(reversed(block))

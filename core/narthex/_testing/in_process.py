@@ -1,0 +1,87 @@
+# mypy: disable-error-code="explicit-any, type-arg, arg-type"
+"""Authors' code called in their own process: for their unit tests, never on a platform.
+
+The text that is executed is the one that would travel, so that a name which cannot be carried is
+missing here too.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from typing_extensions import override
+
+from narthex import lookups
+from narthex._ir.code import UserCode
+from narthex._ir.schema import Column
+from narthex._runtime.workers import worker_columns
+from narthex._runtime.workers.author_code import entry_of, outputs_of, told
+from narthex._runtime.workers.calls import CodeCalls, call_header, failed, judged
+from narthex._runtime.workers.lookups import Find, found_table
+from narthex.errors import LookupImpossible, SecretMissing, UserCodeError
+from narthex.secrets import Provider, found_by
+
+
+class InProcessCalls(CodeCalls):
+    """Calls authors' code in this process, in the way a worker does."""
+
+    def __init__(self, secrets: Provider | None = None) -> None:
+        """Begin without code.
+
+        Args:
+            secrets: Finds the secrets that code reads; not given, there are none.
+        """
+        self._secrets = secrets or _no_secret
+
+    @override
+    def _call(
+        self,
+        code: UserCode,
+        kind: str,
+        table: pa.Table,
+        outputs: Sequence[Column],
+        *,
+        title: str,
+        find: Find | None = None,
+    ) -> pa.Table:
+        header = call_header(code, kind, outputs)
+        try:
+            entry = entry_of(header)
+            given = worker_columns.frame(table)
+            with lookups.finding_with(_refusing(finder(find))), found_by(self._secrets):
+                result = worker_columns.called(entry, kind, given)
+            answer = worker_columns.table(result, outputs_of(header), index=given.index)
+        except (SecretMissing, UserCodeError):
+            raise
+        except Exception as error:
+            raise failed(code, title, told(error, header)) from error
+        return judged(answer, code, outputs, rows=table.num_rows, title=title)
+
+
+def _refusing(answers: lookups.Finder) -> lookups.Finder:
+    """Tell code of a look-up that has no answer as a worker tells it: it may catch that."""
+
+    def found(
+        dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
+    ) -> tuple[object, object]:
+        try:
+            return answers(dataset, instants, keys, fields)
+        except LookupImpossible as error:
+            raise LookupError(error.message) from None
+
+    return found
+
+
+def _no_secret(name: str) -> None:
+    """Find nothing."""
+
+
+def finder(find: Find | None) -> lookups.Finder:
+    """Answer look-ups of code that runs here: pandas in, pandas out."""
+
+    def found(
+        dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
+    ) -> tuple[object, object]:
+        asked = worker_columns.asked(instants, keys)
+        return worker_columns.found(found_table(dataset, asked, find), fields)
+
+    return found

@@ -1,0 +1,111 @@
+"""An author's file, read in the author's own process: what it declares, and its mistakes."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from narthex._analysis.graph import check
+from narthex._compiler.capability import not_carried_out
+from narthex._ir.entities import Definitions
+from narthex._sdk.commit_definitions import definitions_in
+from narthex._sdk.datasets.datasets import Dataset
+from narthex._sdk.declare.error_collection import collecting
+from narthex._sdk.declare.source_locations import failure_origin, place
+from narthex._sdk.features.featuresets import Featureset
+from narthex.errors import (
+    DefinitionError,
+    FileNotLoaded,
+    NotYetSupported,
+    in_source_order,
+    raise_all,
+)
+
+
+@attrs.frozen(kw_only=True)
+class AuthorFile:
+    """What a file declares.
+
+    Attributes:
+        datasets: Those that stand in it or that it imports, each once.
+        errors: Mistakes of single definitions; where there are some, the definitions are not whole.
+    """
+
+    datasets: tuple[Dataset, ...]
+    featuresets: tuple[Featureset, ...]
+    errors: tuple[DefinitionError, ...]
+
+    def definitions(self, env: str | None = None) -> Definitions:
+        """Give the values of a commit for one env."""
+        return definitions_in([*self.datasets, *self.featuresets], env=env)
+
+    def check(self, env: str | None = None) -> tuple[DefinitionError, ...]:
+        """Give everything that is wrong: definitions alone, and then together."""
+        if self.errors:
+            return self.errors
+        return in_source_order(check(self.definitions(env)))
+
+    def not_carried_out(self, env: str | None = None) -> tuple[NotYetSupported, ...]:
+        """Give what is legal but cannot be carried out yet; of a file without mistakes."""
+        return not_carried_out(self.definitions(env))
+
+
+def load_file(path: Path) -> AuthorFile:
+    """Import an author's file and collect what it declares.
+
+    Raises:
+        FileNotLoaded: It does not exist, or raised something else than mistakes of definitions.
+    """
+    if not path.is_file():
+        raise FileNotLoaded(f"there is no file `{path}`")
+    values: list[object] = []
+    with collecting() as errors:
+        try:
+            values += _import(path.resolve())
+        except FileNotLoaded:
+            if not errors:  # else it is most likely one of these that made the file stumble
+                raise
+    objects = list({id(value): value for value in values}.values())
+    return AuthorFile(
+        datasets=tuple(value for value in objects if isinstance(value, Dataset)),
+        featuresets=tuple(value for value in objects if isinstance(value, Featureset)),
+        errors=tuple(errors),
+    )
+
+
+def load_whole(path: Path) -> AuthorFile:
+    """Import an author's file that must be free of mistakes.
+
+    Raises:
+        DefinitionErrors: All mistakes of the file, together.
+        FileNotLoaded: It does not exist, or raised something else.
+    """
+    found = load_file(path)
+    raise_all(found.errors)
+    return found
+
+
+def _import(file: Path) -> Iterator[object]:
+    name = file.stem.replace("-", "_")
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise FileNotLoaded(f"`{file}` is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except DefinitionError:
+        raise
+    except (Exception, SystemExit) as error:
+        origin = failure_origin(error, fallback=place(str(file), 1))
+        if isinstance(error, SyntaxError) and error.lineno:
+            origin = place(str(file), error.lineno)
+        raise FileNotLoaded(
+            f"the file cannot be read: {type(error).__name__}: {error}", origin=origin
+        ) from error
+    finally:
+        sys.path.remove(str(file.parent))
+    yield from vars(module).values()

@@ -1,0 +1,244 @@
+"""Commands for authors: `narthex check`, `plan`, `commit`, `rollback`, `query`, `log` and more."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narthex._base.records import Json
+from narthex._formats.pandas.frames import columns_of, frame_of_columns, frame_of_rows
+from narthex.cli import policies, secrets
+from narthex.cli.author_files import load_file, load_whole
+from narthex.cli.branches import branch_app
+from narthex.cli.control import control_log, token_app
+from narthex.cli.options import AsJson, Branch, Token, Url, connect, print_json, print_line, tell
+from narthex.errors import ArgumentsUnfit, render_report
+
+File = Annotated[Path, typer.Argument(help="The Python file with the definitions.", metavar="FILE")]
+Env = Annotated[str, typer.Option(help="Use the definitions for this env.")]
+Incremental = Annotated[
+    bool, typer.Option(help="Keep deployed definitions that FILE does not contain.")
+]
+Wait = Annotated[bool, typer.Option(help="Wait until readers read the commit.")]
+
+
+_LEGAL = "valid, but the platform does not support it yet, so a commit refuses it:"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands for authors."""
+    app.command("check")(check)
+    app.command("plan")(plan)
+    app.command("commit")(commit)
+    app.command("rollback")(rollback)
+    app.command("approve")(approve)
+    app.command("commits")(commits)
+    app.command("query")(query)
+    app.command("log")(log)
+    secrets.register(app)
+    policies.register(app)
+    app.command("control-log")(control_log)
+    app.add_typer(branch_app)
+    app.add_typer(token_app)
+
+
+def check(file: File, *, env: Env = "", as_json: AsJson = False) -> None:
+    """Report all mistakes in FILE; send nothing anywhere.
+
+    Valid definitions that the platform does not support yet are listed separately.
+    """
+    found = load_file(file)
+    errors = found.check(env or None)
+    waiting = () if errors else found.not_carried_out(env or None)
+    if as_json:
+        told = {"errors": errors, "not_carried_out": waiting}
+        print_json({part: [dict(error.plain()) for error in of] for part, of in told.items()})
+    elif errors:
+        tell(render_report(errors))
+    else:
+        tell(f"{_counted(len(found.datasets), 'dataset')}, {_features(found.featuresets)}: sound")
+        if waiting:
+            tell(f"\n{_LEGAL}\n")
+            tell("\n\n".join(error.render() for error in waiting))
+    if errors:
+        raise typer.Exit(1)
+
+
+def plan(  # noqa: PLR0913 (one parameter an option)
+    file: File,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    env: Env = "",
+    incremental: Incremental = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a commit of FILE would create, share, backfill and release, and why.
+
+    This changes nothing.
+    """
+    found = load_whole(file)
+    answer = connect(url, token, branch).commit(
+        "plan",
+        found.datasets,
+        found.featuresets,
+        preview=True,
+        env=env or None,
+        incremental=incremental,
+        tell=lambda line: None if as_json else print_line(line),
+    )
+    if as_json:
+        print_json(answer.body.get("report"))
+
+
+def commit(  # noqa: PLR0913 (one parameter an option)
+    file: File,
+    *,
+    message: Annotated[
+        str, typer.Option("-m", "--message", help="The purpose of the commit.")
+    ] = "",
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    env: Env = "",
+    incremental: Incremental = False,
+    backfill: Annotated[
+        bool, typer.Option(help="Fill new assets from history; without it, refuse if any need it.")
+    ] = True,
+    expect_plan: Annotated[
+        str,
+        typer.Option(help="Refuse a plan other than this `plan_sha256` of `narthex plan --json`."),
+    ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Commit a file that declares nothing without a question.")
+    ] = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Commit the definitions in FILE and wait until they serve."""
+    found = load_whole(file)
+    empties = not (incremental or found.datasets or found.featuresets)
+    if empties and not yes and sys.stdin.isatty():
+        yes = typer.confirm(f"{file.name} declares nothing. Remove all that `{branch}` has?")
+    answer = connect(url, token, branch).commit(
+        message or f"commit of {file.name}",
+        found.datasets,
+        found.featuresets,
+        env=env or None,
+        incremental=incremental,
+        backfill=backfill,
+        expect_plan=expect_plan,
+        confirm_empty=yes,
+        wait=wait,
+    )
+    if as_json:
+        print_json(answer.body)
+    else:
+        print_line(str(answer.body.get("commit_id", "")))
+
+
+def rollback(
+    to: Annotated[
+        int | None,
+        typer.Argument(help="The number of a commit [the one that readers read before]."),
+    ] = None,
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Redeploy an earlier commit; readers flip at once if its jobs still run."""
+    client = connect(url, token, branch)
+    done = client.rollback(to).body
+    if wait and not done.get("served"):
+        client.wait(str(done["commit_id"]))
+    if as_json:
+        print_json(done)
+    else:
+        print_line(str(done["commit_id"]))
+
+
+def approve(
+    commit_id: Annotated[str, typer.Argument(help="The id of the commit.")],
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Approve a commit on a protected branch, so that its readers flip."""
+    print_json(connect(url, token, branch).approve(commit_id).body)
+
+
+def commits(
+    commit_id: Annotated[str, typer.Argument(help="The id of one commit [list the newest].")] = "",
+    *,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Show one commit in full, or list the newest commits; prints JSON."""
+    path = f"commits/{commit_id}" if commit_id else "commits"
+    print_json(connect(url, token, branch).read(path))
+
+
+def query(
+    outputs: Annotated[list[str], typer.Argument(help="Features or featuresets to compute.")],
+    *,
+    given: Annotated[
+        list[str] | None, typer.Option("--with", help="An input, `Featureset.feature=value`.")
+    ] = None,
+    as_of: Annotated[str, typer.Option(help="An instant, RFC 3339 [now].")] = "",
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Query features; prints JSON."""
+    columns = {name: [value] for name, value in map(_given, given or [])}
+    answers, read = connect(url, token, branch).query_columns(
+        list(columns), outputs, columns, as_of=as_of or None
+    )
+    frame = frame_of_columns(answers)
+    print_json({"answers": dict(columns_of(frame).items()), "read": read})
+
+
+def log(
+    webhook: Annotated[str, typer.Argument(help="The name of the webhook.")],
+    endpoint: Annotated[str, typer.Argument(help="The endpoint of the webhook.")],
+    *,
+    rows: Annotated[
+        Path | None, typer.Option(help="A file with one JSON object per line [stdin].", exists=True)
+    ] = None,
+    url: Url = "",
+    token: Token = "",
+    branch: Branch = "main",
+) -> None:
+    """Push rows, one JSON object per line, to an endpoint of a webhook."""
+    text = rows.read_text() if rows else sys.stdin.read()
+    parsed = [json.loads(line) for line in text.splitlines() if line.strip()]
+    client = connect(url, token, branch)
+    client.log(webhook, endpoint, frame_of_rows(parsed))
+    tell(f"{_counted(len(parsed), 'row')} accepted")
+
+
+def _given(text: str) -> tuple[str, Json]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ArgumentsUnfit(f"`{text}` is not `Featureset.feature=value`")
+    try:
+        parsed: Json = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, parsed
+
+
+def _features(featuresets: tuple[object, ...]) -> str:
+    return _counted(len(featuresets), "featureset")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

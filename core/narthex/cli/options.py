@@ -1,0 +1,51 @@
+"""Options, client and output that all commands share."""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from narthex._base.records import Json
+from narthex.client import Client
+from narthex.errors import ArgumentsUnfit
+from narthex.settings import NotInstalledError, load_settings
+
+Url = Annotated[
+    str, typer.Option(envvar="NARTHEX_URL", help="The server's URL [from `narthex up`].")
+]
+Token = Annotated[str, typer.Option(envvar="NARTHEX_TOKEN", help="The token for the server.")]
+Branch = Annotated[str, typer.Option(envvar="NARTHEX_BRANCH", help="The name of the branch.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def connect(url: str, token: str, branch: str = "main") -> Client:
+    """Return a client of the server at `url`, or of the one on this machine.
+
+    Raises:
+        ArgumentsUnfit: `url` is empty and this machine has no installation.
+    """
+    if url:
+        return Client(url, token, branch)
+    try:
+        settings = load_settings()
+    except NotInstalledError as error:
+        raise ArgumentsUnfit(
+            f"there is no server: {error}", hint="pass `--url`, or start one with `narthex up`"
+        ) from None
+    return Client(settings.server_url, token or settings.token, branch)
+
+
+def print_line(line: str) -> None:
+    """Print one line of data on stdout."""
+    sys.stdout.write(f"{line}\n")
+
+
+def print_json(value: Json) -> None:
+    """Print data as JSON on stdout."""
+    print_line(json.dumps(value, indent=2))
+
+
+def tell(story: str) -> None:
+    """Print a message for people on stderr."""
+    sys.stderr.write(f"{story}\n")

@@ -1,0 +1,127 @@
+# mypy: disable-error-code="type-arg, explicit-any"
+"""Frames as Fennel's authors give and read them: lenient casts, and Fennel's words for bad rows."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+import pyarrow as pa
+
+from narthex._base.patterns import matches
+from narthex._ir.literals import is_within
+from narthex._ir.schema import Schema
+from narthex._ir.type_names import type_name
+from narthex._ir.types import Between, DataType, OneOf, Optional, Regex, Str, inner, unrestricted
+
+SMALLEST_DECAYED = math.exp(-25)
+"""What has decayed to less, Fennel gave as zero."""
+
+_PROBLEM = re.compile(r"row \d+, (?P<dataset>\w+): `(?P<column>\w+)`: (?P<reason>.*)")
+
+
+def cast(frame: pd.DataFrame, types: Mapping[str, DataType]) -> pd.DataFrame:
+    """Give whole numbers as text where a column is text, as Fennel's client did."""
+    made = frame
+    for name, of in types.items():
+        if name not in frame or not isinstance(unrestricted(inner(of)), Str):
+            continue
+        if pd.api.types.is_integer_dtype(frame[name].dtype):
+            made = made.assign(**{name: frame[name].astype("string")})
+    return made
+
+
+def with_missing(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give missing values as `pd.NA` in columns of objects too, and inside of lists and maps."""
+    objects = [name for name in frame if frame[name].dtype == object]
+    return frame.assign(**{str(name): frame[name].map(_missing) for name in objects})
+
+
+def _missing(value: object) -> object:
+    match value:
+        case None:
+            return pd.NA
+        case dict():
+            return type(value)((name, _missing(one)) for name, one in value.items())
+        case list():
+            return [_missing(one) for one in value]
+        case _:
+            return value
+
+
+def without_traces(frame: pd.DataFrame, decaying: Iterable[str]) -> pd.DataFrame:
+    """Give sums that have decayed to nearly nothing as zero."""
+    made = frame
+    for name in decaying:
+        if name in frame:
+            traces = (made[name].abs() < SMALLEST_DECAYED).fillna(value=False).astype(bool)
+            made = made.assign(**{name: made[name].mask(traces, 0.0)})
+    return made
+
+
+def refusal(problems: str, frame: pd.DataFrame, schemas: Mapping[str, Schema]) -> str | None:
+    """Say in Fennel's words why rows were refused; None where they are not of a dataset known.
+
+    Args:
+        problems: Ours, one a line.
+        frame: The rows.
+        schemas: Of the datasets that they are for, by name.
+    """
+    found = [match.groupdict() for match in map(_PROBLEM.match, problems.splitlines()) if match]
+    known = [one for one in found if one["dataset"] in schemas and one["column"] in frame]
+    if not known:
+        return None
+    dataset, column, reason = known[0]["dataset"], known[0]["column"], known[0]["reason"]
+    begin = f"Schema validation failed during data insertion to `{dataset}`"
+    columns = schemas[dataset].columns
+    broken = [
+        ValueError(f"Field `{name}` is of type {_kind(of)}, but {wrong}.")
+        for name, of in columns.items()
+        if name in frame and (wrong := _restriction(frame[name], of))
+    ]
+    if broken:
+        return f"{begin} {broken}"
+    return (
+        f"{begin}: Failed to cast data logged to column `{column}` of type "
+        f"`{_fennel_type(columns[column])}`: {_arrow_reason(frame[column]) or reason}"
+    )
+
+
+def _restriction(column: pd.Series, of: DataType) -> str:
+    plain = inner(of)
+    for value in column.dropna():
+        match plain:
+            case Between() if isinstance(value, int | float) and not is_within(value, plain):
+                begin, end = "(" if plain.strict_min else "[", ")" if plain.strict_max else "]"
+                bounds = f"{begin}{plain.min}, {plain.max}{end}"
+                return f"Value {value} is out of bounds for between type, bounds are {bounds}"
+            case OneOf(options=options) if value not in options:
+                return f"Value {value} is not in options {list(options)}"
+            case Regex(pattern=pattern) if not matches(pattern, str(value)):
+                return f"Value {value} does not match regex {pattern}"
+            case _:
+                pass
+    return ""
+
+
+def _kind(of: DataType) -> str:
+    match inner(of):
+        case OneOf():
+            return "oneof"
+        case Regex():
+            return "regex[str]"
+        case _:
+            return "between"
+
+
+def _fennel_type(of: DataType) -> str:
+    return f"optional({type_name(of.of)})" if isinstance(of, Optional) else type_name(of)
+
+
+def _arrow_reason(column: pd.Series) -> str:
+    """Say what Arrow finds wrong with a column; empty if nothing is."""
+    try:
+        pa.Array.from_pandas(column)
+    except pa.ArrowException as error:
+        return str(error)
+    return ""

@@ -1,4 +1,0 @@
-"""The evaluator that works on columns: Arrow and Polars, for questions and for tests.
-
-It is an engine like any other: what it gives is what `narthex.expr.plain` gives.
-"""

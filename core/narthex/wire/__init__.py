@@ -1,5 +1,0 @@
-"""Commits on the wire: protobuf, lossless."""
-
-from narthex.wire.payload import CommitPayload, decode_commit, encode_commit
-
-__all__ = ["CommitPayload", "decode_commit", "encode_commit"]

@@ -1,0 +1,268 @@
+"""A version that folds the same rows otherwise goes on with their log; any other has its own."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+
+from narthex._analysis.fingerprints import contributions_fingerprint, fingerprint
+from narthex._analysis.graph import check
+from narthex._base.canonical import encode
+from narthex._base.records import Value
+from narthex._compiler.blueprint import compile_blueprint
+from narthex._compiler.log_reuse import carry_on
+from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
+from narthex._ir.aggregate_specs import AggregateSpec, Count, LastK, Max, Sum
+from narthex._ir.assets import AssetBlueprint, AssetSpec, LogShape, PipelineJobSpec
+from narthex._ir.entities import Carried, Dataset, Definitions, Index, Pipeline
+from narthex._ir.expression_nodes import Call, Literal, Ref
+from narthex._ir.operators import Aggregate, DatasetRef, Emit, Filter, Operator
+from narthex._ir.schema import Field, Metadata, Role, Schema
+from narthex._ir.types import DataType, Datetime, Float, Int, List, Optional, Str
+from narthex._ir.windows import Continuous, Tumbling
+
+Edit = Callable[[Dataset], Dataset]
+
+WEEK = Sum(into="week", window=Continuous("7d"), of="amount")
+FILLED = {"log", "history", "history_feed", "pipeline/spend", "pipeline/spend/checkpoint"}
+"""What the past of a dataset is filled into, and by what."""
+
+
+def raised(dataset: Dataset) -> Dataset:
+    return attrs.evolve(dataset, version=dataset.version + 1)
+
+
+def with_aggregate(dataset: Dataset, change: Callable[[Aggregate], Aggregate]) -> Dataset:
+    (pipeline,) = dataset.pipelines
+    assert isinstance(pipeline.terminal, Aggregate)
+    pipelines = (attrs.evolve(pipeline, terminal=change(pipeline.terminal)),)
+    return attrs.evolve(dataset, pipelines=pipelines)
+
+
+def with_field(dataset: Dataset, name: str, of: DataType) -> Dataset:
+    *fields, at = dataset.schema.fields
+    return attrs.evolve(dataset, schema=Schema((*fields, Field(name=name, type=of), at)))
+
+
+def with_spec(dataset: Dataset, spec: AggregateSpec, of: DataType) -> Dataset:
+    changed = with_aggregate(dataset, lambda one: attrs.evolve(one, specs=(*one.specs, spec)))
+    return raised(with_field(changed, spec.into, of))
+
+
+def with_week(dataset: Dataset) -> Dataset:
+    return with_spec(dataset, WEEK, Float())
+
+
+def change(definitions: Definitions, name: str, edit: Edit) -> Definitions:
+    datasets = tuple(edit(one) if one.name == name else one for one in definitions.datasets)
+    return attrs.evolve(definitions, datasets=datasets)
+
+
+def by_path(definitions: Definitions) -> dict[str, AssetBlueprint]:
+    assert check(definitions) == ()
+    return {path: asset for asset in compile_blueprint(definitions).assets for path in asset.paths}
+
+
+def shared(old: Definitions, new: Definitions, name: str = "Spend") -> set[str]:
+    """Name what of a dataset two commits share; what they share is to be the same thing."""
+    was, now = by_path(old), by_path(new)
+    found = {path for path in was.keys() & now.keys() if was[path].ref == now[path].ref}
+    for path in found:
+        assert was[path].needs == now[path].needs
+        assert encode(_made_of(was[path].spec)) == encode(_made_of(now[path].spec))
+    return {path.split(f"/{name}/")[1] for path in found if f"/{name}/" in path}
+
+
+def _made_of(spec: AssetSpec) -> AssetSpec:
+    """Give a spec without what a job that fills groups does not use: what is folded of them."""
+    if isinstance(spec, PipelineJobSpec) and spec.log.shape is LogShape.CONTRIBUTIONS:
+        return attrs.evolve(spec, schema=Schema(()))
+    return spec
+
+
+def test_a_window_more_needs_another_index_and_no_other_rows(shop: Definitions) -> None:
+    new = carry_on(shop, change(shop, "Spend", with_week))
+
+    assert shared(shop, new) == FILLED
+
+
+def test_an_aggregate_of_a_column_that_is_kept_needs_no_other_rows(shop: Definitions) -> None:
+    largest = Max(into="largest", window=Continuous("1d"), of="amount", default=0.0)
+
+    new = carry_on(shop, change(shop, "Spend", lambda one: with_spec(one, largest, Float())))
+
+    assert shared(shop, new) == FILLED
+
+
+def test_one_aggregate_less_needs_no_other_rows_if_another_folds_its_column(
+    shop: Definitions,
+) -> None:
+    def without_last(dataset: Dataset) -> Dataset:
+        fields = tuple(f for f in dataset.schema.fields if f.name != "last")
+        less = with_aggregate(dataset, lambda a: attrs.evolve(a, specs=a.specs[:-1]))
+        return raised(attrs.evolve(less, schema=Schema(fields)))
+
+    assert shared(shop, carry_on(shop, change(shop, "Spend", without_last))) == FILLED
+
+
+def test_without_a_commit_before_a_version_stands_for_itself(shop: Definitions) -> None:
+    new = change(shop, "Spend", with_week)
+
+    assert carry_on(None, new) == new
+    assert shared(shop, new) == set()
+
+
+def _of_country(dataset: Dataset) -> Dataset:
+    last = LastK(into="countries", window=Continuous("1d"), of="country", limit=3, dedup=False)
+    return with_spec(dataset, last, List(Optional(Str())))
+
+
+def _other_threshold(dataset: Dataset) -> Dataset:
+    def edit(aggregate: Aggregate) -> Aggregate:
+        before = aggregate.input
+        assert isinstance(before, Filter)
+        assert isinstance(before.predicate, Call)
+        column = before.predicate.arguments[0]
+        other = attrs.evolve(before.predicate, arguments=(column, Literal(5.0, Float())))
+        return attrs.evolve(aggregate, input=attrs.evolve(before, predicate=other))
+
+    return with_aggregate(with_week(dataset), edit)
+
+
+def _other_history(dataset: Dataset) -> Dataset:
+    return attrs.evolve(with_week(dataset), history_us=1)
+
+
+def _along(dataset: Dataset) -> Dataset:
+    return with_aggregate(with_week(dataset), lambda one: attrs.evolve(one, along="at"))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        raised,
+        _of_country,
+        _other_threshold,
+        _other_history,
+        _along,
+    ],
+)
+def test_any_other_change_has_a_log_of_its_own(shop: Definitions, edit: Edit) -> None:
+    new = carry_on(shop, change(shop, "Spend", edit))
+
+    assert shared(shop, new) == set()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"by": ("country",)},
+        {"along": "at"},
+        {"emit": Emit.FINAL},
+        {"input": DatasetRef("Enriched")},
+        {"input": Filter(DatasetRef("Orders"), Ref("is_new"))},
+    ],
+)
+def test_whatever_decides_on_contributions_is_in_their_fingerprint(edit: dict[str, Value]) -> None:
+    inputs = {name: fingerprint("dataset", name) for name in ("Orders", "Enriched")}
+    aggregate = Aggregate(DatasetRef("Orders"), ("user",), (WEEK,))
+    same = attrs.evolve(aggregate, specs=())
+    found = contributions_fingerprint(aggregate, inputs, 1)
+
+    assert contributions_fingerprint(same, inputs, 1) == found
+    assert contributions_fingerprint(attrs.evolve(aggregate, **edit), inputs, 1) != found
+    assert contributions_fingerprint(aggregate, inputs, 2) != found
+
+
+def test_a_change_upstream_is_computed_again(shop: Definitions) -> None:
+    both = change(change(shop, "Spend", with_week), "Enriched", raised)
+
+    assert shared(shop, carry_on(shop, both)) == set()
+
+
+def test_versions_go_on_with_the_first_log_until_one_asks_for_another(shop: Definitions) -> None:
+    second = carry_on(shop, change(shop, "Spend", with_week))
+    month = Sum(into="month", window=Continuous("30d"), of="amount")
+    third = carry_on(second, change(second, "Spend", lambda one: with_spec(one, month, Float())))
+    again = carry_on(third, change(third, "Spend", raised))
+    year = Sum(into="year", window=Continuous("365d"), of="amount")
+    fifth = carry_on(again, change(again, "Spend", lambda one: with_spec(one, year, Float())))
+
+    assert shared(shop, second) == shared(shop, third) == FILLED
+    assert shared(third, again) == set()
+    assert shared(again, fifth) == FILLED
+
+
+def test_the_same_again_is_the_same(shop: Definitions) -> None:
+    asked = change(shop, "Spend", with_week)
+    second = carry_on(shop, asked)
+
+    assert carry_on(second, asked) == second
+    assert carry_on(second, second) == second
+
+
+def test_what_a_dataset_carries_counts_only_where_its_log_is_the_same(shop: Definitions) -> None:
+    second = carry_on(shop, change(shop, "Spend", with_week))
+    upstream = change(second, "Enriched", raised)
+
+    assert shared(second, upstream) == set()
+    assert shared(shop, carry_on(second, upstream)) == set()
+
+
+def test_an_author_cannot_say_whose_log_a_dataset_has(shop: Definitions) -> None:
+    wanted = by_path(shop)["dataset/Enriched/log"].fingerprint
+    second = carry_on(shop, change(shop, "Spend", with_week))
+    carried = next(one.carried for one in second.datasets if one.name == "Spend")
+    assert carried is not None
+
+    def forge(dataset: Dataset) -> Dataset:
+        return attrs.evolve(dataset, carried=Carried(carried.contributions, wanted))
+
+    for deployed in (None, shop, second):
+        for name in ("Orders", "Spend"):
+            forged = change(shop, name, forge)
+            assert carry_on(deployed, forged) == carry_on(deployed, shop)
+
+
+def test_who_reads_the_dataset_is_computed_again(shop: Definitions) -> None:
+    def by_days(aggregate: Aggregate) -> Aggregate:
+        return attrs.evolve(
+            aggregate,
+            specs=tuple(attrs.evolve(one, window=Tumbling("1d")) for one in aggregate.specs),
+        )
+
+    ended = change(shop, "Spend", lambda one: with_aggregate(one, by_days))
+    old = attrs.evolve(ended, datasets=(*ended.datasets, _reader()))
+    week = attrs.evolve(WEEK, window=Tumbling("7d"))
+
+    new = carry_on(old, change(old, "Spend", lambda one: with_spec(one, week, Float())))
+
+    assert shared(old, new) == FILLED
+    assert shared(old, new, "Rich") == set()
+
+
+def _reader() -> Dataset:
+    rich: Operator = Filter(DatasetRef("Spend"), Call("gt", (Ref("orders"), Literal(10, Int()))))
+    specs = (Count(into="users", window=Continuous("forever")),)
+    by_orders = Aggregate(rich, ("orders",), specs)
+    fields = (
+        Field(name="orders", type=Int(), role=Role.KEY),
+        Field(name="users", type=Int()),
+        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
+    )
+    return Dataset(
+        name="Rich",
+        version=1,
+        schema=Schema(fields),
+        pipelines=(Pipeline(name="rich", inputs=("Spend",), terminal=by_orders),),
+        index=Index(online=True, offline=True),
+        metadata=Metadata(owner="a@b.co"),
+    )
+
+
+def test_what_is_carried_travels_with_the_bundle(shop: Definitions) -> None:
+    second = carry_on(shop, change(shop, "Spend", with_week))
+
+    body = encode_commit(CommitPayload(message="", definitions=second))
+
+    assert decode_commit(body).definitions == second

@@ -1,0 +1,54 @@
+"""Frames as authors' code is given them, and what becomes of its results."""
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from narthex._runtime.workers.worker_columns import WrongResultError, frame, table
+
+PLACE = pa.struct([("name", pa.string()), ("parts", pa.list_(pa.struct([("n", pa.int64())])))])
+
+
+def outputs(**types: pa.DataType) -> list[list[object]]:
+    return [
+        [name, pa.schema([pa.field("", of)]).serialize().to_pybytes().hex()]
+        for name, of in types.items()
+    ]
+
+
+def test_members_of_structs_are_attributes_at_any_depth() -> None:
+    rows = pa.table(
+        {
+            "place": pa.array([{"name": "a", "parts": [{"n": 1}]}, None], PLACE),
+            "places": pa.array([[{"name": "b", "parts": None}], []], pa.list_(PLACE)),
+            "known": pa.array(
+                [[("x", {"n": 2})], None], pa.map_(pa.string(), PLACE[1].type.value_type)
+            ),
+        }
+    )
+
+    made = frame(rows)
+
+    assert made["place"][0].parts[0].n == 1
+    assert made["place"][0].as_json() == {"name": "a", "parts": [{"n": 1}]}
+    assert made["place"][1] is None
+    assert made["places"][0][0].name == "b"
+    assert made["known"][0]["x"].n == 2
+
+
+def test_structs_come_back_as_they_were_given() -> None:
+    rows = pa.table({"place": pa.array([{"name": "a", "parts": [{"n": 1}]}], PLACE)})
+
+    back = table(frame(rows)["place"], outputs(place=PLACE), index=pd.RangeIndex(1))
+
+    assert back.column("place").to_pylist() == rows.column("place").to_pylist()
+
+
+def test_a_truth_value_is_a_number_where_one_is_declared_but_a_number_is_no_truth_value() -> None:
+    truths = pd.Series([True, False, pd.NA], dtype="boolean")
+
+    made = table(truths, outputs(n=pa.int64()), index=truths.index)
+
+    assert made.column("n").to_pylist() == [1, 0, None]
+    with pytest.raises(WrongResultError, match="is of type `int64`, not `bool`"):
+        table(pd.Series([1, 0, 1]), outputs(b=pa.bool_()), index=truths.index)

@@ -1,0 +1,313 @@
+# ruff: noqa: E501
+"""User code travels as text with everything that it reaches; its hash is blind to layout only."""
+
+import math
+import re
+import textwrap
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import attrs
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narthex._base.origin import Origin
+from narthex._ir.code import UserCode
+from narthex._sdk.closure import find_breaches, requirements_of, resolve, tree_of, verify
+from narthex.cli.author_files import load_file
+from narthex.errors import (
+    CodeDisagrees,
+    CodeForbidden,
+    CodeNotCarried,
+    CodeNotFound,
+    DefinitionErrors,
+)
+
+HERE = Origin(file="here.py", line=1)
+
+LIMIT = 10
+FACTORS = {"a": 1, "b": 2}
+PATTERN = re.compile(r"\d+")
+PRICE = Decimal("1.50")
+LATER = LIMIT * 2 + FACTORS["a"]
+CHANGED: dict[str, int] = {}
+BUILT = [n for n in range(int(math.pow(2, 2)))]  # noqa: C416
+TWICE = 1
+TWICE = TWICE + 1
+
+
+class Options:
+    depth = 3
+
+    def apply(self, n: int) -> int:
+        return n + self.depth + LIMIT
+
+
+def helper(x: Any, k: int = LIMIT) -> Any:
+    """Add to it."""
+    return x + k + deeper(x)
+
+
+def deeper(x: Any) -> Any:
+    return x * LATER
+
+
+def reaches_all(df: pd.DataFrame) -> Any:
+    # a comment
+    matched = PATTERN.match("1") is not None
+    return helper(df["x"]) + np.abs(Options().apply(1)) + int(matched) + int(PRICE)
+
+
+def countdown(n: int) -> int:
+    return countdown(n - 1) if n else 0
+
+
+def _resolve(function: object) -> UserCode:
+    return resolve(function, what="`f`", origin=HERE)
+
+
+def _run(code: UserCode) -> Callable[..., Any]:
+    scope: dict[str, Any] = {}
+    exec(code.source, scope)  # noqa: S102 (the text is this file's own)
+    found: Callable[..., Any] = scope[code.entry]
+    return found
+
+
+def test_what_a_function_reaches_travels_and_gives_the_same() -> None:
+    frame = pd.DataFrame({"x": [1, 2, 3]})
+
+    code = _resolve(reaches_all)
+
+    assert _run(code)(frame).tolist() == reaches_all(frame).tolist()
+    assert code.source.index("LATER =") < code.source.index("def deeper")
+    assert code.source.index("def deeper") < code.source.index("def helper")
+    assert "CHANGED" not in code.source
+    assert verify(code) == ()
+
+
+def test_two_lambdas_of_one_line_are_told_apart() -> None:
+    pair = (lambda df: df["a"] + 1, lambda df: df["a"] + 2)
+
+    first, second = map(_resolve, pair)
+
+    assert first.source.endswith('(lambda df: df["a"] + 1)\n')
+    assert second.source.endswith('(lambda df: df["a"] + 2)\n')
+    assert first.tree != second.tree
+
+
+def test_a_lambda_of_several_lines_travels_whole() -> None:
+    several = lambda df: (  # noqa: E731
+        df["a"]
+        # commented
+        + LIMIT
+    )
+
+    assert _run(_resolve(several))({"a": 1}) == 11
+
+
+def test_a_function_that_calls_itself_travels() -> None:
+    assert _run(_resolve(countdown))(3) == 0
+
+
+def test_what_an_enclosing_function_holds_travels_when_it_is_a_literal() -> None:
+    def above(limit: int) -> FunctionType:
+        return lambda df: df["a"] > limit  # type: ignore[return-value]
+
+    assert _run(_resolve(above(5)))({"a": 6})
+    assert _resolve(above(5)).tree != _resolve(above(6)).tree
+
+
+def test_the_versions_of_imported_libraries_travel() -> None:
+    code = _resolve(reaches_all)
+
+    names = {requirement.distribution: requirement.version for requirement in code.requires}
+    assert names["numpy"] == np.__version__
+    assert names["pandas"] == pd.__version__
+    assert requirements_of("import json\n") == tuple(
+        r for r in code.requires if r in requirements_of("")
+    )
+
+
+def _uses_clock(df: Any) -> Any:
+    import time  # noqa: PLC0415
+
+    return time.time() + df  # noqa: TID251
+
+
+def _draws(df: Any) -> Any:
+    return df + np.random.rand(3)  # noqa: NPY002
+
+
+def _seeded(df: Any) -> Any:
+    return df + np.random.default_rng(7).random()
+
+
+def _opens(df: Any) -> Any:
+    return open("x").read() + df  # noqa: PTH123
+
+
+def _changes(df: Any) -> Any:
+    CHANGED["x"] = df
+    return df
+
+
+def _reaches_built(df: Any) -> Any:
+    return df + BUILT[0]
+
+
+def _reaches_twice(df: Any) -> Any:
+    return df + TWICE
+
+
+def _reaches_nothing(df: Any) -> Any:
+    return df + not_there  # type: ignore[name-defined]  # noqa: F821
+
+
+def _names_a_local_like_a_builtin(df: Any, id: int) -> Any:
+    hash = id + 1  # noqa: A001
+    return df + hash
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "says"),
+    [
+        (_uses_clock, CodeForbidden, "`time.time`, which reads the clock"),
+        (_draws, CodeForbidden, "`numpy.random.rand`, which draws at random"),
+        (_opens, CodeForbidden, "`open`, which reaches a file"),
+        (_changes, CodeNotCarried, "`CHANGED`, which is changed"),
+        (_reaches_built, CodeNotCarried, "`BUILT`"),
+        (_reaches_twice, CodeNotCarried, "`TWICE`, which is bound more than once"),
+        (_reaches_nothing, CodeNotCarried, "`not_there`, which is not defined"),
+        (len, CodeNotFound, "is not a plain function"),
+        (FunctionType(compile("1", "<made>", "eval"), {}), CodeNotFound, "cannot be read"),
+    ],
+)
+def test_what_cannot_travel_is_refused_by_name(
+    function: object, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(DefinitionErrors) as raised:
+        _resolve(function)
+
+    found = raised.value.exceptions_flat()[0]
+    assert type(found) is error
+    assert says in str(raised.value)
+
+
+def test_a_forbidden_call_is_told_at_its_own_line() -> None:
+    with pytest.raises(DefinitionErrors) as raised:
+        _resolve(_draws)
+
+    (found,) = raised.value.exceptions_flat()
+    assert found.origin.file.endswith("test_closure.py")
+    assert found.origin.line == _draws.__code__.co_firstlineno + 1
+
+
+@pytest.mark.parametrize("function", [_seeded, _names_a_local_like_a_builtin])
+def test_what_is_deterministic_may_travel(function: object) -> None:
+    assert find_breaches(_resolve(function).source) == ()
+
+
+PLAIN = """
+import numpy as np
+LIMIT = 3
+def f(df):
+    return np.abs(df) + LIMIT
+"""
+SAME = [
+    "import numpy as np\n\nLIMIT = (3)  # three\n\ndef f( df ):\n    'doc'\n    return ( np.abs(df)+LIMIT )\n",
+    "LIMIT = 3\ndef f(df: int) -> int:\n    return np.abs(df) + LIMIT\nimport numpy as np\n",
+    "from __future__ import annotations\nimport numpy as np\nLIMIT: int = 3\ndef f(df):\n    return np.abs(df) + LIMIT\n",
+]
+OTHER = [
+    PLAIN.replace("3", "3.0"),
+    PLAIN.replace("3", "4"),
+    PLAIN.replace("3", "True"),
+    PLAIN.replace("abs", "sign"),
+    PLAIN.replace("+ LIMIT", "- LIMIT"),
+    PLAIN.replace("import numpy", "import math"),
+    PLAIN.replace("f(df)", "f(df=1)"),
+    PLAIN + "def g(): pass\n",
+    PLAIN.replace("np.abs(df) + LIMIT", "LIMIT + np.abs(df)"),
+]
+
+
+@pytest.mark.parametrize("source", SAME)
+def test_layout_comments_and_order_do_not_change_the_hash(source: str) -> None:
+    assert tree_of(source, "f") == tree_of(PLAIN, "f")
+
+
+@pytest.mark.parametrize("source", OTHER)
+def test_anything_that_may_change_an_answer_changes_the_hash(source: str) -> None:
+    assert tree_of(source, "f") != tree_of(PLAIN, "f")
+
+
+CONSTANTS = st.one_of(
+    st.integers(), st.floats(allow_nan=False), st.text(), st.binary(), st.booleans(), st.none()
+)
+
+
+@given(CONSTANTS, CONSTANTS)
+def test_constants_differ_when_their_values_or_types_do(one: object, other: object) -> None:
+    def tree(value: object) -> bytes:
+        return tree_of(f"X = {value!r}\n", "X")
+
+    assert (tree(one) == tree(other)) == (repr(one) == repr(other))
+
+
+def test_the_hash_is_the_same_wherever_the_code_stands(tmp_path: Path) -> None:
+    text = 'K = 3\ndef helper(x):\n    return x + K\nf = lambda df: helper(df["a"])\n'
+    (tmp_path / "apart.py").write_text("K = 3\ndef helper(x):\n    return x + K\n")
+    (tmp_path / "whole_one.py").write_text(text + _dataset_of("f"))
+    (tmp_path / "whole_two.py").write_text(
+        '# moved\nfrom apart import helper\n\n\nf = lambda df: helper(df["a"])\n' + _dataset_of("f")
+    )
+
+    one, two = (load_file(tmp_path / name) for name in ("whole_one.py", "whole_two.py"))
+
+    assert one.errors == two.errors == ()
+    assert _filter_code(one).tree == _filter_code(two).tree
+
+
+def _dataset_of(function: str) -> str:
+    return textwrap.dedent(
+        f"""
+        from datetime import datetime
+        from narthex.datasets import dataset, pipeline
+        from narthex.lib import inputs
+        @dataset
+        class A:
+            a: int
+            at: datetime
+        @dataset
+        class B:
+            a: int
+            at: datetime
+            @pipeline
+            @inputs(A)
+            def p(cls, a):
+                return a.filter({function})
+        """
+    )
+
+
+def _filter_code(file: Any) -> UserCode:
+    (pipeline,) = file.definitions().datasets[1].pipelines
+    found = pipeline.terminal.predicate
+    assert isinstance(found, UserCode)
+    return found
+
+
+def test_code_that_was_tampered_with_is_refused() -> None:
+    code = _resolve(reaches_all)
+
+    (altered,) = verify(attrs.evolve(code, source=code.source.replace("+ k", "- k")))
+    worse = verify(attrs.evolve(code, source=code.source + "import os\n"))
+
+    assert isinstance(altered, CodeDisagrees)
+    assert {type(error) for error in worse} == {CodeForbidden, CodeDisagrees}

@@ -1,0 +1,220 @@
+"""Expectations are promises about fields that exist, by arguments that can be held."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+
+from narthex import lib
+from narthex._analysis.graph import check
+from narthex._compiler.capability import not_carried_out
+from narthex._ir.entities import Definitions, Expectation
+from narthex._ir.types import Float
+from narthex._sdk.commit_definitions import definitions
+from narthex._sdk.datasets.datasets import dataset_entity
+from narthex._sdk.declare.expectations import Expected
+from narthex.connectors import Webhook, source
+from narthex.datasets import Count, Dataset, dataset, field, pipeline
+from narthex.dtypes import Continuous, Tumbling
+from narthex.errors import DefinitionErrors, ExpectationInvalid
+from narthex.featuresets import featureset
+from narthex.lib import expectations, inputs, meta
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    "expect_column_values_to_not_be_null": ("amount",),
+    "expect_column_values_to_be_null": ("amount",),
+    "expect_column_values_to_be_of_type": ("amount", "float"),
+    "expect_column_values_to_be_in_type_list": ("amount", ["float", "int"]),
+    "expect_column_values_to_be_in_set": ("kind", ["web", "shop"]),
+    "expect_column_values_to_not_be_in_set": ("kind", ["web"]),
+    "expect_column_values_to_be_between": ("amount", 0, 100),
+    "expect_column_value_lengths_to_be_between": ("kind", 1, 10),
+    "expect_column_value_lengths_to_equal": ("kind", 3),
+    "expect_column_values_to_match_regex": ("kind", "^w"),
+    "expect_column_values_to_not_match_regex": ("kind", "^w"),
+    "expect_column_values_to_match_regex_list": ("kind", ["^w", "^s"]),
+    "expect_column_values_to_not_match_regex_list": ("kind", ["^x"]),
+    "expect_column_values_to_match_strftime_format": ("kind", "%Y"),
+    "expect_column_values_to_be_dateutil_parseable": ("kind",),
+    "expect_column_values_to_be_json_parseable": ("kind",),
+    "expect_column_values_to_match_json_schema": ("kind", {"type": "object"}),
+    "expect_column_pair_values_to_be_equal": ("uid", "amount"),
+    "expect_column_pair_values_A_to_be_greater_than_B": ("uid", "amount"),
+    "expect_column_pair_values_to_be_in_set": ("uid", "kind", [(1, "web")]),
+    "expect_multicolumn_sum_to_equal": (["uid", "amount"], 5),
+}
+
+
+def _orders(promised: Callable[[], Any]) -> Dataset:
+    @meta(owner="a@b.co")
+    @source(Webhook("w").endpoint("e"), disorder="1h", cdc="append")
+    @dataset
+    class Orders:
+        uid: int
+        amount: float
+        kind: str
+        day: date
+        at: datetime
+
+        @expectations
+        def promises(cls) -> Any:  # noqa: N805
+            return promised()
+
+    return Orders
+
+
+def test_all_twenty_one_names_can_be_called() -> None:
+    known = {name for name in lib.__all__ if name.startswith("expect_")}
+    made = _orders(lambda: [getattr(lib, name)(*given) for name, given in CALLS.items()])
+
+    found = dataset_entity(made).expectations
+    assert known == CALLS.keys()
+    assert [one.kind for one in found] == list(CALLS)
+    assert check(definitions([made], [])) == ()
+
+
+def test_instants_days_and_decimals_are_bounds_as_text() -> None:
+    made = _orders(
+        lambda: [
+            lib.expect_column_values_to_be_between("at", datetime(2024, 1, 1, tzinfo=UTC)),
+            lib.expect_column_values_to_be_in_set("day", [date(2024, 1, 1)]),
+            lib.expect_column_values_to_be_between("amount", max_value=Decimal("1.5"), mostly=0.5),
+        ]
+    )
+
+    instants, days, decimals = dataset_entity(made).expectations
+    assert dict(instants.arguments)["min_value"] == "2024-01-01T00:00:00.000000Z"
+    assert dict(days.arguments)["value_set"] == ("2024-01-01",)
+    assert (dict(decimals.arguments)["max_value"], decimals.mostly) == ("1.5", 0.5)
+
+
+def _promise(name: str, *given: Any, **more: Any) -> Callable[[], Expected]:
+    call: Callable[..., Expected] = getattr(lib, name)
+    return lambda: call(*given, **more)
+
+
+@pytest.mark.parametrize(
+    ("promise", "says"),
+    [
+        (_promise("expect_column_values_to_not_be_null", "amuont"), "did you mean `amount`?"),
+        (_promise("expect_column_pair_values_to_be_equal", "uid", "amuont"), "about `amuont`"),
+        (_promise("expect_multicolumn_sum_to_equal", ["uid", "no"], 5), "about `no`"),
+        (_promise("expect_column_values_to_not_be_null", "uid", mostly=1.5), "it wants 0 to 1"),
+        (_promise("expect_column_values_to_be_between", "uid"), "neither `min_value` nor"),
+        (_promise("expect_column_values_to_be_between", "uid", 5, 1), "5 is above `max_value` 1"),
+        (_promise("expect_column_values_to_match_regex", "kind", "("), "cannot be read"),
+        (_promise("expect_column_values_to_not_match_regex_list", "kind", ["("]), "cannot be read"),
+        (
+            _promise("expect_column_values_to_match_regex_list", "kind", ["a"], match_on="most"),
+            "it wants `any` or `all`",
+        ),
+        (
+            _promise("expect_column_pair_values_to_be_equal", "uid", "uid", ignore_row_if="never"),
+            "it wants one of `both_values_are_missing`",
+        ),
+        (
+            _promise("expect_multicolumn_sum_to_equal", ["uid"], 5, ignore_row_if="neither"),
+            "it wants one of `all_values_are_missing`",
+        ),
+        (
+            _promise("expect_column_pair_values_to_be_in_set", "uid", "uid", [(1,)]),
+            "wants pairs",
+        ),
+        (_promise("expect_column_values_to_be_in_set", "uid", [object()]), "no literal"),
+        (lambda: "uid is nice", "they want `expect_…` calls"),
+        (lambda: 1 // 0, "ZeroDivisionError"),
+    ],
+)
+def test_a_promise_that_cannot_be_held_is_refused(promise: Any, says: str) -> None:
+    with pytest.raises(DefinitionErrors) as raised:
+        _orders(lambda: [promise()])
+
+    (found,) = raised.value.exceptions_flat()
+    assert says in str(found)
+    assert found.origin.file.endswith("test_declare_expectations.py")
+
+
+def test_a_dataset_expects_once() -> None:
+    with pytest.raises(DefinitionErrors, match="has expectations twice"):
+
+        @dataset
+        class D:
+            at: datetime
+
+            @expectations
+            def one(cls) -> Any:  # noqa: N805
+                return []
+
+            @expectations(version=2)
+            def two(cls) -> Any:  # noqa: N805
+                return []
+
+
+def test_a_featureset_expects_nothing() -> None:
+    with pytest.raises(DefinitionErrors, match="only datasets can"):
+
+        @featureset
+        class F:
+            a: int
+
+            @expectations
+            def one(cls) -> Any:  # noqa: N805
+                return []
+
+
+def _counts(window: Any, *, promised: bool) -> Definitions:
+    orders = _orders(list)
+
+    class Counts:
+        uid: int = field(key=True)
+        n: int
+        at: datetime
+
+        @pipeline
+        @inputs(orders)
+        def counted(cls, orders: Any) -> Any:  # noqa: N805
+            return orders.groupby("uid").aggregate(n=Count(window=window))
+
+        if promised:
+
+            @expectations
+            def positive(cls) -> Any:  # noqa: N805
+                return [lib.expect_column_values_to_be_between("n", 0)]
+
+    return definitions([orders, meta(owner="a@b.co")(dataset(Counts))], [])
+
+
+def test_what_changes_at_every_instant_has_no_rows_to_expect_anything_of() -> None:
+    with pytest.raises(DefinitionErrors, match="ends in an aggregate over continuous windows"):
+        _counts(Continuous("1h"), promised=True)
+    sound = _counts(Continuous("1h"), promised=False)
+    promise = Expectation(kind="expect_column_values_to_not_be_null", arguments=(("column", "n"),))
+    datasets = tuple(
+        attrs.evolve(one, expectations=(promise,)) if one.name == "Counts" else one
+        for one in sound.datasets
+    )
+
+    assert check(sound) == ()
+    (error,) = check(attrs.evolve(sound, datasets=datasets))
+    assert isinstance(error, ExpectationInvalid)
+
+
+def test_windows_that_close_may_be_audited_some_day() -> None:
+    made = _counts(Tumbling("1h"), promised=True)
+
+    assert check(made) == ()
+    assert "are not audited yet" in " ".join(one.message for one in not_carried_out(made))
+
+
+def test_the_server_checks_promises_that_came_over_the_wire() -> None:
+    made = definitions([_orders(list)], [])
+    wrong = Expectation(kind="expect_column_values_to_be_between", arguments=(("column", "no"),))
+    changed = attrs.evolve(made.datasets[0], expectations=(wrong,))
+
+    codes = [one.code for one in check(attrs.evolve(made, datasets=(changed,)))]
+
+    assert codes == ["NX120"]
+    assert isinstance(made.datasets[0].schema.columns["amount"], Float)
