@@ -54,7 +54,7 @@ class Bench:
 
 
 def webhooks(count: int) -> Definitions:
-    """Give so many keyed datasets, each with an endpoint of its own and a lookup index."""
+    """Return so many keyed datasets, each with an endpoint of its own and a lookup index."""
     one = Dataset(
         name="D",
         version=1,

@@ -15,7 +15,7 @@ RAW = Path(__file__).resolve().parents[1] / "build" / "bench"
 
 
 def quantile(values: Sequence[float], p: float) -> float:
-    """Give the least value that a share `p` of all does not exceed; nan of none."""
+    """Return the least value that a share `p` of all does not exceed; nan of none."""
     if not values:
         return float("nan")
     ordered = sorted(values)
@@ -52,7 +52,7 @@ def tell(name: str, result: Mapping[str, object]) -> None:
 
 
 def best_s(work: Callable[[], object]) -> float:
-    """Give the least CPU time of three runs, in seconds."""
+    """Return the least CPU time of three runs, in seconds."""
     took: list[float] = []
     for _ in range(3):
         began = time.process_time()
@@ -62,7 +62,9 @@ def best_s(work: Callable[[], object]) -> float:
 
 
 def tree_cpu_s(root: int) -> float:
-    """Give the CPU seconds of a process and all below it, with those that have ended below them."""
+    """Return the CPU seconds of a process and all below it, with those that have ended below
+    them.
+    """
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):

@@ -28,12 +28,12 @@ from narthex._ir.aggregate_specs import (
     Sum,
     TypedAggregate,
 )
-from narthex._ir.assets import LIVES, IndexSpec, LogShape, LogSpec
+from narthex._ir.assets import VALIDITY_COLUMNS, IndexSpec, LogShape, LogSpec
 from narthex._ir.facts import Fact, RowId, Version, position
 from narthex._ir.schema import Column
 from narthex._ir.types import DataType, Float, Int, Optional, Str
 from narthex._ir.windows import Continuous
-from narthex_stores.indexes import Found, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import InMemoryIndex, LmdbIndex, LookupResult
 
 SMALL = 200
 START_US = 1_700_000_000_000_000
@@ -84,14 +84,14 @@ def make_facts(count: int, *, keys: int, days: float, seed: int = 7) -> list[Fac
 
 
 def living(facts: Sequence[Fact], *, stand: int) -> tuple[IndexSpec, list[Fact]]:
-    """Give facts as contributions of keyed rows, the newest of which stand, and their index."""
+    """Return facts as contributions of keyed rows, the newest of which stand, and their index."""
     last = len(facts) - stand
     ends = [facts[min(at + stand, len(facts) - 1)].event_time for at in range(last)]
     rows = [
         attrs.evolve(fact, values=(*fact.values, fact.event_time, end))
         for fact, end in zip(facts, [*ends, *[None] * stand], strict=True)
     ]
-    log = attrs.evolve(LOG, values=(*LOG.values, *LIVES))
+    log = attrs.evolve(LOG, values=(*LOG.values, *VALIDITY_COLUMNS))
     spec = IndexSpec(log=log, aggregates=aggregates(("forever",), each=5), correctable=True)
     return spec, rows
 
@@ -104,7 +104,7 @@ def exact_quantile(window: str) -> IndexSpec:
 
 
 def write_rate(spec: IndexSpec, facts: Sequence[Fact], *, batch: int) -> float:
-    """Give facts per CPU-second of one run."""
+    """Return facts per CPU-second of one run."""
     with tempfile.TemporaryDirectory() as directory:
         index = LmdbIndex(Path(directory), spec)
         began = time.process_time()
@@ -120,7 +120,7 @@ def write_rate(spec: IndexSpec, facts: Sequence[Fact], *, batch: int) -> float:
 def read_cost(
     spec: IndexSpec, facts: Sequence[Fact], *, keys: int, check: int, asks: int = 200
 ) -> float:
-    """Give microseconds a key for one question of so many keys as of the newest instant."""
+    """Return microseconds a key for one question of so many keys as of the newest instant."""
     as_of = facts[-1].event_time
     asked = [(f"user-{number % keys}",) for number in range(asks)]
     with tempfile.TemporaryDirectory() as directory:
@@ -143,7 +143,7 @@ def read_cost(
     return best / len(asked) * 1e6
 
 
-def same(found: Found | None, wanted: Found | None) -> bool:
+def same(found: LookupResult | None, wanted: LookupResult | None) -> bool:
     """Compare two answers; floats to 1e-9."""
     if found is None or wanted is None:
         return found is wanted

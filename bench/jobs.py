@@ -78,7 +78,7 @@ class Load:
         self._producer.flush(30)
 
     def stream_of(self, probe: Probe) -> int:
-        """Give the number of the stream that a probe takes."""
+        """Return the number of the stream that a probe takes."""
         return self._numbers[probe.by]
 
     def _send_one(self) -> None:

@@ -19,7 +19,7 @@ PEERS = Path(__file__).resolve().parents[1] / "build" / "bench" / "peers"
 
 
 def peers_python() -> Path:
-    """Give its Python; it is made when there is none, or when it should have other packages.
+    """Return its Python; it is made when there is none, or when it should have other packages.
 
     Raises:
         CalledProcessError: A package could not be installed.

@@ -48,7 +48,7 @@ class Case:
 
     rows: int
     features: int
-    askers: int
+    principals: int
 
 
 @attrs.define
@@ -102,16 +102,16 @@ def question(users: Sequence[str], case: Case) -> bytes:
 
 
 def closed_loop(url: str, body: bytes, case: Case, *, token: str, seconds: float) -> list[Asker]:
-    """Let all askers ask for so long; gives them with what each question took."""
+    """Let all principals ask for so long; gives them with what each question took."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    askers = [Asker(url=url, headers=headers, body=body) for _ in range(case.askers)]
+    principals = [Asker(url=url, headers=headers, body=body) for _ in range(case.principals)]
     ends_at = time.perf_counter() + seconds
-    threads = [threading.Thread(target=asker.run, args=(ends_at,)) for asker in askers]
+    threads = [threading.Thread(target=principal.run, args=(ends_at,)) for principal in principals]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return askers
+    return principals
 
 
 @contextmanager
@@ -171,8 +171,8 @@ def measure(settings: Settings, users: Sequence[str], *, seconds: float) -> list
                 timed[name] = closed_loop(url, body, case, token=token, seconds=seconds)
                 raw += [
                     (name, *attrs.astuple(case), round(took, 4))
-                    for asker in timed[name]
-                    for took in asker.took_ms
+                    for principal in timed[name]
+                    for took in principal.took_ms
                 ]
             found.append(_figures(case, timed, seconds=seconds))
     keep_raw("reads", ("server", "rows", "features", "askers", "took_ms"), raw)
@@ -180,23 +180,25 @@ def measure(settings: Settings, users: Sequence[str], *, seconds: float) -> list
 
 
 def _cases() -> Iterator[Case]:
-    for askers in (1, 2):
+    for principals in (1, 2):
         for features in FEATURES:
             for rows in (1, 10, 100):
-                yield Case(rows=rows, features=features, askers=askers)
+                yield Case(rows=rows, features=features, principals=principals)
 
 
 def _figures(case: Case, timed: dict[str, list[Asker]], *, seconds: float) -> dict[str, object]:
     figures: dict[str, object] = attrs.asdict(case)
-    for name, askers in timed.items():
-        took = [one for asker in askers for one in asker.took_ms]
+    for name, principals in timed.items():
+        took = [one for principal in principals for one in principal.took_ms]
         figures[f"{name}_rps"] = round(len(took) / seconds, 1)
         for label, p in (("p50", 0.50), ("p95", 0.95), ("p99", 0.99)):
             figures[f"{name}_{label}_ms"] = round(quantile(took, p), 2)
-    ours = [one for asker in timed["ours"] for one in asker.took_ms]
-    bare = [one for asker in timed["floor"] for one in asker.took_ms]
+    ours = [one for principal in timed["ours"] for one in principal.took_ms]
+    bare = [one for principal in timed["floor"] for one in principal.took_ms]
     figures["times_floor_p50"] = round(quantile(ours, 0.50) / quantile(bare, 0.50), 2)
-    figures["wrong"] = sum(asker.wrong for askers in timed.values() for asker in askers)
+    figures["wrong"] = sum(
+        principal.wrong for principals in timed.values() for principal in principals
+    )
     return figures
 
 

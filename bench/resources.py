@@ -55,7 +55,7 @@ def held(home: Path) -> dict[str, Held]:
 
 
 def _pages(pid: int) -> dict[str, int]:
-    """Give the bytes of a process's pages, by kind, as the kernel adds them up."""
+    """Return the bytes of a process's pages, by kind, as the kernel adds them up."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     fields = (line.split() for line in lines)
     return {name.rstrip(":"): int(kib) * 1024 for name, kib, *_ in fields}
@@ -101,7 +101,7 @@ def role_of(command: Sequence[str]) -> str:
 
 
 def slope(points: Iterable[tuple[float, float]]) -> float:
-    """Give the slope of the line of least squares; 0 of fewer than two instants."""
+    """Return the slope of the line of least squares; 0 of fewer than two instants."""
     known = list(points)
     if not known:
         return 0.0
@@ -114,7 +114,7 @@ def slope(points: Iterable[tuple[float, float]]) -> float:
 
 
 def disk_mib(home: Path) -> float:
-    """Give what the files of a directory take."""
+    """Return what the files of a directory take."""
     total = 0
     for path in home.rglob("*"):
         try:

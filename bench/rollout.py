@@ -127,7 +127,7 @@ def serve(
 
 
 def phases_of(commit: Mapping[str, Json]) -> dict[str, float]:
-    """Give the seconds between the instants that the ledger has kept of a commit."""
+    """Return the seconds between the instants that the ledger has kept of a commit."""
     events = commit["events"]
     instants = {"accepted": dt.datetime.fromisoformat(str(commit["accepted_at"]))}
     for event in events if isinstance(events, list) else ():

@@ -26,7 +26,7 @@ def say(story: str) -> None:
 
 @contextmanager
 def platform(home: Path | None) -> Iterator[Settings]:
-    """Give a healthy platform: of that home, left running; or a new one, wiped at the end."""
+    """Yield a healthy platform: of that home, left running; or a new one, wiped at the end."""
     if home is not None:
         yield _up(home)
         return

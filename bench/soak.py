@@ -43,17 +43,17 @@ def soak(settings: Settings, *, rows_per_s: float, seconds: float) -> dict[str, 
     loads = [Load(run=f"{secrets.token_hex(4)}{way}") for way in WAYS]
     senders = [Sender(settings, load, by=way) for load, way in zip(loads, WAYS, strict=True)]
     stop = threading.Event()
-    asker = threading.Thread(target=watch, args=(connect(settings), senders, stop), daemon=True)
+    principal = threading.Thread(target=watch, args=(connect(settings), senders, stop), daemon=True)
     threads = [
         threading.Thread(target=sender.run, args=(rows_per_s / len(WAYS), seconds))
         for sender in senders
     ]
     began = time.monotonic()
-    for thread in (asker, *threads):
+    for thread in (principal, *threads):
         thread.start()
     samples = _sampled(settings.home, threads, began)
     stop.set()
-    asker.join(10)
+    principal.join(10)
     expected = {user: n for load in loads for user, n in load.expected.items()}
     return _figures(samples) | {
         "rows": sum(load.made for load in loads),

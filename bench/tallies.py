@@ -77,7 +77,7 @@ def columns_of(rows: int, users: int, seed: int = 7) -> pl.DataFrame:
 
 
 def fact(place: int, user: str, amount: int, price: float, at: int) -> Fact:
-    """Give a row as the fact of its log."""
+    """Return a row as the fact of its log."""
     return Fact(
         row_id=RowId(position("kafka:localhost:9092/payments", 0, place)),
         version=Version(b"\x00"),
@@ -100,7 +100,7 @@ def produce(bootstrap: str, topic: str, rows: pl.DataFrame) -> None:
 
 
 def windows_at_the_end(rows: pl.DataFrame, users: Sequence[str]) -> dict[str, tuple[object, ...]]:
-    """Give each user's sixteen values as of the end of the span, by definition."""
+    """Return each user's sixteen values as of the end of the span, by definition."""
     as_of = START_US + SPAN_US
     named = pl.DataFrame({"user": list(users)})
     for name, length in WINDOWS.items():
@@ -122,7 +122,7 @@ def windows_at_the_end(rows: pl.DataFrame, users: Sequence[str]) -> dict[str, tu
 
 
 def tumbled(rows: pl.DataFrame, lengths_us: Sequence[int]) -> pl.DataFrame:
-    """Give the tiles of each length: user, length, number, count, sum, price, most."""
+    """Return the tiles of each length: user, length, number, count, sum, price, most."""
     return pl.concat(
         [
             rows.group_by("user", (pl.col("at") // length).alias("number")).agg(
@@ -138,7 +138,7 @@ def tumbled(rows: pl.DataFrame, lengths_us: Sequence[int]) -> pl.DataFrame:
 
 
 def stored(tiles: TileStore) -> pl.DataFrame:
-    """Give every tile that a contender stored."""
+    """Return every tile that a contender stored."""
     return pl.DataFrame(tiles.all(), schema=NAMES, orient="row")
 
 
@@ -170,7 +170,7 @@ class Spent:
 
 
 def cpu_of_tree() -> float:
-    """Give the CPU seconds of this process and of all below it that live."""
+    """Return the CPU seconds of this process and of all below it that live."""
     own = psutil.Process()
     total = 0.0
     for process in (own, *own.children(recursive=True)):
@@ -183,7 +183,7 @@ def cpu_of_tree() -> float:
 
 
 def peak_mb_of_tree() -> float:
-    """Give the resident sets of this process and of all below it, added up, in MB."""
+    """Return the resident sets of this process and of all below it, added up, in MB."""
     own = psutil.Process()
     return sum(p.memory_info().rss for p in (own, *own.children(recursive=True))) / 1e6
 

@@ -99,7 +99,7 @@ def _texts(lengths: Iterable[int]) -> str:
 
 
 def _ratios(found: Mapping[str, Spent]) -> dict[str, float]:
-    """Give ours beside those written by hand, as far as they ran and were right."""
+    """Return ours beside those written by hand, as far as they ran and were right."""
     ratios: dict[str, float] = {}
     ours = found.get(OURS)
     if ours is not None and ours.correct:

@@ -20,7 +20,7 @@ from narthex._ir.types import Bool, Datetime
 
 
 def chain(length: int) -> Definitions:
-    """Give so many datasets, each of which reads the one before."""
+    """Return so many datasets, each of which reads the one before."""
     schema = Schema(
         (Field(name="ok", type=Bool()), Field(name="at", type=Datetime(), role=Role.TIMESTAMP))
     )

@@ -86,7 +86,7 @@ def _until_exact(settings: Settings, expected: dict[str, tuple[int, int]]) -> bo
 
 
 def _cpu_s(home: Path) -> dict[str, float]:
-    """Give the CPU seconds of each kind of process that lives."""
+    """Return the CPU seconds of each kind of process that lives."""
     return {role: of.cpu_s for role, of in held(home).items()}
 
 

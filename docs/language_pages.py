@@ -67,7 +67,7 @@ out where `groupby` has one; `into_field` names the result where it is not given
 
 - **No rows** is the value of a group that was seen, when its window has emptied, or when all of its
   rows were keyed ones that have been deleted.
-- **Never seen** is what a look-up gives for a key without any row: the value of the aggregate where
+- **Never seen** is what a lookup gives for a key without any row: the value of the aggregate where
   the table has one, else null, or the `default` of the feature.
 - Nulls are skipped. `Count`, `FirstK`, `LastK` and `Distinct` take them as values, unless
   `dropnull` is set; it is for `Optional` columns.
@@ -126,7 +126,7 @@ refused by `log`, and quarantined where it comes by other ways.
 
 
 def _specs(column: str) -> tuple[AggregateSpec, ...]:
-    """Give one of each aggregate, as authors get it who say no more than they must."""
+    """Return one of each aggregate, as authors get it who say no more than they must."""
     calls = (
         datasets.Count(),
         datasets.Count(of=column, unique=True),
@@ -161,7 +161,7 @@ def _table() -> Iterator[str]:
 
 
 def _given(found: list[tuple[DataType, TypedAggregate]]) -> str:
-    """Give the result's type; `T` in it is the column's."""
+    """Return the result's type; `T` in it is the column's."""
     results = {type_name(typed.output) for _, typed in found}
     by_column = {type_name(typed.output).replace(type_name(of), "T") for of, typed in found}
     (name,) = results if len(results) == 1 else by_column

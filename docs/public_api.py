@@ -52,7 +52,7 @@ class Entry:
 
 
 def names_of(module: ModuleType) -> list[str]:
-    """Give a module's public names: `__all__`, or what it defines itself."""
+    """Return a module's public names: `__all__`, or what it defines itself."""
     listed = getattr(module, "__all__", None)
     own = (
         name
@@ -64,13 +64,13 @@ def names_of(module: ModuleType) -> list[str]:
 
 @cache
 def entries(module_name: str) -> tuple[Entry, ...]:
-    """Give everything public of a module, by name."""
+    """Return everything public of a module, by name."""
     module = importlib.import_module(module_name)
     return tuple(entry_of(name, getattr(module, name)) for name in names_of(module))
 
 
 def entry_of(name: str, value: object) -> Entry:
-    """Give a public name as a value."""
+    """Return a public name as a value."""
     doc = inspect.getdoc(value) or ""
     if isinstance(value, ModuleType):
         inner = [one for one in names_of(value) if isinstance(getattr(value, one), FunctionType)]
@@ -128,7 +128,7 @@ def _enumerated(cls: type) -> Iterator[Entry]:
 
 
 def _members(cls: type) -> Iterator[Entry]:
-    """Give public methods and properties, those of bases that are not public themselves too."""
+    """Yield public methods and properties, those of bases that are not public themselves too."""
     seen: set[str] = set()
     for base in cls.__mro__:
         if not base.__module__.startswith("narthex") or issubclass(cls, Exception):
@@ -172,7 +172,7 @@ def _fields(cls: type) -> Iterator[tuple[attrs.Attribute, ast.expr]]:  # type: i
 
 
 def _taken(converter: object) -> ast.expr | None:
-    """Give the type that a converter takes, which is what authors may write."""
+    """Return the type that a converter takes, which is what authors may write."""
     if not isinstance(converter, FunctionType):
         return None
     tree = _tree(converter)
@@ -186,7 +186,7 @@ def _attribute(cls: type, field: tuple[attrs.Attribute, ast.expr]) -> Entry:  # 
 
 
 def _made_of(cls: type) -> Iterator[str]:
-    """Give the parameters of a class that attrs makes: by position first, then by name."""
+    """Yield the parameters of a class that attrs makes: by position first, then by name."""
     fields = [pair for pair in _fields(cls) if pair[0].init]
     named = [pair for pair in fields if pair[0].kw_only]
     yield from (_field_text(*pair) for pair in fields if not pair[0].kw_only)
@@ -240,7 +240,7 @@ def _annotations(function: ast.FunctionDef) -> list[ast.expr]:
 
 
 def _aliases(annotations: list[ast.expr], module: str) -> Iterator[tuple[str, str]]:
-    """Give what named types stand for, each once, in the order in which they are met."""
+    """Yield what named types stand for, each once, in the order in which they are met."""
     names = [
         name for annotation in annotations for node in ast.walk(annotation) for name in _names(node)
     ]
@@ -273,14 +273,14 @@ def _alias(name: str, module: str) -> str | None:
 
 
 def _text(written: ast.expr) -> str:
-    """Give an annotation as text; one in quotes without them."""
+    """Return an annotation as text; one in quotes without them."""
     if isinstance(written, ast.Constant) and isinstance(written.value, str):
         return written.value
     return ast.unparse(written)
 
 
 def _default(written: ast.expr, scope: Mapping[str, object]) -> str:
-    """Give a default as text; a named number or text as itself."""
+    """Return a default as text; a named number or text as itself."""
     named = scope.get(written.id) if isinstance(written, ast.Name) else None
     return repr(named) if isinstance(named, int | float | str) else ast.unparse(written)
 

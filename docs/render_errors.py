@@ -59,7 +59,7 @@ def render() -> str:
 
 
 def _paragraphs(cls: type[Exception]) -> Iterator[str]:
-    """Give the docstring's paragraphs, each on one line, without those about attributes."""
+    """Yield the docstring's paragraphs, each on one line, without those about attributes."""
     text = inspect.cleandoc(cls.__doc__ or "")
     for paragraph in text.split("\n\n"):
         if not re.match(r"(Attributes|Args|Raises):\n", paragraph):

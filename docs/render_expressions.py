@@ -74,7 +74,7 @@ NAMES = {name: getattr(expr, name) for name in expr.__all__} | {
 
 
 def written_example(function: Function) -> Node:
-    """Give the example of a function as an expression."""
+    """Return the example of a function as an expression."""
     written = eval(function.example, dict(NAMES))  # noqa: S307 (our own text)
     if isinstance(written, expr.TypedExpr):
         return Call("cast", (written.node,), target=written.dtype)
@@ -83,7 +83,7 @@ def written_example(function: Function) -> Node:
 
 
 def result(node: Node) -> Cell:
-    """Give what an expression gives on the row of the examples."""
+    """Return what an expression gives on the row of the examples."""
     return evaluate(node, ROW, SCHEMA, now_us=EXAMPLE_NOW_US)
 
 

@@ -161,7 +161,7 @@ def _items(block: str, *, errors: bool) -> Iterator[str]:
 
 
 def _linked(name: str) -> str:
-    """Give an error's name as a link to its page; one that is Python's own, as its name."""
+    """Return an error's name as a link to its page; one that is Python's own, as its name."""
     for code, cls in catalogue().items():
         if cls.__name__ == name and issubclass(cls, NarthexError):
             return f"[`{name}`](../errors.md#{code.lower()}-{name.lower()})"

@@ -65,13 +65,13 @@ def new_postgres_dsn(postgres_of_session: PostgresServer) -> Callable[[], str]:
 
 @pytest.fixture
 def postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
-    """Give the URL of an empty database of this test's own."""
+    """Return the URL of an empty database of this test's own."""
     return new_postgres_dsn()
 
 
 @pytest.fixture(scope="module")
 def module_postgres_dsn(new_postgres_dsn: Callable[[], str]) -> str:
-    """Give the URL of a database that the tests of one module share."""
+    """Return the URL of a database that the tests of one module share."""
     return new_postgres_dsn()
 
 
@@ -97,5 +97,5 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def connector_jars() -> Path:
-    """Give the directory of Spark's Kafka and Avro jars."""
+    """Return the directory of Spark's Kafka and Avro jars."""
     return resolve(CONNECTORS)

@@ -34,7 +34,7 @@ class Tiles(DynamicSink[tuple[str, Values]]):
         self._tiles = tiles
 
     def build(self, _step_id: str, _worker: int, _workers: int) -> "TilesPartition":
-        """Give the one partition."""
+        """Return the one partition."""
         return TilesPartition(self._tiles)
 
 

@@ -82,5 +82,5 @@ def _same(left: object, right: object) -> bool:
 
 
 if __name__ == "__main__":
-    gc_tuning.settle()
+    gc_tuning.tune_gc()
     main()

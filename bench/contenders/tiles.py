@@ -43,7 +43,7 @@ class TileStore:
             cursor.putmulti(items)
 
     def all(self) -> Iterator[tuple[Any, ...]]:
-        """Give every tile that is there, as `NAMES` says."""
+        """Yield every tile that is there, as `NAMES` says."""
         with self._store.begin() as transaction, transaction.cursor() as cursor:
             for key, value in cursor:
                 yield (key[:-17].decode(), *_KEY.unpack(key[-16:]), *_unpack(value))

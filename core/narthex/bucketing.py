@@ -12,7 +12,7 @@ BucketWindow: TypeAlias = str | tuple[str, str] | Hopping | Tumbling
 
 
 def bucketize(timestamp: datetime, window: BucketWindow) -> Window:
-    """Give the last window that had ended at an instant, its end included.
+    """Return the last window that had ended at an instant, its end included.
 
     Windows start at multiples of their stride, counted from the epoch. An instant without a time
     zone is UTC.

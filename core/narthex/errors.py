@@ -1,7 +1,7 @@
 """Every error that Narthex raises, in one tree; each has a code, and its docstring is its page.
 
 NarthexError
-├── DefinitionError                what an author wrote cannot stand
+├── DefinitionError                a definition is invalid
 │   ├── NameNotAllowed             NX101   ├── DurationInvalid            NX102
 │   ├── TypeNotSupported           NX103   ├── RestrictionInvalid         NX104
 │   ├── StructInvalid              NX105   ├── MetaInvalid                NX106
@@ -101,7 +101,7 @@ class NarthexError(Exception):
 
 
 class DefinitionError(NarthexError):
-    """What an author wrote cannot stand; nothing was changed anywhere.
+    """A definition is invalid; nothing was changed.
 
     All mistakes are reported together, each with its file and line.
     """
@@ -162,9 +162,9 @@ class StructInvalid(DefinitionError):
 
 
 class MetaInvalid(DefinitionError):
-    """What is said of an entity cannot stand, such as an owner that is no e-mail address.
+    """An entity's metadata is invalid, such as an owner that is not an e-mail address.
 
-    Owners are told when something breaks, so an address must be one. Instead: give `owner` an
+    Owners are notified when something breaks, so an address must be one. Instead: set `owner` to an
     e-mail address, tags and descriptions as text.
     """
 
@@ -194,7 +194,7 @@ class EnvInvalid(DefinitionError):
 class TimestampUnclear(DefinitionError):
     """A dataset has no event-time field, or more than one candidate.
 
-    Every dataset has exactly one `datetime` field that says when a row happened; to guess
+    Every dataset has exactly one `datetime` field for the instant at which a row happened; to guess
     which would be to guess every window. Instead: mark one with `field(timestamp=True)`.
     """
 
@@ -215,15 +215,15 @@ class KeyNotAllowed(DefinitionError):
 class IndexInvalid(DefinitionError):
     """An index is asked of a keyless dataset, twice, or in a combination that means nothing.
 
-    Look-ups go by key, and `index=True` is online and offline already. Instead: give the
-    dataset a key, and say `index=True`, `online=True` or `offline=True` once.
+    Lookups go by key, and `index=True` is online and offline already. Instead: give the
+    dataset a key, and set `index=True`, `online=True` or `offline=True` once.
     """
 
     code = "NX112"
 
 
 class FieldInvalid(DefinitionError):
-    """The options of a field contradict each other, such as an erase key that is no key.
+    """The options of a field contradict each other, such as an erase key that is not a key.
 
     One of the two would have to be ignored. Instead: keep the option that is meant; fields have
     no default, and an erase key is one of the keys.
@@ -275,7 +275,7 @@ class ColumnExists(DefinitionError):
 class ColumnRoleWrong(DefinitionError):
     """A step changes or leaves out a key or the timestamp, which it may not.
 
-    Keys and the event time say which row a row is; another key is another row. Instead: change
+    Keys and the event time identify a row; another key is another row. Instead: change
     values only, and group by what shall be the key.
     """
 
@@ -334,7 +334,8 @@ class AggregateInvalid(DefinitionError):
 
 
 class WindowInvalid(DefinitionError):
-    """A window has a length, a stride or a lookback that cannot be, or stands where it cannot.
+    """A window has a length, a stride or a lookback that is invalid, or is used where no window is
+    allowed.
 
     One of no length has no rows, a stride above the length leaves rows out, and windows of
     different kinds have no common instant at which a row changes. Instead: a length above zero;
@@ -346,7 +347,7 @@ class WindowInvalid(DefinitionError):
 
 
 class ExpressionTypeWrong(DefinitionError):
-    """An expression has operands, or a result, of a type that cannot stand there.
+    """An expression has operands, or a result, of a type that is not allowed there.
 
     Types are checked before anything runs, so that no row fails for one later. Instead: fill
     nulls with `fillnull`, convert one operand, or change the column's declared type.
@@ -358,7 +359,7 @@ class ExpressionTypeWrong(DefinitionError):
 class ExpressionInvalid(DefinitionError):
     """An expression is not complete, or uses a function with an argument that it cannot have.
 
-    It cannot be carried out by any engine. Instead: end a `when` by `otherwise`, and see the
+    No engine can evaluate it. Instead: end a `when` by `otherwise`, and see the
     message for what the function takes.
     """
 
@@ -386,10 +387,10 @@ class PreprocInvalid(DefinitionError):
 
 
 class CredentialInline(DefinitionError):
-    """A credential stands in the definition.
+    """A definition contains a credential.
 
-    Definitions are sent, stored and shown; a secret in one is no secret. Instead: keep it where
-    the platform finds its secrets and name it, `password=Secret("orders-kafka")`.
+    Definitions are sent, stored and shown; a secret in a definition is public. Instead: store it
+    where the platform finds its secrets and name it, `password=Secret("orders-kafka")`.
     """
 
     code = "NX503"
@@ -408,7 +409,7 @@ class ConnectorInvalid(DefinitionError):
 class SinkInvalid(DefinitionError):
     """A sink's target and its parameters do not go together, or its dataset has a source.
 
-    Each target takes rows in one form only, and what a source brings stands there already.
+    Each target takes rows in one form only, and the rows that a source reads are already there.
     Instead: see the message for what the target takes; write what a pipeline computes.
     """
 
@@ -463,7 +464,7 @@ class SecretNotGranted(DefinitionError):
 class FeatureInvalid(DefinitionError):
     """A feature's reference, type or default does not fit what it refers to.
 
-    A look-up finds its row by features named as the dataset's keys, and gives null where there
+    A lookup finds its row by features named as the dataset's keys, and gives null where there
     is no row. Instead: declare the keys as features, and make the type optional or give a
     default.
     """
@@ -495,7 +496,7 @@ class FeatureWithoutExtractor(DefinitionError):
     """A feature that is asked for is neither given nor extracted.
 
     There is nothing to compute it from. Instead: give it as an input of the query, or write its
-    look-up, expression or extractor.
+    lookup, expression or extractor.
     """
 
     code = "NX604"
@@ -535,7 +536,7 @@ class CodeNotCarried(DefinitionError):
 class CodeDisagrees(DefinitionError):
     """What the client resolved of a function is not what the server resolves from its source.
 
-    Code runs where the bundle says what it is; a hash that disagrees means that it was changed
+    Code runs only if it matches the bundle's hash; a different hash means that it was changed
     on the way, or that client and server read Python differently. Instead: commit again, with
     the server's version of the client.
     """
@@ -575,7 +576,7 @@ class GraphCycle(DefinitionError):
 class OwnerMissing(DefinitionError):
     """A dataset or featureset has no owner, or a part of it cannot be resolved to one.
 
-    Somebody must be told when it breaks. Instead: `@meta(owner=…)`, or `__owner__` in the file.
+    The owner is notified when it breaks. Instead: `@meta(owner=…)`, or `__owner__` in the file.
     """
 
     code = "NX804"
@@ -624,7 +625,7 @@ class EnvAmbiguous(DefinitionError):
 class LookupImpossible(DefinitionError):
     """A dataset is looked up that has no index of the kind that the lookup needs.
 
-    Without an index, a look-up would read the whole log. Instead: `@dataset(index=True)`, or
+    Without an index, a lookup would read the whole log. Instead: `@dataset(index=True)`, or
     `online=True` or `offline=True` for one kind.
     """
 
@@ -632,9 +633,9 @@ class LookupImpossible(DefinitionError):
 
 
 class RecordNotUnderstood(DefinitionError):
-    """A commit has a part that this version does not know; client and server differ.
+    """A commit has a part that this version does not support; client and server differ.
 
-    Carrying out a part of a definition would be carrying out another one. Instead: bring client
+    Executing only a part of a definition would change its meaning. Instead: bring client
     and server to the same version.
     """
 
@@ -642,20 +643,20 @@ class RecordNotUnderstood(DefinitionError):
 
 
 class NotYetSupported(DefinitionError):
-    """A part of the language that exists but cannot be carried out yet.
+    """A part of the language that the platform does not implement yet.
 
     A commit that needs it is refused as long as it would not be exact, and creates nothing; the
     in-process client of unit tests carries it out. Instead: see the hint, where there is a close
-    thing that can be carried out.
+    alternative that is implemented.
     """
 
     code = "NX901"
 
 
 class ClientError(NarthexError):
-    """What a client asked was not done.
+    """A client's request failed.
 
-    The message says whether the request or the server was at fault.
+    The message names the side at fault: the request or the server.
     """
 
     code = "NX950"
@@ -695,7 +696,7 @@ class Refused(ClientError):
 
 
 class CommitFailed(ClientError):
-    """A commit was accepted but did not come to stand; its branch reads what it read before.
+    """A commit was accepted but failed; its branch still reads what it read before.
 
     What it had created is destroyed again, and readers notice nothing. Instead: see the error
     of the failed step in `narthex commits ID` or in Airflow, and commit again.
@@ -717,7 +718,7 @@ class FileNotLoaded(ClientError):
 class ArgumentsUnfit(ClientError):
     """The arguments of a call do not fit each other, such as a missing input column.
 
-    The question has no answer as it was put. Instead: see the message for what is missing.
+    The query cannot be answered. Instead: see the message for what is missing.
     """
 
     code = "NX955"
@@ -754,7 +755,7 @@ class UserCodeError(NarthexError):
 
 
 class SecretMissing(NarthexError):
-    """A secret that code asks for by name is not there, or nobody hands out secrets there.
+    """A secret that code reads by name does not exist, or no secret provider is configured.
 
     Code must not run on with nothing in a secret's place. Instead: add the secret, and ask for it
     in a function of a pipeline or of an extractor only.

@@ -1,4 +1,4 @@
-"""Look-ups that an author's extractor makes while it runs.
+"""Lookups that an author's extractor makes while it runs.
 
 The engine that runs an extractor binds how rows are found; a definition only names the dataset.
 """
@@ -22,7 +22,7 @@ class Finder(Protocol):
     def __call__(
         self, dataset: str, instants: Column, keys: Mapping[str, Column], fields: Sequence[str]
     ) -> tuple[object, object]:
-        """Give a frame of the fields, and a column that says which keys were found."""
+        """Return a frame of the fields, and a column that says which keys were found."""
 
 
 _FINDER: ContextVar[Finder | None] = ContextVar("narthex_finder", default=None)
@@ -30,7 +30,7 @@ _FINDER: ContextVar[Finder | None] = ContextVar("narthex_finder", default=None)
 
 @contextmanager
 def finding_with(finder: Finder) -> Iterator[None]:
-    """Let look-ups inside the block be answered by `finder`."""
+    """Let lookups inside the block be answered by `finder`."""
     token = _FINDER.set(finder)
     try:
         yield
@@ -44,7 +44,7 @@ _OUTSIDE: ContextVar[Callable[[], Finder | None] | None] = ContextVar(
 
 
 def found_outside_by(finder: Callable[[], Finder | None]) -> None:
-    """Let look-ups outside any block be answered by what `finder` gives, while it gives one."""
+    """Let lookups outside any block be answered by what `finder` gives, while it gives one."""
     _OUTSIDE.set(finder)
 
 
@@ -62,7 +62,7 @@ class DatasetReference:
     def lookup(
         self, ts: Column, *, fields: Sequence[str] = (), **keys: Column
     ) -> tuple[object, object]:
-        """Give the dataset's rows as of `ts`: a frame of `fields`, and which were found.
+        """Return the dataset's rows as of `ts`: a frame of `fields`, and which were found.
 
         Raises:
             LookupImpossible: It was called outside an extractor.
@@ -77,5 +77,5 @@ class DatasetReference:
 
 
 def reference(name: str) -> DatasetReference:
-    """Give the reference to a dataset; resolved source text binds datasets with it."""
+    """Return the reference to a dataset; resolved source text binds datasets with it."""
     return DatasetReference(name)

@@ -35,7 +35,7 @@ def found_by(provider: Provider) -> Iterator[None]:
 
 
 def get(secret_name: str) -> str:
-    """Give a secret's value.
+    """Return a secret's value.
 
     Raises:
         SecretMissing: There is none of that name, or nobody hands out secrets here.

@@ -128,7 +128,7 @@ class Settings:
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
-    """Give the state directory: `NARTHEX_HOME`, else `~/.narthex`."""
+    """Return the state directory: `NARTHEX_HOME`, else `~/.narthex`."""
     named = environment.get("NARTHEX_HOME")
     return Path(named) if named else Path.home() / ".narthex"
 

@@ -108,7 +108,7 @@ class Live:
     """What the replay gave."""
 
     replay: Replay
-    asker: Asker
+    principal: Asker
     prober: Prober
     seconds: float
 
@@ -121,11 +121,12 @@ def replay_december(settings: Settings, flights: Flights) -> Live:
         rows=flights.december,
         rows_per_s=ROWS_PER_S,
     )
-    asker = Asker(_client(settings), replay)
+    principal = Asker(_client(settings), replay)
     prober = Prober(_client(settings), replay, flights.departures_of)
     stop = threading.Event()
     threads = [
-        threading.Thread(target=worker.run, args=(stop,), daemon=True) for worker in (asker, prober)
+        threading.Thread(target=worker.run, args=(stop,), daemon=True)
+        for worker in (principal, prober)
     ]
     began = time.monotonic()
     bar = Progress(
@@ -145,7 +146,7 @@ def replay_december(settings: Settings, flights: Flights) -> Live:
     stop.set()
     for thread in threads:
         thread.join(SETTLE_S)
-    return Live(replay=replay, asker=asker, prober=prober, seconds=seconds)
+    return Live(replay=replay, principal=principal, prober=prober, seconds=seconds)
 
 
 def _client(settings: Settings) -> Client:
@@ -153,7 +154,7 @@ def _client(settings: Settings) -> Client:
 
 
 def settle(client: Client) -> None:
-    """Wait until every job and feed has worked off what was sent."""
+    """Wait until every job and feed has drained  what was sent."""
     ends_at = time.monotonic() + SETTLE_S
     quiet = 0
     while quiet < 3:  # noqa: PLR2004 - reports come in turns
@@ -167,7 +168,7 @@ def settle(client: Client) -> None:
         time.sleep(1.0)
 
 
-def ask_offline(client: Client, asked: Asked) -> tuple[Answers, Answers]:
+def query_offline(client: Client, asked: Asked) -> tuple[Answers, Answers]:
     """Ask every logged question again, offline: at the offsets it had read, and without."""
     count = len(asked.as_of)
     spine: dict[str, list[object]] = {name: 2 * cells for name, cells in asked.columns.items()}
@@ -194,24 +195,24 @@ def main() -> int:
     commit_s = commit(client)
     live = replay_december(settings, flights)
     settle(client)
-    then, now = ask_offline(client, live.asker.asked)
-    unequal, shown = count_unequal(live.asker.asked.answers, then)
-    later, _ = count_unequal(live.asker.asked.answers, now)
+    then, now = query_offline(client, live.principal.asked)
+    unequal, shown = count_unequal(live.principal.asked.answers, then)
+    later, _ = count_unequal(live.principal.asked.answers, now)
     stop.set()
     datasets = client.read("datasets")["datasets"]
     result = {
         "rows_in": {d["name"]: d["rows"] for d in datasets},
         "rows_quarantined": {d["name"]: d["quarantined"] or 0 for d in datasets},
         "rows_replayed": {"webhook": live.replay.by_webhook, "kafka": live.replay.by_kafka},
-        "answers_compared": len(live.asker.asked.as_of),
+        "answers_compared": len(live.principal.asked.as_of),
         "answers_unequal": unequal,
         "answers_changed_by_later_rows": later,
         "freshness_p50_ms": _quantile(live.prober.freshness_ms, 0.50),
         "freshness_p99_ms": _quantile(live.prober.freshness_ms, 0.99),
         "freshness_probes": len(live.prober.freshness_ms),
         "freshness_probes_missed": live.prober.missed,
-        "query_p50_ms": _quantile(live.asker.took_ms, 0.50),
-        "query_p99_ms": _quantile(live.asker.took_ms, 0.99),
+        "query_p50_ms": _quantile(live.principal.took_ms, 0.50),
+        "query_p99_ms": _quantile(live.principal.took_ms, 0.99),
         "commit_s": round(commit_s, 1),
         "peak_memory_mib": round(memory.peak_mib),
         "total_s": round(time.monotonic() - began, 1),
@@ -220,7 +221,7 @@ def main() -> int:
     if os.environ.get("CI") == "true":
         subprocess.run([sys.executable, "-m", "narthex.cli", "down"], check=True)
     print(json.dumps(result))
-    compared = len(live.asker.asked.as_of)
+    compared = len(live.principal.asked.as_of)
     return 0 if compared and not unequal and not live.prober.missed else 1
 
 

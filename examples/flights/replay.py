@@ -72,6 +72,6 @@ class Replay:
                 self.clock = max(self.clock, rows[-1].at)
 
     def position(self) -> tuple[str, int]:
-        """Give the clock and how many rows were accepted."""
+        """Return the clock and how many rows were accepted."""
         with self._lock:
             return self.clock, self.sent

@@ -1,4 +1,4 @@
-"""Audits: a dataset's rows of a span of event time held against its promises."""
+"""Audits: a dataset's rows of a span of event time held against its expectations."""
 
 import json
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ _COUNTS = (
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
-    """How one promise stood.
+class ExpectationResult:
+    """How one expectation stood.
 
     Attributes:
         success: Whether the share of rows that keep it is at least its `mostly`.
@@ -46,12 +46,12 @@ class Finding:
 
 @attrs.frozen(kw_only=True)
 class AuditResult:
-    """How the rows of a span stood against all promises of their dataset.
+    """How the rows of a span stood against all expectations of their dataset.
 
     Attributes:
         from_us: The first instant, inclusive.
         to_us: The instant that it stops before.
-        rows: How many rows stood in the span; no rows break no promise.
+        rows: How many rows stood in the span; no rows break no expectation.
     """
 
     dataset: str
@@ -59,16 +59,16 @@ class AuditResult:
     from_us: int
     to_us: int
     rows: int
-    findings: tuple[Finding, ...]
+    findings: tuple[ExpectationResult, ...]
 
     @property
     def success(self) -> bool:
-        """Whether every promise was kept."""
+        """Whether every expectation was kept."""
         return all(finding.success for finding in self.findings)
 
     @property
     def statistics(self) -> dict[str, Json]:
-        """How many promises there were, and how many were kept."""
+        """How many expectations there were, and how many were kept."""
         kept = sum(finding.success for finding in self.findings)
         return {
             "evaluated_expectations": len(self.findings),
@@ -103,19 +103,19 @@ class AuditResult:
 
 
 def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
-    """Hold the rows of a span of event time against the promises of their dataset.
+    """Hold the rows of a span of event time against the expectations of their dataset.
 
     Only rows that stand are held: neither superseded states nor retracted rows.
 
     Args:
-        plan: The dataset, with its promises.
+        plan: The dataset, with its expectations.
         history_path: A path or an `s3://` URL.
         from_us: The first instant, inclusive.
         to_us: The instant to stop before.
 
     Raises:
         FileNotFoundError: There is no history.
-        UnknownExpectationError: A promise is of a kind that this version does not know.
+        UnknownExpectationError: A expectation is of a kind that this version does not know.
     """
     rows = rows_between(_history(plan, history_path), from_us=from_us, to_us=to_us)
     return AuditResult(
@@ -129,7 +129,7 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
 
 
 def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
-    """Give the hour of event time that ends with the newest row of the history; (0, 0) of none.
+    """Return the hour of event time that ends with the newest row of the history; (0, 0) of none.
 
     Raises:
         FileNotFoundError: There is no history.
@@ -138,14 +138,15 @@ def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
     return (0, 0) if newest is None else (newest + 1 - HOUR_US, newest + 1)
 
 
-def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[Finding, ...]:
-    """Hold rows against the promises of their dataset, in the order of the promises."""
+def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[ExpectationResult, ...]:
+    """Hold rows against the expectations of their dataset, in the order of the expectations."""
     suite = compile_suite(plan)
     if rows.empty or not plan.expectations:
-        return tuple(_finding(promise, {"success": True}) for promise in plan.expectations)
+        return tuple(_finding(expectation, {"success": True}) for expectation in plan.expectations)
     by_number = {_number(result): result for result in _validate(suite, rows)}
     return tuple(
-        _finding(promise, by_number[number]) for number, promise in enumerate(plan.expectations)
+        _finding(expectation, by_number[number])
+        for number, expectation in enumerate(plan.expectations)
     )
 
 
@@ -174,12 +175,12 @@ def _number(result: Mapping[str, Json]) -> Json:
             raise ValueError(f"a result does not say by `{NUMBER}` whose it is")
 
 
-def _finding(promise: Expectation, result: Mapping[str, Json]) -> Finding:
+def _finding(expectation: Expectation, result: Mapping[str, Json]) -> ExpectationResult:
     counted = result.get("result")
-    return Finding(
-        kind=promise.kind,
-        arguments=json.loads(json.dumps(dict(promise.arguments))),
-        mostly=promise.mostly,
+    return ExpectationResult(
+        kind=expectation.kind,
+        arguments=json.loads(json.dumps(dict(expectation.arguments))),
+        mostly=expectation.mostly,
         success=result["success"] is True,
         counts={
             name: counted[name] for name in _COUNTS if isinstance(counted, dict) and name in counted

@@ -8,7 +8,7 @@ from narthex_stores import HistoryTable, alive, public
 
 
 def rows_between(table: HistoryTable, *, from_us: int, to_us: int) -> pd.DataFrame:
-    """Give the rows that stand in a span of event time, under their public names.
+    """Return the rows that stand in a span of event time, under their public names.
 
     Args:
         table: The history.

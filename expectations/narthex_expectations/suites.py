@@ -43,57 +43,59 @@ KINDS = frozenset(
         "expect_multicolumn_sum_to_equal",
     }
 )
-"""The promises that a definition can make."""
+"""The expectations that a definition can make."""
 
 _NULLS = {
     "expect_column_pair_values_A_to_be_greater_than_B": "either_value_is_missing",
     "expect_multicolumn_sum_to_equal": "any_value_is_missing",
 }
-"""Rows that a promise says nothing about, unless it does: nothing is greater than null."""
+"""Rows that a expectation says nothing about, unless it does: nothing is greater than null."""
 
 NUMBER = "number"
-"""The key of an expectation's metadata that says which of the dataset's promises it is."""
+"""The key of an expectation's metadata that says which of the dataset's expectations it is."""
 
 
 class UnknownExpectationError(ValueError):
-    """A promise of a kind that this version cannot hold rows against."""
+    """A expectation of a kind that this version cannot hold rows against."""
 
 
 def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
-    """Give the suite of a dataset's promises, in their order.
+    """Return the suite of a dataset's expectations, in their order.
 
     Raises:
-        UnknownExpectationError: A promise is of another kind than `KINDS`.
+        UnknownExpectationError: A expectation is of another kind than `KINDS`.
     """
     columns = plan.schema.columns
     return gx.ExpectationSuite(
         name=f"{plan.name}@{plan.version}",
         expectations=[
             ExpectationConfiguration(
-                type=_RENAMED.get(promise.kind, promise.kind),
-                kwargs=_kwargs(promise, columns),
+                type=_RENAMED.get(expectation.kind, expectation.kind),
+                kwargs=_kwargs(expectation, columns),
                 meta={NUMBER: number},
             ).to_domain_obj()
-            for number, promise in enumerate(plan.expectations)
+            for number, expectation in enumerate(plan.expectations)
         ],
     )
 
 
 def suite_json(plan: DatasetPlan) -> Json:
-    """Give the suite as JSON that any installation of Great Expectations loads."""
+    """Return the suite as JSON that any installation of Great Expectations loads."""
     found: Json = json.loads(json.dumps(compile_suite(plan).to_json_dict()))
     return found
 
 
-def _kwargs(promise: Expectation, columns: Mapping[str, DataType]) -> dict[str, object]:
-    if promise.kind not in KINDS:
-        raise UnknownExpectationError(f"`{promise.kind}` is not among the promises that we know")
-    given = dict(promise.arguments)
+def _kwargs(expectation: Expectation, columns: Mapping[str, DataType]) -> dict[str, object]:
+    if expectation.kind not in KINDS:
+        raise UnknownExpectationError(
+            f"`{expectation.kind}` is not among the promises that we know"
+        )
+    given = dict(expectation.arguments)
     of = columns.get(str(given.get("column")))
     kwargs = {name: _argument(name, value, of) for name, value in given.items()}
-    if promise.kind in _NULLS:
-        kwargs.setdefault("ignore_row_if", _NULLS[promise.kind])
-    return kwargs if promise.mostly is None else kwargs | {"mostly": promise.mostly}
+    if expectation.kind in _NULLS:
+        kwargs.setdefault("ignore_row_if", _NULLS[expectation.kind])
+    return kwargs if expectation.mostly is None else kwargs | {"mostly": expectation.mostly}
 
 
 def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
@@ -109,7 +111,7 @@ def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
 
 
 def _of_type(value: LiteralValue, of: DataType) -> object:
-    """Give a bound or a member as the value that the column has in a frame."""
+    """Return a bound or a member as the value that the column has in a frame."""
     match of, value:
         case _, tuple(items):
             return [_of_type(item, of) for item in items]

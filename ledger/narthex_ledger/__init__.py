@@ -12,7 +12,7 @@ Start with `model.states`, then `commits.api`.
 
 from narthex_ledger.commits.planning import NameOf, stored_plan
 from narthex_ledger.db.migrate import migrate
-from narthex_ledger.db.transactions import BrokenConnection, Moment, Seam
+from narthex_ledger.db.transactions import BrokenConnection, FaultHook, Moment
 from narthex_ledger.engines.rendezvous import preferred_engines
 from narthex_ledger.errors import (
     AlreadyCommitted,
@@ -25,6 +25,7 @@ from narthex_ledger.errors import (
     IdempotencyKeyReused,
     LeaseHeld,
     LedgerError,
+    LedgerRefused,
     LedgerUnreachable,
     MainStays,
     NotFound,
@@ -32,7 +33,6 @@ from narthex_ledger.errors import (
     NotReady,
     NotSigned,
     OutcomeUnknown,
-    Refused,
     UnsafeSession,
     WrongState,
 )
@@ -66,7 +66,6 @@ from narthex_ledger.model.views import (
     AlreadyLive,
     ApprovalView,
     AssetView,
-    BankedView,
     BranchId,
     BranchRequest,
     BranchView,
@@ -86,6 +85,7 @@ from narthex_ledger.model.views import (
     OfflineView,
     Readiness,
     Replayed,
+    RetainedAssetView,
     RolledBack,
     Rules,
     ServingView,
@@ -98,17 +98,16 @@ from narthex_ledger.model.views import (
     WaitingJob,
 )
 from narthex_ledger.requests.webhook_calls import (
+    AlreadyAppended,
     AppendNow,
     BeingAppended,
     CallOutcome,
     LookForIt,
-    Standing,
 )
 from narthex_ledger.sealed_secrets import TENANT, NotOpenedError, SealedSecrets, Sealer, load_sealer
 from narthex_ledger.signing.signatures import Signer, Verifier
 
 __all__ = [
-    "TENANT",
     "ABORTABLE",
     "ASSET_NEXT",
     "COMMIT_NEXT",
@@ -117,7 +116,9 @@ __all__ = [
     "IN_FLIGHT",
     "JOB_KINDS",
     "ROW_KINDS",
+    "TENANT",
     "Accepted",
+    "AlreadyAppended",
     "AlreadyCommitted",
     "AlreadyLive",
     "AppendNow",
@@ -126,14 +127,13 @@ __all__ = [
     "AssetView",
     "AuditView",
     "BackfillPolicy",
-    "BankedView",
     "BeingAppended",
     "BranchExists",
     "BranchId",
     "BranchRequest",
     "BranchView",
-    "BrokenLog",
     "BrokenConnection",
+    "BrokenLog",
     "CallOutcome",
     "CommitCancelled",
     "CommitInProgress",
@@ -150,6 +150,7 @@ __all__ = [
     "DestroyStatus",
     "Epoch",
     "EventView",
+    "FaultHook",
     "Fence",
     "Fenced",
     "Finding",
@@ -162,9 +163,10 @@ __all__ = [
     "JobEvidence",
     "JobView",
     "LeaseHeld",
-    "LedgerUnreachable",
     "Ledger",
     "LedgerError",
+    "LedgerRefused",
+    "LedgerUnreachable",
     "LogEntry",
     "LogHead",
     "LookForIt",
@@ -174,8 +176,8 @@ __all__ = [
     "NameOf",
     "NotFound",
     "NotNow",
-    "NotPinned",
     "NotOpenedError",
+    "NotPinned",
     "NotReady",
     "NotSigned",
     "OfflineState",
@@ -186,11 +188,10 @@ __all__ = [
     "PromotionPolicy",
     "PromotionState",
     "Readiness",
-    "Refused",
     "Replayed",
+    "RetainedAssetView",
     "RolledBack",
     "Rules",
-    "Seam",
     "SealedSecrets",
     "Sealer",
     "SecretView",
@@ -198,13 +199,12 @@ __all__ = [
     "ShardReport",
     "ShardView",
     "Signer",
-    "Verifier",
     "SlotLease",
     "SlotView",
-    "Standing",
     "TenantId",
     "TokenView",
     "UnsafeSession",
+    "Verifier",
     "Waiting",
     "WaitingJob",
     "WrongState",

@@ -39,11 +39,11 @@ class LedgerError(Exception):
         self.hint = hint
 
 
-class Refused(LedgerError):
+class LedgerRefused(LedgerError):
     """Nothing was changed, and the reason is one that the caller can act on."""
 
 
-class Fenced(Refused):
+class Fenced(LedgerRefused):
     """Somebody else took over the commit, slot or job since this caller's claim; stop at once.
 
     A second writer would undo what the first has done since. Instead: nothing; who took over
@@ -53,7 +53,7 @@ class Fenced(Refused):
     code = "NX1101"
 
 
-class LeaseHeld(Refused):
+class LeaseHeld(LedgerRefused):
     """Another holder's lease has not expired; come again later.
 
     Two holders never work on one thing. Instead: wait until it is released or has expired.
@@ -62,7 +62,7 @@ class LeaseHeld(Refused):
     code = "NX1102"
 
 
-class CommitInProgress(Refused):
+class CommitInProgress(LedgerRefused):
     """The branch has another commit in flight.
 
     Two commits at once would each plan on what the other changes. Instead: wait for it, or cancel
@@ -80,7 +80,7 @@ class CommitInProgress(Refused):
         self.commit_id = commit_id
 
 
-class IdempotencyKeyReused(Refused):
+class IdempotencyKeyReused(LedgerRefused):
     """The idempotency key was used for a different request; give each request its own key.
 
     The key promises that a repetition is the same request; this one differs. Instead: a new
@@ -90,7 +90,7 @@ class IdempotencyKeyReused(Refused):
     code = "NX1104"
 
 
-class CommitRejected(Refused):
+class CommitRejected(LedgerRefused):
     """The plan was refused before anything was reserved; the commit is REJECTED for good.
 
     `reason` is `stale_base`, `plan_changed`, `would_backfill`, `quarantined`, `branch_deleted`
@@ -105,7 +105,7 @@ class CommitRejected(Refused):
         self.reason = reason
 
 
-class CommitCancelled(Refused):
+class CommitCancelled(LedgerRefused):
     """A cancel arrived before the commit point; abort the commit.
 
     What was cancelled must not come to stand. Instead: commit again.
@@ -114,7 +114,7 @@ class CommitCancelled(Refused):
     code = "NX1106"
 
 
-class AlreadyCommitted(Refused):
+class AlreadyCommitted(LedgerRefused):
     """The commit point has passed; only forward from here. Roll back with a new commit.
 
     Others may have built on it already. Instead: commit the former definitions again.
@@ -123,7 +123,7 @@ class AlreadyCommitted(Refused):
     code = "NX1107"
 
 
-class WrongState(Refused):
+class WrongState(LedgerRefused):
     """The row is not in a state from which this step may be taken.
 
     Steps are taken in the order in which the states are drawn, each at most once. Instead: read
@@ -133,7 +133,7 @@ class WrongState(Refused):
     code = "NX1108"
 
 
-class NotReady(Refused):
+class NotReady(LedgerRefused):
     """What the step needs is not there yet; `detail` lists what it waits for.
 
     Readers must never see a part of a commit. Instead: wait, and take the step again.
@@ -142,7 +142,7 @@ class NotReady(Refused):
     code = "NX1109"
 
 
-class NotPinned(Refused):
+class NotPinned(LedgerRefused):
     """No pin reaches the manifest any more, so it may be going away; take a served one.
 
     Its assets may be destroyed while it is read. Instead: ask for what is served now.
@@ -151,7 +151,7 @@ class NotPinned(Refused):
     code = "NX1110"
 
 
-class BranchExists(Refused):
+class BranchExists(LedgerRefused):
     """There is an active branch of that name already.
 
     A name stands for one branch. Instead: another name, or delete that branch first.
@@ -160,7 +160,7 @@ class BranchExists(Refused):
     code = "NX1111"
 
 
-class MainStays(Refused):
+class MainStays(LedgerRefused):
     """The main branch cannot be deleted.
 
     Clients that name no branch speak of it. Instead: commit what it should be.

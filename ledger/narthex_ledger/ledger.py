@@ -8,38 +8,38 @@ from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex._ir import AssetRef
-from narthex_ledger.branches.api import Branching
-from narthex_ledger.commits.api import Driving
+from narthex_ledger.branches.api import BranchApi
+from narthex_ledger.commits.api import CommitApi
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import reading as on_reading
-from narthex_ledger.engines.api import Engines
+from narthex_ledger.engines.api import EngineApi
 from narthex_ledger.errors import NotFound, NotSigned
-from narthex_ledger.gc.api import Collecting
+from narthex_ledger.gc.api import CollectorApi
 from narthex_ledger.model.audit_views import AuditView, InstallView
 from narthex_ledger.model.states import OfflineState
 from narthex_ledger.model.views import (
-    BankedView,
     BranchId,
     BranchView,
     CommitView,
     EventView,
     ManifestView,
     OfflineView,
+    RetainedAssetView,
     ServingView,
     TenantId,
 )
 from narthex_ledger.reading import queries
 from narthex_ledger.requests import offline_queries
-from narthex_ledger.requests.webhook_calls import Calls
-from narthex_ledger.security.api import Controlling
+from narthex_ledger.requests.webhook_calls import EndpointCallApi
+from narthex_ledger.security.api import ControlApi
 from narthex_ledger.signing.signatures import commit_statement, offline_statement
 
 _KEPT_MANIFESTS = 64
 
 
-class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
+class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, EngineApi):
     """What exists, what should, and who may change it; one per process, shared by threads."""
 
     def install(self, install_id: str, *, slots: int = 16) -> InstallView:
@@ -161,33 +161,35 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         return content
 
     def signed(self, bundle: bytes) -> bytes:
-        """Give a bundle as it is committed."""
+        """Return a bundle as it is committed."""
         return bundle if self._signer is None else self._signer.sign(bundle)
 
     def physical_names(self, tenant: TenantId, assets: Iterable[AssetRef]) -> dict[AssetRef, str]:
-        """Name those of the assets that are in the bank, as their stores know them."""
+        """Return the physical names of those assets that are not destroyed."""
         wanted = sorted(set(assets), key=lambda ref: (ref.kind.value, ref.fingerprint))
         return self._run("physical_names", lambda c: queries.physical_names(c, tenant, wanted))
 
-    def bank(
+    def retained_assets(
         self,
         tenant: TenantId,
         *,
         after: int = 0,
         limit: int = 200,
         branches: Collection[str] | None = None,
-    ) -> tuple[BankedView, ...]:
+    ) -> tuple[RetainedAssetView, ...]:
         """List assets that are not destroyed, by id from the one after a number.
 
         With `branches`, as they know it: what they hold, and they alone are named.
         """
         return self._run(
             "bank",
-            lambda c: queries.bank(c, tenant, after=after, limit=limit, branches=branches),
+            lambda c: queries.retained_assets(
+                c, tenant, after=after, limit=limit, branches=branches
+            ),
         )
 
     def held_paths(self, tenant: TenantId, branches: Collection[str]) -> dict[int, frozenset[str]]:
-        """Give the assets that branches hold, with the paths that these know them by."""
+        """Return the assets that branches hold, with the paths that these know them by."""
         rows = self._run("held_paths", lambda c: on_reading.held_rows(c, tenant, branches))
         found: dict[int, frozenset[str]] = {}
         for row in rows:
@@ -205,7 +207,7 @@ class Ledger(Driving, Branching, Calls, Collecting, Controlling, Engines):
         return found
 
     def backfill_pace(self) -> float | None:
-        """Give the rows per second of the newest backfills, their median; None before any."""
+        """Return the rows per second of the newest backfills, their median; None before any."""
         return self._run("backfill_pace", on_reading.backfill_pace)
 
     def submit_offline(

@@ -99,7 +99,7 @@ class SealedSecrets:
         return cls(ledger, ledger.ensure_tenant(TENANT), Sealer(key.read_bytes()))
 
     def read(self, name: str) -> str:
-        """Give a value.
+        """Return a value.
 
         Raises:
             NotFound: There is none of that name.

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex_ledger.db.transactions import Seam, Transactions, open_sea
+from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
 from narthex_ledger.model.views import ManifestView, Rules
 from narthex_ledger.signing.row_checks import Checker
 from narthex_ledger.signing.signatures import ATTEST, Signer, Verifier
@@ -16,7 +16,7 @@ from narthex_ledger.signing.signatures import ATTEST, Signer, Verifier
 _T = TypeVar("_T")
 
 
-class Sessions:
+class LedgerDatabase:
     """A database, and the rules of the installation; safe to share between threads."""
 
     def __init__(
@@ -25,25 +25,25 @@ class Sessions:
         *,
         rules: Rules | None = None,
         clock_shift: dt.timedelta = dt.timedelta(0),
-        seam: Seam = open_sea,
+        fault_hook: FaultHook = no_faults,
         signer: Signer | None = None,
         verifier: Verifier | None = None,
     ) -> None:
         """Open the ledger at an SQLAlchemy URL; nothing is connected until it is used.
 
         With a signer, what it has not signed is refused; with its verifier alone too, and nothing
-        is signed. `clock_shift` and `seam` are for
+        is signed. `clock_shift` and `fault_hook` are for
         tests: sessions that live later, and crash points.
         """
         self._rules = Rules() if rules is None else rules
-        self._transactions = Transactions(dsn, clock_shift=clock_shift, seam=seam)
+        self._transactions = Transactions(dsn, clock_shift=clock_shift, fault_hook=fault_hook)
         self._signer = signer
         self._verifier = verifier if signer is None else signer.verifier
         self._checker = Checker(verifier=self._verifier)
         self._manifests: dict[UUID, ManifestView] = {}
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Release all connections."""
         self._transactions.close()
 
     def _run(self, name: str, work: Callable[[Connection], _T]) -> _T:

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from typing_extensions import override
 
 from narthex_plugins.operators import take_step, waits_for_a_person
-from narthex_plugins.platform import Json, StepNotYet, platform
+from narthex_plugins.platform import Json, StepDeferredError, platform
 
 
 class PersonApproves(ApprovalOperator):
@@ -47,7 +47,7 @@ class PersonApproves(ApprovalOperator):
         """Whether a person has approved when an earlier try asked."""
         try:
             take_step(self.commit_id, "approved", within_s=0.0)
-        except StepNotYet:
+        except StepDeferredError:
             return False
         return True
 

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from narthex_plugins.approvals import PersonApproves
 from narthex_plugins.operators import BackfillOperator, CaughtUpOperator, StepOperator, key_of
-from narthex_plugins.platform import StepNotYet, StepRefused, platform
+from narthex_plugins.platform import StepDeferredError, StepRefused, platform
 
 PREFIX: Final = "/narthex"
 DAG: Final = "commit"
@@ -73,10 +73,10 @@ def run(dag_id: str, run_id: str) -> Response:
 
 
 def _made_by(run_id: str) -> str:
-    """Give the commit that a run has made; empty while it has made none, or nobody says."""
+    """Return the commit that a run has made; empty while it has made none, or nobody says."""
     try:
         found = platform().read("commits", query={"key": key_of(run_id)})
-    except (StepNotYet, StepRefused):
+    except (StepDeferredError, StepRefused):
         return ""
     match found:
         case {"commits": [{"commit_id": str(commit_id)}]}:

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
-from narthex_plugins.platform import Json, StepNotYet, StepRefused, platform
+from narthex_plugins.platform import Json, StepDeferredError, StepRefused, platform
 from narthex_plugins.triggers import CaughtUpTrigger
 
 SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
@@ -28,7 +28,7 @@ def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
 
     Raises:
         StepRefused: The platform refuses it for good.
-        StepNotYet: It could not be taken within the time.
+        StepDeferredError: It could not be taken within the time.
     """
     return _until(lambda: platform().step(commit_id, step), within_s=within_s)
 
@@ -38,7 +38,7 @@ def _until(ask: Callable[[], dict[str, Json]], *, within_s: float) -> dict[str, 
     while True:
         try:
             return ask()
-        except StepNotYet:
+        except StepDeferredError:
             if time.monotonic() > ends_at:
                 raise
         time.sleep(STEP_EVERY_S)
@@ -77,7 +77,7 @@ def waits_for_a_person(commit: Json) -> bool:
             raise StepRefused("the platform does not say whether a person has to approve")
 
 
-class Run(Protocol):
+class CommitRun(Protocol):
     """What a run of a DAG says of itself."""
 
     @property
@@ -86,12 +86,12 @@ class Run(Protocol):
     def triggering_user_name(self) -> str | None: ...
 
 
-def roll_back(branch: str, to: Json, *, run: Run) -> str:
+def roll_back(branch: str, to: Json, *, run: CommitRun) -> str:
     """Roll a branch back, once in a run, for who triggered it. Gives the rollback's commit."""
     return str(_done_once("rollback", {"to": to}, branch=branch, run=run)["commit_id"])
 
 
-def delete_branch(branch: Json, *, run: Run) -> str:
+def delete_branch(branch: Json, *, run: CommitRun) -> str:
     """Delete a branch, once in a run, for who triggered it. Gives its name.
 
     Raises:
@@ -102,7 +102,7 @@ def delete_branch(branch: Json, *, run: Run) -> str:
     return str(_done_once("delete", {}, branch=branch, run=run)["name"])
 
 
-def _done_once(path: str, body: dict[str, Json], *, branch: str, run: Run) -> dict[str, Json]:
+def _done_once(path: str, body: dict[str, Json], *, branch: str, run: CommitRun) -> dict[str, Json]:
     headers = {
         "X-Narthex-Branch": branch,
         "X-Narthex-Actor": run.triggering_user_name or "",
@@ -112,7 +112,7 @@ def _done_once(path: str, body: dict[str, Json], *, branch: str, run: Run) -> di
 
 
 def key_of(run_id: str) -> str:
-    """Give the key of what a run asks for: the same when its task runs again."""
+    """Return the key of what a run asks for: the same when its task runs again."""
     return f"airflow {run_id}"[:200]
 
 

@@ -22,7 +22,7 @@ class StepRefused(RuntimeError):
     """The platform says no, for good: the commit's state forbids the step, or a mistake."""
 
 
-class StepNotYet(RuntimeError):
+class StepDeferredError(RuntimeError):
     """The platform says: not now, ask again."""
 
 
@@ -43,14 +43,14 @@ class Platform:
         return ssl.create_default_context() if self.url("").startswith("https:") else False
 
     def url(self, path: str) -> str:
-        """Give the address of a path of the API."""
+        """Return the address of a path of the API."""
         return f"{self.settings.server_url}/api/v1/{path}"
 
     def step(self, commit_id: str, step: str) -> dict[str, Json]:
         """Take one step of a commit; taking it again gives the same.
 
         Raises:
-            StepNotYet: Something that it needs is not there yet, or the server is not.
+            StepDeferredError: Something that it needs is not there yet, or the server is not.
             StepRefused: It can never be taken now.
         """
         return self.ask(f"commits/{commit_id}/steps/{step}")
@@ -59,7 +59,7 @@ class Platform:
         """Ask for a piece of work; asking again gives the same.
 
         Raises:
-            StepNotYet: Something that it needs is not there yet, or the server is not.
+            StepDeferredError: Something that it needs is not there yet, or the server is not.
             StepRefused: It can never be done now.
         """
         return self._call("POST", path)
@@ -70,7 +70,7 @@ class Platform:
         """Post to a path of the API.
 
         Raises:
-            StepNotYet: The server does not answer.
+            StepDeferredError: The server does not answer.
             StepRefused: It refuses.
         """
         return self._call("POST", path, json=dict(body), headers=dict(headers or {}))
@@ -79,7 +79,7 @@ class Platform:
         """Read a path of the API.
 
         Raises:
-            StepNotYet: The server does not answer.
+            StepDeferredError: The server does not answer.
             StepRefused: There is no such thing.
         """
         return self._call("GET", path, params=query)
@@ -104,12 +104,12 @@ class Platform:
                 verify=self.certificates,
             )
         except httpx.TransportError as error:
-            raise StepNotYet(f"the server does not answer: {error}") from error
+            raise StepDeferredError(f"the server does not answer: {error}") from error
         return _parse(answer)
 
 
 def platform() -> Platform:
-    """Give the platform that this process's environment names."""
+    """Return the platform that this process's environment names."""
     return Platform(settings=load_settings())
 
 
@@ -119,5 +119,5 @@ def _parse(answer: httpx.Response) -> dict[str, Json]:
         return body if isinstance(body, dict) else {"items": body}
     message = body.get("err_msg", answer.text) if isinstance(body, dict) else answer.text
     if answer.status_code in {409, 425, 429, 502, 503, 504}:
-        raise StepNotYet(str(message))
+        raise StepDeferredError(str(message))
     raise StepRefused(str(message))

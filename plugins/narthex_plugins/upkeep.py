@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pendulum
 from airflow.sdk import CronDataIntervalTimetable, dag
 
-from narthex_plugins.platform import Json, StepNotYet, platform
+from narthex_plugins.platform import Json, StepDeferredError, platform
 
 ASK_EVERY_S = 2.0
 ANSWERS_WITHIN_S = 120.0
@@ -51,20 +51,20 @@ def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
     """Ask for a piece of upkeep, again while the server does not answer.
 
     Raises:
-        StepNotYet: It did not answer within the time.
+        StepDeferredError: It did not answer within the time.
     """
     ends_at = time.monotonic() + within_s
     while True:
         try:
             return platform().ask(path)
-        except StepNotYet:
+        except StepDeferredError:
             if time.monotonic() > ends_at:
                 raise
         time.sleep(ASK_EVERY_S)
 
 
 def judge(audit: dict[str, Json]) -> int:
-    """Give how many things were listed, if all of it is as the ledger says.
+    """Return the number of listed things, if all of them match the ledger.
 
     Raises:
         NotSoundError: Something is not; the message says what, store by store.
@@ -81,7 +81,7 @@ def judge(audit: dict[str, Json]) -> int:
 
 
 def drill_id(run_id: str) -> str:
-    """Give the id of the drill of a run: the same when the task runs again."""
+    """Return the id of the drill of a run: the same when the task runs again."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"narthex:recovery-drill:{run_id}"))
 
 

@@ -9,8 +9,16 @@
 Start with `semantics.evaluator`.
 """
 
-from narthex_reference.engine import Answer, Engine, Made
-from narthex_reference.semantics.author_code import Frame, UserCodeRunner
+from narthex_reference.engine import Answer, ContributingFact, Engine
+from narthex_reference.semantics.author_code import RowFrame, UserCodeRunner
 from narthex_reference.semantics.evaluator import NotAskableError, Reference
 
-__all__ = ["Answer", "Engine", "Frame", "Made", "NotAskableError", "Reference", "UserCodeRunner"]
+__all__ = [
+    "Answer",
+    "ContributingFact",
+    "Engine",
+    "NotAskableError",
+    "Reference",
+    "RowFrame",
+    "UserCodeRunner",
+]

@@ -9,7 +9,7 @@ from narthex._formats import cell_bytes
 from narthex._ir import Cell, Dataset, Definitions, Fact
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.conformance.checking import feed
-from narthex_reference.engine import Answer, Asked, Engine, MayBeAsked
+from narthex_reference.engine import Answer, Engine, PartialQueryEngine, QueryEngine
 from narthex_reference.generate.project import Project, instants_of, is_never_the_same
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
@@ -42,7 +42,7 @@ def differs(
 
 
 def differs_standing(
-    project: Project, judge: Asked, engine: MayBeAsked, *, most: int
+    project: Project, judge: QueryEngine, engine: PartialQueryEngine, *, most: int
 ) -> str | None:
     """Say where an engine, as it stands, differs from a judge that has the same facts.
 
@@ -71,7 +71,7 @@ def _drawn(project: Project, rng: Generator, most: int) -> list[int]:
     return [instants[int(at)] for at in sorted(rng.permutation(len(instants))[:count])]
 
 
-def _rows_differ(dataset: Dataset, judge: Asked, engine: MayBeAsked) -> str | None:
+def _rows_differ(dataset: Dataset, judge: QueryEngine, engine: PartialQueryEngine) -> str | None:
     wanted, found = judge.facts(dataset.name), engine.facts(dataset.name)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def _listed(facts: Sequence[Fact]) -> str:
 
 
 def _answers_differ(
-    dataset: Dataset, judge: Asked, engine: MayBeAsked, instants: Sequence[int]
+    dataset: Dataset, judge: QueryEngine, engine: PartialQueryEngine, instants: Sequence[int]
 ) -> str | None:
     keys = _keys(dataset, judge)
     asked = [(key, instant) for key in keys for instant in instants]
@@ -115,8 +115,8 @@ def _answers_differ(
     return None
 
 
-def _keys(dataset: Dataset, judge: Asked) -> list[tuple[Cell, ...]]:
-    """Give every key that was ever there."""
+def _keys(dataset: Dataset, judge: QueryEngine) -> list[tuple[Cell, ...]]:
+    """Return every key that ever existed."""
     columns = dataset.schema.keys
     found: dict[bytes, tuple[Cell, ...]] = {}
     for fact in judge.facts(dataset.name):

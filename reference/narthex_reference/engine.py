@@ -23,8 +23,8 @@ class Answer:
 
 
 @attrs.frozen(order=True)
-class Made:
-    """A fact that had a part in what a look-up found.
+class ContributingFact:
+    """A fact that had a part in what a lookup found.
 
     Attributes:
         dataset: The dataset to which it was appended.
@@ -36,23 +36,23 @@ class Made:
     row_id: RowId
 
 
-class MayBeAsked(Protocol):
+class PartialQueryEngine(Protocol):
     """What answers questions, but may have no rows of some datasets."""
 
     def facts(self, dataset: str) -> tuple[Fact, ...] | None:
-        """Give the facts that stand, as `Asked` does; None where it keeps no rows."""
+        """Return the current facts, as `QueryEngine` does; None where it has no rows."""
 
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what stands under each key as of its instant; None where nothing was found."""
+        """Return the value of each key as of its instant; None where there is none."""
 
 
-class Asked(Protocol):
+class QueryEngine(Protocol):
     """What answers questions."""
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
-        """Give the facts that stand, by event time and row_id.
+        """Return the current facts, sorted by event time and row_id.
 
         Of a keyless dataset the living rows; of a keyed one the rows of every instant, and the
         absences that end a row.
@@ -61,10 +61,10 @@ class Asked(Protocol):
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what stands under each key as of its instant; None where nothing was found."""
+        """Return the value of each key as of its instant; None where there is none."""
 
 
-class Engine(Asked, Protocol):
+class Engine(QueryEngine, Protocol):
     """Carries out the definitions that it was made with."""
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:

@@ -19,7 +19,7 @@ class UnknownEngineError(ValueError):
 
 
 def reference(definitions: Definitions) -> Reference:
-    """Give the reference engine, which calls authors' code in this process."""
+    """Return the reference engine, which calls authors' code in this process."""
     return Reference(definitions, call=_CALL)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from narthex._ir import Cell, Column, UserCode
 from narthex._runtime.workers import CodeCalls, array_of, cells_of
-from narthex_reference.semantics.author_code import Frame
+from narthex_reference.semantics.author_code import RowFrame
 
 
 @attrs.frozen
@@ -16,26 +16,26 @@ class WorkerCalls:
 
     calls: CodeCalls
 
-    def filter(self, code: UserCode, frame: Frame) -> Sequence[bool]:
+    def filter(self, code: UserCode, frame: RowFrame) -> Sequence[bool]:
         """Say which rows stand."""
         kept = self.calls.filter(code, _table(frame)).to_pylist()
         return [bool(one) for one in kept]
 
-    def assign(self, code: UserCode, frame: Frame, column: Column) -> Sequence[Cell]:
-        """Give the cells of one column."""
+    def assign(self, code: UserCode, frame: RowFrame, column: Column) -> Sequence[Cell]:
+        """Return the cells of one column."""
         return cells_of(self.calls.assign(code, _table(frame), column), column.type)
 
     def transform(
-        self, code: UserCode, frame: Frame, columns: Sequence[Column]
+        self, code: UserCode, frame: RowFrame, columns: Sequence[Column]
     ) -> Sequence[tuple[Cell, ...]]:
-        """Give rows of these columns."""
+        """Return rows of these columns."""
         made = self.calls.transform(code, _table(frame), columns, title="`transform`")
         cells = [cells_of(made.column(place), column.type) for place, column in enumerate(columns)]
         return list(zip(*cells, strict=True)) if cells else [()] * len(frame.rows)
 
 
-def _table(frame: Frame) -> pa.Table:
-    """Give rows as a table; without rows, one of no rows."""
+def _table(frame: RowFrame) -> pa.Table:
+    """Return rows as a table; without rows, one of no rows."""
     cells = list(zip(*frame.rows, strict=True)) or [()] * len(frame.columns)
     return pa.table(
         {

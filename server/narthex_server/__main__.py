@@ -18,11 +18,11 @@ from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
-from narthex_server.deploy.store_ownership import MarkedAdapter
-from narthex_server.services.branch_snapshots import Snapshots
+from narthex_server.deploy.store_ownership import OwnedStoreAdapter
+from narthex_server.services.branch_snapshots import SnapshotCache
 from narthex_server.services.container import Services
-from narthex_server.services.idempotency import Once
-from narthex_server.services.logged_queries import AnswerLog
+from narthex_server.services.idempotency import IdempotencyKeyStore
+from narthex_server.services.logged_queries import QueryLog
 from narthex_server.services.meters import Meters
 from narthex_server.services.shared_sources import SharedSources
 from narthex_server.web.bounded_http import BoundedHttp
@@ -45,7 +45,7 @@ meet the end of its connection."""
 
 
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
-    """Give the adapter of each kind of asset that is outside the ledger's database."""
+    """Return the adapter of each kind of asset that is outside the ledger's database."""
     return {
         AssetKind.KAFKA_TOPIC: TopicAdapter.connect(settings.kafka),
         AssetKind.INDEX: index_adapter(settings.index_dir),
@@ -69,7 +69,7 @@ def make_services(
     ledger.ensure_branch(tenant, "main")
     bare = make_adapters(settings) if adapters is None else adapters
     marked: dict[AssetKind, Adapter] = {
-        kind: MarkedAdapter(inner=one, install_id=settings.install_id, identity=ledger.identity)
+        kind: OwnedStoreAdapter(inner=one, install_id=settings.install_id, identity=ledger.identity)
         for kind, one in bare.items()
     }
     owner = f"server:{socket.gethostname()}:{os.getpid()}"
@@ -83,12 +83,12 @@ def make_services(
         ledger=ledger,
         tenant=tenant,
         producer=producer,
-        answers=AnswerLog(
+        answers=QueryLog(
             install_id=settings.install_id, producer=producer, topics=bare[AssetKind.KAFKA_TOPIC]
         ),
-        once=Once(ledger, lambda: LogReader(settings.kafka)),
+        once=IdempotencyKeyStore(ledger, lambda: LogReader(settings.kafka)),
         reader=LogReader(settings.kafka),
-        snapshots=Snapshots(ledger, settings, tenant=tenant),
+        snapshots=SnapshotCache(ledger, settings, tenant=tenant),
         shared=SharedSources(ledger, tenant=tenant, policy_file=settings.policy_file),
         executor=executor,
         collector=collector,

@@ -15,7 +15,7 @@ from narthex_server.operations import upkeep
 from narthex_server.operations.metrics import render_metrics
 from narthex_server.operations.request_metrics import Measured
 from narthex_server.security import audit_log, secrets, tokens
-from narthex_server.security.auth import Askers, require_asked, require_rights
+from narthex_server.security.auth import PrincipalCache, require_asked, require_rights
 from narthex_server.security.request_checks import Door
 from narthex_server.security.sign_in_attempts import Attempts
 from narthex_server.services.container import Services
@@ -43,7 +43,7 @@ def make_app(services: Services) -> FastAPI:
         openapi_url=None,
     )
     app.state.services = services
-    app.state.askers = Askers()
+    app.state.principals = PrincipalCache()
     app.state.attempts = Attempts()
     app.state.api = API
     error_responses.install(app)

@@ -12,7 +12,7 @@ from narthex_stack.errors import NotStartedError, StackError
 from narthex_stack.machine.jars import BROKER, CONNECTORS, JarSet, cache_dir, resolve
 from narthex_stack.machine.java import java_home
 from narthex_stack.operator.stack import Stack
-from narthex_stack.operator.status import ServiceStatus, State, Status
+from narthex_stack.operator.status import ServiceState, ServiceStatus, Status
 from narthex_stack.servers.local_servers import PostgresServer, kafka_broker, postgres_server
 
 __all__ = [
@@ -21,10 +21,10 @@ __all__ = [
     "JarSet",
     "NotStartedError",
     "PostgresServer",
+    "ServiceState",
     "ServiceStatus",
     "Stack",
     "StackError",
-    "State",
     "Status",
     "cache_dir",
     "java_home",

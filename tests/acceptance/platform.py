@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from narthex.client import Client
 from narthex.settings import Settings
-from narthex_stack import ServiceStatus, Stack, State
+from narthex_stack import ServiceState, ServiceStatus, Stack
 from narthex_stores import LogReader, Record
 
 LOOK_EVERY_S = 0.25
@@ -116,28 +116,28 @@ class Platform:
         return list(admin.list_topics(timeout=30).topics)
 
     def run_of(self, commit_id: str) -> dict[str, Any]:
-        """Give the Airflow run of a commit."""
+        """Return the Airflow run of a commit."""
         found: dict[str, Any] = self.airflow("GET", f"dags/commit/dagRuns/{commit_id}")
         return found
 
     def tasks_of(self, run_id: str, *, dag: str = "commit") -> list[dict[str, Any]]:
-        """Give the task instances of a run."""
+        """Return the task instances of a run."""
         path = f"dags/{dag}/dagRuns/{run_id}/taskInstances?limit=200"
         found: list[dict[str, Any]] = self.airflow("GET", path)["task_instances"]
         return found
 
     def commit_of(self, commit_id: str) -> dict[str, Any]:
-        """Give a commit as the server shows it."""
+        """Return a commit as the server shows it."""
         return self.client.read(f"commits/{commit_id}")
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Give all jobs and feeds."""
+        """Return all jobs and feeds."""
         found = self.client.read("jobs")["jobs"]
         assert isinstance(found, list)
         return [job for job in found if isinstance(job, dict)]
 
     def settle(self) -> None:
-        """Wait until every job and feed has worked off what was sent, twice in a row."""
+        """Wait until every job and feed has drained  what was sent, twice in a row."""
 
         def is_quiet() -> bool:
             behind = [j for j in self.jobs() if j["desired"] == "running"]
@@ -146,7 +146,7 @@ class Platform:
         wait_until(lambda: is_quiet() and is_quiet(), within_s=STREAM_S, what="all caught up")
 
     def topic(self, label: str) -> str:
-        """Give the physical name of a topic by its label."""
+        """Return the physical name of a topic by its label."""
         for commit in self.client.read("commits")["commits"]:  # type: ignore[union-attr]
             assert isinstance(commit, dict)
             for asset in self.commit_of(str(commit["commit_id"]))["assets"]:
@@ -168,7 +168,7 @@ class Platform:
         return next(one for one in self.stack.status().services if one.name == name)
 
     def child_pid(self, name: str) -> int:
-        """Give the process (and group) of a child of the supervisor."""
+        """Return the process (and group) of a child of the supervisor."""
         return int((self.settings.home / "run" / f"{name}.pid").read_text())
 
     def kill_child(self, name: str) -> int:
@@ -201,7 +201,7 @@ class Platform:
         def is_back() -> bool:
             found = self.service(name)
             return (
-                found.state is State.HEALTHY
+                found.state is ServiceState.HEALTHY
                 and found.process is not None
                 and found.process.pid != other_than
             )
@@ -210,7 +210,7 @@ class Platform:
 
 
 def order(user: str, at: str, *, quantity: object = 1, item: str = "tea") -> dict[str, object]:
-    """Give an order as sources send it."""
+    """Return an order as sources send it."""
     return {"user": user, "item": item, "quantity": quantity, "price": 2.0, "ordered_at": at}
 
 

@@ -150,8 +150,8 @@ def test_online_answers_are_the_offline_answers_at_the_logged_offsets(market: Ma
     wait_orders(platform, "jan", 8)
     platform.settle()
 
-    asker = Client(platform.settings.server_url, platform.settings.token)
-    offline = asker.query_offline_columns(
+    principal = Client(platform.settings.server_url, platform.settings.token)
+    offline = principal.query_offline_columns(
         inputs,
         ["Buyer"],
         spine,
@@ -159,7 +159,7 @@ def test_online_answers_are_the_offline_answers_at_the_logged_offsets(market: Ma
         offsets_column="offsets",
         timeout_s=STREAM_S,
     )
-    asker.close()
+    principal.close()
 
     assert len(online["Buyer.user"]) == 32
     for name, values in online.items():

@@ -45,7 +45,7 @@ def unknown(client: Client) -> object:
 
 
 def questions(platform: Platform, commit_id: str) -> list[dict[str, Any]]:
-    """Give what Airflow asks a person about a commit, and nobody has answered."""
+    """Return what Airflow asks a person about a commit, and nobody has answered."""
     found: list[dict[str, Any]] = platform.airflow(
         "GET", f"dags/commit/dagRuns/{commit_id}/hitlDetails"
     )["hitl_details"]

@@ -109,7 +109,7 @@ def _written(path: Path) -> Process | None:
 
 
 def family(victim: Process) -> tuple[Process, ...]:
-    """Give a process and all that it started, which may be in groups of their own."""
+    """Return a process and all that it started, which may be in groups of their own."""
     parents = {found.process.pid: _parent(found.process.pid) for found in everything()}
     members = {victim.pid}
     while True:

@@ -14,7 +14,7 @@ from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_ledger import Ledger
 from narthex_stack import Stack
-from narthex_stores import LogReader, Place, Record, StoreError
+from narthex_stores import LogReader, PartitionKey, Record, StoreError
 from tests.chaos.card_velocity import WEBHOOK, card_velocity
 from tests.server.driving import create_all, step
 from tests.server.shop import payload
@@ -82,13 +82,13 @@ class Plant:
         return [job for job in found.json()["jobs"] if job["desired"] == "running"]
 
     def settle(self, *, within_s: float) -> None:
-        """Wait until every job and feed has worked off all that stands in its topics.
+        """Wait until every job and feed has drained  all that stands in its topics.
 
         What a job said before it was killed says nothing: two times in a row all of them must
         have spoken again, and the topics must reach as far as the time before.
         """
         since = dt.datetime.now(dt.UTC)
-        before: dict[Place, int] = {}
+        before: dict[PartitionKey, int] = {}
 
         def is_quiet() -> bool:
             nonlocal since, before
@@ -101,11 +101,11 @@ class Plant:
             if not jobs or not all(_spoke_after(job, since) for job in jobs):
                 return False
             is_same, before, since = ends == before, ends, now
-            return is_same and all(_has_worked_off(job, ends) for job in jobs)
+            return is_same and all(_has_drained(job, ends) for job in jobs)
 
         with LogReader(self.settings.kafka) as reader:
             try:
-                wait_until(is_quiet, within_s=within_s, what="all is worked off")
+                wait_until(is_quiet, within_s=within_s, what="all is drained ")
             except GaveUpError as error:
                 raise GaveUpError(f"{error}; {'; '.join(self._behind())}") from None
 
@@ -121,7 +121,7 @@ class Plant:
         ]
 
     def bound(self, path: str) -> ResolvedAsset:
-        """Give the asset that a logical path is bound to."""
+        """Return the asset that a logical path is bound to."""
         ledger = Ledger(self.settings.ledger_dsn)
         try:
             tenant = ledger.ensure_tenant("default")
@@ -143,7 +143,7 @@ class Plant:
 
 
 def _read(job: Mapping[str, Any]) -> Mapping[str, Mapping[str, int]]:
-    """Give how far a job or feed has read, by topic and partition."""
+    """Return how far a job or feed has read, by topic and partition."""
     found: Mapping[str, Mapping[str, int]] = job["progress"].get("offsets", {})
     return found
 
@@ -153,7 +153,7 @@ def _spoke_after(job: Mapping[str, Any], since: dt.datetime) -> bool:
     return at is not None and dt.datetime.fromisoformat(at) > since
 
 
-def _has_worked_off(job: Mapping[str, Any], ends: Mapping[Place, int]) -> bool:
+def _has_drained(job: Mapping[str, Any], ends: Mapping[PartitionKey, int]) -> bool:
     read = _read(job)
     return job["phase"] == "caught_up" and all(
         read[topic].get(str(partition), 0) >= end

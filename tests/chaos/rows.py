@@ -82,7 +82,7 @@ Row = Payment | Merchant
 
 
 def probe(number: int) -> Payment:
-    """Give a payment of the card that is watched; all of them at nearly one instant."""
+    """Return a payment of the card that is watched; all of them at nearly one instant."""
     at = BEGIN + dt.timedelta(microseconds=number)
     return Payment(number=FIRST_PROBE + number, card=PROBE, merchant="m0", cents=1, at=at)
 
@@ -96,7 +96,7 @@ class Rows:
         self.now = BEGIN
 
     def merchants(self) -> list[Merchant]:
-        """Give all merchants as they are before the first payment."""
+        """Return all merchants as they are before the first payment."""
         return [self._merchant(f"m{n}", BEGIN - dt.timedelta(hours=1)) for n in range(MERCHANTS)]
 
     def __iter__(self) -> Iterator[Row]:

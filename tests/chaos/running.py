@@ -24,7 +24,7 @@ class Wanted:
         minutes: For how long faults hit.
         faults: About how many.
         rate: Payments a second.
-        within_s: How long the platform may take to come up, and to work off what is left.
+        within_s: How long the platform may take to come up, and to drain  what is left.
     """
 
     seed: int
@@ -41,10 +41,10 @@ class Outcome:
 
     Attributes:
         missed: Faults that found nothing to hit: the victim was just dead.
-        settled_s: How long after the last fault all was worked off.
+        settled_s: How long after the last fault all was drained .
         slowest_call_s: The longest that a call was made again until it was accepted.
         recovery_s: By victim, from a kill to the first new row visible.
-        unsettled: Why it was never worked off.
+        unsettled: Why it was never drained .
     """
 
     wanted: Wanted
@@ -113,7 +113,7 @@ def run(wanted: Wanted, home: Path, tell: Tell) -> Outcome:
         time.sleep(WARM_S)
         faults, missed = _strike_all(found, wanted, tell)
         quiet_since = time.monotonic()
-        tell("no more faults; waiting until all is worked off")
+        tell("no more faults; waiting until all is drained ")
         sent = load.stop()
         unsettled = ""
         try:

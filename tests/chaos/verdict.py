@@ -88,7 +88,7 @@ def _log_facts(plant: Plant) -> Sequence[Fact]:
 
 
 def _standing(facts: Sequence[Fact]) -> list[Fact]:
-    """Give the facts that stand: of each row its newest version, if it is alive."""
+    """Return the facts that stand: of each row its newest version, if it is alive."""
     found: dict[bytes, Fact] = {}
     for fact in facts:
         known = found.get(fact.row_id)
@@ -174,7 +174,7 @@ def _cell(rendered: object) -> Cell:
 
 
 def recoveries(sent: Sent, faults: Sequence[Fault]) -> dict[str, list[float]]:
-    """Give for each kind of victim how long after a kill the first new row was visible, seconds.
+    """Return for each kind of victim how long after a kill the first new row was visible, seconds.
 
     A new row is one that was first sent after the kill. Another fault may hit meanwhile.
     """
@@ -190,6 +190,6 @@ def recoveries(sent: Sent, faults: Sequence[Fault]) -> dict[str, list[float]]:
 
 
 def quantiles(seconds: Sequence[float]) -> tuple[float, float]:
-    """Give the median and the 95th percentile."""
+    """Return the median and the 95th percentile."""
     middle, high = np.quantile(np.array(seconds), [0.5, 0.95])
     return float(middle), float(high)

@@ -202,7 +202,7 @@ Edit = Callable[[Dataset], Dataset]
 
 @pytest.fixture
 def edited(shop: Definitions) -> Callable[[str, Edit], Definitions]:
-    """Give the shop with one dataset changed."""
+    """Return the shop with one dataset changed."""
 
     def edit(name: str, change: Edit) -> Definitions:
         datasets = tuple(change(one) if one.name == name else one for one in shop.datasets)

@@ -11,7 +11,7 @@ import pytest
 from narthex._base.origin import NOWHERE
 from narthex._sdk.closure import resolve
 from narthex.compat import fennel
-from narthex.compat.serving import ROOT, SERVED, Finder
+from narthex.compat.serving import ROOT, SERVED, FennelModuleFinder
 from narthex.errors import FennelInstalled
 
 NAMES = {
@@ -56,7 +56,9 @@ def without_fennel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in kept:
         del sys.modules[name]
     monkeypatch.setattr(
-        sys, "meta_path", [finder for finder in sys.meta_path if not isinstance(finder, Finder)]
+        sys,
+        "meta_path",
+        [finder for finder in sys.meta_path if not isinstance(finder, FennelModuleFinder)],
     )
     yield
     for name in [name for name in sys.modules if name.split(".")[0] == ROOT]:

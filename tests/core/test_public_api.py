@@ -60,7 +60,7 @@ def test_what_is_said_of_parameters_is_of_parameters_that_exist(module: str) -> 
 
 
 def _described(doc: str) -> list[str]:
-    """Give the parameters that a docstring's `Args` is about."""
+    """Return the parameters that a docstring's `Args` is about."""
     _, found, after = doc.partition("Args:\n")
     block = after.split("\n\n")[0] if found else ""
     lines = textwrap.dedent(block).splitlines()

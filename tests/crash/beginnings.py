@@ -38,7 +38,7 @@ class Beside:
     tampered: frozenset[str]
 
     def copied(self) -> "Beside":
-        """Give one that can change without this one; nothing may be under way."""
+        """Return one that can change without this one; nothing may be under way."""
         if any(store.late for store in self.stores.values()):
             raise AssertionError("a call that is under way cannot be kept")
         return copy.deepcopy(self)

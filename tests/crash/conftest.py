@@ -30,6 +30,6 @@ def opened(
 
 @pytest.fixture
 def world(opened: World) -> Iterator[World]:
-    """Give the world, in which nothing has ever happened."""
+    """Yield the world, in which nothing has ever happened."""
     with opened.run():
         yield opened

@@ -63,7 +63,7 @@ class History:
         )
         return Foretold(bound=self._of(found[0]["commit_id"]) if found else None)
 
-    def foretell_withdrawal(self, commit_id: UUID) -> Foretold:
+    def preview_revert(self, commit_id: UUID) -> Foretold:
         """The branch of a commit that is taken back binds what its readers read."""
         found = self.world.rows(
             "SELECT serving_commit_id FROM branch JOIN deploy_commit USING (branch_id)"

@@ -49,7 +49,7 @@ class Judged(Protocol):
         ...
 
     def there(self) -> Mapping[str, str]:
-        """Give everything that exists outside: name to external id."""
+        """Return everything that exists outside: name to external id."""
         ...
 
     def rows(self, query: str, **values: object) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ class Judged(Protocol):
 
 
 def broken_now(world: Judged) -> list[str]:
-    """Give the promises that do not hold at this moment."""
+    """Return the promises that do not hold at this moment."""
     return [
         *(f"I5 destroyed while pinned: {name}" for name in world.wrong_destroys),
         *_rows_of(world, _NEVER),
@@ -69,7 +69,7 @@ def broken_now(world: Judged) -> list[str]:
 
 
 def broken_when_quiet(world: Judged) -> list[str]:
-    """Give the promises that do not hold although nobody has anything to do any more."""
+    """Return the promises that do not hold although nobody has anything to do any more."""
     there = world.there()
     live = {
         row["physical_name"]: row["external_id"]

@@ -104,31 +104,31 @@ def machine(  # noqa: C901 (its rules are many and short)
 
         @rule(name=NAMES, source=NAMES, by=TURNS)
         def clone(self, name: str, source: str, by: Turn) -> None:
-            wish = world.branch_request(self._next(), name)
+            plan_request = world.branch_request(self._next(), name)
             self._ask(
                 by,
                 "clone",
-                lambda life: life.ledger.clone_branch(wish, source=source),
+                lambda life: life.ledger.clone_branch(plan_request, source=source),
                 lambda: self.history.foretell_clone(source),
             )
 
         @rule(name=NAMES, by=TURNS)
         def delete(self, name: str, by: Turn) -> None:
-            wish = world.branch_request(self._next(), name)
+            plan_request = world.branch_request(self._next(), name)
             self._ask(
                 by,
                 "delete",
-                lambda life: life.ledger.delete_branch(wish),
+                lambda life: life.ledger.delete_branch(plan_request),
                 lambda: self.history.foretell_deletion(name),
             )
 
         @rule(name=NAMES, by=TURNS)
         def undelete(self, name: str, by: Turn) -> None:
-            wish = world.branch_request(self._next(), name)
+            plan_request = world.branch_request(self._next(), name)
             self._ask(
                 by,
                 "undelete",
-                lambda life: life.ledger.undelete_branch(wish),
+                lambda life: life.ledger.undelete_branch(plan_request),
                 lambda: self.history.foretell_return(name),
             )
 
@@ -136,11 +136,11 @@ def machine(  # noqa: C901 (its rules are many and short)
         def roll_back(self, name: str, pick: int, by: Turn) -> None:
             there = world.rows(_HEADS, name=name)
             to_seq = 1 + pick % max([1, *(int(row["head_seq"]) for row in there)])
-            wish = world.branch_request(self._next(), name)
+            plan_request = world.branch_request(self._next(), name)
             self._ask(
                 by,
                 "roll_back",
-                lambda life: life.ledger.roll_back(wish, to_seq=to_seq),
+                lambda life: life.ledger.roll_back(plan_request, to_seq=to_seq),
                 lambda: self.history.foretell_rollback(name, to_seq),
             )
 
@@ -159,7 +159,7 @@ def machine(  # noqa: C901 (its rules are many and short)
         @rule(pick=PICKS, by=TURNS)
         def take_back(self, pick: int, by: Turn) -> None:
             commit_id = self._some_commit(pick)
-            foretold = self.history.foretell_withdrawal(commit_id)
+            foretold = self.history.preview_revert(commit_id)
             self._take(by, "take_back", lambda life: life.recovery.roll_back(commit_id))
             self.history.ended(commit_id, foretold)
 
@@ -239,16 +239,16 @@ def machine(  # noqa: C901 (its rules are many and short)
         def _take(self, by: Turn, what: str, step: Callable[[Life], object]) -> None:
             """Take a step in one process; when it dies of it, another takes its place."""
             life = self.lives[by.life]
-            life.seam.hit = False
+            life.fault_hook.hit = False
             if by.fault is not None:
-                life.seam.lay(*by.fault)
+                life.fault_hook.lay(*by.fault)
             try:
                 if life.attempt(lambda: step(life)):
                     counts.did[what] += 1
             except Crash:
                 counts.crashes += 1
                 self.lives[by.life] = world.life()
-            counts.faults += life.seam.hit
+            counts.faults += life.fault_hook.hit
 
     return Machine
 

@@ -36,7 +36,7 @@ def points_of(world: World, scenario: Scenario) -> tuple[Point, ...]:
     with begun(world, scenario):
         life = world.life()
         scenario.when(world, life)
-        passed = tuple(life.seam.passed)
+        passed = tuple(life.fault_hook.passed)
         scenario.then(world, life)
         broken = [*broken_when_quiet(world), *scenario.wrong_end(world)]
         if broken:
@@ -65,7 +65,7 @@ def run(world: World, scenario: Scenario, *faults: Fault) -> Outcome:
             broken += _tell(world, scenario, lives, faults)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what came of it)
             broken.append(f"{type(error).__name__}: {error}")
-    hit = len(lives) >= len(faults) and all(life.seam.hit for life in lives[: len(faults)])
+    hit = len(lives) >= len(faults) and all(life.fault_hook.hit for life in lives[: len(faults)])
     return Outcome(scenario=scenario.name, faults=faults, hit=hit, broken=tuple(broken))
 
 
@@ -88,7 +88,7 @@ def _tell(
     scenario.then(world, last)
     yield from broken_when_quiet(world)
     if stopped is not None:
-        first.seam.woken.set()
+        first.fault_hook.woken.set()
         stopped.join(STOPPED_S)
         if stopped.is_alive():
             yield "a woken process never ended"
@@ -103,17 +103,17 @@ def _tell(
 
 def _play(play: Callable[[], None], life: Life) -> threading.Thread | None:
     """Play until the end or the process's death; a stopped process is given back."""
-    if life.seam.fault is None or life.seam.fault.kind is not Kind.STOPPED:
+    if life.fault_hook.fault is None or life.fault_hook.fault.kind is not Kind.STOPPED:
         _until_death(play)
         return None
 
     def go() -> None:
         _until_death(play)
-        life.seam.stopped.set()
+        life.fault_hook.stopped.set()
 
     thread = threading.Thread(target=go, name="stopped", daemon=True)
     thread.start()
-    life.seam.stopped.wait(STOPPED_S)
+    life.fault_hook.stopped.wait(STOPPED_S)
     return thread
 
 
@@ -224,4 +224,4 @@ def _recovery_of(world: World, scenario: Scenario, first: Fault) -> tuple[Point,
         _until_death(lambda: scenario.when(world, dead))
         life = world.life()
         scenario.then(world, life)
-        return tuple(life.seam.passed)
+        return tuple(life.fault_hook.passed)

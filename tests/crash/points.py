@@ -226,11 +226,11 @@ class Store:
 
 
 @attrs.frozen
-class SeamedAdapter:
+class FaultHookedAdapter:
     """A store as one process sees it: every call is a point."""
 
     store: Store
-    seam: Seam
+    fault_hook: Seam
     before_destroy: Callable[[str], None]
 
     @property
@@ -239,7 +239,7 @@ class SeamedAdapter:
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
         try:
-            return self.seam.call(
+            return self.fault_hook.call(
                 f"call {self.kind.value} probe",
                 lambda: self.store.things.probe(name, spec, timeout_s=timeout_s),
                 lambda: None,
@@ -259,14 +259,14 @@ class SeamedAdapter:
         self._effect("destroy", effect)
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        return self.seam.call(
+        return self.fault_hook.call(
             f"call {self.kind.value} list",
             lambda: self.store.things.list(prefix, timeout_s=timeout_s),
             lambda: None,
         )
 
     def _effect(self, what: str, effect: Callable[[], None]) -> None:
-        self.seam.call(
+        self.fault_hook.call(
             f"call {self.kind.value} {what}", effect, lambda: self.store.late.append(effect)
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import attrs
 
 from narthex_ledger.commits import creation, ending, planning, promotion
-from narthex_ledger.commits.api import Driving
+from narthex_ledger.commits.api import CommitApi
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
@@ -17,7 +17,7 @@ from narthex_ledger.requests import commit_requests
 from narthex_server.deploy import auditor, recovery
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
-from narthex_server.deploy.store_ownership import MarkedAdapter
+from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from tests.crash import test_auditor, test_recovery
 from tests.ledger.commits import test_abort, test_commit
 from tests.ledger.db import test_locks, test_schema
@@ -58,7 +58,7 @@ _QUIET = "if not on_assets.quiet_since_create(connection, asset_id, rules.quiesc
 GUARDS = (
     _off(
         "intent is written before the call",
-        Driving.intend,
+        CommitApi.intend,
         "self._run(",
         test_abort.test_a_call_in_flight_is_waited_for_before_its_asset_is_destroyed,
         new="self._transactions.rehearse(",
@@ -90,7 +90,7 @@ GUARDS = (
     ),
     _off(
         "a plan locks what it shares",
-        on_assets.lock_banked,
+        on_assets.lock_retained,
         ".with_for_update(key_share=True)",
         test_locks.test_from_a_plans_look_on_the_collector_finds_its_assets_locked,
         new="",
@@ -329,7 +329,7 @@ GUARDS = (
     ),
     _off(
         "the mark of the install",
-        MarkedAdapter.check,
+        OwnedStoreAdapter.check,
         "if found - {mine}:",
         test_auditor.test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted,
     ),

@@ -146,8 +146,8 @@ def approve(number: int) -> Play:
 
 def clone(number: int, name: str, *, source: str) -> Play:
     def play(world: World, life: Life) -> None:
-        wish = world.branch_request(number, name)
-        life.attempt(lambda: life.ledger.clone_branch(wish, source=source))
+        plan_request = world.branch_request(number, name)
+        life.attempt(lambda: life.ledger.clone_branch(plan_request, source=source))
 
     return play
 
@@ -168,8 +168,8 @@ def undelete(number: int, name: str) -> Play:
 
 def roll_back(number: int, *, to_seq: int | None = None) -> Play:
     def play(world: World, life: Life) -> None:
-        wish = world.branch_request(number, "main")
-        life.attempt(lambda: life.ledger.roll_back(wish, to_seq=to_seq))
+        plan_request = world.branch_request(number, "main")
+        life.attempt(lambda: life.ledger.roll_back(plan_request, to_seq=to_seq))
 
     return play
 

@@ -11,7 +11,7 @@ PHASES = {
 
 
 def supervise(ledger: Ledger, *, slots: int) -> None:
-    """Hold every slot, work off what has a past, and report each job as it should be."""
+    """Hold every slot, drain  what has a past, and report each job as it should be."""
     jobs = ledger.jobs()
     if not jobs:
         return

@@ -5,7 +5,7 @@ import pytest
 
 from narthex._ir.assets import AssetKind, TopicRole, TopicSpec
 from narthex_server.deploy.auditor import SystemAudit, trips
-from narthex_server.deploy.store_ownership import MarkedAdapter
+from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_stores import ForeignAssetError, InMemoryAdapter, StoreError, TransientError
 from tests.crash.scenarios import ONE, TWO, deploy, tiny
 from tests.crash.world import STRAY, Life, World, blueprint
@@ -195,8 +195,8 @@ def test_a_scan_that_is_not_complete_counts_for_nothing(scene: Scene) -> None:
     assert len(scene.world.rows("SELECT * FROM external_inventory")) == 1
 
 
-def marked(inner: InMemoryAdapter, identity: str) -> MarkedAdapter:
-    return MarkedAdapter(inner=inner, install_id="crash000", identity=lambda: identity)
+def marked(inner: InMemoryAdapter, identity: str) -> OwnedStoreAdapter:
+    return OwnedStoreAdapter(inner=inner, install_id="crash000", identity=lambda: identity)
 
 
 def test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopted() -> None:

@@ -7,7 +7,7 @@ from narthex_ledger import Moment
 from narthex_stores import InMemoryAdapter, TransientError
 from tests.crash.history import History
 from tests.crash.machine import Counts, run
-from tests.crash.points import Kind, Seam, SeamedAdapter, Store
+from tests.crash.points import FaultHookedAdapter, Kind, Seam, Store
 from tests.crash.scenarios import ONE, TWO, deploy
 from tests.crash.world import STRAY, World
 
@@ -30,11 +30,11 @@ def test_no_story_breaks_a_promise(opened: World) -> None:
 
 def test_a_destruction_that_comes_too_late_leaves_what_came_after_it() -> None:
     store = Store(InMemoryAdapter(AssetKind.KAFKA_TOPIC))
-    seam = Seam()
-    adapter = SeamedAdapter(store, seam, before_destroy=lambda _name: None)
+    fault_hook = Seam()
+    adapter = FaultHookedAdapter(store, fault_hook, before_destroy=lambda _name: None)
     adapter.create(STRAY, SPEC, asset_id=1, timeout_s=1.0)
     (first,) = adapter.list("", timeout_s=1.0)
-    seam.lay(0, Kind.LATE_EFFECT)
+    fault_hook.lay(0, Kind.LATE_EFFECT)
     with pytest.raises(TransientError):
         adapter.destroy(STRAY, external_id=first.external_id, timeout_s=1.0)
     adapter.destroy(STRAY, external_id=first.external_id, timeout_s=1.0)
@@ -47,17 +47,17 @@ def test_a_destruction_that_comes_too_late_leaves_what_came_after_it() -> None:
 
 
 def test_a_fault_waits_for_a_point_that_can_go_so_wrong() -> None:
-    seam = Seam()
-    seam.lay(0, Kind.LATE_EFFECT)
+    fault_hook = Seam()
+    fault_hook.lay(0, Kind.LATE_EFFECT)
 
     for moment in Moment:
-        seam.transaction("claim", moment)
+        fault_hook.transaction("claim", moment)
 
-    assert not seam.hit
+    assert not fault_hook.hit
     with pytest.raises(TransientError):
-        seam.call("call index create", lambda: None, lambda: None)
-    assert seam.hit
-    assert [point.name for point in seam.passed] == ["claim", "call index create"]
+        fault_hook.call("call index create", lambda: None, lambda: None)
+    assert fault_hook.hit
+    assert [point.name for point in fault_hook.passed] == ["claim", "call index create"]
 
 
 def test_a_branch_that_binds_something_else_than_was_asked_for_is_told(world: World) -> None:

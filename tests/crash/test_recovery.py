@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from narthex._ir.assets import AssetKind
 from narthex_ledger import CommitState, Moment
-from narthex_server.deploy.executor import NotYet
+from narthex_server.deploy.executor import StepDeferred
 from tests.crash.points import Fault, Kind, Point, Seam
 from tests.crash.scenarios import ONE, TWO, acts, begin, cancel, deploy
 from tests.crash.world import Life, World
@@ -70,7 +70,7 @@ def test_a_process_that_was_stopped_after_its_claim_calls_no_store(world: World)
     times = iter([0.0, 20.0])
     slow = attrs.evolve(life.executor, clock=lambda: next(times))
 
-    with pytest.raises(NotYet, match="claimed again"):
+    with pytest.raises(StepDeferred, match="claimed again"):
         slow.create(commit_id, topic.asset_id)
 
     assert world.there() == {}
@@ -82,13 +82,13 @@ def test_a_call_that_had_no_effect_is_not_believed(world: World) -> None:
     begin(1, ONE)(world, life)
     commit_id = world.commit_id(1)
     index = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.INDEX)
-    call = Point(len(life.seam.passed) + 2, "call index create")
-    life.seam.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
+    call = Point(len(life.fault_hook.passed) + 2, "call index create")
+    life.fault_hook.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
 
-    with pytest.raises(NotYet, match="not there yet"):
+    with pytest.raises(StepDeferred, match="not there yet"):
         life.executor.create(commit_id, index.asset_id)
 
-    assert life.seam.hit
+    assert life.fault_hook.hit
     assert life.executor.create(commit_id, index.asset_id) == "live"
     assert len(world.there()) == 1
 
@@ -125,10 +125,10 @@ def test_a_server_that_dies_hands_on_what_it_drove_when_its_lease_is_over(world:
 def test_a_commit_that_is_noticed_during_a_look_is_looked_after_at_the_next(world: World) -> None:
     other = world.request(2, TWO, branch="dev")
     world.supervisor.accept(other)
-    seam = Noticing()
-    life = world.life(seam)
+    fault_hook = Noticing()
+    life = world.life(fault_hook)
     life.submit(world.request(1, ONE))
-    seam.notice = lambda: life.recovery.notice(other.commit_id)
+    fault_hook.notice = lambda: life.recovery.notice(other.commit_id)
 
     life.recovery.look()
     world.settle(life)

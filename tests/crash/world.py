@@ -32,13 +32,13 @@ from narthex_ledger import (
 )
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.executor import Executor, Impossible, NotYet
+from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
 from narthex_stores import InMemoryAdapter, StoreError
 from tests.crash.beginnings import Beginning, Beside
 from tests.crash.invariants import Past
-from tests.crash.points import Seam, SeamedAdapter, Store
+from tests.crash.points import FaultHookedAdapter, Seam, Store
 from tests.crash.supervisor import supervise
 from tests.ledger.world import fingerprint
 
@@ -68,7 +68,7 @@ class NeverQuiet(AssertionError):
 class Life:
     """One server process."""
 
-    seam: Seam
+    fault_hook: Seam
     ledger: Ledger
     executor: Executor
     collector: Collector
@@ -80,9 +80,9 @@ class Life:
         for _ in range(3):
             try:
                 step()
-            except (NotYet, StoreError):
+            except (StepDeferred, StoreError):
                 continue
-            except (LedgerError, Impossible):
+            except (LedgerError, StepImpossible):
                 return False
             else:
                 return True
@@ -202,14 +202,14 @@ class World:
         self.seconds += seconds
         self.change(f"UPDATE test_clock SET at = at + interval '{seconds} s'")  # noqa: S608
 
-    def life(self, seam: Seam | None = None) -> Life:
+    def life(self, fault_hook: Seam | None = None) -> Life:
         """Start a server process."""
         number = next(self._lives)
-        seam = Seam() if seam is None else seam
+        fault_hook = Seam() if fault_hook is None else fault_hook
         ledger, switch = self._ledger()
-        switch.seam = seam
+        switch.fault_hook = fault_hook
         adapters = {
-            kind: SeamedAdapter(store, seam, self._check_destroy)
+            kind: FaultHookedAdapter(store, fault_hook, self._check_destroy)
             for kind, store in self.stores.items()
         }
         owner = f"server-{number}"
@@ -233,7 +233,7 @@ class World:
             settings=settings_of(self.dsn, self.home),
         )
         return Life(
-            seam=seam,
+            fault_hook=fault_hook,
             ledger=ledger,
             executor=executor,
             collector=collector,
@@ -335,7 +335,7 @@ class World:
                 switch.taken = True
                 return ledger, switch
         switch = Switch()
-        ledger = Ledger(self.dsn, seam=switch.tell)
+        ledger = Ledger(self.dsn, fault_hook=switch.tell)
         self._ledgers.append((ledger, switch))
         return ledger, switch
 
@@ -384,12 +384,12 @@ class World:
 class Switch:
     """Whose seam a ledger's connections tell of their transactions."""
 
-    seam: Seam = attrs.field(factory=Seam)
+    fault_hook: Seam = attrs.field(factory=Seam)
     taken: bool = True
 
     def tell(self, name: str, moment: Moment) -> None:
         """Tell the seam that is there now."""
-        self.seam.transaction(name, moment)
+        self.fault_hook.transaction(name, moment)
 
 
 _TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"  # noqa: E501
@@ -412,7 +412,7 @@ SELECT 'pin', pin_id::text, holder FROM pin WHERE expires_at < ledger_now()
 
 
 def settings_of(dsn: str, home: Path) -> Settings:
-    """Give the settings of an installation without Airflow and without files."""
+    """Return the settings of an installation without Airflow and without files."""
     return Settings(
         home=home,
         install_id=INSTALL,
@@ -436,5 +436,5 @@ def blueprint(name: str, *datasets: tuple[AssetBlueprint, ...]) -> str:
 
 
 def later(**span: float) -> float:
-    """Give a span in seconds."""
+    """Return a span in seconds."""
     return dt.timedelta(**span).total_seconds()

@@ -55,7 +55,7 @@ class Told:
         )
 
     def plain(self, searcher: Searcher) -> dict[str, object]:
-        """Give all of it as JSON."""
+        """Return all of it as JSON."""
         return {
             "projects": self.projects,
             "seeds": [self.asked.seed, self.last],

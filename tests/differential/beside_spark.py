@@ -21,9 +21,9 @@ from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage, stage
 from narthex_spark_apps.storage.snapshots import STATE
-from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
-from narthex_stores import LogProducer, Place, Record
+from narthex_stores import LogProducer, PartitionKey, Record
 from tests.differential.records import Records
 
 MOST = 6
@@ -56,7 +56,7 @@ def shared_workers() -> Iterator[None]:
 
 
 def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> JoinStage | StatefulStage:
-    """Give the stage of a job, as the stage runner makes it."""
+    """Return the stage of a job, as the stage runner makes it."""
     spec = asset.spec
     if not isinstance(spec, PipelineJobSpec):
         raise TypeError(f"asset {asset.asset_id} is no pipeline")
@@ -110,7 +110,7 @@ class Feed:
         made = cls(
             asset=asset,
             settings=settings,
-            feed=IndexFeed.open(Assignment(asset=asset, epoch=1, generation=1), settings),
+            feed=IndexFeed.open(WorkAssignment(asset=asset, epoch=1, generation=1), settings),
         )
         # LMDB lets a process open an environment once: the stages of this one read the writer's.
         join_stage._OPEN[made.index_name] = made.feed.index  # noqa: SLF001
@@ -121,8 +121,8 @@ class Feed:
         """The name of the index that it writes."""
         return self.asset.need("index").physical_name
 
-    def unread(self, records: Records) -> list[Place]:
-        """Give the partitions with something to read."""
+    def unread(self, records: Records) -> list[PartitionKey]:
+        """Return the partitions with something to read."""
         offsets = self.feed.index.offsets()
         return [p for p in records.places([self.feed.topic]) if _left(records, p, offsets)]
 
@@ -157,8 +157,8 @@ class LiveStage:
 
     asset: ResolvedAsset
     settings: Settings
-    noted: dict[Place, int]
-    at: dict[Place, int] = attrs.field(factory=dict)
+    noted: dict[PartitionKey, int]
+    at: dict[PartitionKey, int] = attrs.field(factory=dict)
     stage: JoinStage | StatefulStage | None = None
     lives: int = 0
 
@@ -180,8 +180,8 @@ class LiveStage:
             if isinstance(self.stage, StatefulStage):
                 self.at = self.stage.positions()
 
-    def unread(self, records: Records) -> list[Place]:
-        """Give the partitions with something to read."""
+    def unread(self, records: Records) -> list[PartitionKey]:
+        """Return the partitions with something to read."""
         return [p for p in records.places(self.topics) if _left(records, p, self.at)]
 
     def take(self, records: Records, rng: Generator | None, *, dies: int | None = None) -> None:
@@ -239,14 +239,19 @@ def is_beside_spark(asset: ResolvedAsset) -> bool:
     return isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is not Trigger.REAL_TIME
 
 
-def _left(records: Records, place: Place, at: Mapping[Place, int]) -> bool:
+def _left(records: Records, place: PartitionKey, at: Mapping[PartitionKey, int]) -> bool:
     return at.get(place, 0) < len(records.kept[place])
 
 
 def some(
-    records: Records, found: Sequence[Place], at: Mapping[Place, int], rng: Generator | None
+    records: Records,
+    found: Sequence[PartitionKey],
+    at: Mapping[PartitionKey, int],
+    rng: Generator | None,
 ) -> list[Record]:
-    """Give the next records of partitions, in order within each: all, or as many as chance says."""
+    """Return the next records of partitions, in order within each: all, or as many as chance
+    says.
+    """
     taken: list[Record] = []
     for place in found if rng is None else [found[int(i)] for i in rng.permutation(len(found))]:
         begin = at.get(place, 0)

@@ -4,7 +4,7 @@ import itertools
 
 from numpy.random import default_rng
 
-from narthex_reference.conformance import CASES, Case, shuffled
+from narthex_reference.conformance import CASES, ConformanceCase, shuffled
 from narthex_reference.conformance.checking import differs
 from narthex_reference.generate import Project
 from tests.differential.drawing import Jobs, from_seeds, passes
@@ -33,15 +33,15 @@ def failed_projects(searcher: Searcher, *, seed: int, jobs: Jobs, count: int) ->
     return [f"{names[one.at]}, {one.way}: {one.wrong}" for one in failed]
 
 
-def project_of(case: Case, *, seed: int) -> Project:
-    """Give the definitions and facts of a case."""
+def project_of(case: ConformanceCase, *, seed: int) -> Project:
+    """Return the definitions and facts of a case."""
     sent = case.facts
     return Project(
         definitions=case.definitions, sent=sent, arrival=shuffled(sent, default_rng(seed))
     )
 
 
-def wrong_answer(case: Case, outcome: Outcome) -> str | None:
+def wrong_answer(case: ConformanceCase, outcome: Outcome) -> str | None:
     """Say which answer is not the one that was written by hand; None when all are."""
     wrongs = (differs(ask, outcome) for ask in case.asks)
     return next((wrong for wrong in wrongs if wrong is not None), None)

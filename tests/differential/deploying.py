@@ -52,20 +52,20 @@ class Deployment:
     paths: Mapping[str, ResolvedNeed]
 
     def log(self, dataset: str) -> tuple[str, LogSpec]:
-        """Give the topic of a dataset's log, and what its facts look like."""
+        """Return the topic of a dataset's log, and what its facts look like."""
         found = self.paths[f"dataset/{dataset}/log"]
         if not isinstance(found.spec, TopicSpec) or found.spec.log is None:
             raise TypeError(f"the log of `{dataset}` is no log")
         return found.physical_name, found.spec.log
 
     def index(self, dataset: str) -> str | None:
-        """Give the name of the index of a dataset by key; None where it has none."""
+        """Return the name of the index of a dataset by key; None where it has none."""
         found = self.paths.get(f"dataset/{dataset}/index")
         return None if found is None else found.physical_name
 
 
 def source_logs(deployment: Deployment) -> dict[str, TopicSpec]:
-    """Give the logs that sources fill, by the name that they have in all deployments of a run."""
+    """Return the logs that sources fill, by the name that they have in all deployments of a run."""
     names = [one.name for one in deployment.definitions.datasets if not one.pipelines]
     logs = (deployment.paths[f"dataset/{name}/log"] for name in names)
     return {one.physical_name: one.spec for one in logs if isinstance(one.spec, TopicSpec)}
@@ -111,7 +111,7 @@ def deploy(
             name: need.spec
             for name, need in needed.items()
             if isinstance(need.spec, TopicSpec)
-            and need.spec.role in {TopicRole.DATASET, TopicRole.TOUCHED}
+            and need.spec.role in {TopicRole.DATASET, TopicRole.INVALIDATION}
         },
         indexes={n: need.spec for n, need in needed.items() if isinstance(need.spec, IndexSpec)},
         checkpoints=tuple(n for n in needed.values() if n.kind is AssetKind.CHECKPOINT),

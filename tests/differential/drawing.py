@@ -14,7 +14,7 @@ from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds
 
 @functools.lru_cache(maxsize=16)
 def drawn(seed: int, *, count: int = A_SEED) -> tuple[Project, ...]:
-    """Give the projects of a seed: always the same ones, in the same order."""
+    """Return the projects of a seed: always the same ones, in the same order."""
     found: list[Project] = []
     each_of_seed(seed, found.append, count=count)
     return tuple(found)
@@ -48,7 +48,7 @@ def _jobs(definitions: Definitions) -> list[PipelineJobSpec]:
 
 
 def from_seeds(first: int, *, jobs: Jobs) -> Iterator[tuple[int, int, Project]]:
-    """Give projects of one seed after the other, each with its seed and its place there.
+    """Yield projects of one seed after the other, each with its seed and its place there.
 
     Those without facts are left out: there is nothing in which they could differ.
     """

@@ -23,7 +23,7 @@ class Outcome:
     records: Records
 
     def facts(self, dataset: str) -> tuple[Fact, ...] | None:
-        """Give the facts that stand; None where the log holds the inputs of aggregates only."""
+        """Return the facts that stand; None where the log holds the inputs of aggregates only."""
         topic, spec = self.run.deployment.log(dataset)
         if spec.shape is LogShape.CONTRIBUTIONS:
             return None
@@ -32,7 +32,7 @@ class Outcome:
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what the index says."""
+        """Return what the index says."""
         name = self.run.deployment.index(dataset)
         index = next(one for one in self.run.feeds if one.index_name == name).feed.index
         with index.read() as snapshot:
@@ -50,13 +50,13 @@ class Judge:
 
     @classmethod
     def of(cls, project: Project) -> "Judge":
-        """Give the judge of a project."""
+        """Return the judge of a project."""
         engine = reference(project.definitions)
         feed(engine, project.in_order)
         return cls(engine)
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
-        """Give the facts that stand."""
+        """Return the facts that stand."""
         if dataset not in self._facts:
             self._facts[dataset] = self._engine.facts(dataset)
         return self._facts[dataset]
@@ -64,7 +64,7 @@ class Judge:
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what stands under each key as of its instant."""
+        """Return the value of each key as of its instant."""
         asked = (dataset, repr((keys, as_of)))
         if asked not in self._answers:
             self._answers[asked] = self._engine.lookup(dataset, keys, as_of)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_topics, start_query
-from narthex_stores import Place
+from narthex_stores import PartitionKey
 
 SESSION: Mapping[str, str] = {
     # Queries live for seconds: compiling them better costs more than it gives.
@@ -39,7 +39,7 @@ class LiveQuery:
     starts: Starts = ()
     query: StreamingQuery | None = None
     lives: int = 0
-    at: dict[Place, int] = attrs.field(factory=dict)
+    at: dict[PartitionKey, int] = attrs.field(factory=dict)
     wrong: str | None = None
 
     @property

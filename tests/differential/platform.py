@@ -51,7 +51,7 @@ def platform(kafka: str | None = None) -> Iterator[tuple[Session, Settings]]:
 
 
 def settings_of(home: Path, *, bootstrap: str, jars_dir: Path) -> Settings:
-    """Give the settings of an installation that has a broker and nothing else."""
+    """Return the settings of an installation that has a broker and nothing else."""
     return Settings(
         home=home,
         install_id=secrets.token_hex(4),

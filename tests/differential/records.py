@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from narthex._formats.avro.fact_codec import encode, key_bytes
 from narthex._ir.assets import LogShape, LogSpec
-from narthex._ir.facts import NEVER, Fact
-from narthex_stores import LogReader, LogTips, Place, Record, TransientError
+from narthex._ir.facts import TOMBSTONE_TIME, Fact
+from narthex_stores import EndOffsetReader, LogReader, PartitionKey, Record, TransientError
 
 _POLL_S = 0.05
 _WAIT_S = 120.0
@@ -21,10 +21,10 @@ class Records:
 
     def __init__(self, bootstrap: str) -> None:
         """Read nothing yet."""
-        self._tips = LogTips(bootstrap)
+        self._tips = EndOffsetReader(bootstrap)
         self._reader = LogReader(bootstrap, fetch_wait_ms=500)
-        self._places: dict[str, list[Place]] = {}
-        self.kept: dict[Place, list[Record]] = {}
+        self._places: dict[str, list[PartitionKey]] = {}
+        self.kept: dict[PartitionKey, list[Record]] = {}
 
     def watch(self, topics: Iterable[str]) -> None:
         """Read these topics, all of which are there or will be soon, from their beginnings."""
@@ -35,7 +35,7 @@ class Records:
         self.kept = {place: [] for places in self._places.values() for place in places}
         self._reader.assign(dict.fromkeys(self.kept, 0))
 
-    def _shown(self, topics: Sequence[str]) -> dict[str, list[Place]]:
+    def _shown(self, topics: Sequence[str]) -> dict[str, list[PartitionKey]]:
         """Wait for topics that were just made to have leaders; give their partitions."""
         ends_at = time.monotonic() + _WAIT_S
         ends: Mapping[str, Mapping[int, int]] = {}
@@ -49,11 +49,11 @@ class Records:
             # To ask is work for the broker, too.
             time.sleep(_LEADER_S)
 
-    def places(self, topics: Iterable[str]) -> list[Place]:
-        """Give the partitions of topics."""
+    def places(self, topics: Iterable[str]) -> list[PartitionKey]:
+        """Return the partitions of topics."""
         return [place for topic in topics for place in self._places[topic]]
 
-    def pull(self) -> dict[Place, int]:
+    def pull(self) -> dict[PartitionKey, int]:
         """Read on until all is here that stood when it was called; give how far that is."""
         ends_at = time.monotonic() + _WAIT_S
         ends = self._ends(ends_at)
@@ -67,7 +67,7 @@ class Records:
                 raise TimeoutError("the broker does not give what it has")
         return ends
 
-    def _ends(self, ends_at: float) -> dict[Place, int]:
+    def _ends(self, ends_at: float) -> dict[PartitionKey, int]:
         while True:
             try:
                 found = self._tips.ends(self._places)
@@ -79,10 +79,10 @@ class Records:
                 return {(t, p): end for t, ends in found.items() for p, end in ends.items()}
 
     def of(self, topic: str) -> Sequence[Record]:
-        """Give the records of a topic that were read, partition after partition."""
+        """Return the records of a topic that were read, partition after partition."""
         return [record for place in self.places([topic]) for record in self.kept[place]]
 
-    def are_read(self, at: Mapping[Place, int], topics: Iterable[str]) -> bool:
+    def are_read(self, at: Mapping[PartitionKey, int], topics: Iterable[str]) -> bool:
         """Whether a reader of topics has read all that stood when `pull` was called last."""
         return all(at.get(place, 0) >= len(self.kept[place]) for place in self.places(topics))
 
@@ -92,7 +92,7 @@ class Records:
 
 
 def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]:
-    """Give what a log says, as an engine gives the facts of a dataset.
+    """Return what a log says, as an engine gives the facts of a dataset.
 
     Of each identity the state of the highest version stands, in whatever order they came; a keyed
     row that never was is left out, and so is an absence that ends nothing.
@@ -108,7 +108,7 @@ def facts_standing(records: Sequence[Record], spec: LogSpec) -> tuple[Fact, ...]
     kept: list[Fact] = []
     before: dict[bytes, Fact] = {}
     for fact in ordered:
-        if fact.event_time == NEVER:
+        if fact.event_time == TOMBSTONE_TIME:
             continue
         key = key_bytes(spec.keys, fact.key)
         ended = before.get(key)

@@ -26,8 +26,8 @@ from narthex_reference.conformance.arrivals import Arrival
 from narthex_reference.generate.project import Project
 from narthex_spark_apps.jobs.backfill import AT_ONCE
 from narthex_spark_apps.jobs.start import input_topics
-from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
-from narthex_stores import LogProducer, Place, StoreError
+from narthex_spark_apps.jobs.stateful_backfill import drain_stateful
+from narthex_stores import LogProducer, PartitionKey, StoreError
 from tests.differential.beside_spark import CrashError, Feed, LiveStage, has_state, is_beside_spark
 from tests.differential.deploying import (
     Deployment,
@@ -114,7 +114,7 @@ class Clock:
     spent: dict[str, float] = attrs.field(factory=dict)
 
     def by_length(self) -> list[tuple[str, float]]:
-        """Give what was done with its seconds, the longest first."""
+        """Return what was done with its seconds, the longest first."""
         return sorted(self.spent.items(), key=lambda one: -one[1])
 
     @contextmanager
@@ -345,7 +345,7 @@ class Round:
                 wait_a_little()
 
     def _late(self, runs: Sequence[Run]) -> list[Run]:
-        """Give those whose queries, stages or feeds have not read all."""
+        """Return those whose queries, stages or feeds have not read all."""
         found = []
         for run in runs:
             for query in run.queries:
@@ -381,7 +381,7 @@ class Round:
         self._index_all(runs)
 
     def _is_due(
-        self, run: Run, job: ResolvedAsset, ends: Mapping[Place, int], *, noting: bool
+        self, run: Run, job: ResolvedAsset, ends: Mapping[PartitionKey, int], *, noting: bool
     ) -> bool:
         """Whether there is something to run a job over; and note where its live run starts."""
         topics = set(input_topics(job))
@@ -398,14 +398,14 @@ class Round:
         self._producer.flush()
 
     def _overlapping(self, starts: Starts) -> Starts:
-        """Give offsets some of which lie before those at which the bounded run ended."""
+        """Return offsets some of which lie before those at which the bounded run ended."""
         back = [int(self._rng.integers(0, 3)) for _ in starts]
         return tuple(
             (topic, partition, max(0, offset - less))
             for (topic, partition, offset), less in zip(starts, back, strict=True)
         )
 
-    def _bounded(self, ends: Mapping[Place, int], job: ResolvedAsset) -> str | None:
+    def _bounded(self, ends: Mapping[PartitionKey, int], job: ResolvedAsset) -> str | None:
         if not has_state(job):
             return run_bounded(job, session=self._session, settings=self._settings, epoch=1)
         reached: dict[str, dict[int, int]] = {topic: {} for topic in input_topics(job)}
@@ -414,7 +414,7 @@ class Round:
                 reached[topic][partition] = end
         for _ in range(TRIES):
             try:
-                work_off_stateful(
+                drain_stateful(
                     job, reached, settings=self._settings, epoch=1, note=lambda _progress: None
                 )
             except StoreError as error:
@@ -439,7 +439,7 @@ class Round:
 
 
 def _levels(jobs: Sequence[ResolvedAsset]) -> Iterator[tuple[ResolvedAsset, int]]:
-    """Give jobs with how many must run before, one after the other."""
+    """Yield jobs with how many must run before, one after the other."""
     writers = {job.need("output").physical_name: 0 for job in jobs}
     for job in jobs:
         reads = [writers.get(name, 0) for name in _logs_read(job, jobs)]
@@ -449,7 +449,7 @@ def _levels(jobs: Sequence[ResolvedAsset]) -> Iterator[tuple[ResolvedAsset, int]
 
 
 def _logs_read(job: ResolvedAsset, jobs: Sequence[ResolvedAsset]) -> set[str]:
-    """Give the logs that a job reads, itself or by way of an index of a joined dataset."""
+    """Return the logs that a job reads, itself or by way of an index of a joined dataset."""
     inputs = getattr(job.spec, "inputs", ())
     datasets = {one.dataset for one in inputs}
     made = {getattr(j.spec, "dataset", ""): j.need("output").physical_name for j in jobs}

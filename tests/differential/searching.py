@@ -29,7 +29,7 @@ ONE_IN = 3
 
 
 def ways_of(place: int) -> tuple[str, ...]:
-    """Give the ways in which the project at a place is run."""
+    """Return the ways in which the project at a place is run."""
     return WAYS if place % ONE_IN == 0 else (LIVE, BACKFILL)
 
 
@@ -100,7 +100,7 @@ class Searcher:
         return found
 
     def made_smaller(self, difference: Difference) -> Difference:
-        """Give a smaller project that differs, too, as far as a few rounds find one."""
+        """Return a smaller project that differs, too, as far as a few rounds find one."""
         best = difference
         for _ in range(SMALLER_ROUNDS):
             tried = list(itertools.islice(smaller(best.project), SMALLER_AT_ONCE))
@@ -116,7 +116,7 @@ def _size(project: Project) -> tuple[int, int, int]:
 
 
 def smaller(project: Project) -> Iterator[Project]:
-    """Give projects with less in them, those with the least first."""
+    """Yield projects with less in them, those with the least first."""
     yield from _with_fewer_datasets(project)
     count = len(project.sent)
     cuts = 1

@@ -7,7 +7,7 @@ import pytest
 
 from narthex._base.canonical import encode
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._compiler.log_reuse import carry_on
+from narthex._compiler.log_reuse import reuse_logs
 from narthex._compiler.log_specs import final_aggregate
 from narthex._ir.aggregate_specs import Count
 from narthex._ir.assets import AssetBlueprint, AssetKind, CheckpointSpec, PipelineJobSpec
@@ -46,7 +46,7 @@ def test_a_shared_asset_is_the_one_that_either_version_would_make(seed: int) -> 
         old = project.definitions
         changed = {one.name for one in old.datasets if final_aggregate(one) is not None}
         new = attrs.evolve(old, datasets=tuple(map(with_one_more, old.datasets)))
-        was, alone, now = by_path(old), by_path(new), by_path(carry_on(old, new))
+        was, alone, now = by_path(old), by_path(new), by_path(reuse_logs(old, new))
         for path, asset in now.items():
             _, name, *_ = path.split("/")
             if asset.ref != was[path].ref or name not in changed:
@@ -57,7 +57,7 @@ def test_a_shared_asset_is_the_one_that_either_version_would_make(seed: int) -> 
 
 
 def _filled_by(asset: AssetBlueprint) -> tuple[bytes, frozenset[str]]:
-    """Give what an asset is made of, without what other versions of its dataset are called.
+    """Return what an asset is made of, without what other versions of its dataset are called.
 
     A job that fills groups does not look at the public schema of its dataset.
     """

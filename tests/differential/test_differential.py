@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._formats.avro.fact_codec import encode
-from narthex._ir.facts import NEVER, Fact, Version
+from narthex._ir.facts import TOMBSTONE_TIME, Fact, Version
 from narthex_reference.generate import Project
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import Record
@@ -24,7 +24,7 @@ from tests.differential.searching import Searcher, smaller
 
 @pytest.fixture(scope="module")
 def project() -> Project:
-    """Give a project with facts of a keyed source that nothing but its index reads."""
+    """Return a project with facts of a keyed source that nothing but its index reads."""
     for found in drawn(3, count=25):
         datasets = found.definitions.datasets
         source = next((one for one in datasets if one.schema.keys and not one.pipelines), None)
@@ -47,7 +47,7 @@ def test_a_row_that_never_was_is_not_in_a_log(project: Project) -> None:
     never = attrs.evolve(
         alive,
         version=Version(b"\xff"),
-        event_time=NEVER,
+        event_time=TOMBSTONE_TIME,
         values=(None,) * len(alive.values),
         alive=False,
     )

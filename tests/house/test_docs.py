@@ -26,7 +26,7 @@ _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
 def blocks(page: Path, mark: str) -> Iterator[tuple[int, str]]:
-    """Give each block of a page with that mark, and the line before it."""
+    """Yield each block of a page with that mark, and the line before it."""
     text = page.read_text(encoding="utf-8")
     for block in _BLOCK.finditer(text):
         if block[1].strip() == mark:

@@ -10,7 +10,7 @@ from tests.ledger.world import World
 
 @pytest.fixture
 def world(postgres_dsn: str) -> Iterator[World]:
-    """Give a ledger with a tenant and a branch, and stores that are a set of names."""
+    """Yield a ledger with a tenant and a branch, and stores that are a set of names."""
     migrate(postgres_dsn)
     made = World.open(postgres_dsn)
     yield made

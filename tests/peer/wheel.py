@@ -21,12 +21,12 @@ class WrongWheel(Exception):
 
 
 def cache() -> Path:
-    """Give the user's own cache directory."""
+    """Return the user's own cache directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "narthex" / "peer"
 
 
 def fetch(into: Path) -> Path:
-    """Give the wheel, downloaded once.
+    """Return the wheel, downloaded once.
 
     Raises:
         WrongWheel: It has another hash.

@@ -8,5 +8,5 @@ from narthex_reference.engines import reference
 
 @pytest.fixture
 def engine_factory() -> EngineFactory:
-    """Give what makes references."""
+    """Return what makes references."""
     return reference

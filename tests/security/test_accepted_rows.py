@@ -41,15 +41,15 @@ from narthex._ir.types import (
     Struct,
     StructField,
 )
-from narthex._runtime.ingest.row_parser import Admitted, Admitter, Refused
+from narthex._runtime.ingest.row_parser import ParsedRow, RejectedRow, RowParser
 from narthex._runtime.workers import array_of, cells_of
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicReader
-from narthex_spark_apps.sources.validated_rows import Arrived, Place, RowRenderer
+from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition, RowRenderer
 from narthex_stores import GREATEST_RECORD_BYTES, column_reader
 from narthex_stores.facts.tables import LogRow, to_rows, to_table
 from narthex_stores.history.newest_rows import render_fact
-from narthex_stores.indexes.key_layout import Layout, unpack
+from narthex_stores.indexes.key_layout import IndexLayout, unpack
 
 LMDB_KEY_BYTES = 511
 
@@ -167,16 +167,16 @@ def hold_everywhere(schema: Schema, row: Mapping[str, Json]) -> bool:
     """Take a row as the server does; if it accepts it, everything else must hold it."""
     sent = json.loads(json.dumps(row))
     renderer = renderer_of(schema)
-    admission = renderer.admitter.admit(sent, now_us=0)
-    assert isinstance(admission, Admitted | Refused)
-    if isinstance(admission, Refused):
+    admission = renderer.row_parser.admit(sent, now_us=0)
+    assert isinstance(admission, ParsedRow | RejectedRow)
+    if isinstance(admission, RejectedRow):
         json.dumps([str(problem) for problem in admission.problems], ensure_ascii=False).encode()
         return False
     record = json.dumps({"rows": [sent]}).encode()
     format_ = TopicFormat(
         calls=True, envelopes=False, secrets=AuthorSecrets(home=Path(), mounted="")
     )
-    (arrived,) = format_.open().rows(record, place=Place(), now_us=0)
+    (arrived,) = format_.open().rows(record, place=RawRowPosition(), now_us=0)
     ((made,),) = renderer.render([arrived])
     assert made[0] == "log", json.loads(made[2])["reason"]
     fact = encode(log_of(schema)).decode(made[2])
@@ -202,7 +202,7 @@ def hold_in_stores(log: LogSpec, fact: Fact, datum: bytes) -> None:
     pq.write_table(table, kept)
     assert to_rows(log, pq.read_table(kept, schema=table.schema)) == [LogRow(0, 0, fact)]
     if log.shape is LogShape.KEYED:
-        layout = Layout(spec=IndexSpec(log=log))
+        layout = IndexLayout(spec=IndexSpec(log=log))
         assert len(layout.locate(fact)[0]) <= LMDB_KEY_BYTES
         assert layout.cells(unpack(layout.fact_value(fact))) == fact.values
 
@@ -261,11 +261,11 @@ def test_a_scalar_that_is_accepted_is_held_as_key_and_as_value(
 def test_what_some_engine_cannot_hold_is_refused_with_a_reason(of: DataType, value: Json) -> None:
     row = {"v": value, "at": 0}
 
-    found = Admitter.of(job_of(schema_of(of, None)).source, schema_of(of, None)).admit(
+    found = RowParser.of(job_of(schema_of(of, None)).source, schema_of(of, None)).admit(
         row, now_us=0
     )
 
-    assert isinstance(found, Refused)
+    assert isinstance(found, RejectedRow)
     (problem,) = found.problems
     assert problem.field == "v"
     assert len(problem.reason) < 200
@@ -311,7 +311,7 @@ def test_a_day_that_code_computed_is_rendered(days: int) -> None:
 
 def arrived(row: Json, offset: int = 0) -> Arrived:
     assert isinstance(row, dict)
-    return Arrived(place=Place(offset=offset), row=row, now_us=0)
+    return Arrived(place=RawRowPosition(offset=offset), row=row, now_us=0)
 
 
 def test_a_row_that_no_fact_can_hold_is_set_aside_and_the_others_pass() -> None:
@@ -321,7 +321,7 @@ def test_a_row_that_no_fact_can_hold_is_set_aside_and_the_others_pass() -> None:
         json.dumps(to_plain(job_of(schema))), source_id="", output="log", quarantine="refused"
     )
     trusting = Trusting(cells={"k": "a", "v": 2**31, "at": 0})
-    renderer.admitter = trusting  # type: ignore[assignment]
+    renderer.row_parser = trusting  # type: ignore[assignment]
 
     good, bad = {"k": "a", "v": 1, "at": 0}, {}
     made = renderer.render([arrived(good, 0), arrived(bad, 1), arrived(good, 2)])
@@ -340,10 +340,10 @@ class Trusting:
     def __init__(self, cells: dict[str, Any]) -> None:
         self.cells = cells
 
-    def admit_all(self, rows: Any, **_: object) -> list[Admitted]:
+    def parse_rows(self, rows: Any, **_: object) -> list[ParsedRow]:
         if any("fails" in row for row in rows):
             raise OverflowError("a number without end")
-        return [Admitted(cells=row or self.cells) for row in rows]
+        return [ParsedRow(cells=row or self.cells) for row in rows]
 
 
 def test_a_row_that_cannot_be_judged_keeps_no_other_back() -> None:
@@ -351,7 +351,7 @@ def test_a_row_that_cannot_be_judged_keeps_no_other_back() -> None:
     renderer = RowRenderer.of(
         json.dumps(to_plain(job_of(schema))), source_id="", output="log", quarantine="refused"
     )
-    renderer.admitter = Trusting(cells={})  # type: ignore[assignment]
+    renderer.row_parser = Trusting(cells={})  # type: ignore[assignment]
     good: Json = {"k": "a", "v": 1, "at": 0}
 
     made = renderer.render([arrived(row) for row in (good, good, {"fails": 1}, good)])
@@ -379,7 +379,7 @@ def test_a_record_that_no_parser_can_hold_is_set_aside(value: bytes) -> None:
         calls=False, envelopes=False, secrets=AuthorSecrets(home=Path(), mounted="")
     )
 
-    (row,) = format_.open().rows(value, place=Place(), now_us=0)
+    (row,) = format_.open().rows(value, place=RawRowPosition(), now_us=0)
     ((made,),) = renderer_of(schema_of(Int(), None)).render([row])
 
     assert made[0] == "refused"

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from narthex._ir.entities import Definitions
 from narthex._runtime.workers import CodeCalls, Compartments
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from tests.server.security.test_visibility import said
 from tests.server.shop import shop_definitions
@@ -20,8 +20,8 @@ class Recorded(Compartments):
         return super().compartment(branch, tags)
 
 
-def snapshot(definitions: Definitions) -> Snapshot:
-    return Snapshot(
+def snapshot(definitions: Definitions) -> BranchSnapshot:
+    return BranchSnapshot(
         commit_id=UUID(int=1),
         manifest_id=UUID(int=1),
         seq=1,

@@ -22,7 +22,7 @@ from narthex._runtime.workers.frames import (
     read_frame,
     render_frame,
 )
-from narthex._runtime.workers.lookups import Row, answer_lookup
+from narthex._runtime.workers.lookups import LookupRow, answer_lookup
 from narthex._runtime.workers.results import read_answer, render_table
 from narthex.errors import LookupImpossible, UserCodeError
 from tests.security.attacks import extractor
@@ -187,7 +187,9 @@ def test_half_a_character_does_not_pass() -> None:
 
 
 def looked_up(body: bytes) -> Frame:
-    def find(dataset: str, keys: object, as_of: object) -> tuple[Sequence[Column], Sequence[Row]]:
+    def find(
+        dataset: str, keys: object, as_of: object
+    ) -> tuple[Sequence[Column], Sequence[LookupRow]]:
         raise AssertionError(f"{dataset} was looked up by {keys} as of {as_of}")
 
     asked = Frame({"kind": "lookup", "dataset": "Users"}, body)

@@ -27,7 +27,7 @@ from narthex._ir.connections import (
 from narthex._ir.entities import Cdc
 from narthex.errors import ConnectionDenied, NarthexError, PolicyInvalid, SecretWithheld
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.start import asked_source, input_broker
+from narthex_spark_apps.jobs.start import input_broker, polling_source
 from narthex_spark_apps.platform import author_brokers
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import open_socket
@@ -36,7 +36,7 @@ from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError
 from narthex_spark_apps.sources.tables import mongodb
 from narthex_spark_apps.sources.topics.schema_registry import RegistryError
-from narthex_spark_apps.sources.validated_rows import Place
+from narthex_spark_apps.sources.validated_rows import RawRowPosition
 from narthex_stores import LogProducer, LogReader, StoreError
 from tests.mounted_secrets import grant, mount
 from tests.security.listener import (
@@ -61,7 +61,7 @@ RECORD = b"\x00\x00\x00\x00\x07rest"
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Give an installation without services, with the secrets of production's database."""
+    """Return an installation without services, with the secrets of production's database."""
     made = Settings(
         home=tmp_path,
         install_id="testtest",
@@ -90,7 +90,7 @@ Uses = Callable[[str, int, Settings], object]
 def read_table(database: Any, settings: Settings) -> None:
     table = Table(database=database, table="orders", cursor="changed")
     job = _source(table, settings)
-    source = asked_source(job.asset, settings)
+    source = polling_source(job.asset, settings)
     assert source is not None
     with LogProducer(settings.kafka) as producer:
         source.read(producer)
@@ -155,7 +155,7 @@ def use_registry(host: str, port: int, settings: Settings) -> None:
     )
     topic = KafkaTopic(name="k", bootstrap_servers="", topic="t", format=kept)
     reader = _source(topic, settings).format(settings).open()
-    reader.rows(RECORD, place=Place(), now_us=0)
+    reader.rows(RECORD, place=RawRowPosition(), now_us=0)
 
 
 def use_http_sink(host: str, port: int, settings: Settings) -> None:

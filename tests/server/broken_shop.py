@@ -99,12 +99,12 @@ class Buyer:
 
 
 def changed_definitions() -> Definitions:
-    """Give sound definitions in which `Spend` changed without another version."""
+    """Return sound definitions in which `Spend` changed without another version."""
     return definitions([Orders, Users, Spend], [])
 
 
 def broken_definitions() -> Definitions:
-    """Give definitions with four mistakes, one of each kind that authors make most."""
+    """Return definitions with four mistakes, one of each kind that authors make most."""
     found = definitions([Orders, Users, Spend, Typo, Mistyped, Unindexed], [Buyer])
     edits: dict[str, Callable[[DatasetValue], DatasetValue]] = {
         "Typo": lambda one: _with_terminal(one, _sum_of_a_typo),

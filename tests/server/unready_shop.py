@@ -26,5 +26,5 @@ class Readings:
 
 
 def unready_definitions() -> Definitions:
-    """Give the shop's rows with what is made of them."""
+    """Return the shop's rows with what is made of them."""
     return definitions([Orders, Users, Readings], [])

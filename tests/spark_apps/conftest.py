@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from narthex.settings import Settings
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_stores import LogTips, TransientError
+from narthex_stores import EndOffsetReader, TransientError
 from tests.differential.on_spark import SESSION
 from tests.spark_apps import spark_jobs
 
@@ -24,7 +24,7 @@ _WAIT_S = 60.0
 
 @pytest.fixture(scope="session")
 def settings_of(tmp_path_factory: pytest.TempPathFactory, connector_jars: Path) -> Settings:
-    """Give settings of an installation without services."""
+    """Return settings of an installation without services."""
     home = tmp_path_factory.mktemp("home")
     return Settings(
         home=home,
@@ -59,7 +59,7 @@ class Log:
         self.bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-        self._tips = LogTips(bootstrap)
+        self._tips = EndOffsetReader(bootstrap)
 
     def topic(self, label: str, *, partitions: int = 1) -> str:
         name = f"t{next(_numbers)}_{label}"
@@ -111,13 +111,13 @@ class Log:
 
 @pytest.fixture(scope="session")
 def log(kafka_bootstrap: str) -> Log:
-    """Give the topics of the session's broker."""
+    """Return the topics of the session's broker."""
     return Log(kafka_bootstrap)
 
 
 @pytest.fixture
 def platform(settings_of: Settings, kafka_bootstrap: str, tmp_path: Path) -> Settings:
-    """Give settings of an installation with a broker and directories of this test's own."""
+    """Return settings of an installation with a broker and directories of this test's own."""
     return Settings(
         **{
             **{

@@ -31,13 +31,13 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.stage_runner import StageJob
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.platform.kafka_io import Run
+from narthex_spark_apps.platform.kafka_io import JobRun
 from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
-from narthex_spark_apps.supervision.child_messages import Assignment, Report
+from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 
 Work = Callable[[SourceJob, Settings, int], None]
-"""Has a job work off so many records of its topic."""
+"""Has a job drain  so many records of its topic."""
 
 ORDERS = Schema(
     (
@@ -150,7 +150,7 @@ def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) ->
 @contextmanager
 def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
     """Run a job live by its asset."""
-    assignment = Assignment(asset=asset, epoch=epoch, generation=1)
+    assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1)
     ends = BrokerEnds()
     running = StageJob(assignment, platform, ends)
     try:
@@ -192,11 +192,11 @@ def work_live(job: SourceJob, platform: Settings, records: int) -> None:
 def work_bounded(session: SparkSession, job: SourceJob, platform: Settings) -> None:
     """Work off all records of a job's topic as a backfill does."""
     path = platform.checkpoint_dir / "bounded"
-    run = Run(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
+    run = JobRun(name="bounded", trigger=Trigger.BOUNDED, checkpoint=str(path))
     reads = input_broker(job.asset, platform)
     start_source(session, job, settings=platform, run=run, reads=reads).awaitTermination()
 
 
 def without_checkpoints(platform: Settings) -> Settings:
-    """Give an installation that has lost what its jobs remember."""
+    """Return an installation that has lost what its jobs remember."""
     return attrs.evolve(platform, checkpoint_dir=platform.checkpoint_dir.with_name("lost"))

@@ -61,7 +61,7 @@ def contents(directory: Path, names: Sequence[str]) -> dict[str, object]:
 
 
 def kept_by(plant: Plant, tmp_path: Path) -> Settings:
-    """Give the installation a place for snapshots."""
+    """Return the installation a place for snapshots."""
     return attrs.evolve(plant.settings, snapshot_dir=str(tmp_path / "kept"))
 
 

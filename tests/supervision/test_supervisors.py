@@ -99,7 +99,7 @@ def test_a_supervisor_that_starts_again_takes_its_own_slots_back_at_once(plant: 
         plant.wait_held("one")
 
     plant.wait_exact()
-    assert "former_life_buried" in plant.supervisors["one"].log("supervisor")
+    assert "slots_reclaimed" in plant.supervisors["one"].log("supervisor")
 
 
 def test_a_second_supervisor_of_one_name_is_refused(plant: Plant) -> None:
@@ -145,7 +145,7 @@ def test_the_children_of_a_supervisor_that_stopped_let_go_by_themselves(plant: P
         plant.supervise("two")
         plant.wait_held("two")
         wait_for(
-            lambda: all("trust_ran_out" in one.log(child) for child in CHILDREN),
+            lambda: all("lease_expired" in one.log(child) for child in CHILDREN),
             what="each child lets go",
             so_far=lambda: [one.log(child) for child in CHILDREN],
         )

@@ -15,9 +15,9 @@ from narthex._ir.assets import AssetKind
 from narthex.settings import Settings, environment_of
 from narthex_ledger import JobView
 from narthex_spark_apps.supervision.child_messages import (
-    Assignment,
-    Desired,
+    DesiredAssignments,
     Report,
+    WorkAssignment,
     parse_report,
     render_desired,
 )
@@ -79,12 +79,14 @@ def child(
     listener = threading.Thread(target=found.listen)
     listener.start()
     assignments = tuple(
-        Assignment(asset=job.asset, epoch=epochs[job.shards[0].slot], generation=job.generation)
+        WorkAssignment(asset=job.asset, epoch=epochs[job.shards[0].slot], generation=job.generation)
         for job in jobs
     )
     try:
         assert process.stdin is not None
-        process.stdin.write(render_desired(Desired(assignments=assignments, turn=1)) + "\n")
+        process.stdin.write(
+            render_desired(DesiredAssignments(assignments=assignments, turn=1)) + "\n"
+        )
         process.stdin.flush()
         yield found
     finally:

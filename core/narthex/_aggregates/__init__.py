@@ -3,30 +3,30 @@
 from narthex._aggregates.algebra import Algebra, Order, Sharing, State
 from narthex._aggregates.catalog import MissingInputError, algebra
 from narthex._aggregates.folds import (
+    AggregateSlot,
     Folding,
+    FoldRow,
     Partial,
-    Row,
-    Slot,
     fold,
     folding,
     partials,
     seen_until,
 )
 from narthex._aggregates.tiles import Cover, TileRange, cover_span
-from narthex._aggregates.validity import LivingFolding
+from narthex._aggregates.validity import IntervalFolding
 from narthex._aggregates.window_ranges import Span, UnsupportedWindowError, span
 
 __all__ = [
+    "AggregateSlot",
     "Algebra",
     "Cover",
+    "FoldRow",
     "Folding",
-    "LivingFolding",
+    "IntervalFolding",
     "MissingInputError",
     "Order",
     "Partial",
-    "Row",
     "Sharing",
-    "Slot",
     "Span",
     "State",
     "TileRange",

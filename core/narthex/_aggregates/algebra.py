@@ -63,35 +63,35 @@ class Algebra(abc.ABC):
 
     @abc.abstractmethod
     def identity(self) -> State:
-        """Give the state of no rows."""
+        """Return the state of no rows."""
 
     @abc.abstractmethod
     def gather(self, cells: Sequence[Cell], orders: Sequence[Order]) -> State:
-        """Give the state of rows, by their cells and their orders side by side."""
+        """Return the state of rows, by their cells and their orders side by side."""
 
     @abc.abstractmethod
     def merge(self, left: State, right: State) -> State:
-        """Give the state of the rows of both, which share none."""
+        """Return the state of the rows of both, which share none."""
 
     @abc.abstractmethod
     def finish(self, state: State, as_of: int) -> Cell:
-        """Give the value at an instant; of no rows, the empty value or the default.
+        """Return the value at an instant; of no rows, the empty value or the default.
 
         Only what decays depends on the instant; it is not before the newest row.
         """
 
     def add(self, state: State, order: Order, cell: Cell) -> State:
-        """Give the state with one more row."""
+        """Return the state with one more row."""
         return self.merge(state, self.gather((cell,), (order,)))
 
     def merge_all(self, states: Sequence[State]) -> State:
-        """Give the state of the rows of all; of none, the identity."""
+        """Return the state of the rows of all; of none, the identity."""
         if not states:
             return self.identity()
         return functools.reduce(self.merge, states)
 
     def each(self, cells: Sequence[Cell], orders: Sequence[Order]) -> list[State]:
-        """Give the state of each row alone."""
+        """Return the state of each row alone."""
         return [self.gather((cell,), (order,)) for cell, order in zip(cells, orders, strict=True)]
 
     def merge_pairs(self, left: Sequence[State], right: Sequence[State]) -> list[State]:

@@ -25,7 +25,7 @@ _UNDEFINED: Final = 10**7
 
 
 def bucket_of(number: float) -> int:
-    """Give the bucket of a number; that of NaN is the greatest."""
+    """Return the bucket of a number; that of NaN is the greatest."""
     if math.isnan(number):
         return _UNDEFINED
     if math.isinf(number):
@@ -37,7 +37,7 @@ def bucket_of(number: float) -> int:
 
 
 def middle_of(bucket: int) -> float:
-    """Give the number that stands for a bucket."""
+    """Return the number that stands for a bucket."""
     match abs(bucket):
         case 0:
             return 0.0

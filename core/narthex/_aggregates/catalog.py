@@ -11,7 +11,7 @@ from narthex._aggregates.moments import ExactStddev, FloatStddev
 from narthex._aggregates.numeric import default_cell, is_float, unit_of
 from narthex._aggregates.quantiles import ApproximateQuantile, ExactQuantile
 from narthex._aggregates.sums import ExactAverage, ExactSum, FloatAverage, FloatSum
-from narthex._formats.cells import cell_bytes, lifting, lowering
+from narthex._formats.cells import cell_bytes, from_storage, to_storage
 from narthex._ir.aggregate_specs import (
     AggregateSpec,
     Average,
@@ -39,7 +39,7 @@ class MissingInputError(ValueError):
 
 
 def algebra(aggregate: TypedAggregate) -> Algebra:
-    """Give the algebra of an aggregate; its window plays no part.
+    """Return the algebra of an aggregate; its window plays no part.
 
     Raises:
         MissingInputError: It needs a column, and `input` is None.
@@ -88,7 +88,7 @@ def _quantile(spec: Quantile, of: DataType) -> Algebra:
 
 def _values(spec: LastK | FirstK | Distinct, of: DataType) -> Algebra:
     identify = cell_bytes(of)
-    lower, lift = lowering(of), lifting(of)
+    lower, lift = to_storage(of), from_storage(of)
     match spec:
         case LastK(limit=limit, dedup=dedup, dropnull=dropnull):
             return NewestValues(
@@ -143,7 +143,7 @@ def _float_default(default: float | None) -> float | None:
 
 
 def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:
-    """Give what, besides kind and column, changes the state of an aggregate."""
+    """Return what, besides kind and column, changes the state of an aggregate."""
     match spec:
         case Count():
             return (spec.unique, spec.approx, spec.dropnull)

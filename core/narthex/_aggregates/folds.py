@@ -15,7 +15,7 @@ from narthex._ir.facts import Cell
 from narthex._ir.window_spans import lookback_of
 from narthex._ir.windows import Window
 
-Row: TypeAlias = tuple[int, bytes, Sequence[Cell]]
+FoldRow: TypeAlias = tuple[int, bytes, Sequence[Cell]]
 """(event_time, row_id, cells of the input columns) of one contribution."""
 
 
@@ -37,7 +37,7 @@ class Partial:
 
 
 @attrs.frozen(kw_only=True)
-class Slot:
+class AggregateSlot:
     """One aggregate of a fold: whose state it reads, over which window, and how it finishes."""
 
     partial: int
@@ -57,10 +57,10 @@ class Folding:
 
     partials: tuple[Partial, ...]
     columns: tuple[int | None, ...]
-    slots: tuple[Slot, ...]
+    slots: tuple[AggregateSlot, ...]
 
     def of_small_states(self) -> "Folding":
-        """Give what to keep a state of for each part of the past; it has no aggregates.
+        """Return what to keep a state of for each part of the past; it has no aggregates.
 
         Its partials are in the order of these, without those whose states grow with the rows.
         """
@@ -75,8 +75,8 @@ class Folding:
             slots=(),
         )
 
-    def gather(self, rows: Sequence[Row]) -> list[State]:
-        """Give the states of rows, one a partial."""
+    def gather(self, rows: Sequence[FoldRow]) -> list[State]:
+        """Return the states of rows, one a partial."""
         # A row begins with its order, which is all that an algebra looks at.
         orders: Sequence[tuple[int, bytes]] = rows  # type: ignore[assignment]
         return [
@@ -87,8 +87,8 @@ class Folding:
             for partial, column in zip(self.partials, self.columns, strict=True)
         ]
 
-    def scatter(self, rows: Sequence[Row], places: Sequence[int]) -> list[list[State]]:
-        """Give, a column a partial, the states of rows gathered by place."""
+    def scatter(self, rows: Sequence[FoldRow], places: Sequence[int]) -> list[list[State]]:
+        """Return the states of rows grouped by place, one column per partial."""
         orders: Sequence[tuple[int, bytes]] = rows  # type: ignore[assignment]
         columns: list[list[State]] = []
         for partial, column in zip(self.partials, self.columns, strict=True):
@@ -116,7 +116,7 @@ class Folding:
         ]
 
     def merge_all(self, states: Sequence[Sequence[State]]) -> list[State]:
-        """Give the states of the rows of all, one a partial."""
+        """Return the states of the rows of all, one a partial."""
         if len(states) == 1:
             return list(states[0])
         return [
@@ -125,12 +125,12 @@ class Folding:
         ]
 
     def spans(self, as_of: int) -> list[Span]:
-        """Give the instants that each aggregate counts, asked at an instant."""
+        """Return the instants that each aggregate counts, asked at an instant."""
         return [span(slot.window, as_of) for slot in self.slots]
 
 
 def partials(aggregates: Sequence[TypedAggregate]) -> tuple[Partial, ...]:
-    """Give the distinct states that aggregates need, in the order of first use."""
+    """Return the distinct states that aggregates need, in the order of first use."""
     return tuple(dict.fromkeys(_partial(aggregate) for aggregate in aggregates))
 
 
@@ -147,7 +147,7 @@ def folding(aggregates: tuple[TypedAggregate, ...], columns: tuple[str, ...]) ->
         partials=distinct,
         columns=tuple(None if p.of is None else places[p.of] for p in distinct),
         slots=tuple(
-            Slot(
+            AggregateSlot(
                 partial=distinct.index(_partial(aggregate)),
                 window=aggregate.spec.window,
                 algebra=algebra(aggregate),
@@ -160,10 +160,10 @@ def folding(aggregates: tuple[TypedAggregate, ...], columns: tuple[str, ...]) ->
 def fold(
     aggregates: tuple[TypedAggregate, ...],
     columns: tuple[str, ...],
-    rows: Iterable[Row],
+    rows: Iterable[FoldRow],
     as_of: int,
 ) -> tuple[Cell, ...]:
-    """Give the values of aggregates at an instant from all rows of a group, by definition.
+    """Return the values of aggregates at an instant from all rows of a group, by definition.
 
     Every engine gives these values; this one looks at every row for every aggregate. Whether
     the group was seen by then is the caller's to say (`narthex._aggregates.seen_until`).
@@ -181,7 +181,7 @@ def fold(
 
 
 def seen_until(aggregates: Sequence[TypedAggregate], as_of: int) -> int:
-    """Give the last instant whose rows are known to any of the aggregates at an instant.
+    """Return the last instant whose rows are known to any of the aggregates at an instant.
 
     A group without a row until then was never seen: of continuous windows it is the question's
     own instant, of discrete ones the last before the newest end.

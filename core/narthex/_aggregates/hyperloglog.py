@@ -21,19 +21,19 @@ _RANK_MASK = (1 << _RANK_BITS) - 1
 
 
 def hash_of(canonical: bytes) -> int:
-    """Give 64 bits of a value's canonical bytes, the same on every machine."""
+    """Hash a value's canonical bytes to 64 bits, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(canonical, digest_size=8).digest())
 
 
 def of_hashes(hashes: set[int]) -> Sketch:
-    """Give the sketch of a set of hashes."""
+    """Return the sketch of a set of hashes."""
     if len(hashes) <= EXACT_UP_TO:
         return sorted(hashes)
     return _with_hashes(bytes(_REGISTERS), hashes)
 
 
 def union(sketches: Sequence[Sketch]) -> Sketch:
-    """Give the sketch of the values of all."""
+    """Return the sketch of the values of all."""
     hashes: set[int] = set()
     registers: bytes | None = None
     for sketch in sketches:

@@ -17,7 +17,7 @@ class NotNumericError(TypeError):
 
 
 def base_type(of: DataType | None) -> DataType:
-    """Give the type below Optional and restrictions.
+    """Return the type below Optional and restrictions.
 
     Raises:
         NotNumericError: There is no type.
@@ -33,35 +33,35 @@ def is_float(of: DataType | None) -> bool:
 
 
 def unit_of(of: DataType | None) -> int:
-    """Give how many unscaled units one is: 10^scale of a Decimal, else 1."""
+    """Return how many unscaled units one is: 10^scale of a Decimal, else 1."""
     plain = base_type(of)
     return 10**plain.scale if isinstance(plain, Decimal) else 1
 
 
 def narrow(number: int) -> State:
-    """Give an integer as MessagePack can say it: beyond 64 bits, as bytes."""
+    """Return an integer as MessagePack can say it: beyond 64 bits, as bytes."""
     if _LEAST <= number <= _GREATEST:
         return number
     return number.to_bytes(number.bit_length() // 8 + 1, signed=True)
 
 
 def widen(state: State) -> int:
-    """Give the integer that `narrow` took."""
+    """Return the integer that `narrow` took."""
     return int.from_bytes(state, signed=True) if isinstance(state, bytes) else int(state)
 
 
 def widen_all(states: Sequence[State]) -> Sequence[State]:
-    """Give the integers that `narrow` took."""
+    """Return the integers that `narrow` took."""
     return [widen(state) for state in states] if bytes in set(map(type, states)) else states
 
 
 def present(cells: Sequence[Cell]) -> list[State]:
-    """Give the cells that are not null."""
+    """Return the cells that are not null."""
     return [cell for cell in cells if cell is not None]
 
 
 def compensated(parts: Sequence[float]) -> tuple[float, float]:
-    """Give the sum of floats as two that do not overlap: the rounded sum, and what it lacks.
+    """Return the sum of floats as two that do not overlap: the rounded sum, and what it lacks.
 
     Infinities and NaN give themselves, without a rest.
     """
@@ -75,7 +75,7 @@ def compensated(parts: Sequence[float]) -> tuple[float, float]:
 
 
 def pairs(states: Iterable[Sequence[float]], at: int = 0) -> list[float]:
-    """Give both floats of each compensated sum, end to end."""
+    """Return both floats of each compensated sum, concatenated."""
     parts: list[float] = []
     for state in states:
         parts += state[at : at + 2]
@@ -83,7 +83,7 @@ def pairs(states: Iterable[Sequence[float]], at: int = 0) -> list[float]:
 
 
 def default_cell(default: float | None, of: DataType | None) -> Cell:
-    """Give a default, a literal of the type, as a cell."""
+    """Return a default, a literal of the type, as a cell."""
     if default is not None and is_float(of):
         return float(default)
     return default

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from narthex._aggregates.algebra import State
-from narthex._aggregates.folds import Folding, Row
+from narthex._aggregates.folds import Folding, FoldRow
 from narthex._aggregates.window_ranges import Span
 from narthex._ir.facts import Cell
 from narthex._ir.window_spans import lookback_of
@@ -15,11 +15,11 @@ from narthex._ir.window_spans import lookback_of
 _BEGINNING = -(1 << 63)
 
 _Row: TypeAlias = Any
-"""A `Row`, two of whose cells are instants."""
+"""A `FoldRow`, two of whose cells are instants."""
 
 
 @attrs.frozen(kw_only=True)
-class LivingFolding:
+class IntervalFolding:
     """Aggregates made ready for rows each of which says from when until when it is there.
 
     Attributes:
@@ -41,17 +41,17 @@ class LivingFolding:
         return max((lookback_of(slot.window) for slot in self.folding.slots), default=0)
 
     def known_until(self, asked_at: int) -> int:
-        """Give the last instant whose rows any of the windows knows."""
+        """Return the last instant whose rows any of the windows knows."""
         return max(last for _, last in self.folding.spans(asked_at))
 
     def gone_by(self, asked_at: int) -> int:
-        """Give the instant by which a row must have gone that counts in none of the windows."""
+        """Return the instant by which a row must have gone that counts in none of the windows."""
         return min(self._as_of(last, asked_at) for _, last in self.folding.spans(asked_at))
 
     def fold(
-        self, rows: Iterable[Row], asked_at: int, *, last_gone: int | None = None
+        self, rows: Iterable[FoldRow], asked_at: int, *, last_gone: int | None = None
     ) -> tuple[tuple[Cell, ...], int] | None:
-        """Give (values, newest change) of a group as of an instant; None if it was never seen.
+        """Return (values, newest change) of a group as of an instant; None if it was never seen.
 
         Args:
             rows: All rows of the group, or those at least that stand by `known_until` and have not
@@ -79,10 +79,10 @@ class LivingFolding:
         return tuple(values), max(changes if last_gone is None else (*changes, last_gone))
 
     def _as_of(self, last: int, asked_at: int) -> int:
-        """Give the instant whose rows count: along a column, a row may come after its window."""
+        """Return the instant whose rows count: along a column, a row may come after its window."""
         return asked_at - self._lookback if self.along else last
 
-    def _there_since(self, rows: Iterable[Row], known_until: int, asked_at: int) -> list[_Row]:
+    def _there_since(self, rows: Iterable[FoldRow], known_until: int, asked_at: int) -> list[_Row]:
         as_of, since = self._as_of(known_until, asked_at), self.since
         given: Iterable[_Row] = rows
         return [row for row in given if row[0] <= known_until and row[2][since] <= as_of]

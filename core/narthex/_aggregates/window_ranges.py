@@ -14,7 +14,7 @@ class UnsupportedWindowError(ValueError):
 
 
 def span(window: Window, as_of: int) -> Span:
-    """Give the instants that a window counts for a question at an instant.
+    """Return the instants that a window counts for a question at an instant.
 
     A row that happened after the last one is not known to the window yet.
 

@@ -7,21 +7,21 @@
 Start with `graph`.
 """
 
-from narthex._analysis.causes import Reason, reasons
+from narthex._analysis.causes import ChangeCause, change_causes
 from narthex._analysis.changes import Changes, compare, logical
 from narthex._analysis.fingerprints import source_id
 from narthex._analysis.graph import TypedDataset, check, pipeline_reads, reads, typed_datasets
 
 __all__ = [
+    "ChangeCause",
     "Changes",
-    "Reason",
     "TypedDataset",
+    "change_causes",
     "check",
     "compare",
     "logical",
     "pipeline_reads",
     "reads",
-    "reasons",
     "source_id",
     "typed_datasets",
 ]

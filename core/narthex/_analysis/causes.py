@@ -12,7 +12,7 @@ from narthex._analysis.changes import meaning_of
 from narthex._analysis.checks.features import extractor_outputs
 from narthex._analysis.fingerprints import identity_of
 from narthex._analysis.graph import pipeline_reads
-from narthex._analysis.value_diff import Difference, difference
+from narthex._analysis.value_diff import ValueDiff, difference
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.records import Value
 from narthex._ir.entities import (
@@ -25,7 +25,7 @@ from narthex._ir.entities import (
 
 
 @attrs.frozen(kw_only=True)
-class Reason:
+class ChangeCause:
     """One thing that somebody did, and what changes because of it.
 
     Attributes:
@@ -37,12 +37,12 @@ class Reason:
 
     entity: str
     what: str
-    difference: Difference | None = None
+    difference: ValueDiff | None = None
     downstream: tuple[str, ...] = ()
 
 
-def reasons(old: Definitions | None, new: Definitions) -> tuple[Reason, ...]:
-    """Give the first causes of what differs, in the order of the definitions."""
+def change_causes(old: Definitions | None, new: Definitions) -> tuple[ChangeCause, ...]:
+    """Return the first causes of what differs, in the order of the definitions."""
     before = old if old is not None else Definitions(datasets=(), featuresets=())
     causes = dict(_dataset_causes(before, new))
     followers = _followers(new, causes)
@@ -50,20 +50,20 @@ def reasons(old: Definitions | None, new: Definitions) -> tuple[Reason, ...]:
     return (*named, *_feature_causes(before, new), *_removed(before, new))
 
 
-def _dataset_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, Reason]]:
+def _dataset_causes(old: Definitions, new: Definitions) -> Iterator[tuple[str, ChangeCause]]:
     known = {dataset.name: dataset for dataset in old.datasets}
     for dataset in new.datasets:
         entity = f"dataset `{dataset.name}`"
         was = known.get(dataset.name)
         if was is None:
-            yield dataset.name, Reason(entity=entity, what="new")
+            yield dataset.name, ChangeCause(entity=entity, what="new")
             continue
         found = _dataset_difference(was, dataset)
         if found is not None:
-            yield dataset.name, Reason(entity=entity, what="changed", difference=found)
+            yield dataset.name, ChangeCause(entity=entity, what="changed", difference=found)
 
 
-def _dataset_difference(old: Dataset, new: Dataset) -> Difference | None:
+def _dataset_difference(old: Dataset, new: Dataset) -> ValueDiff | None:
     parts = ("schema", "history", "sources", "pipeline", "index")
     for name, was, now in zip(parts, _whole(old), _whole(new), strict=True):
         found = _differ(was, now, name)
@@ -78,15 +78,17 @@ def _whole(dataset: Dataset) -> tuple[Value, ...]:
     return (dataset.schema, dataset.history_us, tuple(sources), computed, dataset.index)
 
 
-def _differ(old: Value, new: Value, path: str) -> Difference | None:
+def _differ(old: Value, new: Value, path: str) -> ValueDiff | None:
     try:
         return difference(old, new, path=path)
     except NotCanonicalError:  # `graph.check` says so of the definition
         return None
 
 
-def _followers(new: Definitions, causes: Mapping[str, Reason]) -> dict[str, tuple[str, ...]]:
-    """Give what each cause changes besides: datasets that are no cause, and features."""
+def _followers(new: Definitions, causes: Mapping[str, ChangeCause]) -> dict[str, tuple[str, ...]]:
+    """Map each cause to its downstream changes: datasets that are not causes themselves, and
+    features.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for name in causes:
         reached = _reached(new, name)
@@ -117,12 +119,12 @@ def _reached(new: Definitions, name: str) -> tuple[str, ...]:
     return tuple(one.name for one in new.datasets if one.name in reached)
 
 
-def _feature_causes(old: Definitions, new: Definitions) -> Iterator[Reason]:
+def _feature_causes(old: Definitions, new: Definitions) -> Iterator[ChangeCause]:
     known = {featureset.name: featureset for featureset in old.featuresets}
     for featureset in new.featuresets:
         was = known.get(featureset.name)
         if was is None:
-            yield Reason(entity=f"featureset `{featureset.name}`", what="new")
+            yield ChangeCause(entity=f"featureset `{featureset.name}`", what="new")
             continue
         makers = {output: one for one in was.extractors for output in extractor_outputs(was, one)}
         for extractor in featureset.extractors:
@@ -131,25 +133,25 @@ def _feature_causes(old: Definitions, new: Definitions) -> Iterator[Reason]:
 
 def _extractor_cause(
     old: Featureset, makers: Mapping[str, Extractor], new: Featureset, extractor: Extractor
-) -> Iterator[Reason]:
+) -> Iterator[ChangeCause]:
     outputs = extractor_outputs(new, extractor)
     entity = f"feature `{outputs[0]}`"
     was = makers.get(outputs[0])
     if was is None:
-        yield Reason(entity=entity, what="new")
+        yield ChangeCause(entity=entity, what="new")
         return
     found = _differ(meaning_of(old, was), meaning_of(new, extractor), "extractor")
     found = found or _differ(was.version, extractor.version, "version")
     if found is not None:
-        yield Reason(entity=entity, what="changed", difference=found, downstream=outputs[1:])
+        yield ChangeCause(entity=entity, what="changed", difference=found, downstream=outputs[1:])
 
 
-def _removed(old: Definitions, new: Definitions) -> Iterator[Reason]:
+def _removed(old: Definitions, new: Definitions) -> Iterator[ChangeCause]:
     datasets = {dataset.name for dataset in new.datasets}
     featuresets = {featureset.name for featureset in new.featuresets}
     for dataset in old.datasets:
         if dataset.name not in datasets:
-            yield Reason(entity=f"dataset `{dataset.name}`", what="removed")
+            yield ChangeCause(entity=f"dataset `{dataset.name}`", what="removed")
     for featureset in old.featuresets:
         if featureset.name not in featuresets:
-            yield Reason(entity=f"featureset `{featureset.name}`", what="removed")
+            yield ChangeCause(entity=f"featureset `{featureset.name}`", what="removed")

@@ -16,7 +16,7 @@ import attrs
 
 from narthex._analysis.checks.features import extractor_outputs
 from narthex._analysis.fingerprints import identity_of
-from narthex._analysis.value_diff import Difference, difference
+from narthex._analysis.value_diff import ValueDiff, difference
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.records import Value
 from narthex._ir.code import UserCode
@@ -92,7 +92,7 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
 
 
 def logical(dataset: Dataset) -> tuple[Value, ...]:
-    """Give what a dataset means, without its version and the versions of libraries."""
+    """Return what a dataset means, without its version and the versions of libraries."""
     sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
     computed = tuple(_without_libraries(pipeline.terminal) for pipeline in dataset.pipelines)
     return (dataset.schema, dataset.history_us, tuple(sources), computed)
@@ -157,18 +157,18 @@ def _featureset_errors(old: Featureset, new: Featureset) -> Iterator[DefinitionE
 
 def _extractor_changed(
     old: Featureset, before: tuple[Extractor, ...], new: Featureset, extractor: Extractor
-) -> Difference | None:
+) -> ValueDiff | None:
     """Find in what an extractor differs from those that gave its features before."""
     given = tuple(name for one in before for name in extractor_outputs(old, one))
     outputs = extractor_outputs(new, extractor)
     if sorted(given) != sorted(outputs):
-        return Difference(path="outputs", old=listed(given), new=listed(outputs))
+        return ValueDiff(path="outputs", old=listed(given), new=listed(outputs))
     if len(before) > 1:
-        return Difference(path="extractor", old=f"{len(before)} extractors", new="one")
+        return ValueDiff(path="extractor", old=f"{len(before)} extractors", new="one")
     return _changed(meaning_of(old, before[0]), meaning_of(new, extractor), "extractor")
 
 
-def _changed(old: Value, new: Value, path: str) -> Difference | None:
+def _changed(old: Value, new: Value, path: str) -> ValueDiff | None:
     try:
         return difference(old, new, path=path)
     except NotCanonicalError:  # `graph.check` says so of the definition
@@ -176,7 +176,7 @@ def _changed(old: Value, new: Value, path: str) -> Difference | None:
 
 
 def meaning_of(featureset: Featureset, extractor: Extractor) -> tuple[Value, ...]:
-    """Give what an extractor means, without its version and the versions of libraries."""
+    """Return what an extractor means, without its version and the versions of libraries."""
     outputs = frozenset(extractor_outputs(featureset, extractor))
     types = tuple(
         (feature.name, feature.type)
@@ -197,7 +197,7 @@ def _lowered(title: str, was: int, new: Dataset | Extractor) -> VersionNotRaised
 
 
 def _alive(definitions: Definitions) -> Definitions:
-    """Give definitions without what is marked as deleted."""
+    """Return the definitions without the entities that are marked as deleted."""
     featuresets = tuple(one for one in definitions.featuresets if not one.metadata.deleted)
     return Definitions(
         datasets=tuple(one for one in definitions.datasets if not one.metadata.deleted),

@@ -94,7 +94,7 @@ def fingerprint(tag: str, value: Value, inputs: tuple[Fingerprint, ...] = ()) ->
 
 
 def source_id(source: Source) -> str:
-    """Give the string that names a source outside of us and orders ties between sources."""
+    """Return the string that names a source outside of us and orders ties between sources."""
     connector = source.connector
     match connector:
         case WebhookEndpoint():
@@ -114,7 +114,7 @@ def source_id(source: Source) -> str:
 
 
 def database_id(database: Database) -> str:
-    """Give the string that names a database outside of us."""
+    """Return the string that names a database outside of us."""
     match database:
         case SqlDatabase():
             return f"{database.kind}:{database.host}:{database.port}/{database.db_name}"
@@ -137,7 +137,7 @@ def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
 
 
 def identity_of(source: Source) -> Source:
-    """Give the source without what changes no row of it."""
+    """Return the source without what changes no row of it."""
     connector = source.connector
     if isinstance(connector, KafkaTopic):
         connector = attrs.evolve(
@@ -149,7 +149,7 @@ def identity_of(source: Source) -> Source:
 
 
 def _sorted_preproc(source: Source) -> tuple[tuple[str, Preproc], ...]:
-    """Give the preproc entries by field: their order in the definition means nothing."""
+    """Return the preproc entries by field: their order in the definition means nothing."""
     return tuple(sorted(source.preproc, key=lambda entry: entry[0]))
 
 
@@ -241,7 +241,9 @@ def _reshaping_parameters(
 
 
 def _aggregate_parameters(operator: Aggregate) -> Value:
-    """Give the parameters; those that came later are left out where they say what was always so."""
+    """Return the parameters; those that came later are left out where they say what was always
+    so.
+    """
     later = (operator.along, operator.emit, operator.window)
     if later == (None, Emit.EAGER, None):
         return (operator.by, operator.specs)

@@ -107,7 +107,7 @@ def _patterns_in(value: object) -> Iterator[str]:
 
 
 def reads(dataset: Dataset) -> tuple[str, ...]:
-    """Give the datasets that a dataset's pipelines read, each once, the stream sides first."""
+    """Return the datasets that a dataset's pipelines read, each once, the stream sides first."""
     found: dict[str, None] = {}
     for pipeline in dataset.pipelines:
         found |= dict.fromkeys(pipeline_reads(pipeline))
@@ -115,7 +115,9 @@ def reads(dataset: Dataset) -> tuple[str, ...]:
 
 
 def pipeline_reads(pipeline: Pipeline) -> tuple[str, ...]:
-    """Give the datasets that a pipeline reads: the stream sides, then the joined ones in order."""
+    """Return the datasets that a pipeline reads: the stream sides, then the joined ones in
+    order.
+    """
     steps = all_steps(pipeline.terminal)
     streams = [step.dataset for step in steps if isinstance(step, DatasetRef)]
     joined = [step.right.dataset for step in steps if isinstance(step, Join)]
@@ -123,7 +125,8 @@ def pipeline_reads(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def typed_datasets(definitions: Definitions) -> tuple[TypedDataset, ...]:
-    """Give all datasets, what a dataset reads before itself, with what their pipelines give.
+    """Return all datasets with the types of their pipelines' results, each after the datasets that
+    it reads.
 
     Raises:
         CycleError: Datasets feed each other in a circle.

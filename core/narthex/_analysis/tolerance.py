@@ -9,16 +9,16 @@ from typing import Final
 _LENIENT: Final[ContextVar[bool]] = ContextVar("narthex_lenient", default=False)
 
 
-class RefusedElsewhere(UserWarning):
+class ToleratedWarning(UserWarning):
     """Something that a platform refuses, let pass in a unit test."""
 
 
 @contextmanager
-def lenient() -> Iterator[None]:
+def tolerant() -> Iterator[None]:
     """Warn inside the block of what is doubtful, instead of refusing it.
 
     For unit tests of code that was written elsewhere: code that reads the clock or draws at
-    random, and a look-up by a feature of another type than the key. A platform refuses both.
+    random, and a lookup by a feature of another type than the key. A platform refuses both.
     """
     token = _LENIENT.set(True)
     try:
@@ -27,8 +27,8 @@ def lenient() -> Iterator[None]:
         _LENIENT.reset(token)
 
 
-def passes(doubt: str) -> bool:
+def is_tolerated(doubt: str) -> bool:
     """Whether something doubtful may pass; it is warned of then."""
     if _LENIENT.get():
-        warnings.warn(f"{doubt}; a platform refuses that", RefusedElsewhere, stacklevel=2)
+        warnings.warn(f"{doubt}; a platform refuses that", ToleratedWarning, stacklevel=2)
     return _LENIENT.get()

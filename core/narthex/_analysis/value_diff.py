@@ -18,7 +18,7 @@ _SHOWN = 60
 
 
 @attrs.frozen(kw_only=True)
-class Difference:
+class ValueDiff:
     """One place in which two values differ.
 
     Attributes:
@@ -36,7 +36,7 @@ class Difference:
         return f"`{self.path}` was {self.old}, is {self.new}"
 
 
-def difference(old: Value, new: Value, *, path: str = "") -> Difference | None:
+def difference(old: Value, new: Value, *, path: str = "") -> ValueDiff | None:
     """Find the first place in which two values differ; None if they mean the same."""
     if encode(old) == encode(new):
         return None
@@ -46,10 +46,10 @@ def difference(old: Value, new: Value, *, path: str = "") -> Difference | None:
         return _of_items(old, new, path)
     if type(old) is type(new) and attrs.has(type(old)) and not isinstance(old, DataType):
         return _of_fields(old, new, path)
-    return Difference(path=path, old=_rendered(old), new=_rendered(new))
+    return ValueDiff(path=path, old=_rendered(old), new=_rendered(new))
 
 
-def _of_fields(old: Value, new: Value, path: str) -> Difference | None:
+def _of_fields(old: Value, new: Value, path: str) -> ValueDiff | None:
     cls = type(old)
     if not attrs.has(cls):
         return None
@@ -60,23 +60,23 @@ def _of_fields(old: Value, new: Value, path: str) -> Difference | None:
     return None
 
 
-def _of_items(old: tuple[Value, ...], new: tuple[Value, ...], path: str) -> Difference | None:
+def _of_items(old: tuple[Value, ...], new: tuple[Value, ...], path: str) -> ValueDiff | None:
     for position, (one, other) in enumerate(zip_longest(old, new, fillvalue=_ABSENT)):
         if one is _ABSENT or other is _ABSENT:
             here = _join(path, _name_of(other if one is _ABSENT else one, position))
-            return Difference(path=here, old=_rendered(one), new=_rendered(other))
+            return ValueDiff(path=here, old=_rendered(one), new=_rendered(other))
         found = difference(one, other, path=_join(path, _name_of(other, position)))
         if found is not None:
             return found
     return None
 
 
-def _of_code(old: UserCode, new: UserCode, path: str) -> Difference:
+def _of_code(old: UserCode, new: UserCode, path: str) -> ValueDiff:
     lines = zip_longest(old.source.splitlines(), new.source.splitlines(), fillvalue="")
     changed = [(one.strip(), other.strip()) for one, other in lines if one.strip() != other.strip()]
     was, now = changed[0] if changed else (old.entry, new.entry)
     where = _join(path, new.entry)
-    return Difference(path=where, old=f"`{was[:_SHOWN]}`", new=f"`{now[:_SHOWN]}`")
+    return ValueDiff(path=where, old=f"`{was[:_SHOWN]}`", new=f"`{now[:_SHOWN]}`")
 
 
 def _name_of(value: Value, position: int) -> str:

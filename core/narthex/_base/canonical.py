@@ -66,7 +66,7 @@ def encode(value: Value) -> bytes:
 
 
 def identity_fields(cls: type[attrs.AttrsInstance]) -> tuple[tuple[int, str], ...]:
-    """Give the ids and names of the fields that are part of a record's identity."""
+    """Return the ids and names of the fields that are part of a record's identity."""
     return _identity_fields(cls)
 
 

@@ -38,7 +38,7 @@ class Clock(Protocol):
     """Says what time it is."""
 
     def now(self) -> datetime:
-        """Give the present, aware, UTC."""
+        """Return the present, aware, UTC."""
 
 
 def parse_duration(text: str) -> int:
@@ -68,14 +68,14 @@ def parse_duration(text: str) -> int:
 
 
 def to_micros(instant: datetime) -> Micros:
-    """Give the microseconds of an instant; a naive one is taken as UTC."""
+    """Return the microseconds of an instant; a naive one is taken as UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     since = aware - _EPOCH
     return Micros(since.days * DAY_US + since.seconds * SECOND_US + since.microseconds)
 
 
 def from_micros(instant: int) -> datetime:
-    """Give the instant as an aware datetime, UTC."""
+    """Return the instant as an aware datetime, UTC."""
     return _EPOCH + timedelta(microseconds=instant)
 
 

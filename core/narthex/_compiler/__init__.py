@@ -8,12 +8,12 @@
 
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.capability import not_carried_out
-from narthex._compiler.log_reuse import carry_on
+from narthex._compiler.log_reuse import reuse_logs
 from narthex._compiler.sink_jobs import target_id
 
 __all__ = [
-    "carry_on",
     "compile_blueprint",
     "not_carried_out",
+    "reuse_logs",
     "target_id",
 ]

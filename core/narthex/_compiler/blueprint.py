@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from narthex._analysis.graph import TypedDataset, pipeline_reads, typed_datasets
-from narthex._compiler.blueprint_builder import Bill
-from narthex._compiler.dataset_assets import Held, hold
+from narthex._compiler.blueprint_builder import BlueprintBuilder
+from narthex._compiler.dataset_assets import DatasetAssets, hold
 from narthex._compiler.log_specs import final_aggregate, log_of, plan_of
 from narthex._compiler.producer_jobs import (
     RunAs,
@@ -19,20 +19,22 @@ from narthex._ir.node_schema import DatasetSchemaInfo
 
 
 def compile_blueprint(definitions: Definitions) -> Blueprint:
-    """Give all assets of definitions that passed `graph.check`, in dependency order.
+    """Return all assets of definitions that passed `graph.check`, in dependency order.
 
     Equal meaning gives equal fingerprints, whatever things are called; an asset that several
     parts need is listed once, with all its paths.
     """
-    bill = Bill()
-    made = held_by_name(bill, definitions)
+    builder = BlueprintBuilder()
+    made = assets_by_dataset(builder, definitions)
     plans = tuple(made[dataset.name].plan for dataset in definitions.datasets)
-    return Blueprint(assets=bill.assets, datasets=plans)
+    return Blueprint(assets=builder.assets, datasets=plans)
 
 
-def held_by_name(bill: Bill, definitions: Definitions) -> dict[str, Held]:
+def assets_by_dataset(
+    builder: BlueprintBuilder, definitions: Definitions
+) -> dict[str, DatasetAssets]:
     """List all assets of checked definitions, and give what holds each dataset."""
-    made: dict[str, Held] = {}
+    made: dict[str, DatasetAssets] = {}
     all_typed = typed_datasets(definitions)
     infos = {typed.dataset.name: typed.info for typed in all_typed}
     run_as = _run_as(all_typed, infos)
@@ -45,9 +47,9 @@ def held_by_name(bill: Bill, definitions: Definitions) -> dict[str, Held]:
             for pipeline in typed.dataset.pipelines
         )
         made[name] = hold(
-            bill, typed, plan, upstream=made, joined=name in joined, stateful=stateful
+            builder, typed, plan, upstream=made, joined=name in joined, stateful=stateful
         )
-        _fill(bill, typed, run_as, made)
+        _fill(builder, typed, run_as, made)
     return made
 
 
@@ -66,7 +68,7 @@ def _run_as(
 def looked_up(
     typed: Sequence[TypedDataset], run_as: Mapping[tuple[str, str], RunAs]
 ) -> frozenset[str]:
-    """Give the names of all datasets that jobs look up: right sides of joins.
+    """Return the names of all datasets that jobs look up: right sides of joins.
 
     A job with a state of its own keeps the rows of a right side itself.
     """
@@ -80,16 +82,16 @@ def looked_up(
 
 
 def _fill(
-    bill: Bill,
+    builder: BlueprintBuilder,
     typed: TypedDataset,
     run_as: Mapping[tuple[str, str], RunAs],
-    made: dict[str, Held],
+    made: dict[str, DatasetAssets],
 ) -> None:
     held = made[typed.dataset.name]
     for position, source in enumerate(typed.dataset.sources):
-        fill_from_source(bill, held, source, position=position)
+        fill_from_source(builder, held, source, position=position)
     for pipeline in typed.dataset.pipelines:
         how = run_as[typed.dataset.name, pipeline.name]
-        fill_from_pipeline(bill, held, pipeline, how, upstream=made)
+        fill_from_pipeline(builder, held, pipeline, how, upstream=made)
     for position, sink in enumerate(typed.dataset.sinks):
-        write_to_sink(bill, held, sink, position=position)
+        write_to_sink(builder, held, sink, position=position)

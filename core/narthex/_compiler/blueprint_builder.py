@@ -13,7 +13,7 @@ from narthex._ir.assets import (
 )
 
 
-class Bill:
+class BlueprintBuilder:
     """Lists assets in the order in which they are added; what one needs is added before it."""
 
     def __init__(self) -> None:

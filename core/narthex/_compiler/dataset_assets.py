@@ -12,7 +12,7 @@ from narthex._analysis.fingerprints import (
     source_fingerprint,
 )
 from narthex._analysis.graph import TypedDataset, reads
-from narthex._compiler.blueprint_builder import Bill
+from narthex._compiler.blueprint_builder import BlueprintBuilder
 from narthex._compiler.log_specs import final_aggregate
 from narthex._ir.assets import (
     AssetKind,
@@ -33,7 +33,7 @@ DATASET_PARTITIONS: Final = 2
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class DatasetAssets:
     """A dataset whose assets are listed.
 
     Attributes:
@@ -43,7 +43,7 @@ class Held:
         contributions: The fingerprint of the same without the version and what is folded of it;
             None unless it ends in an aggregate.
         index: None when nothing looks it up.
-        touched: Where its corrections are told to joins; None without an index by key.
+        invalidation_topic: Where its corrections are told to joins; None without an index by key.
         voidable: Whether a keyed row of it may cease to exist (`narthex._ir.facts.NEVER`).
     """
 
@@ -54,23 +54,23 @@ class Held:
     contributions: Fingerprint | None
     topic: AssetRef
     index: AssetRef | None
-    touched: AssetRef | None
+    invalidation_topic: AssetRef | None
     voidable: bool = False
 
 
 def hold(
-    bill: Bill,
+    builder: BlueprintBuilder,
     typed: TypedDataset,
     plan: DatasetPlan,
     *,
-    upstream: Mapping[str, Held],
+    upstream: Mapping[str, DatasetAssets],
     joined: bool,
     stateful: bool,
-) -> Held:
+) -> DatasetAssets:
     """List what holds a dataset; it is indexed if it asks for that or is joined.
 
     Args:
-        bill: Where it is listed.
+        builder: Where it is listed.
         typed: The dataset.
         plan: How it is stored and read.
         upstream: What holds the datasets that it reads.
@@ -87,7 +87,7 @@ def hold(
     contributions = contributions_of(typed, plan, upstream)
     if dataset.carried is not None and dataset.carried.contributions == contributions:
         data = Fingerprint(dataset.carried.data)
-    topic = bill.add(
+    topic = builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.dataset", None, (data,)),
         TopicSpec(role=TopicRole.DATASET, partitions=DATASET_PARTITIONS, log=plan.log),
@@ -95,20 +95,22 @@ def hold(
         label=f"log of {dataset.name}",
     )
     feed = FeedSpec(dataset=dataset.name, log=plan.log, disorder_us=disorder_of(dataset))
-    index, touched = None, None
+    index, invalidation_topic = None, None
     if dataset.index is not None or joined:
-        index = _add_index(bill, plan, data)
-        touched = None if plan.aggregates else _add_touched(bill, dataset.name, data)
+        index = _add_index(builder, plan, data)
+        invalidation_topic = (
+            None if plan.aggregates else _add_invalidation_topic(builder, dataset.name, data)
+        )
         add_index_feed(
-            bill,
+            builder,
             index,
             feed,
             topic=topic,
-            touched=touched,
+            invalidation_topic=invalidation_topic,
             path=f"dataset/{dataset.name}/index_feed",
         )
-    _add_history(bill, feed, data=data, topic=topic)
-    return Held(
+    _add_history(builder, feed, data=data, topic=topic)
+    return DatasetAssets(
         typed=typed,
         plan=plan,
         meaning=meaning,
@@ -116,17 +118,17 @@ def hold(
         contributions=contributions,
         topic=topic,
         index=index,
-        touched=touched,
+        invalidation_topic=invalidation_topic,
         voidable=voidable,
     )
 
 
 def disorder_of(dataset: Dataset) -> int | None:
-    """Give the greatest disorder of a dataset's sources; None if it has none."""
+    """Return the greatest disorder of a dataset's sources; None if it has none."""
     return max((source.disorder_us for source in dataset.sources), default=None)
 
 
-def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Fingerprint:
+def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets]) -> Fingerprint:
     """Hash what is in a dataset: its fields, its version, and where its rows come from."""
     dataset = typed.dataset
     value = (dataset.version, dataset.schema, dataset.history_us)
@@ -143,7 +145,7 @@ def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, Held]) -> Finge
 
 
 def contributions_of(
-    typed: TypedDataset, plan: DatasetPlan, upstream: Mapping[str, Held]
+    typed: TypedDataset, plan: DatasetPlan, upstream: Mapping[str, DatasetAssets]
 ) -> Fingerprint | None:
     """Hash what the log of a dataset that ends in an aggregate holds; None for others."""
     dataset = typed.dataset
@@ -153,24 +155,24 @@ def contributions_of(
     return contributions_fingerprint(aggregate, _meanings(upstream), (plan.log, dataset.history_us))
 
 
-def _meanings(upstream: Mapping[str, Held]) -> dict[str, Fingerprint]:
+def _meanings(upstream: Mapping[str, DatasetAssets]) -> dict[str, Fingerprint]:
     return {name: held.meaning for name, held in upstream.items()}
 
 
 def add_index_feed(
-    bill: Bill,
+    builder: BlueprintBuilder,
     index: AssetRef,
     spec: FeedSpec,
     *,
     topic: AssetRef,
-    touched: AssetRef | None,
+    invalidation_topic: AssetRef | None,
     path: str,
 ) -> AssetRef:
     """List the feed that fills an index from a log."""
     needs: tuple[Need, ...] = (Need("log", topic), Need("index", index))
-    if touched is not None:
-        needs = (*needs, Need("touched", touched))
-    return bill.add(
+    if invalidation_topic is not None:
+        needs = (*needs, Need("touched", invalidation_topic))
+    return builder.add(
         AssetKind.INDEX_FEED,
         fingerprint("feed.index", None, tuple(of_ref(need.asset) for need in needs)),
         spec,
@@ -181,13 +183,13 @@ def add_index_feed(
 
 
 def of_ref(ref: AssetRef) -> Fingerprint:
-    """Give an asset's fingerprint as an input of another one."""
+    """Return an asset's fingerprint as an input of another one."""
     return Fingerprint(ref.fingerprint)
 
 
-def _add_index(bill: Bill, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
+def _add_index(builder: BlueprintBuilder, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
     spec = plan.index
-    return bill.add(
+    return builder.add(
         AssetKind.INDEX,
         fingerprint("index", spec, (data,)),
         spec,
@@ -196,28 +198,30 @@ def _add_index(bill: Bill, plan: DatasetPlan, data: Fingerprint) -> AssetRef:
     )
 
 
-def _add_touched(bill: Bill, name: str, data: Fingerprint) -> AssetRef:
+def _add_invalidation_topic(builder: BlueprintBuilder, name: str, data: Fingerprint) -> AssetRef:
     # Each keyed index has one, joined or not: a feed that got it later would be another feed,
     # and two feeds would fence each other out of one index.
-    return bill.add(
+    return builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.touched", None, (data,)),
-        TopicSpec(role=TopicRole.TOUCHED, partitions=1, identity=data.hex()),
+        TopicSpec(role=TopicRole.INVALIDATION, partitions=1, identity=data.hex()),
         path=f"dataset/{name}/touched",
         label=f"corrections of {name}",
     )
 
 
-def _add_history(bill: Bill, feed: FeedSpec, *, data: Fingerprint, topic: AssetRef) -> None:
+def _add_history(
+    builder: BlueprintBuilder, feed: FeedSpec, *, data: Fingerprint, topic: AssetRef
+) -> None:
     spec = HistorySpec(log=feed.log)
-    history = bill.add(
+    history = builder.add(
         AssetKind.HISTORY,
         fingerprint("history", spec, (data,)),
         spec,
         path=f"dataset/{feed.dataset}/history",
         label=f"history of {feed.dataset}",
     )
-    bill.add(
+    builder.add(
         AssetKind.HISTORY_FEED,
         fingerprint("feed.history", None, (of_ref(topic), of_ref(history))),
         feed,

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 import attrs
 
 from narthex._analysis.changes import logical
-from narthex._compiler.blueprint import held_by_name
-from narthex._compiler.blueprint_builder import Bill
-from narthex._compiler.dataset_assets import Held
+from narthex._compiler.blueprint import assets_by_dataset
+from narthex._compiler.blueprint_builder import BlueprintBuilder
+from narthex._compiler.dataset_assets import DatasetAssets
 from narthex._compiler.log_specs import final_aggregate
 from narthex._ir.entities import Carried, Dataset, Definitions
 
 
-def carry_on(old: Definitions | None, new: Definitions) -> Definitions:
+def reuse_logs(old: Definitions | None, new: Definitions) -> Definitions:
     """Say of each dataset whose log it goes on with, whatever it says itself.
 
     Args:
@@ -29,11 +29,14 @@ def carry_on(old: Definitions | None, new: Definitions) -> Definitions:
     """
     bare = attrs.evolve(new, datasets=tuple(map(_bare, new.datasets)))
     before = {dataset.name: dataset for dataset in old.datasets} if old is not None else {}
-    may = {one.name for one in bare.datasets if _may_carry(before.get(one.name), one)}
+    may = {one.name for one in bare.datasets if _may_reuse(before.get(one.name), one)}
     if old is None or not may:
         return bare
-    was, now = held_by_name(Bill(), old), held_by_name(Bill(), bare)
-    datasets = (_carrying(one, was, now) if one.name in may else one for one in bare.datasets)
+    was, now = (
+        assets_by_dataset(BlueprintBuilder(), old),
+        assets_by_dataset(BlueprintBuilder(), bare),
+    )
+    datasets = (_reused(one, was, now) if one.name in may else one for one in bare.datasets)
     return attrs.evolve(bare, datasets=tuple(datasets))
 
 
@@ -41,7 +44,7 @@ def _bare(dataset: Dataset) -> Dataset:
     return attrs.evolve(dataset, carried=None)
 
 
-def _may_carry(old: Dataset | None, new: Dataset) -> bool:
+def _may_reuse(old: Dataset | None, new: Dataset) -> bool:
     if old is None or final_aggregate(new) is None:
         return False
     if old.version == new.version:
@@ -49,7 +52,9 @@ def _may_carry(old: Dataset | None, new: Dataset) -> bool:
     return logical(old) != logical(new)
 
 
-def _carrying(dataset: Dataset, was: Mapping[str, Held], now: Mapping[str, Held]) -> Dataset:
+def _reused(
+    dataset: Dataset, was: Mapping[str, DatasetAssets], now: Mapping[str, DatasetAssets]
+) -> Dataset:
     old, new = was[dataset.name], now[dataset.name]
     if new.contributions is None or old.contributions != new.contributions:
         return dataset

@@ -4,7 +4,7 @@ from narthex._aggregates.tiles import ladder
 from narthex._analysis.graph import TypedDataset
 from narthex._analysis.schemas.pipelines import output_schema
 from narthex._ir.aggregate_specs import ExpDecaySum, TypedAggregate
-from narthex._ir.assets import LIVES, DatasetPlan, Decay, LogShape, LogSpec
+from narthex._ir.assets import VALIDITY_COLUMNS, DatasetPlan, Decay, LogShape, LogSpec
 from narthex._ir.entities import Dataset
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema
 from narthex._ir.operators import Aggregate
@@ -12,7 +12,7 @@ from narthex._ir.schema import Column
 
 
 def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
-    """Give the log of a dataset: rows, keyed rows, or the inputs of its aggregates."""
+    """Return the log of a dataset: rows, keyed rows, or the inputs of its aggregates."""
     schema = typed.dataset.schema
     aggregate = final_aggregate(typed.dataset)
     if aggregate is not None:
@@ -20,7 +20,7 @@ def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
         return LogSpec(
             shape=LogShape.CONTRIBUTIONS,
             keys=schema.keys,
-            values=(*_contributed(aggregate, before), *(LIVES if before.keys else ())),
+            values=(*_contributed(aggregate, before), *(VALIDITY_COLUMNS if before.keys else ())),
             time_field=schema.timestamp,
             along=bool(before.keys) and aggregate.along is not None,
         )
@@ -45,7 +45,7 @@ def _decays(dataset: Dataset) -> tuple[Decay, ...]:
 
 
 def final_aggregate(dataset: Dataset) -> Aggregate | None:
-    """Give the aggregate whose contributions a dataset's log holds; None if it holds rows.
+    """Return the aggregate whose contributions a dataset's log holds; None if it holds rows.
 
     Where groups have a window, each of its spans is a row, and the log holds rows.
     """
@@ -79,7 +79,7 @@ def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
 
 
 def _in_field_order(typed: TypedDataset) -> tuple[TypedAggregate, ...]:
-    """Give the aggregates in the order of the dataset's value fields, as a look-up gives them."""
+    """Return the aggregates in the order of the dataset's value fields, as a lookup gives them."""
     if typed.node is None:
         return ()
     by_field = {one.spec.into: one for one in typed.node.aggregates}

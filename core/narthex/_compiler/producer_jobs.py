@@ -14,10 +14,10 @@ from narthex._analysis.fingerprints import (
 from narthex._analysis.graph import pipeline_reads
 from narthex._analysis.schemas.join_sides import joins_of
 from narthex._analysis.schemas.pipelines import steps_of
-from narthex._compiler.blueprint_builder import Bill
-from narthex._compiler.dataset_assets import Held, add_index_feed, disorder_of
+from narthex._compiler.blueprint_builder import BlueprintBuilder
+from narthex._compiler.dataset_assets import DatasetAssets, add_index_feed, disorder_of
 from narthex._compiler.log_specs import final_aggregate
-from narthex._compiler.state_requirements import kept_for
+from narthex._compiler.state_requirements import state_requirements
 from narthex._ir.assets import (
     AssetKind,
     AssetRef,
@@ -51,11 +51,13 @@ RunAs: TypeAlias = tuple[Trigger, str]
 """How a live job runs, and why."""
 
 
-def fill_from_source(bill: Bill, held: Held, source: Source, *, position: int) -> None:
+def fill_from_source(
+    builder: BlueprintBuilder, held: DatasetAssets, source: Source, *, position: int
+) -> None:
     """List the job that turns a source's raw rows into facts of the dataset, with its needs."""
     dataset = held.typed.dataset
     path = f"job/{dataset.name}/source/{position}"
-    quarantine = bill.add(
+    quarantine = builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.quarantine", None, (held.data,)),
         TopicSpec(role=TopicRole.QUARANTINE, partitions=1, identity=held.data.hex()),
@@ -64,7 +66,7 @@ def fill_from_source(bill: Bill, held: Held, source: Source, *, position: int) -
     )
     needs = [Need("output", held.topic), Need("quarantine", quarantine)]
     if isinstance(source.connector, WebhookEndpoint):
-        needs.append(Need("input", _add_ingest(bill, source.connector)))
+        needs.append(Need("input", _add_ingest(builder, source.connector)))
     job = fingerprint(
         "job.source",
         ENGINE_SEMANTICS["source"],
@@ -80,18 +82,18 @@ def fill_from_source(bill: Bill, held: Held, source: Source, *, position: int) -
         trigger=trigger,
         reason=reason,
     )
-    needs.append(Need("checkpoint", _add_checkpoint(bill, job, path)))
+    needs.append(Need("checkpoint", _add_checkpoint(builder, job, path)))
     label = f"source {spec.source_id} of {dataset.name}"
-    bill.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
+    builder.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
 
 
 def fill_from_pipeline(
-    bill: Bill,
-    held: Held,
+    builder: BlueprintBuilder,
+    held: DatasetAssets,
     pipeline: Pipeline,
     run_as: RunAs,
     *,
-    upstream: Mapping[str, Held],
+    upstream: Mapping[str, DatasetAssets],
 ) -> None:
     """List the job that computes a pipeline into the dataset's log, with its needs."""
     dataset = held.typed.dataset
@@ -115,12 +117,12 @@ def fill_from_pipeline(
         needs += [Need(f"input:{name}", upstream[name].topic) for name in names[1:]]
     else:
         needs += _right_sides(names[1:], upstream)
-        needs += _left_indexes(bill, pipeline, upstream[names[0]], path=path)
+        needs += _left_indexes(builder, pipeline, upstream[names[0]], path=path)
     # The dataset's fingerprint holds the pipeline's; which triggers it has is not its identity.
     job = fingerprint("job.pipeline", None, (held.data,))
-    needs.append(Need("checkpoint", _add_checkpoint(bill, job, path)))
+    needs.append(Need("checkpoint", _add_checkpoint(builder, job, path)))
     label = f"pipeline {dataset.name}.{pipeline.name}"
-    bill.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
+    builder.add(AssetKind.STREAM_JOB, job, spec, needs=tuple(needs), path=path, label=label)
 
 
 def pipeline_trigger(
@@ -133,7 +135,7 @@ def pipeline_trigger(
         infos: What is known of the datasets that it reads.
         contributed: Names of datasets whose logs hold contributions of aggregates.
     """
-    for one in kept_for(terminal, infos, contributed):
+    for one in state_requirements(terminal, infos, contributed):
         return Trigger.STATEFUL, f"{one.title} keeps rows in a state of its own"
     _, steps = steps_of(terminal)
     for step in steps:
@@ -164,9 +166,9 @@ def _source_trigger(source: Source) -> tuple[Trigger, str]:
             assert_never(source.connector)
 
 
-def _add_ingest(bill: Bill, endpoint: WebhookEndpoint) -> AssetRef:
+def _add_ingest(builder: BlueprintBuilder, endpoint: WebhookEndpoint) -> AssetRef:
     identity = f"{endpoint.webhook}/{endpoint.endpoint}"
-    return bill.add(
+    return builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.ingest", identity),
         TopicSpec(role=TopicRole.INGEST, partitions=1, identity=identity),
@@ -175,8 +177,8 @@ def _add_ingest(bill: Bill, endpoint: WebhookEndpoint) -> AssetRef:
     )
 
 
-def _add_checkpoint(bill: Bill, job: Fingerprint, path: str) -> AssetRef:
-    return bill.add(
+def _add_checkpoint(builder: BlueprintBuilder, job: Fingerprint, path: str) -> AssetRef:
+    return builder.add(
         AssetKind.CHECKPOINT,
         fingerprint("checkpoint", None, (job,)),
         CheckpointSpec(job=job.hex()),
@@ -185,7 +187,7 @@ def _add_checkpoint(bill: Bill, job: Fingerprint, path: str) -> AssetRef:
     )
 
 
-def _input(held: Held) -> PipelineInput:
+def _input(held: DatasetAssets) -> PipelineInput:
     dataset, log = held.typed.dataset, held.plan.log
     aggregate = final_aggregate(dataset)
     if aggregate is not None:
@@ -203,33 +205,35 @@ def _input(held: Held) -> PipelineInput:
     )
 
 
-def _right_sides(names: tuple[str, ...], upstream: Mapping[str, Held]) -> list[Need]:
+def _right_sides(names: tuple[str, ...], upstream: Mapping[str, DatasetAssets]) -> list[Need]:
     needs: list[Need] = []
     for name in names:
         right = upstream[name]
         if right.index is not None:
             needs.append(Need(f"right:{name}", right.index))
-        if right.touched is not None:
-            needs.append(Need(f"touched:{name}", right.touched))
+        if right.invalidation_topic is not None:
+            needs.append(Need(f"touched:{name}", right.invalidation_topic))
     return needs
 
 
-def _left_indexes(bill: Bill, pipeline: Pipeline, stream: Held, *, path: str) -> list[Need]:
+def _left_indexes(
+    builder: BlueprintBuilder, pipeline: Pipeline, stream: DatasetAssets, *, path: str
+) -> list[Need]:
     needs: list[Need] = []
     for join, logged in joins_of(pipeline.terminal):
         more = f":{join.right.dataset}" if needs else ""
         by = tuple(column for column in logged if column is not None)
-        index = _add_left_index(bill, stream, by, path=path, more=more)
+        index = _add_left_index(builder, stream, by, path=path, more=more)
         needs.append(Need(f"left{more}", index))
     return needs
 
 
 def _add_left_index(
-    bill: Bill, stream: Held, by: tuple[str, ...], *, path: str, more: str
+    builder: BlueprintBuilder, stream: DatasetAssets, by: tuple[str, ...], *, path: str, more: str
 ) -> AssetRef:
     name = stream.typed.dataset.name
     spec = IndexSpec(log=stream.plan.log, by=by, correctable=stream.typed.info.correctable)
-    index = bill.add(
+    index = builder.add(
         AssetKind.INDEX,
         fingerprint("index", spec, (stream.data,)),
         spec,
@@ -237,7 +241,7 @@ def _add_left_index(
         label=f"index of {name} by {', '.join(by)}",
     )
     add_index_feed(
-        bill,
+        builder,
         index,
         FeedSpec(
             dataset=name,
@@ -245,7 +249,7 @@ def _add_left_index(
             disorder_us=disorder_of(stream.typed.dataset),
         ),
         topic=stream.topic,
-        touched=None,
+        invalidation_topic=None,
         path=f"{path}/left_feed{more}",
     )
     return index

@@ -5,13 +5,15 @@ from typing import assert_never
 import attrs
 
 from narthex._analysis.fingerprints import database_id, fingerprint
-from narthex._compiler.blueprint_builder import Bill
-from narthex._compiler.dataset_assets import Held
+from narthex._compiler.blueprint_builder import BlueprintBuilder
+from narthex._compiler.dataset_assets import DatasetAssets
 from narthex._ir.assets import AssetKind, CheckpointSpec, Need, SinkJobSpec, Trigger
 from narthex._ir.entities import Files, HttpPath, KafkaTopic, Sink, SinkTarget, Table
 
 
-def write_to_sink(bill: Bill, held: Held, sink: Sink, *, position: int) -> None:
+def write_to_sink(
+    builder: BlueprintBuilder, held: DatasetAssets, sink: Sink, *, position: int
+) -> None:
     """List the job that writes a dataset's rows to a sink, with its needs.
 
     Who the sink is and what it is told is the job's identity, not how often it is told.
@@ -28,14 +30,14 @@ def write_to_sink(bill: Bill, held: Held, sink: Sink, *, position: int) -> None:
         reason="what changed is told as it comes, once what stands is known",
     )
     job = fingerprint("job.sink", attrs.evolve(sink, every_us=None, env=()), (held.data,))
-    checkpoint = bill.add(
+    checkpoint = builder.add(
         AssetKind.CHECKPOINT,
         fingerprint("checkpoint", None, (job,)),
         CheckpointSpec(job=job.hex()),
         path=f"{path}/checkpoint",
         label=f"checkpoint of {dataset.name}/sink/{position}",
     )
-    bill.add(
+    builder.add(
         AssetKind.STREAM_JOB,
         job,
         spec,
@@ -46,7 +48,7 @@ def write_to_sink(bill: Bill, held: Held, sink: Sink, *, position: int) -> None:
 
 
 def target_id(target: SinkTarget) -> str:
-    """Give the string that names where a sink writes to."""
+    """Return the string that names where a sink writes to."""
     match target:
         case KafkaTopic():
             return f"kafka:{target.bootstrap_servers}/{target.topic}"

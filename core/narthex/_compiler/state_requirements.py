@@ -35,7 +35,7 @@ from narthex._ir.operators import (
 from narthex._ir.types import Optional
 
 
-class Keeping(enum.Enum):
+class StateUse(enum.Enum):
     """What a job keeps rows for."""
 
     TRANSFORM = "transform"
@@ -55,18 +55,18 @@ class Keeping(enum.Enum):
     COMPUTED_JOIN = "computed_join"
 
 
-_BY_STEP: Final[Mapping[type[Operator], Keeping]] = {
-    Transform: Keeping.TRANSFORM,
-    Dedup: Keeping.DEDUP,
-    Explode: Keeping.EXPLODE,
-    Union: Keeping.UNION,
-    Changelog: Keeping.CHANGELOG,
-    First: Keeping.FIRST,
+_BY_STEP: Final[Mapping[type[Operator], StateUse]] = {
+    Transform: StateUse.TRANSFORM,
+    Dedup: StateUse.DEDUP,
+    Explode: StateUse.EXPLODE,
+    Union: StateUse.UNION,
+    Changelog: StateUse.CHANGELOG,
+    First: StateUse.FIRST,
 }
 
 
 @attrs.frozen(kw_only=True)
-class KeptFor:
+class StateRequirement:
     """A step that a job keeps rows for.
 
     Attributes:
@@ -74,15 +74,15 @@ class KeptFor:
         title: What it is, for people.
     """
 
-    keeping: Keeping
+    state_use: StateUse
     step: Operator
     title: str
 
 
-def kept_for(
+def state_requirements(
     terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
-) -> Iterator[KeptFor]:
-    """Give every step that needs a state of the job's own, inputs before what they feed.
+) -> Iterator[StateRequirement]:
+    """Yield every step that needs its own state in the job, inputs before consumers.
 
     Args:
         terminal: The last step of a pipeline that passed `narthex._analysis.graph.check`.
@@ -93,13 +93,13 @@ def kept_for(
         if isinstance(step, DatasetRef):
             yield from _of_read(step, step, contributed)
             continue
-        keeping = _BY_STEP.get(type(step))
-        if keeping is not None:
+        state_use = _BY_STEP.get(type(step))
+        if state_use is not None:
             title = "a union" if isinstance(step, Union) else f"`{type(step).__name__.lower()}`"
-            yield KeptFor(keeping=keeping, step=step, title=title)
+            yield StateRequirement(state_use=state_use, step=step, title=title)
         if any(isinstance(one, Aggregate) for one in _inputs(step)):
-            yield KeptFor(
-                keeping=Keeping.AFTER_AGGREGATE, step=step, title="a step after an aggregate"
+            yield StateRequirement(
+                state_use=StateUse.AFTER_AGGREGATE, step=step, title="a step after an aggregate"
             )
         if isinstance(step, Aggregate | Latest | Join):
             yield from _of_step(step, output_schema(step.input, infos), contributed)
@@ -117,10 +117,12 @@ def _inputs(step: Operator) -> Sequence[Operator]:
             return (step.input,)
 
 
-def _of_read(ref: DatasetRef, step: Operator, contributed: Collection[str]) -> Iterator[KeptFor]:
+def _of_read(
+    ref: DatasetRef, step: Operator, contributed: Collection[str]
+) -> Iterator[StateRequirement]:
     if ref.dataset in contributed:
-        yield KeptFor(
-            keeping=Keeping.READ_AGGREGATE,
+        yield StateRequirement(
+            state_use=StateUse.READ_AGGREGATE,
             step=step,
             title=f"to read `{ref.dataset}`, which ends in an aggregate,",
         )
@@ -128,41 +130,43 @@ def _of_read(ref: DatasetRef, step: Operator, contributed: Collection[str]) -> I
 
 def _of_step(
     step: Aggregate | Latest | Join, before: NodeSchema, contributed: Collection[str]
-) -> Iterator[KeptFor]:
+) -> Iterator[StateRequirement]:
     match step:
         case Aggregate():
             yield from _of_aggregate(step, before)
         case Latest():
             if before.correctable:
-                yield KeptFor(
-                    keeping=Keeping.LATEST_OF_CORRECTED,
+                yield StateRequirement(
+                    state_use=StateUse.LATEST_OF_CORRECTED,
                     step=step,
                     title="the latest row of rows that may still be corrected",
                 )
         case Join():
             yield from _of_read(step.right, step, contributed)
             if before.keys:
-                yield KeptFor(
-                    keeping=Keeping.KEYED_JOIN,
+                yield StateRequirement(
+                    state_use=StateUse.KEYED_JOIN,
                     step=step,
                     title="a join whose left side is keyed",
                 )
 
 
-def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[KeptFor]:
+def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[StateRequirement]:
     if before.keys:
-        yield KeptFor(
-            keeping=Keeping.KEYED_AGGREGATE,
+        yield StateRequirement(
+            state_use=StateUse.KEYED_AGGREGATE,
             step=step,
             title="an aggregate over keyed rows",
         )
     if step.along is not None:
-        yield KeptFor(keeping=Keeping.ALONG, step=step, title="`along`")
+        yield StateRequirement(state_use=StateUse.ALONG, step=step, title="`along`")
     if step.window is not None:
-        yield KeptFor(keeping=Keeping.GROUP_WINDOW, step=step, title="`groupby` with a window")
+        yield StateRequirement(
+            state_use=StateUse.GROUP_WINDOW, step=step, title="`groupby` with a window"
+        )
 
 
-def _latest_and_left_out(terminal: Operator) -> Iterator[KeptFor]:
+def _latest_and_left_out(terminal: Operator) -> Iterator[StateRequirement]:
     """Find a row that is left out beside `latest` so that a job without a state mistakes it.
 
     Behind `latest` it ends what stood, which Real-time Mode does not tell; before `latest` it is
@@ -175,8 +179,8 @@ def _latest_and_left_out(terminal: Operator) -> Iterator[KeptFor]:
         mistaken = any(at < other if in_stage else other < at for other in latest)
         if mistaken and _leaves_out(step):
             where = "before" if in_stage else "after"
-            yield KeptFor(
-                keeping=Keeping.LATEST_AND_LEFT_OUT,
+            yield StateRequirement(
+                state_use=StateUse.LATEST_AND_LEFT_OUT,
                 step=step,
                 title=f"a step {where} `latest` that leaves rows out",
             )
@@ -203,15 +207,15 @@ def _leaves_out(step: Operator) -> bool:
 
 def _computed_joins(
     terminal: Operator, infos: Mapping[str, DatasetSchemaInfo]
-) -> Iterator[KeptFor]:
+) -> Iterator[StateRequirement]:
     """Find joins on columns that the stream's log does not have."""
     ref, _ = steps_of(terminal)
     stream = infos[ref.dataset].schema
     for join, logged in joins_of(terminal):
         for (left, _), column in zip(join.on, logged, strict=True):
             if column is None or column == stream.timestamp:
-                yield KeptFor(
-                    keeping=Keeping.COMPUTED_JOIN,
+                yield StateRequirement(
+                    state_use=StateUse.COMPUTED_JOIN,
                     step=join,
                     title=f"a join on `{left}`, which is not a value of `{ref.dataset}` itself,",
                 )

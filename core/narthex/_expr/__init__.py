@@ -16,8 +16,6 @@ from narthex._expr.type_lattice import lca
 from narthex._expr.typing import ExpressionTypeError, fit, infer
 
 __all__ = [
-    "Directive",
-    "ExpressionTypeError",
     "FIRST_US",
     "LAST_US",
     "MONTHS",
@@ -26,6 +24,8 @@ __all__ = [
     "SHORT",
     "UNIT_US",
     "WEEKDAYS",
+    "Directive",
+    "ExpressionTypeError",
     "fit",
     "infer",
     "lca",

@@ -11,7 +11,7 @@ from narthex._ir.types import DataType
 
 
 def expression_type(expression: Node, columns: Mapping[str, DataType]) -> DataType | Misfit:
-    """Give the type of an expression over columns, or say why it has none."""
+    """Return the type of an expression over columns, or say why it has none."""
     try:
         return infer(expression, columns)
     except ExpressionTypeError as error:

@@ -19,7 +19,7 @@ class Every:
     """`*`: each member of an object, each item of a list."""
 
 
-Step: TypeAlias = str | int | Every
+PathStep: TypeAlias = str | int | Every
 
 _STEP = re.compile(
     r"""
@@ -34,7 +34,7 @@ _STEP = re.compile(
 
 
 @functools.lru_cache(maxsize=1024)
-def parse_path(path: str) -> tuple[Step, ...]:
+def parse_path(path: str) -> tuple[PathStep, ...]:
     """Read a path as its steps; the root `$` alone has none.
 
     Raises:
@@ -42,7 +42,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
     """
     if not path.startswith("$"):
         raise PathError(f"path {path!r} does not begin with `$`")
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     at = 1
     while at < len(path):
         found = _STEP.match(path, at)
@@ -56,7 +56,7 @@ def parse_path(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _step(found: re.Match[str]) -> Step:
+def _step(found: re.Match[str]) -> PathStep:
     match found.lastgroup:
         case "index":
             return int(found["index"])
@@ -66,8 +66,8 @@ def _step(found: re.Match[str]) -> Step:
             return str(found[group or "name"])
 
 
-def find(said: Json, steps: tuple[Step, ...]) -> Iterator[Json]:
-    """Give everything that a path leads to, in the order of the text."""
+def find(said: Json, steps: tuple[PathStep, ...]) -> Iterator[Json]:
+    """Yield every value that a path selects, in the order of the text."""
     if not steps:
         yield said
         return
@@ -75,7 +75,7 @@ def find(said: Json, steps: tuple[Step, ...]) -> Iterator[Json]:
         yield from find(below, steps[1:])
 
 
-def _below(said: Json, step: Step) -> list[Json]:
+def _below(said: Json, step: PathStep) -> list[Json]:
     match step, said:
         case str(), dict():
             return [said[step]] if step in said else []

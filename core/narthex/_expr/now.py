@@ -8,7 +8,7 @@ from narthex._ir.expression_nodes import Branch, Call, Case, Literal, Node, Ref,
 
 
 def at_event_time(node: Node, event_time: str) -> Node:
-    """Give an expression in whose place of `now()` the row's event time stands.
+    """Return an expression in whose place of `now()` the row's event time stands.
 
     Args:
         node: The expression.

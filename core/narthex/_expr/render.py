@@ -174,7 +174,7 @@ def _render_method(call: Call, arguments: list[str]) -> str:
 
 
 def _owner(written: str) -> str:
-    """Give an expression as it stands before a dot, which binds tighter than a sign."""
+    """Return an expression as it stands before a dot, which binds tighter than a sign."""
     return f"({written})" if written.startswith(("-", "~")) else written
 
 

@@ -42,13 +42,13 @@ class Directive:
 
 
 def expanded(format_text: str) -> str:
-    """Give a format with `%F`, `%T`, `%R`, `%D` and `%h` written out."""
+    """Return a format with `%F`, `%T`, `%R`, `%D` and `%h` written out."""
     return _DIRECTIVE.sub(lambda found: _SPELLED_OUT.get(found[1], found[0]), format_text)
 
 
 @functools.lru_cache(maxsize=1024)
 def pieces(format_text: str) -> tuple[str | Directive, ...]:
-    """Give a format as its texts and directives, in order."""
+    """Return a format as its texts and directives, in order."""
     found: list[str | Directive] = []
     end = 0
     written = expanded(format_text)

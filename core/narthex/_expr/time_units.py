@@ -21,6 +21,6 @@ UNIT_US: Mapping[str, int] = MappingProxyType(
 
 
 def whole_units(span_us: int, unit: str) -> int:
-    """Give how many whole units a span has, cut toward zero."""
+    """Return the number of whole units in a span, truncated toward zero."""
     count = abs(span_us) // UNIT_US[unit]
     return count if span_us >= 0 else -count

@@ -18,7 +18,7 @@ class UnknownZoneError(ValueError):
 
 @functools.cache
 def zone(name: str) -> tzinfo:
-    """Give a time zone of the IANA database, by the rules of the package `tzdata`.
+    """Return a time zone of the IANA database, by the rules of the package `tzdata`.
 
     Those of the machine are not asked: two machines could answer differently.
 
@@ -36,7 +36,7 @@ def zone(name: str) -> tzinfo:
 
 @functools.cache
 def zone_names() -> frozenset[str]:
-    """Give the names of all time zones."""
+    """Return the names of all time zones."""
     return frozenset(resources.files("tzdata").joinpath("zones").read_text("utf-8").split())
 
 
@@ -46,7 +46,7 @@ def has_year(instant: int) -> bool:
 
 
 def wall_clock(instant: int, timezone: str) -> datetime | None:
-    """Give what clocks and calendars of a zone show; None outside the years 1 to 9999."""
+    """Return the local date and time in a zone; None outside the years 1 to 9999."""
     if not has_year(instant):
         return None
     try:
@@ -56,7 +56,7 @@ def wall_clock(instant: int, timezone: str) -> datetime | None:
 
 
 def instant_of(clock: datetime, timezone: str) -> int | None:
-    """Give the instant at which clocks of a zone show this; None if they never do.
+    """Return the instant at which clocks of a zone show this; None if they never do.
 
     Where they show it twice, it is the first time.
     """

@@ -47,7 +47,7 @@ class ExpressionTypeError(Exception):
 
 
 def infer(node: Node, schema: Mapping[str, DataType]) -> DataType:
-    """Give the type of an expression over columns of these types.
+    """Return the type of an expression over columns of these types.
 
     Restrictions (between, oneof, regex) of columns are gone in it.
 
@@ -62,14 +62,14 @@ def infer(node: Node, schema: Mapping[str, DataType]) -> DataType:
 
 
 def check(node: Node, schema: Mapping[str, DataType]) -> tuple[ExpressionProblem, ...]:
-    """Give everything that is wrong with an expression; nothing when it has a type."""
+    """Return every problem of an expression; empty when the expression has a type."""
     inference = _Inference(schema)
     inference.type_of(node)
     return tuple(inference.problems)
 
 
 def fit(node: Node, schema: Mapping[str, DataType], *, target: DataType) -> Node:
-    """Give the expression that has exactly the wanted type, by a cast where one is needed.
+    """Return the expression that has exactly the wanted type, by a cast where one is needed.
 
     Raises:
         ExpressionTypeError: It has no type, or one that is not promotable to the target.
@@ -82,7 +82,7 @@ def fit(node: Node, schema: Mapping[str, DataType], *, target: DataType) -> Node
 
 
 def references(node: Node) -> frozenset[str]:
-    """Give the names of the columns that an expression reads."""
+    """Return the names of the columns that an expression reads."""
     match node:
         case Ref(name=name):
             return frozenset({name})
@@ -162,7 +162,7 @@ class _Inference:
         return None
 
     def _body(self, call: Call, over: DataType | None) -> DataType | None:
-        """Give the type of a function's second argument, for items of its first."""
+        """Return the type of a function's second argument, for items of its first."""
         if any(name.startswith(_BOUND) for name in self.schema):
             self._wrong(
                 call,

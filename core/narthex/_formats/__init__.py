@@ -5,23 +5,29 @@
 - Answers: `json_cells`, `pandas`. Commits: `wire`.
 """
 
-from narthex._formats.cells import Conversion, UnsupportedColumnError, cell_bytes, lifting, lowering
+from narthex._formats.cells import (
+    Conversion,
+    UnsupportedColumnError,
+    cell_bytes,
+    from_storage,
+    to_storage,
+)
 from narthex._formats.coercion import MistypedError, coerce
 from narthex._formats.json_cells import UnrenderedError, parse_cell, render_cell, render_cells
 from narthex._formats.raw_times import EPOCH_ORDINAL, parse_instant
 
 __all__ = [
-    "Conversion",
     "EPOCH_ORDINAL",
+    "Conversion",
     "MistypedError",
     "UnrenderedError",
     "UnsupportedColumnError",
     "cell_bytes",
     "coerce",
-    "lifting",
-    "lowering",
+    "from_storage",
     "parse_cell",
     "parse_instant",
     "render_cell",
     "render_cells",
+    "to_storage",
 ]

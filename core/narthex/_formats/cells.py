@@ -55,7 +55,7 @@ class WrongCellError(TypeError):
 
 @functools.lru_cache(maxsize=1024)
 def cell_bytes(of: DataType) -> CellBytes:
-    """Give the renderer of cells of a type as length and canonical bytes; null has no bytes.
+    """Return the renderer of cells of a type as length and canonical bytes; null has no bytes.
 
     Raises:
         UnsupportedColumnError: No column has that type.
@@ -174,17 +174,20 @@ def _null_bytes(cell: Cell, wanted: str) -> bytes:
 
 
 @functools.lru_cache(maxsize=1024)
-def lowering(of: DataType) -> Conversion | None:
-    """Give what takes a cell to a plain one (a decimal to minimal bytes); None when all are.
+def to_storage(of: DataType) -> Conversion | None:
+    """Return the conversion of a cell to its storage form (a decimal to minimal bytes); None when
+    cells are stored as they are.
 
-    Plain cells go into Avro and MessagePack as they are; `lifting` is the way back.
+    Plain cells go into Avro and MessagePack as they are; `from_storage` is the way back.
     """
     return _conversion(of, decimal=_decimal_to_plain, container=None)
 
 
 @functools.lru_cache(maxsize=1024)
-def lifting(of: DataType) -> Conversion | None:
-    """Give what takes a plain cell, its lists not yet tuples, back; None when nothing changes."""
+def from_storage(of: DataType) -> Conversion | None:
+    """Return the conversion of a stored cell back to a cell (lists to tuples); None when nothing
+    changes.
+    """
     return _conversion(of, decimal=_decimal_from_plain, container=_tuple_of)
 
 

@@ -101,7 +101,7 @@ class Mistake:
 def coerce_row(
     row: Mapping[str, Raw], schema: Mapping[str, DataType]
 ) -> dict[str, Cell] | tuple[Mistake, ...]:
-    """Give the cells of a row, or every reason why it is no row of the schema.
+    """Return the cells of a row, or every reason why it is no row of the schema.
 
     A column that is absent is null.
     """
@@ -116,7 +116,7 @@ def coerce_row(
 
 
 def coerce(value: Raw, of: DataType) -> Cell:
-    """Give a raw value as a cell of a type.
+    """Return a raw value as a cell of a type.
 
     Raises:
         MistypedError: It cannot be one.
@@ -126,7 +126,7 @@ def coerce(value: Raw, of: DataType) -> Cell:
 
 @functools.lru_cache(maxsize=4096)
 def coercion(of: DataType) -> Callable[[Raw], Cell]:
-    """Give `coerce` to one type, made ready for many values."""
+    """Return `coerce` to one type, prepared for many values."""
     if isinstance(of, Optional):
         required = coercion(of.of)
         return lambda value: None if _is_null(value) else required(value)
@@ -262,7 +262,7 @@ def _str(value: Raw, of: DataType) -> Cell:
 
 
 def _text(value: str) -> str:
-    """Give text that is whole: what UTF-8 can say."""
+    """Return text that is whole: what UTF-8 can say."""
     try:
         value.encode()
     except UnicodeEncodeError as error:

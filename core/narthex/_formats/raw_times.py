@@ -23,7 +23,7 @@ class NoInstantError(ValueError):
 
 
 def instant_of_epoch(number: float) -> int:
-    """Give the instant of a Unix time whose unit is told by its magnitude.
+    """Return the instant of a Unix time whose unit is told by its magnitude.
 
     Below 10^11 it is seconds (until the year 5138), below 10^14 milliseconds, below 10^17
     microseconds, else nanoseconds. What is finer than a microsecond is cut off.

@@ -26,7 +26,7 @@ from narthex._ir.aggregate_specs import (
 from narthex._ir.aggregate_types import Misfit, is_hashable, is_key, type_aggregate
 from narthex._ir.asset_names import physical_name
 from narthex._ir.assets import (
-    LIVES,
+    VALIDITY_COLUMNS,
     AssetBlueprint,
     AssetKind,
     AssetRef,
@@ -102,7 +102,7 @@ from narthex._ir.expression_nodes import (
     Var,
     bound_name,
 )
-from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version, parse_position, position
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version, parse_position, position
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, of_dataset
 from narthex._ir.operators import (
     Aggregate,
@@ -155,6 +155,8 @@ from narthex._ir.window_spans import lookback_of
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
+    "TOMBSTONE_TIME",
+    "VALIDITY_COLUMNS",
     "Aggregate",
     "AggregateSpec",
     "AliasExtractor",
@@ -228,7 +230,6 @@ __all__ = [
     "JsonLines",
     "KafkaTopic",
     "KinesisStream",
-    "LIVES",
     "LastK",
     "Latest",
     "List",
@@ -243,7 +244,6 @@ __all__ = [
     "Min",
     "Misfit",
     "MongoDatabase",
-    "NEVER",
     "Node",
     "NodeSchema",
     "Null",

@@ -50,7 +50,7 @@ class Misfit:
 
 
 def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
-    """Give the spec with its types, or say why the column's type does not fit.
+    """Return the spec with its types, or say why the column's type does not fit.
 
     `of` is the type of the column `spec.of`, None when the spec names none.
     """

@@ -31,7 +31,7 @@ def physical_name(
     fingerprint: bytes,
     incarnation: int,
 ) -> str:
-    """Give the name of one incarnation of an asset in one installation.
+    """Return the name of one incarnation of an asset in one installation.
 
     The same arguments always give the same name, others another one. It is legal as it stands for
     Kafka, file systems, object stores and SQL, and at most 63 bytes long.
@@ -55,7 +55,7 @@ def physical_name(
 
 
 def install_prefix(install_id: str) -> str:
-    """Give what the names of all things of an installation begin with.
+    """Return the prefix of all physical names of an installation.
 
     Raises:
         ValueError: The id is not eight of [a-z0-9].
@@ -66,7 +66,7 @@ def install_prefix(install_id: str) -> str:
 
 
 def kind_prefix(install_id: str, kind: AssetKind) -> str:
-    """Give what the names of all things of one kind in an installation begin with.
+    """Return the prefix of all physical names of one kind in an installation.
 
     Raises:
         ValueError: The id is not eight of [a-z0-9].

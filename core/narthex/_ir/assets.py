@@ -44,7 +44,7 @@ class TopicRole(enum.Enum):
     INGEST = "ingest"
     DATASET = "dataset"
     QUARANTINE = "quarantine"
-    TOUCHED = "touched"
+    INVALIDATION = "touched"
 
 
 @record
@@ -63,14 +63,14 @@ class LogShape(enum.Enum):
     CONTRIBUTIONS = "contributions"
 
 
-LIVES: Final = (Column("__since", Datetime()), Column("__until", Optional(Datetime())))
+VALIDITY_COLUMNS: Final = (Column("__since", Datetime()), Column("__until", Optional(Datetime())))
 """The last two columns of contributions of keyed rows; no author can name a column so."""
 
 
 @record
 @attrs.frozen
 class Decay:
-    """A value column that fades by itself: halved whenever a half-life has passed."""
+    """A value column that decays by itself: halved whenever a half-life has passed."""
 
     column: str
     half_life_us: int
@@ -89,13 +89,13 @@ class LogSpec:
     Attributes:
         shape: How facts make a state.
         keys: Key columns (group keys of contributions); empty for ROWS.
-        values: Value columns (inputs of contributions, then `LIVES` if they have lives).
+        values: Value columns (inputs of contributions, then `VALIDITY_COLUMNS` if they have lives).
         time_field: The public name of the event time.
         along: Of contributions with lives only: whether a column places them, so that one may
             come after a window that it belongs to has ended. Then a question at q counts those in
             its window that are there at q less the lookback; otherwise those that are there at
             the window's last instant.
-        decays: Of a KEYED log: the values that have faded since the row's event time by the
+        decays: Of a KEYED log: the values that have decayed since the row's event time by the
             instant at which they are looked up.
     """
 
@@ -109,12 +109,12 @@ class LogSpec:
     @property
     def lives(self) -> bool:
         """Whether contributions say from when until when they are there."""
-        return self.values[-len(LIVES) :] == LIVES
+        return self.values[-len(VALIDITY_COLUMNS) :] == VALIDITY_COLUMNS
 
     @property
     def inputs(self) -> tuple[Column, ...]:
-        """The value columns without `LIVES`."""
-        return self.values[: -len(LIVES)] if self.lives else self.values
+        """The value columns without `VALIDITY_COLUMNS`."""
+        return self.values[: -len(VALIDITY_COLUMNS)] if self.lives else self.values
 
 
 @record
@@ -435,7 +435,7 @@ class ResolvedAsset:
     needs: tuple[ResolvedNeed, ...]
 
     def need(self, role: str) -> ResolvedNeed:
-        """Give the need of that role.
+        """Return the need of that role.
 
         Raises:
             KeyError: The asset has no such need.

@@ -31,7 +31,7 @@ class AwsSecretRef:
     path: tuple[str, ...] = ()
 
     def __getitem__(self, member: str) -> "AwsSecretRef":
-        """Give one member of it."""
+        """Return a reference to one member of the secret."""
         return attrs.evolve(self, path=(*self.path, member))
 
 

@@ -260,7 +260,7 @@ class Pipeline:
 @record
 @attrs.frozen(kw_only=True)
 class Expectation:
-    """A promise about rows: a Great Expectations type with its keyword arguments."""
+    """A expectation about rows: a Great Expectations type with its keyword arguments."""
 
     kind: str
     arguments: tuple[tuple[str, LiteralValue], ...]
@@ -323,7 +323,7 @@ class LookupExtractor:
     """The feature is a column of a dataset, looked up by features named as its keys.
 
     Attributes:
-        is_list: The keys and the feature are lists: element by element, a look-up each.
+        is_list: The keys and the feature are lists: element by element, a lookup each.
     """
 
     feature: str

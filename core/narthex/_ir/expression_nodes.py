@@ -78,5 +78,5 @@ Node: TypeAlias = Ref | Var | Literal | Call | Case
 
 
 def bound_name(variable: str) -> str:
-    """Give the name under which a row and a schema hold a variable's item; no column has it."""
+    """Return the name under which a row and a schema hold a variable's item; no column has it."""
     return f"\0{variable}"

@@ -15,7 +15,7 @@ RowId = NewType("RowId", bytes)
 Version = NewType("Version", bytes)
 """Orders the states of one row; the greatest, as bytes, stands."""
 
-NEVER: Final = 2**63 - 1
+TOMBSTONE_TIME: Final = 2**63 - 1
 """The event time of a keyed row that ceased to exist: a fact of a known row_id with a higher
 version, `alive=False` and this instant says nothing at any instant. `alive=False` at an instant of
 its own would say: absent from then on."""
@@ -32,7 +32,7 @@ class Fact:
         key: Cells of the key columns, in the log's order; empty for a keyless dataset.
         values: Cells of the value columns, in the log's order.
         alive: False retracts the row (keyless) or says: absent from this instant (keyed); at the
-            instant `NEVER`, that the row is no more.
+            instant `TOMBSTONE_TIME`, that the row is no more.
     """
 
     row_id: RowId
@@ -46,7 +46,7 @@ class Fact:
 def position(
     source_id: str, partition: int, offset: int, ordinal: int = 0, rest: bytes = b""
 ) -> bytes:
-    """Give the position of a row in a source as bytes.
+    """Return the position of a row in a source as bytes.
 
     They sort like (source_id, partition, offset, ordinal, rest). It is the row_id of an appended
     row and the version of an upserted one.

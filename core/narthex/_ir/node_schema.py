@@ -56,12 +56,12 @@ class NodeSchema:
         return {**named, self.timestamp: Datetime()}
 
     def with_errors(self, *errors: DefinitionError) -> "NodeSchema":
-        """Give the same schema with more mistakes."""
+        """Return the same schema with more mistakes."""
         return attrs.evolve(self, errors=(*self.errors, *errors))
 
 
 def of_dataset(info: DatasetSchemaInfo) -> NodeSchema:
-    """Give the schema of a dataset's rows."""
+    """Return the schema of a dataset's rows."""
     schema = info.schema
     return NodeSchema(
         keys=schema.keys,

@@ -167,17 +167,17 @@ WINDOW = Struct("Window", (StructField("begin", Datetime()), StructField("end", 
 
 
 def inner(of: DataType) -> DataType:
-    """Give what an Optional wraps; any other type as it is."""
+    """Return the type inside an Optional; any other type unchanged."""
     return of.of if isinstance(of, Optional) else of
 
 
 def optional(of: DataType) -> DataType:
-    """Give the Optional of a type, never wrapped twice."""
+    """Return the Optional of a type, never wrapped twice."""
     return of if isinstance(of, Optional | Null) else Optional(of)
 
 
 def unrestricted(of: DataType) -> DataType:
-    """Give the type that a restriction (between, oneof, regex) restricts."""
+    """Return the type that a restriction (between, oneof, regex) restricts."""
     match of:
         case Between() | OneOf():
             return of.of
@@ -188,7 +188,7 @@ def unrestricted(of: DataType) -> DataType:
 
 
 def base_type(of: DataType) -> DataType:
-    """Give the type without any restriction, inside Optionals, lists, maps and structs too."""
+    """Return the type without any restriction, inside Optionals, lists, maps and structs too."""
     plain = unrestricted(of)
     match plain:
         case Optional():

@@ -14,12 +14,12 @@ WindowSpan: TypeAlias = tuple[int, int]
 
 
 def lookback_of(window: Window) -> int:
-    """Give how far before a question's instant the window stands that it reads."""
+    """Return the distance between a query's instant and the end of the window that it reads."""
     return window.lookback if isinstance(window, Tumbling | Hopping) else 0
 
 
 def spans_of(window: Tumbling | Hopping, event_time: int) -> tuple[WindowSpan, ...]:
-    """Give the spans that an instant is in, ascending; one of a tumbling window.
+    """Return the spans that an instant is in, ascending; one of a tumbling window.
 
     Of a hopping window without a beginning there is no end to them, and none is given.
     """
@@ -34,7 +34,7 @@ def spans_of(window: Tumbling | Hopping, event_time: int) -> tuple[WindowSpan, .
 
 
 def newest_closed(window: Tumbling | Hopping, as_of: int) -> tuple[int | None, int]:
-    """Give the newest span that has ended by a question's instant, less the lookback.
+    """Return the newest span that has ended by a question's instant, less the lookback.
 
     A begin of None is the beginning of time.
     """
@@ -47,14 +47,14 @@ def newest_closed(window: Tumbling | Hopping, as_of: int) -> tuple[int | None, i
 
 
 def shown_from(window: Tumbling | Hopping, span: WindowSpan) -> int:
-    """Give the first question's instant that sees a span: its end, and the lookback after it."""
+    """Return the first question's instant that sees a span: its end, and the lookback after it."""
     return span[1] + window.lookback
 
 
 def counted_during(
     window: Continuous | Tumbling | Hopping, event_time: int
 ) -> tuple[int, int | None]:
-    """Give the first question's instant at which a row counts, and the first where it does not.
+    """Return the first question's instant at which a row counts, and the first where it does not.
 
     Between the two it counts at all; without the second it counts for ever.
     """
@@ -71,7 +71,7 @@ def counted_during(
 
 
 def sessions(event_times: Iterable[int], gap: int) -> tuple[WindowSpan, ...]:
-    """Give the sessions of one key's rows, ascending; each ends a microsecond after its last row.
+    """Return the sessions of one key's rows, ascending; each ends a microsecond after its last row.
 
     Rows belong together while the next is at most the gap after the last.
     """

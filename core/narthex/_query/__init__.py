@@ -4,7 +4,7 @@
 """
 
 from narthex._query.execution import execute, rows_finder, whole_columns, whole_rows
-from narthex._query.logged_queries import Columns, KeptAnswer, answers_topic
+from narthex._query.logged_queries import Columns, LoggedQuery, answers_topic
 from narthex._query.lookup_batch import FoundRow, Lookup
 from narthex._query.read_plan import CodeStep, LookupStep, ReadPlan, plan
 
@@ -12,7 +12,7 @@ __all__ = [
     "CodeStep",
     "Columns",
     "FoundRow",
-    "KeptAnswer",
+    "LoggedQuery",
     "Lookup",
     "LookupStep",
     "ReadPlan",

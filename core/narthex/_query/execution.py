@@ -1,4 +1,4 @@
-"""Answer a question by its read plan: look-ups, expressions, authors' extractors, in order.
+"""Answer a question by its read plan: lookups, expressions, authors' extractors, in order.
 
 Online and offline answers are made here, so they cannot differ; where rows are found is an
 argument.
@@ -19,7 +19,7 @@ from narthex._ir.facts import Cell
 from narthex._ir.node_schema import listed
 from narthex._ir.schema import Column
 from narthex._ir.types import Date, Datetime
-from narthex._query.lookup_batch import Asking, Lookup, taken
+from narthex._query.lookup_batch import Lookup, LookupBatch, taken
 from narthex._query.read_plan import (
     AliasStep,
     CodeStep,
@@ -29,7 +29,7 @@ from narthex._query.read_plan import (
     own_default,
 )
 from narthex._runtime.workers import Callers
-from narthex._runtime.workers.lookups import Find, Row
+from narthex._runtime.workers.lookups import Find, LookupRow
 from narthex.errors import LookupImpossible
 
 __all__ = [
@@ -53,13 +53,13 @@ def execute(
     workers: Callers,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
-    """Give the wanted features, a cell a row.
+    """Return the wanted features, a cell a row.
 
     Args:
         plan: How to answer.
         columns: The given features, fully qualified; a frame's as `narthex._expr.polars` encodes
             them.
-        lookup: Finds rows; called once for each dataset and wave of look-ups.
+        lookup: Finds rows; called once for each dataset and wave of lookups.
         workers: Run authors' code.
         as_of: The instant of each row, microseconds.
 
@@ -111,7 +111,7 @@ class _Answer:
 
     def look_up(self, step: LookupStep) -> None:
         """Read the rows for all keys of the step at once, each key and instant once."""
-        asking = Asking()
+        asking = LookupBatch()
         asked = [asking.add(request, self.columns, self.as_of) for request in step.requests]
         found = asking.answers(step.dataset, self.lookup)
         for request, one in zip(step.requests, asked, strict=True):
@@ -159,7 +159,7 @@ class WholeRow:
 
 
 def whole_columns(plan: DatasetPlan) -> list[Column]:
-    """Give the columns of a whole row."""
+    """Return the columns of a whole row."""
     schema = plan.schema
     return [*schema.keys, *schema.values, Column(schema.timestamp, Datetime())]
 
@@ -171,7 +171,7 @@ def whole_rows(
     *,
     lookup: Lookup,
 ) -> list[WholeRow]:
-    """Give the rows of a dataset under keys, each as of its instant; a null finds none."""
+    """Return the rows of a dataset under keys, each as of its instant; a null finds none."""
     known = [at for at, key in enumerate(keys) if None not in key]
     rows = lookup(plan, [keys[at] for at in known], [as_of[at] for at in known]) if known else ()
     found = dict(zip(known, rows, strict=True))
@@ -192,7 +192,7 @@ def _only(step: CodeStep, find: Find) -> Find:
 
     def permitted(
         dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> tuple[Sequence[Column], Sequence[Row]]:
+    ) -> tuple[Sequence[Column], Sequence[LookupRow]]:
         if dataset not in extractor.datasets:
             raise LookupImpossible(
                 f"extractor `{step.featureset}.{extractor.name}` looks up `{dataset}`, which is "
@@ -206,7 +206,7 @@ def _only(step: CodeStep, find: Find) -> Find:
 
 
 def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
-    """Give what answers look-ups that authors make themselves, by dataset name."""
+    """Return the function that answers authors' own lookups, by dataset name."""
 
     def find(
         dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
@@ -216,7 +216,7 @@ def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
             raise LookupImpossible(f"dataset `{dataset}` has no index to look up")
         names = [column.name for column in plan.schema.keys]
         if sorted(names) != sorted(keys):
-            raise LookupImpossible(f"a look-up of `{dataset}` names {sorted(keys)}, not {names}")
+            raise LookupImpossible(f"a lookup of `{dataset}` names {sorted(keys)}, not {names}")
         cells = (_key_cells(dataset, column, keys[column.name]) for column in plan.schema.keys)
         asked = list(zip(*cells, strict=True))
         return whole_columns(plan), whole_rows(plan, asked, as_of, lookup=lookup)
@@ -225,15 +225,15 @@ def rows_finder(datasets: Mapping[str, DatasetPlan], lookup: Lookup) -> Find:
 
 
 def _key_cells(dataset: str, column: Column, given: Cells) -> list[Cell]:
-    """Give keys that came through Arrow as cells of the key's type; instants and days are it."""
+    """Convert keys from Arrow to cells of the key's type; instants and days already are cells."""
     if isinstance(column.type, Datetime | Date):
         if all(cell is None or type(cell) is int for cell in given):
             return list(given)
-        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}` has other values")
+        raise LookupImpossible(f"a lookup of `{dataset}` by `{column.name}` has other values")
     try:
         return [None if cell is None else coerce(cell, column.type) for cell in given]
     except MistypedError as error:
-        raise LookupImpossible(f"a look-up of `{dataset}` by `{column.name}`: {error}") from None
+        raise LookupImpossible(f"a lookup of `{dataset}` by `{column.name}`: {error}") from None
 
 
 def _renamed(step: AliasStep, cells: Cells) -> Cells:

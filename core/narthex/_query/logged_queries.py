@@ -15,22 +15,22 @@ Columns = Mapping[str, list[Json]]
 
 
 class GarbledAnswerError(ValueError):
-    """A record is no kept answer."""
+    """A record is no logged query."""
 
 
 def answers_topic(install_id: str) -> str:
-    """Name the log of an installation's kept answers; no prefix of an asset's name begins so."""
+    """Name the log of an installation's logged queries; no prefix of an asset's name begins so."""
     return f"narthex_answers_{install_id}"
 
 
 @attrs.frozen(kw_only=True)
-class KeptAnswer:
+class LoggedQuery:
     """One question and its answer.
 
     Attributes:
         commit_id: Whose definitions answered.
         as_of: Microseconds.
-        workflow: What the asker calls the use of it.
+        workflow: What the principal calls the use of it.
         offsets: Dataset to topic to partition to offset: the answer contains what stands below.
     """
 
@@ -44,11 +44,11 @@ class KeptAnswer:
     offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
 
     def encoded(self) -> bytes:
-        """Give the record's bytes."""
+        """Return the record's bytes."""
         return json.dumps(attrs.asdict(self), allow_nan=False, separators=(",", ":")).encode()
 
     @classmethod
-    def decoded(cls, record: bytes) -> "KeptAnswer":
+    def decoded(cls, record: bytes) -> "LoggedQuery":
         """Read a record.
 
         Raises:
@@ -57,4 +57,4 @@ class KeptAnswer:
         try:
             return cls(**json.loads(record))
         except (TypeError, ValueError) as error:
-            raise GarbledAnswerError(f"a record is no kept answer: {error}") from None
+            raise GarbledAnswerError(f"a record is no logged query: {error}") from None

@@ -1,4 +1,4 @@
-"""Look-ups of one dataset put together: each key and instant is asked for once.
+"""Lookups of one dataset put together: each key and instant is asked for once.
 
 A request asks with one key a row, or with a list of keys a row; then what is taken is a list too.
 """
@@ -18,7 +18,7 @@ _Key: TypeAlias = tuple[Cell, ...]
 
 
 class FoundRow(Protocol):
-    """What a look-up found."""
+    """What a lookup found."""
 
     @property
     def values(self) -> tuple[Cell, ...]:
@@ -38,7 +38,7 @@ class Lookup(Protocol):
 
 
 @attrs.frozen
-class Asked:
+class RequestedKeys:
     """The keys of a request, one after the other.
 
     Attributes:
@@ -51,7 +51,7 @@ class Asked:
     sizes: Sequence[int] | None
 
     def grouped(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Give a cell a row, of a cell a key."""
+        """Return one cell per row from one cell per key."""
         if self.sizes is None:
             return list(cells)
         found: list[Cell] = []
@@ -62,7 +62,7 @@ class Asked:
         return found
 
 
-class Asking:
+class LookupBatch:
     """Collects what is asked for of one dataset."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Asking:
 
     def add(
         self, request: LookupRequest, columns: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> Asked:
+    ) -> RequestedKeys:
         """Ask with all rows of a request.
 
         Raises:
@@ -80,7 +80,7 @@ class Asking:
         rows = list(zip(*(columns[name] for name in request.keys), strict=True))
         if not request.is_list:
             places = [self._place(key, at) for key, at in zip(rows, as_of, strict=True)]
-            return Asked(rows, places, None)
+            return RequestedKeys(rows, places, None)
         keys: list[_Key] = []
         found: list[int | None] = []
         sizes: list[int] = []
@@ -89,7 +89,7 @@ class Asking:
             keys += elements
             found += [self._place(key, at) for key in elements]
             sizes.append(len(elements))
-        return Asked(keys, found, sizes)
+        return RequestedKeys(keys, found, sizes)
 
     def _place(self, key: _Key, at: int) -> int | None:
         if None in key:
@@ -101,7 +101,7 @@ class Asking:
         return self._places[name]
 
     def answers(self, dataset: DatasetPlan, lookup: Lookup) -> "Sequence[FoundRow | None]":
-        """Give the answers to everything that was asked for, by one read."""
+        """Return the answers to everything that was asked for, by one read."""
         if not self._asked:
             return ()
         return lookup(dataset, [key for key, _ in self._asked], [at for _, at in self._asked])
@@ -118,7 +118,7 @@ def _elements(row: _Key, request: LookupRequest) -> list[_Key]:
 
 
 def _hashable(cell: object) -> object:
-    """Give a key by which equal cells are equal: structs and maps are not hashable themselves."""
+    """Return a key by which equal cells are equal: structs and maps are not hashable themselves."""
     if isinstance(cell, dict):
         return tuple((name, _hashable(one)) for name, one in sorted(cell.items()))
     if isinstance(cell, tuple | list):
@@ -129,7 +129,7 @@ def _hashable(cell: object) -> object:
 def taken(
     dataset: DatasetPlan, take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]"
 ) -> list[Cell]:
-    """Give a column of the rows that were found, a cell a key."""
+    """Return a column of the rows that were found, a cell a key."""
     values = [column.name for column in dataset.schema.values]
     if take.column in values:
         position = values.index(take.column)

@@ -1,4 +1,4 @@
-"""Plan how to answer a question: which extractors, in which order, with which look-ups."""
+"""Plan how to answer a question: which extractors, in which order, with which lookups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, assert_never
@@ -37,7 +37,7 @@ from narthex.errors import (
 
 @attrs.frozen(kw_only=True)
 class Take:
-    """One feature that a look-up gives.
+    """One feature that a lookup gives.
 
     Attributes:
         feature: Fully qualified.
@@ -67,7 +67,7 @@ class LookupRequest:
 
 @attrs.frozen(kw_only=True)
 class LookupStep:
-    """All look-ups of one dataset that can be made at once: one batched read."""
+    """All lookups of one dataset that can be made at once: one batched read."""
 
     dataset: DatasetPlan
     requests: tuple[LookupRequest, ...]
@@ -220,7 +220,7 @@ class _Planner:
         return tuple(name for name in found if name in self.types)
 
     def need(self, name: str, path: tuple[str, ...]) -> int:
-        """Give the wave in which a feature is known; 0 when it is given."""
+        """Return the wave in which a feature is known; 0 when it is given."""
         known = self.waves.get(name)
         if known is not None:
             return known
@@ -273,7 +273,7 @@ class _Planner:
         return tuple(f"{prefix}.{key.name}" for key in dataset.schema.keys)
 
     def steps(self) -> Iterable[Step]:
-        """Give the steps wave by wave; the look-ups of a wave are one step a dataset."""
+        """Return the steps wave by wave; the lookups of a wave are one step a dataset."""
         ordered = sorted(
             (wave, position, name)
             for position, (name, wave) in enumerate(self.waves.items())
@@ -352,7 +352,7 @@ class _Planner:
 
 
 def own_default(dataset: DatasetPlan, column: str) -> Cell:
-    """Give the value that an aggregate itself has for a key never seen; None if it has none."""
+    """Return the value that an aggregate itself has for a key never seen; None if it has none."""
     for aggregate in dataset.aggregates:
         match aggregate.spec:
             case Average() | Min() | Max() | Stddev() | Quantile() if aggregate.spec.into == column:

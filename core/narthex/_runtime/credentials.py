@@ -27,7 +27,7 @@ class SecretFiles:
     directory: Path
 
     def __call__(self, name: str) -> str | None:
-        """Give a secret's value; None if there is none of that name."""
+        """Return a secret's value; None if there is none of that name."""
         if not SECRET_NAME.fullmatch(name):
             return None
         try:
@@ -37,7 +37,7 @@ class SecretFiles:
 
 
 def reveal(credential: Credential, secrets: Provider) -> str:
-    """Give the value that a credential stands for.
+    """Return the value that a credential stands for.
 
     Raises:
         SecretMissing: It is not there, or not kept here.

@@ -65,7 +65,7 @@ class Decimal:
     """A decimal number of 28 digits: `Decimal[2]` has two of them after the point."""
 
     def __class_getitem__(cls, scale: object) -> Written:
-        """Give the annotation of that scale."""
+        """Return the annotation of that scale."""
         return Written("Decimal", (scale,))
 
 
@@ -76,7 +76,7 @@ class Embedding:
         raise TypeError("`Embedding` is a type; a value of it is a list of floats")
 
     def __class_getitem__(cls, size: object) -> Written:
-        """Give the annotation of that size."""
+        """Return the annotation of that size."""
         return Written("Embedding", (size,))
 
 
@@ -109,7 +109,7 @@ def name_of(annotation: object) -> str:
 
 
 def parse_annotation(annotation: Annotation) -> DataType:
-    """Give the type that an annotation means.
+    """Return the type that an annotation means.
 
     Raises:
         TypeNotSupported: No column can have it.
@@ -130,7 +130,7 @@ def parse_annotation(annotation: Annotation) -> DataType:
 
 
 def _parse_annotated(shown: Annotation, *said: object) -> DataType:
-    """Give the type that is ours; what stands before it is for type checkers."""
+    """Return the type that is ours; what stands before it is for type checkers."""
     ours = [one for one in said if isinstance(one, Written | types.DataType)]
     return parse_annotation(ours[0] if ours else shown)
 
@@ -251,7 +251,7 @@ def _parse_oneof(dtype: object, options: tuple[object, ...]) -> DataType:
 def parse_columns(
     annotations: Mapping[str, Annotation],
 ) -> tuple[dict[str, DataType], list[tuple[str, DefinitionError]]]:
-    """Parse many; give the types that stand and, by name, what is wrong with the others."""
+    """Parse many; return the types that stand and, by name, what is wrong with the others."""
     parsed: dict[str, DataType] = {}
     errors: list[tuple[str, DefinitionError]] = []
     for name, annotation in annotations.items():

@@ -17,7 +17,7 @@ def definitions(
     env: str | None = None,
     with_deleted: bool = False,
 ) -> Definitions:
-    """Give the values of a commit for one env; what is marked deleted is left out.
+    """Return the values of a commit for one env; what is marked deleted is left out.
 
     Args:
         datasets: The datasets; to a type checker, a class below `@dataset` stays a class.
@@ -51,7 +51,7 @@ def definitions(
 
 
 def definitions_in(objects: Iterable[object], *, env: str | None = None) -> Definitions:
-    """Give the values of all datasets and featuresets among some objects, each once."""
+    """Return the values of all datasets and featuresets among some objects, each once."""
     unique = list({id(one): one for one in objects}.values())
     return definitions(
         [one for one in unique if isinstance(one, Dataset)],

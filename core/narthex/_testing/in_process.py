@@ -58,7 +58,7 @@ class InProcessCalls(CodeCalls):
 
 
 def _refusing(answers: lookups.Finder) -> lookups.Finder:
-    """Tell code of a look-up that has no answer as a worker tells it: it may catch that."""
+    """Tell code of a lookup that has no answer as a worker tells it: it may catch that."""
 
     def found(
         dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
@@ -76,7 +76,7 @@ def _no_secret(name: str) -> None:
 
 
 def finder(find: Find | None) -> lookups.Finder:
-    """Answer look-ups of code that runs here: pandas in, pandas out."""
+    """Answer lookups of code that runs here: pandas in, pandas out."""
 
     def found(
         dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]

@@ -17,7 +17,7 @@ class Clock(Protocol):
     """What time it is for a client of a unit test: the machine's, until it is set."""
 
     def now(self) -> datetime:
-        """Give the present, aware, UTC."""
+        """Return the present, aware, UTC."""
 
     def set(self, instant: datetime | str) -> None:
         """Stop at an instant; a naive one is UTC."""
@@ -43,15 +43,17 @@ class TestClient(Client, abc.ABC):
 
     @abc.abstractmethod
     def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:
-        """Give all rows of a dataset, oldest first; of a keyed one, those of every instant."""
+        """Return all rows of a dataset, oldest first; of a keyed dataset, the rows of every
+        instant.
+        """
 
     @abc.abstractmethod
     def get_datasets(self) -> list[Dataset]:
-        """Give the datasets of the branch."""
+        """Return the datasets of the branch."""
 
     @abc.abstractmethod
     def get_featuresets(self) -> Sequence[object]:
-        """Give the featuresets of the branch."""
+        """Return the featuresets of the branch."""
 
     @abc.abstractmethod
     def sleep(self, seconds: float = 0) -> None:

@@ -38,17 +38,17 @@ class AuthorFile:
     errors: tuple[DefinitionError, ...]
 
     def definitions(self, env: str | None = None) -> Definitions:
-        """Give the values of a commit for one env."""
+        """Return the values of a commit for one env."""
         return definitions_in([*self.datasets, *self.featuresets], env=env)
 
     def check(self, env: str | None = None) -> tuple[DefinitionError, ...]:
-        """Give everything that is wrong: definitions alone, and then together."""
+        """Return every error: first of each definition alone, then of all definitions together."""
         if self.errors:
             return self.errors
         return in_source_order(check(self.definitions(env)))
 
     def not_carried_out(self, env: str | None = None) -> tuple[NotYetSupported, ...]:
-        """Give what is legal but cannot be carried out yet; of a file without mistakes."""
+        """Return what is legal but not implemented yet; the file must be free of errors."""
         return not_carried_out(self.definitions(env))
 
 

@@ -102,7 +102,7 @@ class Administration:
         return self._transport.send(f"commits/{commit_id}/approve", {})
 
     def list_branches(self) -> list[str]:
-        """Give the names of all branches."""
+        """Return the names of all branches."""
         found = self._transport.read("branch/list").body.get("branches")
         if not isinstance(found, list):
             raise AnswerNotUnderstood("the answer has no branches")
@@ -139,14 +139,14 @@ class Administration:
         return self._transport.send(f"dataset/{_name_of(dataset_name)}/erase", {"erase_keys": rows})
 
     def list_secrets(self) -> list[str]:
-        """Give the names of all secrets."""
+        """Return the names of all secrets."""
         found = self._transport.read("secrets").body.get("secrets")
         if not isinstance(found, list):
             raise AnswerNotUnderstood("the answer has no secrets")
         return [str(name) for name in found]
 
     def get_secret(self, secret_name: str) -> str | None:
-        """Give a secret's value.
+        """Return a secret's value.
 
         Raises:
             ArgumentsUnfit: It would travel in clear.
@@ -232,7 +232,7 @@ class Administration:
         return f"secret/{name}"
 
     def lineage(self) -> dict[str, Json]:
-        """Give what feeds what on the branch, as the server says it."""
+        """Return the lineage graph of the branch, as the server sends it."""
         return self._transport.read("lineage").body
 
     def xray(
@@ -241,7 +241,7 @@ class Administration:
         featuresets: Sequence[Featureset | str] | None = None,
         fields: Sequence[str] | None = None,
     ) -> dict[str, Json]:
-        """Give properties of datasets and featuresets, as the server says them.
+        """Return the properties of datasets and featuresets, as the server sends them.
 
         Args:
             datasets: Those to tell of; not given, all.

@@ -14,7 +14,7 @@ from narthex._analysis.graph import check
 from narthex._base.records import Json
 from narthex._base.times import render_instant, to_micros
 from narthex._formats.pandas.frames import (
-    Columns,
+    JsonColumns,
     columns_of,
     frame_of_columns,
     frame_of_rows,
@@ -86,7 +86,7 @@ class Client(Administration):
         self.last_read: ReadInfo | None = None
 
     def branch(self) -> str:
-        """Give the branch that calls are about."""
+        """Return the branch that calls are about."""
         return self._transport.branch
 
     def checkout(self, name: str, init: bool = False) -> None:
@@ -112,7 +112,7 @@ class Client(Administration):
         self._transport.close()
 
     def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> dict[str, Json]:
-        """Give what the server says at a path below `/api/v1`, such as `jobs`."""
+        """Return the server's response for a path below `/api/v1`, such as `jobs`."""
         return self._transport.read(path, parameters).body
 
     def commit(  # noqa: PLR0913, PLR0917 (Fennel's signature)
@@ -236,7 +236,7 @@ class Client(Administration):
         sampling_rate: float | None = None,
         as_of: datetime | str | None = None,
     ) -> pd.DataFrame:
-        """Give features for given ones, as of now or of one instant.
+        """Compute features from input features, as of now or of one instant.
 
         Args:
             inputs: The features that are given.
@@ -306,7 +306,7 @@ class Client(Administration):
         use_v2: bool = True,  # noqa: ARG002
         num_dpus: int | None = None,  # noqa: ARG002
     ) -> dict[str, Json]:
-        """Ask for features of many rows, each as of its own instant; give the request's status.
+        """Ask for features of many rows, each as of its own instant; return the request's status.
 
         `track_offline_query` says how it goes, `offline_answers` waits and gives the answers.
 
@@ -333,7 +333,7 @@ class Client(Administration):
         renamed = _renamed(input_dataframe, feature_to_column_map or {}, names)
         _require_columns([*names, timestamp_column], renamed)
         spine = {name: values_of(renamed[name]) for name in [*names, timestamp_column]}
-        return self._ask_offline(names, output_names(outputs), spine, timestamp_column, None)
+        return self._query_offline(names, output_names(outputs), spine, timestamp_column, None)
 
     def query_offline_columns(
         self,
@@ -357,18 +357,18 @@ class Client(Administration):
             timeout_s: How long to wait at most.
         """
         spine = {name: values_of(values) for name, values in columns.items()}
-        asked = self._ask_offline(
+        asked = self._query_offline(
             input_names(inputs), output_names(outputs), spine, timestamp_column, offsets_column
         )
         request_id = text_of(asked, "request_id")
         wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
         return self._answers(request_id)
 
-    def _ask_offline(
+    def _query_offline(
         self,
         inputs: list[str],
         outputs: list[str],
-        spine: Columns,
+        spine: JsonColumns,
         timestamp_column: str,
         offsets_column: str | None,
     ) -> dict[str, Json]:
@@ -413,7 +413,7 @@ class Client(Administration):
         fields: Sequence[str] | None = None,
         timestamps: pd.Series | Sequence[datetime | str] | None = None,
     ) -> tuple[pd.DataFrame | pd.Series, pd.Series]:
-        """Give a dataset's rows by key, as of now or of an instant each, and which were found.
+        """Return a dataset's rows by key, as of now or of an instant each, and which were found.
 
         Exactly one field gives a series instead of a frame.
         """
@@ -434,7 +434,7 @@ class Client(Administration):
         return frame, was_found
 
     def inspect(self, dataset: Dataset | type | str, n: int = 10) -> pd.DataFrame:
-        """Give some of a dataset's newest rows."""
+        """Return some of a dataset's newest rows."""
         body = self._transport.read(f"dataset/{dataset_name(dataset)}/inspect", {"n": n}).body
         rows = body.get("items", body.get("rows"))
         if isinstance(rows, list):
@@ -442,11 +442,11 @@ class Client(Administration):
         return frame_of_columns(_columns(body), self._types_in(dataset))
 
     def _types_of(self, outputs: Sequence[object]) -> dict[str, DataType]:
-        """Give the types of features that are known here, by full name."""
+        """Return the types of features that are known here, by full name."""
         return known_types(outputs)
 
     def _types_in(self, dataset: Dataset | type | str) -> dict[str, DataType]:
-        """Give the types of a dataset's fields, if they are known here."""
+        """Return the types of a dataset's fields, if they are known here."""
         return dataset_types(dataset)
 
 
@@ -454,7 +454,7 @@ def _texts(lines: Json) -> list[str]:
     return [str(line) for line in lines] if isinstance(lines, list) else []
 
 
-def _json(columns: Mapping[str, Json] | Columns) -> Json:
+def _json(columns: Mapping[str, Json] | JsonColumns) -> Json:
     return dict(columns.items())
 
 

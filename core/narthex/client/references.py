@@ -13,7 +13,7 @@ Output: TypeAlias = Feature | Featureset | str
 
 
 def input_names(inputs: Sequence[object]) -> list[str]:
-    """Give the full names of input features.
+    """Return the full names of input features.
 
     Raises:
         ArgumentsUnfit: A whole featureset, or something else, is among them.
@@ -40,7 +40,7 @@ def input_names(inputs: Sequence[object]) -> list[str]:
 
 
 def output_names(outputs: Sequence[object]) -> list[str]:
-    """Give the full names of features, and the names of whole featuresets.
+    """Return the full names of features, and the names of whole featuresets.
 
     Raises:
         ArgumentsUnfit: Something else is among them.
@@ -58,7 +58,7 @@ def output_names(outputs: Sequence[object]) -> list[str]:
 
 
 def known_types(outputs: Sequence[object]) -> dict[str, DataType]:
-    """Give the types of features that were passed as objects, by full name."""
+    """Return the types of features that were passed as objects, by full name."""
     features = [
         feature
         for given in outputs
@@ -74,7 +74,7 @@ def known_types(outputs: Sequence[object]) -> dict[str, DataType]:
 
 
 def dataset_name(dataset: Dataset | type | str) -> str:
-    """Give a dataset's name.
+    """Return a dataset's name.
 
     To a type checker a class below `@dataset` stays a class, so that one is taken here.
 
@@ -91,12 +91,12 @@ def dataset_name(dataset: Dataset | type | str) -> str:
 
 
 def featureset_name(featureset: Featureset | str) -> str:
-    """Give a featureset's name."""
+    """Return a featureset's name."""
     return featureset.fqn() if isinstance(featureset, Featureset) else featureset
 
 
 def dataset_types(dataset: Dataset | type | str) -> dict[str, DataType]:
-    """Give a dataset's types by field; none if only its name is known."""
+    """Return a dataset's types by field; none if only its name is known."""
     if isinstance(dataset, Dataset):
         return {field.name: field.dtype for field in dataset.fields}
     return {}

@@ -16,11 +16,11 @@ class Response:
     body: dict[str, Json]
 
     def json(self) -> dict[str, Json]:
-        """Give the body."""
+        """Return the body."""
         return self.body
 
     def __getitem__(self, name: str) -> object:
-        """Give a part by name: `status_code`, `headers`, `body`, or a part of the body."""
+        """Return a part by name: `status_code`, `headers`, `body`, or a part of the body."""
         match name:
             case "status_code":
                 return self.status_code
@@ -49,7 +49,7 @@ class ReadInfo:
     offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
 
     def plain(self) -> dict[str, Json]:
-        """Give it as the server sent it."""
+        """Return it as the server sent it."""
         return {
             "commit_id": self.commit_id,
             "serving_seq": self.serving_seq,

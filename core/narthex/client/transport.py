@@ -202,7 +202,7 @@ def _mistake(plain: object) -> DefinitionError | None:
 
 
 def text_of(body: Mapping[str, Json], name: str) -> str:
-    """Give a text of an answer.
+    """Return a text of an answer.
 
     Raises:
         AnswerNotUnderstood: It is not there.

@@ -47,7 +47,7 @@ CREDENTIALS: Final = frozenset(
 """The parameters that hold credentials, in whatever connector."""
 
 
-class LeftOut(UserWarning):
+class OmittedArgument(UserWarning):
     """Something that the author wrote is not part of the definition."""
 
 
@@ -77,7 +77,7 @@ def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, LeftOut, stacklevel=3)
+    warnings.warn(text, OmittedArgument, stacklevel=3)
 
 
 def told_above(decorator: Callable[_P, Callable[[_A], _B]]) -> Callable[_P, Callable[[_A], _B]]:

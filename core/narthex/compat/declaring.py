@@ -79,7 +79,7 @@ def featureset(cls: type) -> Featureset:
 
 
 def _named(entity: _Entity) -> _Entity:
-    """Give an entity the names by which tests ask for it."""
+    """Attach the names by which tests query an entity."""
     vars(entity)["__name__"] = vars(entity)["_name"] = entity.fqn()
     return entity
 

@@ -8,7 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import attrs
 
-from narthex._analysis.tolerance import lenient
+from narthex._analysis.tolerance import tolerant
 from narthex.errors import DefinitionErrors, NarthexError
 
 _P = ParamSpec("_P")
@@ -41,7 +41,7 @@ class _Text:
     of: type[Exception] = FennelError
 
     def said(self, error: NarthexError, during: str) -> str | None:
-        """Give Fennel's text of an error; None if it is another one."""
+        """Return Fennel's text for an error; None if Fennel has no text for it."""
         if error.code != self.code or self.during not in {"", during}:
             return None
         found = re.match(self.ours, error.message)
@@ -182,7 +182,7 @@ def as_fennel_tells(during: str = "") -> Iterator[None]:
         FennelError: There was an error; what is not known in Fennel's words is told in ours.
     """
     try:
-        with lenient():
+        with tolerant():
             yield
     except DefinitionErrors as errors:
         known = in_fennels_words(errors.exceptions_flat(), during=during)

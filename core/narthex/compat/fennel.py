@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from narthex.compat.serving import ROOT, Finder
+from narthex.compat.serving import ROOT, FennelModuleFinder
 from narthex.errors import FennelInstalled
 
 SHADOW: Final = "--shadow-fennel"
@@ -36,7 +36,7 @@ def install() -> None:
             f"`{ROOT}` is installed already, at `{found}`",
             hint=f"uninstall `fennel-ai`, or hide it on purpose with `{SHADOW}`",
         )
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, FennelModuleFinder())
 
 
 def install_over() -> None:
@@ -48,11 +48,11 @@ def install_over() -> None:
         sys.stderr.write(f"narthex: `import {ROOT}` means Narthex here, not `{found}`\n")
     for name in [name for name in sys.modules if name.split(".")[0] == ROOT]:
         del sys.modules[name]
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, FennelModuleFinder())
 
 
 def _is_served() -> bool:
-    return any(isinstance(finder, Finder) for finder in sys.meta_path)
+    return any(isinstance(finder, FennelModuleFinder) for finder in sys.meta_path)
 
 
 def really_installed() -> str | None:

@@ -21,7 +21,7 @@ _PROBLEM = re.compile(r"row \d+, (?P<dataset>\w+): `(?P<column>\w+)`: (?P<reason
 
 
 def cast(frame: pd.DataFrame, types: Mapping[str, DataType]) -> pd.DataFrame:
-    """Give whole numbers as text where a column is text, as Fennel's client did."""
+    """Convert whole numbers to text where a column is text, as Fennel's client did."""
     made = frame
     for name, of in types.items():
         if name not in frame or not isinstance(unrestricted(inner(of)), Str):
@@ -32,7 +32,7 @@ def cast(frame: pd.DataFrame, types: Mapping[str, DataType]) -> pd.DataFrame:
 
 
 def with_missing(frame: pd.DataFrame) -> pd.DataFrame:
-    """Give missing values as `pd.NA` in columns of objects too, and inside of lists and maps."""
+    """Replace missing values with `pd.NA`, also in object columns and inside lists and maps."""
     objects = [name for name in frame if frame[name].dtype == object]
     return frame.assign(**{str(name): frame[name].map(_missing) for name in objects})
 
@@ -50,7 +50,7 @@ def _missing(value: object) -> object:
 
 
 def without_traces(frame: pd.DataFrame, decaying: Iterable[str]) -> pd.DataFrame:
-    """Give sums that have decayed to nearly nothing as zero."""
+    """Replace sums that have decayed to almost zero with zero."""
     made = frame
     for name in decaying:
         if name in frame:

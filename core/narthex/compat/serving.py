@@ -92,7 +92,9 @@ def _part(module: str, name: str) -> ModuleType:
 
 
 def public_names(module: ModuleType) -> dict[str, object]:
-    """Give what a module lists in `__all__`; without that list, what it defines itself."""
+    """Return the names in a module's `__all__`; without that list, the names that it defines
+    itself.
+    """
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return {name: getattr(module, name) for name in listed}
@@ -103,7 +105,7 @@ def public_names(module: ModuleType) -> dict[str, object]:
     }
 
 
-class Finder(MetaPathFinder):
+class FennelModuleFinder(MetaPathFinder):
     """Finds `fennel` and what is below it; nothing else."""
 
     @override

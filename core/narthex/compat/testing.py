@@ -121,7 +121,7 @@ class MockClient(_BEHIND):
 
     @override
     def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:
-        """Give all rows of a dataset, oldest first; those of one instant by key."""
+        """Return all rows of a dataset, oldest first; rows of one instant are ordered by key."""
         frame = with_missing(super().get_dataset_df(dataset_name))
         (schema,) = (one.schema for one in self._committed() if one.name == dataset_name)
         order = [schema.timestamp, *(key.name for key in schema.keys)]
@@ -158,7 +158,7 @@ class MockClient(_BEHIND):
             yield
 
     def _above(self, dataset: str) -> frozenset[str]:
-        """Give a dataset and all that it is made of."""
+        """Return a dataset and all that it is made of."""
         known = {one.name: one for one in self._committed()}
         found: set[str] = set()
         pending = [dataset]
@@ -245,7 +245,7 @@ class InternalTestClient:
         self._entities.append(entity)
 
     def _get_sync_request_proto(self, message: str = "", env: str | None = None) -> SimpleNamespace:
-        """Give the entities of a commit by Fennel's names of their kinds; it has no code."""
+        """Return the entities of a commit by Fennel's names of their kinds; it has no code."""
         del message
         found = definitions(
             [one for one in self._entities if isinstance(one, Dataset)],

@@ -10,6 +10,6 @@ import pytest
 
 @pytest.fixture
 def mock_client() -> object:
-    """Give a client of `narthex.testing`, with nothing committed."""
+    """Return a client of `narthex.testing` with no commits."""
     made: object = importlib.import_module("narthex.testing").MockClient()
     return made

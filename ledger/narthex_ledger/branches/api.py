@@ -12,10 +12,10 @@ from narthex_ledger.model.views import (
     RolledBack,
     TenantId,
 )
-from narthex_ledger.session import Sessions
+from narthex_ledger.session import LedgerDatabase
 
 
-class Branching(Sessions):
+class BranchApi(LedgerDatabase):
     """Each method is one transaction; with the same key a second call changes nothing more."""
 
     def init_branch(self, request: BranchRequest) -> BranchView:
@@ -67,11 +67,9 @@ class Branching(Sessions):
         """
         return self._run("roll_back", lambda c: rollback.roll_back(c, request, to_seq, self._rules))
 
-    def withdraw(self, request: BranchRequest, commit_id: UUID) -> RolledBack | None:
+    def revert(self, request: BranchRequest, commit_id: UUID) -> RolledBack | None:
         """Roll back a commit past its commit point that no reader reads; None if there is none."""
-        return self._run(
-            "withdraw", lambda c: rollback.withdraw(c, request, commit_id, self._rules)
-        )
+        return self._run("withdraw", lambda c: rollback.revert(c, request, commit_id, self._rules))
 
     def protect_branch(self, tenant: TenantId, name: str, *, actor: str) -> None:
         """Let a person approve each promotion of a branch from now on.

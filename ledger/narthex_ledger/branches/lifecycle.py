@@ -20,9 +20,9 @@ from narthex_ledger.errors import (
     BranchExists,
     CommitInProgress,
     IdempotencyKeyReused,
+    LedgerRefused,
     MainStays,
     NotFound,
-    Refused,
 )
 from narthex_ledger.model.plans import sha256_of
 from narthex_ledger.model.states import CommitKind, CommitState
@@ -150,7 +150,7 @@ def delete(connection: Connection, request: BranchRequest, rules: Rules) -> Bran
     if branch["is_main"]:
         raise MainStays(f"the branch `{request.name}` cannot be deleted")
     if branch["is_protected"]:
-        raise Refused(
+        raise LedgerRefused(
             f"branch `{request.name}` is protected", hint="end its protection before you delete it"
         )
     branch_id = BranchId(branch["branch_id"])
@@ -200,7 +200,7 @@ def undelete(connection: Connection, request: BranchRequest) -> BranchView:
     pins = on_branches.lock_pins_of(connection, branch_id, "undelete")
     head, serving = branch["head_commit_id"], branch["serving_commit_id"]
     if len(pins) != (head is not None) + (serving is not None):
-        raise Refused(
+        raise LedgerRefused(
             f"branch `{request.name}` is past the window in which it can be brought back",
             hint="commit its definitions to a new branch",
         )
@@ -386,7 +386,7 @@ def _pin(
     holder: str,
 ) -> None:
     if manifest_id is None:
-        raise Refused(f"commit `{commit_id}` binds nothing")
+        raise LedgerRefused(f"commit `{commit_id}` binds nothing")
     on_pins.insert_pin(
         connection,
         manifest_id=manifest_id,

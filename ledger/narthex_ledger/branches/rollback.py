@@ -52,7 +52,7 @@ def roll_back(
     return _view(connection, request)
 
 
-def withdraw(
+def revert(
     connection: Connection, request: BranchRequest, commit_id: UUID, rules: Rules
 ) -> RolledBack | None:
     """Roll a commit back whose readers have not flipped; None when there is nothing to withdraw."""

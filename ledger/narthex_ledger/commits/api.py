@@ -6,7 +6,7 @@ from uuid import UUID
 from narthex._base import Json
 from narthex._ir import Blueprint
 from narthex_ledger.commits import creation, ending, planning, promotion
-from narthex_ledger.commits.planning import NameOf, Wish
+from narthex_ledger.commits.planning import NameOf, PlanRequest
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.engines import job_registry
 from narthex_ledger.errors import CommitRejected
@@ -22,11 +22,11 @@ from narthex_ledger.model.views import (
     Replayed,
 )
 from narthex_ledger.requests import commit_requests
-from narthex_ledger.session import Sessions
+from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import commit_statement
 
 
-class Driving(Sessions):
+class CommitApi(LedgerDatabase):
     """Each method is one transaction and may be called again with the same arguments."""
 
     def accept(self, request: CommitRequest) -> Accepted | Replayed:
@@ -65,7 +65,7 @@ class Driving(Sessions):
         self._run("renew", lambda c: commit_requests.renew(c, commit_id, fence, lease_s))
 
     def release(self, commit_id: UUID, fence: Fence) -> None:
-        """Give a claim back; with an old fence it changes nothing."""
+        """Release a claim; with an old fence this changes nothing."""
         self._run("release", lambda c: on_commits.end_lease(c, commit_id, fence))
 
     def claimable(self, limit: int = 20) -> tuple[UUID, ...]:
@@ -95,8 +95,10 @@ class Driving(Sessions):
             CommitInProgress: The branch has another one in flight; this stays QUEUED.
             Fenced: Somebody took over.
         """
-        wish = Wish(blueprint=blueprint, content=content, name_of=name_of, attest=self._attest)
-        made = self._run("plan", lambda c: planning.plan(c, commit_id, fence, wish))
+        plan_request = PlanRequest(
+            blueprint=blueprint, content=content, name_of=name_of, attest=self._attest
+        )
+        made = self._run("plan", lambda c: planning.plan(c, commit_id, fence, plan_request))
         if isinstance(made, CommitRejected):
             raise made
         return made
@@ -114,8 +116,12 @@ class Driving(Sessions):
         Raises:
             CommitRejected: As `plan` would.
         """
-        wish = Wish(blueprint=blueprint, content=content, name_of=name_of, attest=self._attest)
-        return self._transactions.rehearse("preview", lambda c: planning.preview(c, request, wish))
+        plan_request = PlanRequest(
+            blueprint=blueprint, content=content, name_of=name_of, attest=self._attest
+        )
+        return self._transactions.dry_run(
+            "preview", lambda c: planning.preview(c, request, plan_request)
+        )
 
     def intend(
         self, asset_id: int, commit_id: UUID, fence: Fence, *, call_timeout_s: float
@@ -191,7 +197,7 @@ class Driving(Sessions):
         return self._run("start_jobs", lambda c: job_registry.start_jobs(c, commit_id, fence))
 
     def readiness(self, commit_id: UUID) -> Readiness:
-        """Judge all jobs of a commit at one moment; give the evidence to `promote`."""
+        """Judge all jobs of a commit at one moment; return the evidence to `promote`."""
         return self._run("readiness", lambda c: promotion.readiness(c, commit_id, self._rules))
 
     def approve(self, commit_id: UUID, *, actor: str) -> None:

@@ -14,8 +14,8 @@ from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.errors import (
     CommitCancelled,
     LedgerError,
+    LedgerRefused,
     NotReady,
-    Refused,
     WrongState,
 )
 from narthex_ledger.model.states import (
@@ -50,7 +50,7 @@ def intend(
     if outcome is not None:
         return outcome
     if asset["kind"] in {kind.value for kind in ROW_KINDS}:
-        raise Refused(f"a {asset['kind']} is made by `create_row_asset`")
+        raise LedgerRefused(f"a {asset['kind']} is made by `create_row_asset`")
     attempt = _write_intent(
         connection,
         commit,
@@ -96,7 +96,7 @@ def create_row_asset(
         case AssetKind.SINK_FENCE:
             on_jobs.insert_sink_fence(connection, asset["physical_name"])
         case other:
-            raise Refused(f"a {other.value} is not a row of this database")
+            raise LedgerRefused(f"a {other.value} is not a row of this database")
     external_id = f"row:{asset_id}"
     _write_done(connection, commit, asset, external_id)
     return AlreadyLive(asset_id=asset_id, external_id=external_id)
@@ -144,7 +144,7 @@ def check_ready(connection: Connection, commit: RowMapping) -> None:
 
 
 def slot_of(asset_id: int, *, shard: int, slots: int) -> int:
-    """Give the slot of a job's shard; the same for ever."""
+    """Return the slot of a job's shard; the same for ever."""
     digest = hashlib.sha256(f"{asset_id}/{shard}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % slots
 
@@ -164,7 +164,7 @@ def _turn(
 ) -> tuple[RowMapping, IntentOutcome | None]:
     """Lock the asset; say why it isn't this commit's turn to create it, or take it over."""
     if not on_assets.is_bound(connection, commit["manifest_id"], asset_id):
-        raise Refused(f"commit `{commit['commit_id']}` does not bind asset {asset_id}")
+        raise LedgerRefused(f"commit `{commit['commit_id']}` does not bind asset {asset_id}")
     asset = on_assets.lock_asset(connection, asset_id)
     if asset["state"] == AssetState.LIVE.value:
         return asset, AlreadyLive(asset_id=asset_id, external_id=asset["external_id"])

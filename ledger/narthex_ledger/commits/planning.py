@@ -14,7 +14,7 @@ from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.transactions import LostRace
-from narthex_ledger.errors import CommitInProgress, CommitRejected, Refused
+from narthex_ledger.errors import CommitInProgress, CommitRejected, LedgerRefused
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset, jobs_to_backfill, sha256_of
 from narthex_ledger.model.states import DRIVABLE, AssetState, BackfillPolicy, CommitState
 from narthex_ledger.model.views import BranchId, CommitRequest, Fence
@@ -27,7 +27,7 @@ NameOf: TypeAlias = Callable[[AssetBlueprint, int], str]
 
 
 @attrs.frozen(kw_only=True)
-class Wish:
+class PlanRequest:
     """What a commit wants bound, and what the server wants kept beside it."""
 
     blueprint: Blueprint
@@ -43,7 +43,7 @@ class _Reserved:
 
 
 def plan(
-    connection: Connection, commit_id: UUID, fence: Fence, wish: Wish
+    connection: Connection, commit_id: UUID, fence: Fence, plan_request: PlanRequest
 ) -> CommitPlan | CommitRejected:
     """Reserve all that the wish needs; a refusal rolls that back and ends the commit.
 
@@ -59,7 +59,7 @@ def plan(
         raise CommitInProgress(busy)
     savepoint = connection.begin_nested()
     try:
-        made = reserve(connection, branch, commit, wish)
+        made = reserve(connection, branch, commit, plan_request)
     except CommitRejected as refused:
         savepoint.rollback()
         reject(
@@ -88,7 +88,9 @@ def plan(
     return made
 
 
-def preview(connection: Connection, request: CommitRequest, wish: Wish) -> CommitPlan:
+def preview(
+    connection: Connection, request: CommitRequest, plan_request: PlanRequest
+) -> CommitPlan:
     """Plan as `plan` would; the caller rolls the transaction back."""
     branch = on_commits.lock_branch(connection, request.branch)
     bundle_sha256 = hashlib.sha256(request.bundle).digest()
@@ -96,7 +98,7 @@ def preview(connection: Connection, request: CommitRequest, wish: Wish) -> Commi
     base_seq = branch["head_seq"] if request.base_seq is None else request.base_seq
     on_commits.insert_commit(connection, request, bundle_sha256, base_seq, signature=None)
     commit = on_commits.lock_commit(connection, request.commit_id)
-    return reserve(connection, branch, commit, wish)
+    return reserve(connection, branch, commit, plan_request)
 
 
 def stored_plan(plain: Json) -> CommitPlan:
@@ -112,7 +114,7 @@ def stored_plan(plain: Json) -> CommitPlan:
 
 
 def reserve(
-    connection: Connection, branch: RowMapping, commit: RowMapping, wish: Wish
+    connection: Connection, branch: RowMapping, commit: RowMapping, plan_request: PlanRequest
 ) -> CommitPlan:
     """Insert or adopt every asset, bind and pin them, and say what that means."""
     if branch["state"] != "active":
@@ -123,24 +125,26 @@ def reserve(
             detail={"base_seq": commit["base_seq"], "head_seq": branch["head_seq"]},
             hint="plan again on the new head",
         )
-    reserved = _reserve_assets(connection, commit, wish)
-    due = _backfills(wish.blueprint, reserved)
-    _open_ledger(connection, commit, wish.blueprint, reserved, due)
-    _bind(connection, commit, wish, reserved)
-    made = _describe(connection, branch, commit, wish.blueprint, reserved, due)
+    reserved = _reserve_assets(connection, commit, plan_request)
+    due = _backfills(plan_request.blueprint, reserved)
+    _open_ledger(connection, commit, plan_request.blueprint, reserved, due)
+    _bind(connection, commit, plan_request, reserved)
+    made = _describe(connection, branch, commit, plan_request.blueprint, reserved, due)
     _judge(commit, made)
     return made
 
 
-def _reserve_assets(connection: Connection, commit: RowMapping, wish: Wish) -> _Reserved:
-    blueprints = sorted(wish.blueprint.assets, key=lambda a: (a.kind.value, a.fingerprint))
+def _reserve_assets(
+    connection: Connection, commit: RowMapping, plan_request: PlanRequest
+) -> _Reserved:
+    blueprints = sorted(plan_request.blueprint.assets, key=lambda a: (a.kind.value, a.fingerprint))
     new: set[int] = set()
     for blueprint in blueprints:
-        asset_id = _insert(connection, commit["tenant_id"], blueprint, wish)
+        asset_id = _insert(connection, commit["tenant_id"], blueprint, plan_request)
         if asset_id is not None:
             new.add(asset_id)
     keys = [(a.kind, a.fp_version, a.fingerprint) for a in blueprints]
-    locked = on_assets.lock_banked(connection, commit["tenant_id"], keys) if keys else ()
+    locked = on_assets.lock_retained(connection, commit["tenant_id"], keys) if keys else ()
     rows = {AssetRef(AssetKind(r["kind"]), bytes(r["fingerprint"])): r for r in locked}
     if set(rows) != {blueprint.ref for blueprint in blueprints}:
         raise LostRace
@@ -151,12 +155,12 @@ def _reserve_assets(connection: Connection, commit: RowMapping, wish: Wish) -> _
 
 
 def _insert(
-    connection: Connection, tenant_id: int, blueprint: AssetBlueprint, wish: Wish
+    connection: Connection, tenant_id: int, blueprint: AssetBlueprint, plan_request: PlanRequest
 ) -> int | None:
     incarnation = 1 + on_assets.newest_incarnation(
         connection, tenant_id, blueprint.kind, blueprint.fp_version, blueprint.fingerprint
     )
-    spec, name = to_plain(blueprint.spec), wish.name_of(blueprint, incarnation)
+    spec, name = to_plain(blueprint.spec), plan_request.name_of(blueprint, incarnation)
     statement = asset_statement(
         tenant_id, blueprint.kind.value, blueprint.fingerprint, physical_name=name, spec=spec
     )
@@ -172,8 +176,8 @@ def _insert(
             "physical_name": name,
             "spec": spec,
             "spec_sha256": sha256_of(spec),
-            "signature": wish.attest(statement),
-            "needs_signature": wish.attest(needs_statement(tenant_id, name, needs)),
+            "signature": plan_request.attest(statement),
+            "needs_signature": plan_request.attest(needs_statement(tenant_id, name, needs)),
         },
     )
 
@@ -228,7 +232,7 @@ def _open_ledger(
             for need in asset.needs
         ]
     except KeyError as missing:
-        raise Refused(f"an asset needs {missing}, which the blueprint lacks") from None
+        raise LedgerRefused(f"an asset needs {missing}, which the blueprint lacks") from None
     on_assets.insert_needs(connection, needs)
     for ref in sorted(reserved.created, key=lambda r: (r.kind.value, r.fingerprint)):
         on_commits.insert_event(
@@ -240,14 +244,19 @@ def _open_ledger(
         )
 
 
-def _bind(connection: Connection, commit: RowMapping, wish: Wish, reserved: _Reserved) -> None:
+def _bind(
+    connection: Connection, commit: RowMapping, plan_request: PlanRequest, reserved: _Reserved
+) -> None:
     assets = [
         (path, reserved.rows[asset.ref])
-        for asset in wish.blueprint.assets
+        for asset in plan_request.blueprint.assets
         for path in asset.paths or (f"asset/{asset.kind.value}/{asset.fingerprint.hex()}",)
     ]
     bindings = [(path, int(row["asset_id"])) for path, row in assets]
-    content: Json = {"datasets": to_plain(wish.blueprint.datasets), "content": wish.content}
+    content: Json = {
+        "datasets": to_plain(plan_request.blueprint.datasets),
+        "content": plan_request.content,
+    }
     statement = manifest_statement(
         commit["tenant_id"],
         commit["commit_id"],
@@ -262,13 +271,13 @@ def _bind(connection: Connection, commit: RowMapping, wish: Wish, reserved: _Res
         content_sha256=sha256_of(
             {"content": content, "bindings": [[path, asset] for path, asset in sorted(bindings)]}
         ),
-        signature=wish.attest(statement),
+        signature=plan_request.attest(statement),
         bindings=bindings,
     )
     bound = {asset_id for _, asset_id in bindings}
     for need in on_assets.needs_of(connection, sorted(bound)):
         if need["needs_asset_id"] not in bound:
-            raise Refused(f"asset {need['needs_asset_id']} is needed and not bound")
+            raise LedgerRefused(f"asset {need['needs_asset_id']} is needed and not bound")
     on_pins.insert_pin(
         connection,
         manifest_id=commit["commit_id"],

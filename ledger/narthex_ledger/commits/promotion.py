@@ -11,7 +11,7 @@ from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
 from narthex_ledger.engines.job_registry import is_bounded, owes_backfill
-from narthex_ledger.errors import NotReady, Refused, WrongState
+from narthex_ledger.errors import LedgerRefused, NotReady, WrongState
 from narthex_ledger.model.states import (
     CommitState,
     Desired,
@@ -140,7 +140,7 @@ def _derive_pin(
     connection: Connection, commit: RowMapping, branch_id: BranchId, rules: Rules
 ) -> None:
     if not on_pins.lock_pins(connection, commit["manifest_id"]):
-        raise Refused(f"nothing pins commit `{commit['commit_id']}`")
+        raise LedgerRefused(f"nothing pins commit `{commit['commit_id']}`")
     on_pins.retire_pin(
         connection, branch_id, "serving", hot=rules.history_hot, cold=rules.history_cold
     )
@@ -214,7 +214,7 @@ def _judge(
 
 
 def _backfill_error(shards: tuple[RowMapping, ...]) -> str | None:
-    """Give why the last bounded run gave the job back; None when it did not, or runs again."""
+    """Return why the last bounded run released the job; None when it did not, or runs again."""
     said = [shard["backfill"].get("error") for shard in shards if shard["backfill"]]
     return next((str(error) for error in said if error), None)
 

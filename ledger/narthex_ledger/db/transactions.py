@@ -39,7 +39,7 @@ class Moment(enum.Enum):
     AFTER_COMMIT = "after_commit"
 
 
-Seam = Callable[[str, Moment], None]
+FaultHook = Callable[[str, Moment], None]
 """Told of each moment of each transaction, by the transaction's name; a test may raise there."""
 
 
@@ -51,7 +51,7 @@ class BrokenConnection(Exception):
     """A seam's way to say: the connection broke here. At AFTER_COMMIT, the answer was lost."""
 
 
-def open_sea(_name: str, _moment: Moment) -> None:
+def no_faults(_name: str, _moment: Moment) -> None:
     """Let every moment pass."""
 
 
@@ -61,10 +61,10 @@ class Transactions:
     Work may run several times, so it must change nothing but the database.
     """
 
-    def __init__(self, dsn: str, *, clock_shift: dt.timedelta, seam: Seam) -> None:
+    def __init__(self, dsn: str, *, clock_shift: dt.timedelta, fault_hook: FaultHook) -> None:
         session = _SESSION | {"narthex.clock_shift": rf"{clock_shift.total_seconds()}\ s"}
         options = " ".join(f"-c {name}={value}" for name, value in session.items())
-        self._seam = seam
+        self._fault_hook = fault_hook
         self._engine = sa.create_engine(
             dsn,
             pool_pre_ping=True,
@@ -93,7 +93,7 @@ class Transactions:
                 time.sleep(_PAUSE_S * attempt * (1 + secrets.randbelow(100) / 100))
         raise AssertionError("unreachable")
 
-    def rehearse(self, name: str, work: Callable[[Connection], _T]) -> _T:
+    def dry_run(self, name: str, work: Callable[[Connection], _T]) -> _T:
         """Run the work and roll back: what it gives is what `run` would have given."""
         for _ in range(ATTEMPTS):
             with self._connected() as connection:
@@ -104,7 +104,7 @@ class Transactions:
         raise Contended(f"`{name}` lost every race")
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Release all connections."""
         self._engine.dispose()
 
     def _connected(self) -> Connection:
@@ -115,13 +115,13 @@ class Transactions:
             raise LedgerUnreachable("the ledger does not answer", detail=str(error.orig)) from error
 
     def _once(self, name: str, work: Callable[[Connection], _T]) -> _T:
-        self._seam(name, Moment.BEFORE_BEGIN)
+        self._fault_hook(name, Moment.BEFORE_BEGIN)
         with self._connected() as connection:
             result = work(connection)
-            self._seam(name, Moment.BEFORE_COMMIT)
+            self._fault_hook(name, Moment.BEFORE_COMMIT)
             try:
                 connection.commit()
-                self._seam(name, Moment.AFTER_COMMIT)
+                self._fault_hook(name, Moment.AFTER_COMMIT)
             except BrokenConnection:
                 connection.invalidate()
                 raise OutcomeUnknown(f"`{name}` was not answered") from None

@@ -18,10 +18,10 @@ from narthex_ledger.model.views import (
 )
 from narthex_ledger.reading import queries
 from narthex_ledger.requests import offline_queries
-from narthex_ledger.session import Sessions
+from narthex_ledger.session import LedgerDatabase
 
 
-class Engines(Sessions):
+class EngineApi(LedgerDatabase):
     """Each method is one transaction and may be called again with the same arguments."""
 
     def registry_version(self) -> int:
@@ -82,7 +82,7 @@ class Engines(Sessions):
         )
 
     def release_slots(self, owner: str, leases: Sequence[SlotLease]) -> None:
-        """Give slots back, drained; with an old epoch it changes nothing."""
+        """Release drained slots; with an old epoch this changes nothing."""
         self._run(
             "release_slots", lambda c: job_registry.release_slots(c, owner, leases, self._rules)
         )
@@ -133,7 +133,9 @@ class Engines(Sessions):
         )
 
     def release_backfill(self, asset_id: int, epoch: Epoch, *, error: str) -> None:
-        """Give a job back unfilled, and say why; with an old epoch it changes nothing."""
+        """Release a job that was not backfilled, with the reason; with an old epoch this changes
+        nothing.
+        """
         self._run(
             "release_backfill", lambda c: job_registry.release_backfill(c, asset_id, epoch, error)
         )

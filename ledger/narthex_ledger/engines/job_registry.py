@@ -12,7 +12,7 @@ from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
-from narthex_ledger.errors import Fenced, LeaseHeld, NotReady, Refused
+from narthex_ledger.errors import Fenced, LeaseHeld, LedgerRefused, NotReady
 from narthex_ledger.model.states import FEED_KINDS, CommitState, Desired, Phase
 from narthex_ledger.model.views import Epoch, Fence, Rules, ShardReport, SlotLease, SlotView
 from narthex_ledger.reading.resolved_assets import spec_of
@@ -69,9 +69,11 @@ def claim_backfill(
     """
     commit = on_commits.share_commit(connection, commit_id)
     if commit["state"] not in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:
-        raise Refused(f"commit `{commit_id}` is {commit['state']}; a backfill follows the commit")
+        raise LedgerRefused(
+            f"commit `{commit_id}` is {commit['state']}; a backfill follows the commit"
+        )
     if not on_assets.is_bound(connection, commit["manifest_id"], asset_id):
-        raise Refused(f"commit `{commit_id}` does not bind asset {asset_id}")
+        raise LedgerRefused(f"commit `{commit_id}` does not bind asset {asset_id}")
     job = on_jobs.lock_job(connection, asset_id)
     if not owes_backfill(job):
         return None
@@ -79,7 +81,7 @@ def claim_backfill(
     if job["backfill_held"] and job["backfill_owner"] != owner:
         raise LeaseHeld(f"job {asset_id} is lent to `{job['backfill_owner']}`")
     if job["desired"] == Desired.RUNNING.value:
-        raise Refused(f"job {asset_id} runs live")
+        raise LedgerRefused(f"job {asset_id} runs live")
     epoch = int(job["backfill_epoch"]) + 1
     on_jobs.change_job(
         connection,
@@ -140,7 +142,9 @@ def finish_backfill(
 
 
 def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error: str) -> None:
-    """Give a job back unfilled, and say why; with an old epoch it changes nothing."""
+    """Release a job that was not backfilled, with the reason; with an old epoch this changes
+    nothing.
+    """
     job = on_jobs.lock_job(connection, asset_id)
     if job["backfill_epoch"] != epoch:
         return
@@ -249,7 +253,7 @@ def renew_slots(
 def release_slots(
     connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
 ) -> None:
-    """Give slots back, and tell the engines that there are some to take."""
+    """Release slots, and notify the engines that there are free slots."""
     for lease in sorted(leases, key=lambda lease: lease.slot):
         on_jobs.release_slot(connection, owner, rules.slot_space, lease.slot, lease.epoch)
     if leases:

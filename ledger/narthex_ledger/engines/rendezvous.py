@@ -8,7 +8,7 @@ from collections.abc import Mapping
 def preferred_engines(
     slot_space: str, count: int, weights: Mapping[str, float]
 ) -> tuple[str | None, ...]:
-    """Give the engine that should hold each slot; None for all of them without engines.
+    """Return the engine that should hold each slot; None for all of them without engines.
 
     Weighted rendezvous, in which an engine gets its share of the slots and no more: of equal
     engines none has two slots more than another. It is a hint: disagreement costs a handover,
@@ -32,7 +32,7 @@ def preferred_engines(
 
 
 def _shares(count: int, weights: Mapping[str, float]) -> dict[str, int]:
-    """Give how many slots each engine gets: what its weight says, the remainders by size."""
+    """Return the number of slots of each engine: its share by weight, remainders by size."""
     total = sum(weights.values())
     exact = {engine: count * weight / total for engine, weight in weights.items()}
     shares = {engine: math.floor(share) for engine, share in exact.items()}

@@ -11,10 +11,10 @@ from narthex_ledger.engines import job_registry
 from narthex_ledger.gc import auditing, destruction
 from narthex_ledger.model.audit_views import Finding, InventoryRow
 from narthex_ledger.model.views import DestroyOrder, Fence, NotNow
-from narthex_ledger.session import Sessions
+from narthex_ledger.session import LedgerDatabase
 
 
-class Collecting(Sessions):
+class CollectorApi(LedgerDatabase):
     """Any number of collectors may run; each method is one transaction and may come twice."""
 
     def expire_pins(self, *, actor: str = "collector") -> tuple[UUID, ...]:
@@ -74,13 +74,13 @@ class Collecting(Sessions):
         """
         self._run("destroyed", lambda c: destruction.destroyed(c, asset_id, fence, self._rules))
 
-    def condemn(self, asset_id: int, *, actor: str) -> None:
-        """A keeper's decision: destroy a quarantined asset, by its id.
+    def force_destroy(self, asset_id: int, *, actor: str) -> None:
+        """A operator's decision: destroy a quarantined asset, by its id.
 
         Raises:
             Refused: A pin reaches it.
         """
-        self._run("condemn", lambda c: destruction.condemn(c, asset_id, actor))
+        self._run("condemn", lambda c: destruction.force_destroy(c, asset_id, actor))
 
     def inventory(
         self, kind: AssetKind, names: Collection[str] = frozenset()
@@ -101,5 +101,7 @@ class Collecting(Sessions):
         return self._run("orphan", lambda c: auditing.orphan(c, finding, actor))
 
     def identity(self) -> str:
-        """Give which history the ledger's database has; a restored or copied one has another."""
+        """Return the id of the ledger database's history; a restored or copied database has another
+        one.
+        """
         return self._run("identity", auditing.identity)

@@ -74,7 +74,9 @@ def orphan(connection: Connection, finding: Finding, actor: str) -> bool:
 
 
 def identity(connection: Connection) -> str:
-    """Give which history this database has: another after a restore, a copy or a failover."""
+    """Return the id of this database's history: it changes after a restore, a copy or a
+    failover.
+    """
     return on_inventory.cluster_identity(connection)
 
 

@@ -11,7 +11,7 @@ from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.engines.job_registry import destroy_rows, stop_job
-from narthex_ledger.errors import Fenced, Refused, WrongState
+from narthex_ledger.errors import Fenced, LedgerRefused, WrongState
 from narthex_ledger.model.states import JOB_KINDS, ROW_KINDS, AssetState, DestroyStatus
 from narthex_ledger.model.views import DestroyOrder, Fence, NotNow, Rules
 
@@ -116,7 +116,7 @@ def destroyed(connection: Connection, asset_id: int, fence: Fence, rules: Rules)
         return
     entry = _hold(connection, asset, fence)
     if not on_assets.quiet_since_create(connection, asset_id, rules.quiesce_margin):
-        raise Refused(f"a create call of asset {asset_id} may still be in flight")
+        raise LedgerRefused(f"a create call of asset {asset_id} may still be in flight")
     if asset["kind"] in _ROWS:
         destroy_rows(connection, asset)
     on_assets.change_destruction(
@@ -130,7 +130,7 @@ def destroyed(connection: Connection, asset_id: int, fence: Fence, rules: Rules)
     )
 
 
-def condemn(connection: Connection, asset_id: int, actor: str) -> None:
+def force_destroy(connection: Connection, asset_id: int, actor: str) -> None:
     """A person's decision: a quarantined asset that nothing pins is to be destroyed."""
     asset = on_assets.lock_asset(connection, asset_id)
     if asset["state"] == AssetState.DESTROYING.value:
@@ -138,7 +138,7 @@ def condemn(connection: Connection, asset_id: int, actor: str) -> None:
     if asset["state"] != AssetState.QUARANTINED.value:
         raise WrongState(f"asset {asset_id} is {asset['state']}", detail=asset["state"])
     if on_pins.pinned_assets(connection, [asset_id]):
-        raise Refused(f"a pin reaches asset {asset_id}", hint="commit without it first")
+        raise LedgerRefused(f"a pin reaches asset {asset_id}", hint="commit without it first")
     on_assets.set_asset_state(connection, asset_id, AssetState.DESTROYING)
     on_assets.schedule_destroy(
         connection, asset_id, reason="orphan", cause=None, grace=dt.timedelta(0)

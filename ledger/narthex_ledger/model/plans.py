@@ -89,7 +89,7 @@ class CommitPlan:
 def jobs_to_backfill(
     assets: tuple[AssetBlueprint, ...], *, created: frozenset[tuple[AssetKind, bytes]]
 ) -> frozenset[tuple[AssetKind, bytes]]:
-    """Decide which new jobs have a past to work off before they run live.
+    """Decide which new jobs have a past to drain  before they run live.
 
     A new job has one unless all it reads is a topic that is created by the same commit and that no
     such job writes: a new webhook endpoint and what is computed from it start empty.

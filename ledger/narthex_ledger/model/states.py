@@ -184,7 +184,7 @@ ABORTABLE = (CommitState.QUEUED, *IN_FLIGHT)
 DRIVABLE = (*ABORTABLE, CommitState.COMMITTED, CommitState.ABORTING)
 """The states in which an executor has something to do."""
 
-BANKED = (
+RETAINED = (
     AssetState.PLANNED,
     AssetState.CREATING,
     AssetState.LIVE,

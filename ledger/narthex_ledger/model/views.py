@@ -190,8 +190,8 @@ class HolderView:
 
 
 @attrs.frozen(kw_only=True)
-class BankedView:
-    """An asset of the bank, and all that keep it.
+class RetainedAssetView:
+    """An asset and all that retain it.
 
     Attributes:
         paths: The names that manifests bind to it.

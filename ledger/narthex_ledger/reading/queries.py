@@ -23,7 +23,6 @@ from narthex_ledger.model.states import (
 )
 from narthex_ledger.model.views import (
     AssetView,
-    BankedView,
     BranchId,
     BranchView,
     CommitView,
@@ -33,6 +32,7 @@ from narthex_ledger.model.views import (
     HolderView,
     JobView,
     ManifestView,
+    RetainedAssetView,
     ShardView,
     TenantId,
 )
@@ -120,26 +120,26 @@ def physical_names(
     connection: Connection, tenant: TenantId, refs: Sequence[AssetRef]
 ) -> dict[AssetRef, str]:
     """Name those of the assets that stand for their fingerprints now."""
-    rows = on_reading.banked_names(connection, tenant, refs)
+    rows = on_reading.retained_names(connection, tenant, refs)
     return {
         AssetRef(AssetKind(row["kind"]), bytes(row["fingerprint"])): row["physical_name"]
         for row in rows
     }
 
 
-def bank(
+def retained_assets(
     connection: Connection,
     tenant: TenantId,
     *,
     after: int,
     limit: int,
     branches: Collection[str] | None,
-) -> tuple[BankedView, ...]:
+) -> tuple[RetainedAssetView, ...]:
     """List the assets that are not destroyed, by id, each with all that keep it.
 
     With `branches`, as they know it: what they hold, and they alone are named.
     """
-    rows = on_reading.bank_rows(connection, tenant, after=after, limit=limit, branches=branches)
+    rows = on_reading.retained_rows(connection, tenant, after=after, limit=limit, branches=branches)
     ids = [row["asset_id"] for row in rows]
     held: dict[int, tuple[HolderView, ...]] = {}
     for row in on_reading.holder_rows(connection, ids, branches=branches):
@@ -151,7 +151,7 @@ def bank(
         )
         held[row["asset_id"]] = (*held.get(row["asset_id"], ()), holder)
     return tuple(
-        BankedView(
+        RetainedAssetView(
             asset_id=row["asset_id"],
             kind=AssetKind(row["kind"]),
             fingerprint=bytes(row["fingerprint"]),

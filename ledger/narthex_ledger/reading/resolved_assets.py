@@ -60,7 +60,7 @@ def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
 def resolve(
     connection: Connection, rows: Iterable[RowMapping], *, checker: Checker
 ) -> dict[int, ResolvedAsset]:
-    """Give assets with the physical names of what they need. All of it never changes.
+    """Return assets with the physical names of their needs. The result never changes.
 
     Raises:
         NotSigned: One of them is not what was signed.

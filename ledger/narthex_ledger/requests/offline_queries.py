@@ -9,7 +9,7 @@ from narthex._base import Json
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements.commits import NOW
-from narthex_ledger.errors import Fenced, NotPinned, NotSigned, Refused
+from narthex_ledger.errors import Fenced, LedgerRefused, NotPinned, NotSigned
 from narthex_ledger.model.states import OfflineState
 from narthex_ledger.model.views import Epoch, OfflineView
 from narthex_ledger.signing.row_checks import Checker
@@ -122,7 +122,7 @@ def _hold(connection: Connection, request_id: UUID, epoch: Epoch) -> RowMapping:
 
 def _end(connection: Connection, row: RowMapping, state: OfflineState, **values: Json) -> None:
     if row["pin_id"] is None:
-        raise Refused(f"offline query `{row['request_id']}` has ended")
+        raise LedgerRefused(f"offline query `{row['request_id']}` has ended")
     on_pins.delete_pin(connection, row["pin_id"])
     on_offline.change_query(
         connection,

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from narthex_ledger.db.statements import calls as on_calls
 from narthex_ledger.errors import IdempotencyKeyReused
-from narthex_ledger.session import Sessions
+from narthex_ledger.session import LedgerDatabase
 
 
 @attrs.frozen(kw_only=True)
@@ -28,7 +28,7 @@ class LookForIt:
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
+class AlreadyAppended:
     """It stands there already."""
 
     partition: int
@@ -40,10 +40,10 @@ class BeingAppended:
     """Somebody is appending it; ask again."""
 
 
-CallOutcome: TypeAlias = AppendNow | LookForIt | Standing | BeingAppended
+CallOutcome: TypeAlias = AppendNow | LookForIt | AlreadyAppended | BeingAppended
 
 
-class Calls(Sessions):
+class EndpointCallApi(LedgerDatabase):
     """The part of the front door that the webhook uses; each method is one transaction."""
 
     def begin_call(
@@ -97,7 +97,7 @@ def _begin(
             hint="give each call a key of its own",
         )
     if row["at_offset"] is not None:
-        return Standing(partition=row["at_partition"], offset=row["at_offset"])
+        return AlreadyAppended(partition=row["at_partition"], offset=row["at_offset"])
     if row["is_appending"]:
         return BeingAppended()
     on_calls.extend_call(connection, topic, key, within=within)

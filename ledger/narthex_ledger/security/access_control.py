@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from narthex._base import Json
 from narthex_ledger.db.statements import access as on_control
-from narthex_ledger.errors import NotFound, Refused
+from narthex_ledger.errors import LedgerRefused, NotFound
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.plans import canonical
 from narthex_ledger.model.views import TenantId
@@ -22,7 +22,7 @@ _PAGE = 1_000
 
 
 def token_values(token: str, view: TokenView) -> dict[str, object]:
-    """Give the row of a token: its hash, never itself."""
+    """Return the row of a token: its hash, never itself."""
     return {
         "token_sha256": hashlib.sha256(token.encode()).digest(),
         "token_id": view.token_id or secrets.token_hex(8),
@@ -58,15 +58,15 @@ def revoke(connection: Connection, token_id: str) -> None:
 
 def append(connection: Connection, entry: Json) -> LogHead:
     """Append an entry, chained to the one before, and return the new head of the log."""
-    tip = on_control.lock_tip(connection)
-    number, previous = int(tip["number"]) + 1, bytes(tip["sha256"])
-    sha256 = _link(previous, number, tip["now"].isoformat(), entry)
+    chain_end = on_control.lock_chain_end(connection)
+    number, previous = int(chain_end["number"]) + 1, bytes(chain_end["sha256"])
+    sha256 = _link(previous, number, chain_end["now"].isoformat(), entry)
     signature = attest(connection, entry_statement(number, sha256))
     on_control.append_entry(
         connection,
         {
             "number": number,
-            "at": tip["now"],
+            "at": chain_end["now"],
             "entry": entry,
             "previous_sha256": previous,
             "sha256": sha256,
@@ -94,8 +94,8 @@ def verify(
             if why:
                 return BrokenLog(number=after + 1, why=why)
             after, previous = after + 1, link
-    tip = on_control.lock_tip(connection)
-    if int(tip["number"]) != after or bytes(tip["sha256"]) != previous:
+    chain_end = on_control.lock_chain_end(connection)
+    if int(chain_end["number"]) != after or bytes(chain_end["sha256"]) != previous:
         return BrokenLog(number=after + 1, why="missing")
     if max(heads, default=0) > after:
         return BrokenLog(number=after + 1, why="missing, although its hash was shipped")
@@ -143,7 +143,9 @@ def add_secret(
 ) -> None:
     """Keep a new secret, sealed as version 1."""
     if not on_control.insert_secret(connection, tenant, name, sealed, actor):
-        raise Refused(f"there is a secret `{name}` already", hint="change it, or delete it first")
+        raise LedgerRefused(
+            f"there is a secret `{name}` already", hint="change it, or delete it first"
+        )
 
 
 def change_secret(
@@ -152,7 +154,9 @@ def change_secret(
     """Keep another value, sealed as the version after `version`."""
     values: dict[str, Json] = {"sealed": sealed, "changed_by": actor}
     if not on_control.change_secret(connection, tenant, name, version=version, values=values):
-        raise Refused(f"secret `{name}` is not at version {version} any more", hint="try again")
+        raise LedgerRefused(
+            f"secret `{name}` is not at version {version} any more", hint="try again"
+        )
 
 
 def delete_secret(connection: Connection, tenant: TenantId, name: str) -> None:

@@ -11,11 +11,11 @@ from narthex_ledger.db.statements import access as on_control
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.views import TenantId
 from narthex_ledger.security import access_control
-from narthex_ledger.session import Sessions
+from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import token_statement
 
 
-class Controlling(Sessions):
+class ControlApi(LedgerDatabase):
     """Each method is one transaction."""
 
     def put_token(  # noqa: PLR0913 - a token has these parts

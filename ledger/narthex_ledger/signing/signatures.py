@@ -58,7 +58,7 @@ class Verifier:
         path.write_bytes(self._raw)
 
     def open(self, signed: bytes) -> bytes:
-        """Give what was signed; nothing at all needs no signature.
+        """Return the signed content; empty content needs no signature.
 
         Raises:
             NotSigned: It is not signed, or by another key, or was changed.
@@ -117,7 +117,7 @@ class Signer:
         return Verifier(self.key.public_key())
 
     def sign(self, content: bytes) -> bytes:
-        """Give the content behind its signature."""
+        """Return the content behind its signature."""
         return self._head(content) + content
 
     def attest(self, statement: Json) -> bytes:
@@ -209,7 +209,7 @@ def _texts(value: object) -> Json:
 
 
 def _of_database(plain: Json) -> Json:
-    """Give JSON as the database gives it back: a float that is whole may come as an integer."""
+    """Return JSON as the database returns it: a whole float may come back as an integer."""
     match plain:
         case float() if plain.is_integer():
             # By its digits: the float 1e23 is a number that ends otherwise.

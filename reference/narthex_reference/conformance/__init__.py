@@ -12,10 +12,10 @@ from narthex_reference.conformance import (
     windowed_groups,
 )
 from narthex_reference.conformance.arrivals import Arrival, Batch, Sent, arrivals, shuffled
-from narthex_reference.conformance.case import Case
+from narthex_reference.conformance.case import ConformanceCase
 from narthex_reference.conformance.checking import CaseFailed, EngineFactory, check, feed
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     *stored_rows.CASES,
     *single_rows.CASES,
     *joined_rows.CASES,
@@ -31,8 +31,8 @@ __all__ = [
     "CASES",
     "Arrival",
     "Batch",
-    "Case",
     "CaseFailed",
+    "ConformanceCase",
     "EngineFactory",
     "Sent",
     "arrivals",

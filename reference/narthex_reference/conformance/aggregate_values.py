@@ -26,7 +26,7 @@ from narthex.lib import inputs
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -104,7 +104,7 @@ class Lists:
 
 @dataset(index=True)
 class Decaying:
-    """What fades."""
+    """What decays."""
 
     uid: int = field(key=True)
     heat: float
@@ -164,7 +164,7 @@ _EMPTY_NUMBERS = (0.0, -7.0, None, 99.0, None, -1.0, -3.0, None)
 _EMPTY_LISTS = (0, 0, 0, (), (), (), (), (), ())
 _EMPTY_POPULATION = (0, 0, None, -1, (), (), ())
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "numbers skip nulls; zero is a value",
         [Orders, Numbers],

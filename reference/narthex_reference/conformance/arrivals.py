@@ -18,7 +18,7 @@ Arrival: TypeAlias = tuple[Batch, ...]
 
 
 def arrivals(sent: Sequence[Sent], *, seed: int, count: int) -> Iterator[Arrival]:
-    """Give ways in which facts may arrive: as sent, backwards, then shuffled, cut and repeated.
+    """Yield orders of arrival of facts: as sent, reversed, then shuffled, split and repeated.
 
     Args:
         sent: The facts, in the order in which they were sent.
@@ -33,7 +33,7 @@ def arrivals(sent: Sequence[Sent], *, seed: int, count: int) -> Iterator[Arrival
 
 
 def shuffled(sent: Sequence[Sent], rng: Generator) -> Arrival:
-    """Give facts in any order, some of them twice, in batches of any size."""
+    """Shuffle facts, repeat some of them, and split them into batches of any size."""
     twice = [one for one in sent if rng.random() < 0.25]  # noqa: PLR2004 (a quarter)
     all_of_it = [*sent, *twice]
     mixed = [all_of_it[int(place)] for place in rng.permutation(len(all_of_it))]

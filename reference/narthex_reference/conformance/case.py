@@ -16,7 +16,7 @@ SECOND = 1_000_000
 
 
 @attrs.frozen
-class Row:
+class SentRow:
     """A row that somebody sends: the cells of the dataset's fields, in their order.
 
     Attributes:
@@ -30,8 +30,8 @@ class Row:
 
 
 @attrs.frozen
-class Found:
-    """A look-up that finds these values; `event_time` None is not compared."""
+class ExpectedLookup:
+    """A lookup that finds these values; `event_time` None is not compared."""
 
     dataset: Dataset
     key: tuple[Cell, ...]
@@ -42,7 +42,7 @@ class Found:
 
 @attrs.frozen
 class Missing:
-    """A look-up that finds nothing."""
+    """A lookup that finds nothing."""
 
     dataset: Dataset
     key: tuple[Cell, ...]
@@ -50,7 +50,7 @@ class Missing:
 
 
 @attrs.frozen
-class Rows:
+class ExpectedRows:
     """The rows that a dataset has, each the cells of its fields in their order.
 
     Attributes:
@@ -61,16 +61,16 @@ class Rows:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-Ask: TypeAlias = Found | Missing | Rows
+Ask: TypeAlias = ExpectedLookup | Missing | ExpectedRows
 
 
 @attrs.frozen(kw_only=True)
-class Case:
+class ConformanceCase:
     """What goes in, what is asked, and what must be answered, whatever the order of arrival."""
 
     name: str
     datasets: tuple[Dataset, ...]
-    sent: tuple[Row, ...]
+    sent: tuple[SentRow, ...]
     asks: tuple[Ask, ...]
 
     @property
@@ -90,9 +90,13 @@ class Case:
         return tuple(found)
 
 
-def case(name: str, datasets: Sequence[object], sent: Sequence[Row], *asks: Ask) -> Case:
-    """Give a case; it is named by the sentence that it holds."""
-    return Case(name=name, datasets=tuple(map(_declared, datasets)), sent=tuple(sent), asks=asks)
+def case(
+    name: str, datasets: Sequence[object], sent: Sequence[SentRow], *asks: Ask
+) -> ConformanceCase:
+    """Return a case; it is named by the sentence that it holds."""
+    return ConformanceCase(
+        name=name, datasets=tuple(map(_declared, datasets)), sent=tuple(sent), asks=asks
+    )
 
 
 def _declared(dataset: object) -> Dataset:
@@ -102,32 +106,32 @@ def _declared(dataset: object) -> Dataset:
     raise TypeError(f"{dataset!r} is no dataset")
 
 
-def row(dataset: object, *cells: Cell) -> Row:
-    """Give a row of a dataset, its cells in the order of the fields."""
-    return Row(_declared(dataset), cells)
+def row(dataset: object, *cells: Cell) -> SentRow:
+    """Return a row of a dataset, its cells in the order of the fields."""
+    return SentRow(_declared(dataset), cells)
 
 
-def delete(dataset: object, *key_and_instant: Cell) -> Row:
-    """Give the delete of a key from an instant on: key cells, then the event time."""
-    return Row(_declared(dataset), key_and_instant, alive=False)
+def delete(dataset: object, *key_and_instant: Cell) -> SentRow:
+    """Return the delete of a key from an instant on: key cells, then the event time."""
+    return SentRow(_declared(dataset), key_and_instant, alive=False)
 
 
-def found(dataset: object, *key: Cell, at: int, gives: Sequence[Cell]) -> Found:
-    """Expect a look-up to find values."""
-    return Found(_declared(dataset), key, at, tuple(gives))
+def found(dataset: object, *key: Cell, at: int, gives: Sequence[Cell]) -> ExpectedLookup:
+    """Expect a lookup to find values."""
+    return ExpectedLookup(_declared(dataset), key, at, tuple(gives))
 
 
 def missing(dataset: object, *key: Cell, at: int) -> Missing:
-    """Expect a look-up to find nothing."""
+    """Expect a lookup to find nothing."""
     return Missing(_declared(dataset), key, at)
 
 
-def holds(dataset: object, *rows: tuple[Cell, ...]) -> Rows:
+def holds(dataset: object, *rows: tuple[Cell, ...]) -> ExpectedRows:
     """Expect a dataset to have these rows."""
-    return Rows(_declared(dataset), rows)
+    return ExpectedRows(_declared(dataset), rows)
 
 
-def _fact(sent: Row, name: str, offset: int) -> Fact:
+def _fact(sent: SentRow, name: str, offset: int) -> Fact:
     schema = dataset_entity(sent.dataset).schema
     named = [field.name for field in schema.fields]
     if not sent.alive:

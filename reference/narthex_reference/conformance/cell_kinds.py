@@ -20,7 +20,15 @@ from narthex.datasets import (
 )
 from narthex.dtypes import Continuous, Decimal, Window
 from narthex.lib import inputs
-from narthex_reference.conformance.case import SECOND, Case, case, found, holds, missing, row
+from narthex_reference.conformance.case import (
+    SECOND,
+    ConformanceCase,
+    case,
+    found,
+    holds,
+    missing,
+    row,
+)
 from narthex_reference.conformance.shop import Orders, webhook
 from narthex_reference.conformance.windowed_groups import FinalTens
 
@@ -112,7 +120,7 @@ class SoldPrices:
         return prices.drop("price", "seen").groupby("sku", "sold").latest()
 
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "the key of a dataset is its fields, in its own order",
         [Prices, SoldPrices],

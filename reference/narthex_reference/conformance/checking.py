@@ -8,8 +8,14 @@ from narthex._ir import Cell, Definitions, Fact, Schema
 from narthex._sdk.datasets import dataset_entity
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.conformance.arrivals import Arrival, arrivals
-from narthex_reference.conformance.case import Ask, Case, Found, Missing, Rows
-from narthex_reference.engine import Answer, Engine, MayBeAsked
+from narthex_reference.conformance.case import (
+    Ask,
+    ConformanceCase,
+    ExpectedLookup,
+    ExpectedRows,
+    Missing,
+)
+from narthex_reference.engine import Answer, Engine, PartialQueryEngine
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
 """Makes an engine that has seen no facts."""
@@ -19,7 +25,9 @@ class CaseFailed(AssertionError):
     """An engine answers a case otherwise than was written."""
 
 
-def check(case: Case, engine_factory: EngineFactory, *, seed: int = 0, orders: int = 4) -> None:
+def check(
+    case: ConformanceCase, engine_factory: EngineFactory, *, seed: int = 0, orders: int = 4
+) -> None:
     """Judge an engine by a case, for several orders of arrival.
 
     Raises:
@@ -40,21 +48,21 @@ def feed(engine: Engine, arrival: Arrival) -> None:
         engine.append(dataset, facts)
 
 
-def differs(ask: Ask, engine: MayBeAsked) -> str | None:
+def differs(ask: Ask, engine: PartialQueryEngine) -> str | None:
     """Say how an engine's answer is not the one that was written; None when it is.
 
     Of a dataset whose rows the engine does not keep, rows are not asked.
     """
     entity = dataset_entity(ask.dataset)
     match ask:
-        case Found():
+        case ExpectedLookup():
             (answer,) = engine.lookup(entity.name, [ask.key], [ask.as_of])
             return _not_found(ask, answer, entity.name)
         case Missing():
             (answer,) = engine.lookup(entity.name, [ask.key], [ask.as_of])
             place = f"{entity.name}{ask.key} as of {ask.as_of}"
             return None if answer is None else f"{place} gives {answer}, wanted nothing"
-        case Rows():
+        case ExpectedRows():
             facts = engine.facts(entity.name)
             if facts is None:
                 return None
@@ -65,7 +73,7 @@ def differs(ask: Ask, engine: MayBeAsked) -> str | None:
             assert_never(ask)
 
 
-def _not_found(ask: Found, answer: Answer | None, name: str) -> str | None:
+def _not_found(ask: ExpectedLookup, answer: Answer | None, name: str) -> str | None:
     place = f"{name}{ask.key} as of {ask.as_of}"
     if answer is None:
         return f"{place} gives nothing, wanted {ask.values}"
@@ -98,7 +106,7 @@ def _wrong_identity(facts: Sequence[Fact], schema: Schema, name: str) -> str | N
 
 
 def _cells(fact: Fact, schema: Schema) -> tuple[Cell, ...]:
-    """Give a row's cells in the order of the fields; of an absence, key and event time."""
+    """Return a row's cells in the order of the fields; of an absence, key and event time."""
     named: dict[str, Cell] = {schema.timestamp: fact.event_time}
     named |= {column.name: cell for column, cell in zip(schema.keys, fact.key, strict=True)}
     if fact.alive:

@@ -20,7 +20,7 @@ from narthex.lib import inputs
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -199,8 +199,8 @@ class FinalSpans:
 
 
 @dataset(index=True)
-class FadingThen:
-    """What faded, as it stood five seconds ago."""
+class DecayingThen:
+    """What decayed, as it stood five seconds ago."""
 
     uid: int = field(key=True)
     heat: float
@@ -283,7 +283,7 @@ class Shared:
         return orders.filter(col("uid") // (col("uid") - 1) > 0)
 
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "a group is seen when the first of its windows has known a row of it",
         [Orders, LongAndShort],
@@ -426,11 +426,11 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "with a lookback a sum has decayed to the instant that is looked back to",
-        [Orders, FadingThen],
+        [Orders, DecayingThen],
         [row(Orders, 1, "a", 8.0, 5 * S)],
-        missing(FadingThen, 1, at=15 * S - 1),
-        found(FadingThen, 1, at=15 * S, gives=[8.0 * 2.0**-0.5]),
-        found(FadingThen, 1, at=20 * S, gives=[4.0]),
+        missing(DecayingThen, 1, at=15 * S - 1),
+        found(DecayingThen, 1, at=15 * S, gives=[8.0 * 2.0**-0.5]),
+        found(DecayingThen, 1, at=20 * S, gives=[4.0]),
     ),
     case(
         "a null matches nothing, and its row stays in a left join",

@@ -10,7 +10,7 @@ from narthex.dtypes import Continuous
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -146,7 +146,7 @@ _USER = (
     delete(Users, 1, 30 * S),
 )
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "a left join gives each row the right row as of its instant, and null where there is none",
         [Orders, Users, Enriched],

@@ -12,7 +12,7 @@ from narthex.lib import inputs
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -192,7 +192,7 @@ class LatestOrder:
         return orders.groupby("uid").latest()
 
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "explode gives a row for each element, and one with null for an empty list or none",
         [Baskets, Items],

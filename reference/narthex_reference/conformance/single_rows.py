@@ -12,7 +12,7 @@ from narthex.expr import col, now
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -259,7 +259,7 @@ _USERS = (
     delete(Users, 1, 40 * S),
 )
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "a filter keeps the rows for which it is true; null is not",
         [Orders, Dear],

@@ -3,7 +3,7 @@
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -15,7 +15,7 @@ from narthex_reference.conformance.shop import Orders, Users
 
 S = SECOND
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "a keyless dataset has every row, by event time and then by place in its source",
         [Orders],

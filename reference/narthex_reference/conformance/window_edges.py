@@ -11,7 +11,7 @@ from narthex.dtypes import Continuous, Hopping, Tumbling
 from narthex.lib import inputs
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     delete,
     found,
@@ -242,7 +242,7 @@ _THREE = (
     row(Orders, 1, "c", 4.0, 10 * S),
 )
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "a continuous window counts both its ends",
         [Orders, Sliding],

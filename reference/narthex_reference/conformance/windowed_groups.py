@@ -11,7 +11,7 @@ from narthex.lib import inputs
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (
     SECOND,
-    Case,
+    ConformanceCase,
     case,
     found,
     holds,
@@ -136,8 +136,8 @@ class FinalTensLater:
 
 
 @dataset(index=True)
-class FadingTens:
-    """What faded of each ten seconds, as it stood three seconds ago."""
+class DecayingTens:
+    """What decayed of each ten seconds, as it stood three seconds ago."""
 
     uid: int = field(key=True)
     window: Window = field(key=True)
@@ -174,7 +174,7 @@ def _span(begin: int, end: int) -> Cell:
     return {"begin": begin, "end": end}
 
 
-CASES: tuple[Case, ...] = (
+CASES: tuple[ConformanceCase, ...] = (
     case(
         "each span is a group of its own, which each row changes at once",
         [Orders, Tens],
@@ -321,12 +321,12 @@ CASES: tuple[Case, ...] = (
     ),
     case(
         "with a lookback a span has decayed to the instant that is looked back to",
-        [Orders, FadingTens],
+        [Orders, DecayingTens],
         [row(Orders, 1, "a", 8.0, 5 * S)],
-        missing(FadingTens, 1, _span(0, 10 * S), at=8 * S - 1),
-        found(FadingTens, 1, _span(0, 10 * S), at=8 * S, gives=[8.0]),
-        found(FadingTens, 1, _span(0, 10 * S), at=13 * S, gives=[4.0]),
-        found(FadingTens, 1, _span(0, 10 * S), at=18 * S, gives=[2.0]),
+        missing(DecayingTens, 1, _span(0, 10 * S), at=8 * S - 1),
+        found(DecayingTens, 1, _span(0, 10 * S), at=8 * S, gives=[8.0]),
+        found(DecayingTens, 1, _span(0, 10 * S), at=13 * S, gives=[4.0]),
+        found(DecayingTens, 1, _span(0, 10 * S), at=18 * S, gives=[2.0]),
     ),
     case(
         "sessions that feed an aggregate count as they stand at each instant",

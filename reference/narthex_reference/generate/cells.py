@@ -40,7 +40,7 @@ VALUE_TYPES: tuple[DataType, ...] = (
 
 @functools.cache
 def instants() -> st.SearchStrategy[int]:
-    """Give instants around the ends of windows: at them, just before, just after."""
+    """Return instants around the ends of windows: at them, just before, just after."""
     return st.builds(
         lambda seconds, nudge: seconds * SECOND + nudge,
         st.integers(-10, 60) | st.sampled_from([0, 5, 10, 15, 20, 30, 40, 60]),
@@ -50,7 +50,7 @@ def instants() -> st.SearchStrategy[int]:
 
 @functools.cache
 def cells(of: DataType) -> st.SearchStrategy[Cell]:
-    """Give cells of a type."""
+    """Return cells of a type."""
     match of:
         case Optional(of=inner):
             return st.none() | cells(inner)

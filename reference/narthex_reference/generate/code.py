@@ -7,29 +7,29 @@ from narthex._ir import DataType, Int, Optional, UserCode, inner
 
 
 def user_code(source: str) -> UserCode:
-    """Give source text that defines `step`, as code."""
+    """Wrap source text that defines `step` as code."""
     return UserCode(
         entry="step", source=source, tree=hashlib.sha256(source.encode()).digest(), python="3.11"
     )
 
 
 def numbers_of(columns: Mapping[str, DataType]) -> tuple[str, ...]:
-    """Give the columns that the functions here can take: integers."""
+    """Return the columns that the functions here can take: integers."""
     return tuple(name for name, of in columns.items() if inner(of) == Int())
 
 
 def is_positive(column: str) -> UserCode:
-    """Give a predicate that is null where the column is."""
+    """Return a predicate that is null where the column is."""
     return user_code(f"def step(df):\n    return df[{column!r}] > 0\n")
 
 
 def plus_ten(column: str) -> UserCode:
-    """Give a function of a column, null where the column is."""
+    """Return a function of a column, null where the column is."""
     return user_code(f"def step(df):\n    return df[{column!r}] + 10\n")
 
 
 def negated(column: str, *, into: str, kept: Sequence[str]) -> UserCode:
-    """Give a function of a frame that keeps some columns and adds one."""
+    """Return a function of a frame that keeps some columns and adds one."""
     names = [*kept, into]
     return user_code(
         f"def step(df):\n    df[{into!r}] = -df[{column!r}]\n    return df[{names!r}]\n"
@@ -37,5 +37,5 @@ def negated(column: str, *, into: str, kept: Sequence[str]) -> UserCode:
 
 
 def result_type(column: DataType) -> DataType:
-    """Give the type of what the functions make of a column."""
+    """Return the type of what the functions make of a column."""
     return Optional(Int()) if isinstance(column, Optional) else Int()

@@ -26,7 +26,7 @@ Typed: TypeAlias = tuple[Node, DataType]
 
 
 def predicates(columns: Mapping[str, DataType]) -> tuple[Node, ...]:
-    """Give expressions that are true or false of every row."""
+    """Return expressions that are true or false of every row."""
     found: list[Node] = []
     for name, of in columns.items():
         node = Ref(name)
@@ -56,7 +56,7 @@ def _tests(node: Node, of: DataType) -> Iterator[Node]:
 
 
 def values(columns: Mapping[str, DataType]) -> tuple[Typed, ...]:
-    """Give expressions with a type, some of which have no value on some rows."""
+    """Return expressions with a type, some of which have no value on some rows."""
     found: list[Node] = []
     for name, of in columns.items():
         node = Ref(name)

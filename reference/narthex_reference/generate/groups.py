@@ -62,7 +62,7 @@ OF_GROUPS: tuple[Tumbling | Hopping | Session, ...] = (
 
 @st.composite
 def group_keys(draw: st.DrawFn, schema: NodeSchema) -> tuple[str, ...]:
-    """Give columns to group by; none where no column can be a key."""
+    """Return columns to group by; none where no column can be a key."""
     names = [name for name, of in schema.columns.items() if is_key(of) and name != schema.timestamp]
     chosen = draw(st.sets(st.sampled_from(names), min_size=1, max_size=2)) if names else set()
     return tuple(name for name in names if name in chosen)
@@ -72,7 +72,7 @@ def group_keys(draw: st.DrawFn, schema: NodeSchema) -> tuple[str, ...]:
 def aggregates(
     draw: st.DrawFn, last: Operator, schema: NodeSchema, *, prefix: str
 ) -> Operator | None:
-    """Give an aggregate of a step; None where there is nothing to group by."""
+    """Return an aggregate of a step; None where there is nothing to group by."""
     by = draw(group_keys(schema))
     if not by:
         return None
@@ -111,7 +111,7 @@ def _specs(
 def _fitting(
     of: str, kind: DataType, window: Window, into: str, *, final: bool
 ) -> Sequence[AggregateSpec]:
-    """Give the aggregates that can be made of a column."""
+    """Return the aggregates that can be made of a column."""
     optional = isinstance(kind, Optional)
     every: list[AggregateSpec] = [
         Count(into=into, window=window),

@@ -37,17 +37,17 @@ class Project:
 
     @property
     def in_order(self) -> Arrival:
-        """Give the facts as they were sent, dataset by dataset."""
+        """Return the facts as they were sent, dataset by dataset."""
         return cut(sorted(self.sent, key=lambda one: one[0]), [len(self.sent)])
 
     @property
     def keyed(self) -> tuple[Dataset, ...]:
-        """Give the datasets that can be looked up."""
+        """Return the datasets that can be looked up."""
         return tuple(one for one in self.definitions.datasets if one.schema.keys)
 
 
 def instants_of(project: Project) -> tuple[int, ...]:
-    """Give the instants at which an answer may change, and those just before.
+    """Return the instants at which an answer may change, and those just before.
 
     They are the event times of facts, moved by the lengths of the windows of the pipelines.
     """

@@ -25,14 +25,14 @@ from narthex_reference.generate.cells import instants
 from narthex_reference.generate.growth import growth
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.sources import OWNED, facts_of, source_datasets
-from narthex_reference.generate.steps import Place, steps
+from narthex_reference.generate.steps import InsertionPoint, steps
 
 MOST_STEPS = 5
 
 
 @st.composite
 def projects(draw: st.DrawFn) -> Project:
-    """Give a project whose definitions are correct."""
+    """Return a project whose definitions are correct."""
     kinds = draw(st.lists(st.booleans(), min_size=1, max_size=3))
     sources = [
         draw(source_datasets(number=number, keyed=keyed)) for number, keyed in enumerate(kinds)
@@ -73,14 +73,14 @@ def _derived(
     grown: Mapping[str, int],
     number: int,
 ) -> tuple[Dataset, NodeSchema]:
-    """Give a dataset that a pipeline fills."""
+    """Return a dataset that a pipeline fills."""
     readable = {name: info for name, info in infos.items() if not info.terminal}
     last: Operator = DatasetRef(draw(st.sampled_from(sorted(readable))))
     for at in range(draw(st.integers(1, MOST_STEPS))):
         schema = output_schema(last, readable)
         if is_terminal(last):
             break
-        last = draw(steps(Place(last, schema, readable, grown, f"d{number}c{at}")))
+        last = draw(steps(InsertionPoint(last, schema, readable, grown, f"d{number}c{at}")))
     schema = output_schema(last, readable)
     return _dataset(f"D{number}", last, schema, tuple(readable)), schema
 

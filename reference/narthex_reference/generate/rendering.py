@@ -38,7 +38,7 @@ def render_program(
     file: str,
     compared_by: str = COMPARED_BY,
 ) -> str:
-    """Give a program that compares two engines on a project, by their names.
+    """Return a program that compares two engines on a project, by their names.
 
     Args:
         project: What they differ on.
@@ -73,7 +73,7 @@ def _imports(names: set[tuple[str, str]]) -> str:
 
 
 def render_value(value: object) -> str:
-    """Give Python text whose value is a record, an enum's member, a tuple, a dict or a scalar."""
+    """Render a record, an enum member, a tuple, a dict or a scalar as Python source."""
     return _render(value, set(), indent=0)
 
 
@@ -99,7 +99,7 @@ def _render(value: object, names: set[tuple[str, str]], *, indent: int) -> str:
 
 
 def _said(value: object) -> Iterable[tuple[str, object]]:
-    """Give the fields of a record that are not as they would be anyway."""
+    """Return the fields of a record that are not as they would be anyway."""
     for field in attrs.fields(type(value)):  # type: ignore[arg-type]
         found = getattr(value, field.name)
         if field.default is attrs.NOTHING or found != field.default:

@@ -29,7 +29,7 @@ OWNED = Metadata(owner="generated@narthex.dev")
 
 @st.composite
 def source_datasets(draw: st.DrawFn, *, number: int, keyed: bool) -> Dataset:
-    """Give a dataset; its columns have names that no other dataset's columns have."""
+    """Return a dataset; its columns have names that no other dataset's columns have."""
     keys = draw(st.lists(st.sampled_from(KEY_TYPES), min_size=1, max_size=2)) if keyed else []
     values = draw(st.lists(st.sampled_from(VALUE_TYPES), min_size=1, max_size=4))
     fields = [Field(name=f"s{number}k{at}", type=of, role=Role.KEY) for at, of in enumerate(keys)]
@@ -62,7 +62,7 @@ class _Drawn:
 
 
 def facts_of(dataset: Dataset) -> st.SearchStrategy[tuple[Fact, ...]]:
-    """Give facts of a dataset, in the order of their positions."""
+    """Return facts of a dataset, in the order of their positions."""
     drawn = st.builds(
         _Drawn,
         st.tuples(*(cells(column.type) for column in dataset.schema.keys)),
@@ -104,7 +104,7 @@ def _keyed(dataset: Dataset, one: _Drawn, place: bytes, earlier: Fact | None) ->
 
 
 def _appended(one: _Drawn, place: bytes) -> Fact:
-    """Give a row without a key: no source sends such a row a second time with other values."""
+    """Return a row without a key: no source sends such a row a second time with other values."""
     return Fact(
         row_id=RowId(place),
         version=Version(place),

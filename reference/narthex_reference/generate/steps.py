@@ -48,7 +48,7 @@ from narthex_reference.generate.growth import MOST, growth
 
 
 @attrs.frozen
-class Place:
+class InsertionPoint:
     """Where a step would be added.
 
     Attributes:
@@ -76,12 +76,12 @@ TRIES: Final = 6
 _STRIDE: Final = 7
 
 Draw: TypeAlias = st.DrawFn
-Maker: TypeAlias = Callable[[Draw, Place], "Operator | None"]
+Maker: TypeAlias = Callable[[Draw, InsertionPoint], "Operator | None"]
 
 
 @st.composite
-def steps(draw: Draw, place: Place) -> Operator:
-    """Give the pipeline with one more step; of kinds that do not fit the next one is tried."""
+def steps(draw: Draw, place: InsertionPoint) -> Operator:
+    """Return the pipeline with one more step; of kinds that do not fit the next one is tried."""
     begin = draw(st.integers(0, len(_MAKERS) - 1))
     for at in range(TRIES):
         made = _MAKERS[(begin + at * _STRIDE) % len(_MAKERS)](draw, place)
@@ -95,7 +95,7 @@ def _pick(draw: Draw, names: list[str], *, least: int = 1) -> tuple[str, ...]:
     return tuple(name for name in names if name in chosen)
 
 
-def _value_names(place: Place) -> list[str]:
+def _value_names(place: InsertionPoint) -> list[str]:
     return [column.name for column in place.schema.values]
 
 
@@ -109,24 +109,24 @@ def _is_exact(column: Column) -> bool:
     return not isinstance(unrestricted(item), Float) or column.name.startswith("s")
 
 
-def _filter(draw: Draw, place: Place) -> Operator | None:
+def _filter(draw: Draw, place: InsertionPoint) -> Operator | None:
     found = predicates(place.schema.columns)
     return Filter(place.last, draw(st.sampled_from(found))) if found else None
 
 
-def _filter_code(draw: Draw, place: Place) -> Operator | None:
+def _filter_code(draw: Draw, place: InsertionPoint) -> Operator | None:
     names = code.numbers_of(place.schema.columns)
     return Filter(place.last, code.is_positive(draw(st.sampled_from(names)))) if names else None
 
 
-def _assign(draw: Draw, place: Place) -> Operator | None:
+def _assign(draw: Draw, place: InsertionPoint) -> Operator | None:
     node, of = draw(st.sampled_from(values(place.schema.columns)))
     into = draw(st.sampled_from([place.name, *_value_names(place)]))
     # Where an expression has no value and the column must have one, there is no row.
     return Assign(place.last, (Assignment(into, of, node),))
 
 
-def _assign_code(draw: Draw, place: Place) -> Operator | None:
+def _assign_code(draw: Draw, place: InsertionPoint) -> Operator | None:
     columns = place.schema.columns
     names = code.numbers_of(columns)
     if not names:
@@ -136,7 +136,7 @@ def _assign_code(draw: Draw, place: Place) -> Operator | None:
     return AssignCode(place.last, made, code.plus_ten(name))
 
 
-def _transform(draw: Draw, place: Place) -> Operator | None:
+def _transform(draw: Draw, place: InsertionPoint) -> Operator | None:
     columns = place.schema.columns
     names = code.numbers_of(columns)
     if not names:
@@ -149,63 +149,63 @@ def _transform(draw: Draw, place: Place) -> Operator | None:
     return Transform(place.last, (*kept, made), text)
 
 
-def _select(draw: Draw, place: Place) -> Operator | None:
+def _select(draw: Draw, place: InsertionPoint) -> Operator | None:
     keys = tuple(column.name for column in place.schema.keys)
     return Select(place.last, (*keys, *_pick(draw, _value_names(place))))
 
 
-def _drop(draw: Draw, place: Place) -> Operator | None:
+def _drop(draw: Draw, place: InsertionPoint) -> Operator | None:
     names = _value_names(place)
     return Drop(place.last, _pick(draw, names)) if len(names) > 1 else None
 
 
-def _rename(draw: Draw, place: Place) -> Operator | None:
+def _rename(draw: Draw, place: InsertionPoint) -> Operator | None:
     names = [name for name in place.schema.columns if name != place.schema.timestamp]
     return Rename(place.last, ((draw(st.sampled_from(names)), place.name),)) if names else None
 
 
-def _drop_null(draw: Draw, place: Place) -> Operator | None:
+def _drop_null(draw: Draw, place: InsertionPoint) -> Operator | None:
     names = [column.name for column in place.schema.values if isinstance(column.type, Optional)]
     return DropNull(place.last, _pick(draw, names)) if names else None
 
 
-def _explode(draw: Draw, place: Place) -> Operator | None:
+def _explode(draw: Draw, place: InsertionPoint) -> Operator | None:
     names = [c.name for c in place.schema.values if isinstance(inner(c.type), List)]
     # Lists of different columns have different lengths, which is an error when it happens.
     return Explode(place.last, (draw(st.sampled_from(names)),)) if names else None
 
 
-def _union(draw: Draw, place: Place) -> Operator | None:
+def _union(draw: Draw, place: InsertionPoint) -> Operator | None:
     del draw
     other = place.last.input if isinstance(place.last, Filter | Dedup) else place.last
     return Union(place.last, other)
 
 
-def _dedup(draw: Draw, place: Place) -> Operator | None:
+def _dedup(draw: Draw, place: InsertionPoint) -> Operator | None:
     windows = [None, Tumbling(10 * SECOND), Session(5 * SECOND)]
     by = _pick(draw, [one.name for one in place.schema.values if _is_exact(one)])
     return Dedup(place.last, by, draw(st.sampled_from(windows))) if by else None
 
 
-def _changelog(draw: Draw, place: Place) -> Operator | None:
+def _changelog(draw: Draw, place: InsertionPoint) -> Operator | None:
     return Changelog(place.last, place.name, draw(st.sampled_from(list(Change))))
 
 
-def _first(draw: Draw, place: Place) -> Operator | None:
+def _first(draw: Draw, place: InsertionPoint) -> Operator | None:
     by = draw(group_keys(place.schema))
     return First(place.last, by) if by else None
 
 
-def _latest(draw: Draw, place: Place) -> Operator | None:
+def _latest(draw: Draw, place: InsertionPoint) -> Operator | None:
     by = draw(group_keys(place.schema))
     return Latest(place.last, by) if by else None
 
 
-def _aggregate(draw: Draw, place: Place) -> Operator | None:
+def _aggregate(draw: Draw, place: InsertionPoint) -> Operator | None:
     return draw(aggregates(place.last, place.schema, prefix=place.name))
 
 
-def _join(draw: Draw, place: Place) -> Operator | None:
+def _join(draw: Draw, place: InsertionPoint) -> Operator | None:
     rights = [one for one in place.inputs.values() if one.schema.keys and not one.terminal]
     if not rights:
         return None

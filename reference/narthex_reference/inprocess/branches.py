@@ -27,7 +27,13 @@ from narthex._sdk.datasets import Dataset
 from narthex._sdk.features import Featureset
 from narthex.errors import EntityMissing, Refused
 from narthex_reference.inprocess.engine import InProcessEngine
-from narthex_reference.inprocess.intake import Call, Feed, Judged, direct_source, facts_of_rows
+from narthex_reference.inprocess.intake import (
+    EndpointCall,
+    Feed,
+    Judged,
+    direct_source,
+    facts_of_rows,
+)
 
 EMPTY = Definitions(datasets=(), featuresets=())
 BAD_REQUEST = 400
@@ -35,7 +41,7 @@ NOT_FOUND = 404
 
 
 @attrs.frozen(kw_only=True)
-class Services:
+class ClientServices:
     """What all branches of a client share."""
 
     calls: CodeCalls
@@ -56,10 +62,10 @@ class Branch:
         engine: What computes them.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: ClientServices) -> None:
         """Begin without definitions."""
         self._services = services
-        self._calls: dict[WebhookEndpoint, list[Call]] = {}
+        self._calls: dict[WebhookEndpoint, list[EndpointCall]] = {}
         self._opened: dict[tuple[str, str], int] = {}
         self._erased: dict[str, set[tuple[Cell, ...]]] = {}
         self._read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = {}
@@ -74,7 +80,7 @@ class Branch:
         return InProcessEngine(definitions, calls=self._services.calls)
 
     def clone(self) -> "Branch":
-        """Give a branch with the same definitions and rows, that lives on by itself."""
+        """Clone a branch with its definitions and rows; the clone is independent."""
         made = Branch(self._services)
         made._calls = {endpoint: list(calls) for endpoint, calls in self._calls.items()}
         made._opened = dict(self._opened)
@@ -125,14 +131,14 @@ class Branch:
                     self.engine.append(dataset.name, facts)
 
     def feeds(self, endpoint: WebhookEndpoint) -> list[Feed]:
-        """Give the datasets that an endpoint feeds."""
+        """Return the datasets that an endpoint feeds."""
         return [feed for feed in self._feeds if feed.endpoint == endpoint]
 
     def next_offset(self, endpoint: WebhookEndpoint) -> int:
-        """Give the offset of the next call of an endpoint."""
+        """Return the offset of the next call of an endpoint."""
         return len(self._calls.get(endpoint, ()))
 
-    def accept(self, call: Call, judged: Sequence[tuple[Feed, Judged]]) -> None:
+    def accept(self, call: EndpointCall, judged: Sequence[tuple[Feed, Judged]]) -> None:
         """Take the rows of a call in; a bounded source that was idle for too long takes none."""
         for feed, rows in judged:
             if self._is_open(feed, call.received_us):
@@ -149,7 +155,7 @@ class Branch:
         return True
 
     def erase(self, plan: DatasetPlan, rows: Sequence[Mapping[str, Json]]) -> int:
-        """Erase the rows of keys, those that come later too; give how many keys.
+        """Erase the rows of keys, those that come later too; return how many keys.
 
         Raises:
             Refused: The keys are not exactly the erase keys of the dataset.
@@ -173,7 +179,7 @@ class Branch:
         return len(keys)
 
     def plan(self, name: str) -> DatasetPlan:
-        """Give how a dataset is read.
+        """Return the read plan of a dataset.
 
         Raises:
             EntityMissing: The branch has none of that name.
@@ -186,7 +192,7 @@ class Branch:
             ) from None
 
     def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
-        """Give how to answer a question; computed once for each commit."""
+        """Return the read plan of a query; computed once per commit."""
         if (inputs, outputs) not in self._read_plans:
             self._read_plans[inputs, outputs] = plan_read(
                 self.definitions, self.plans, inputs=inputs, outputs=outputs
@@ -194,7 +200,7 @@ class Branch:
         return self._read_plans[inputs, outputs]
 
     def facts(self, name: str) -> tuple[Fact, ...]:
-        """Give the rows of a dataset that live, oldest first."""
+        """Return the rows of a dataset that live, oldest first."""
         return tuple(fact for fact in self.engine.facts(self.plan(name).name) if fact.alive)
 
 

@@ -15,9 +15,9 @@ from narthex.client import Response
 from narthex.client.transport import Body
 from narthex.errors import LookupImpossible, Refused, raise_all
 from narthex_reference.engine import Answer
-from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, Services
+from narthex_reference.inprocess.branches import BAD_REQUEST, NOT_FOUND, Branch, ClientServices
 from narthex_reference.inprocess.clock import UnitTestClock
-from narthex_reference.inprocess.intake import Call, problems_of
+from narthex_reference.inprocess.intake import EndpointCall, problems_of
 
 MAIN: Final = "main"
 SHOWN_PROBLEMS: Final = 50
@@ -35,7 +35,7 @@ class InProcessCaller:
         self.clock = clock
         self.secrets: dict[str, str] = {}
         calls = InProcessCalls(secrets=self._secret)
-        self.services = Services(calls=calls, now_us=clock.now_us)
+        self.services = ClientServices(calls=calls, now_us=clock.now_us)
         self.branches: dict[str, Branch] = {MAIN: Branch(self.services)}
         self._deleted: dict[str, Branch] = {}
         self._offline: list[dict[str, Json]] = []
@@ -57,7 +57,7 @@ class InProcessCaller:
         """Free nothing: all goes with this."""
 
     def current(self) -> Branch:
-        """Give the branch that calls are about.
+        """Return the branch that calls are about.
 
         Raises:
             Refused: There is none of that name.
@@ -193,7 +193,7 @@ class InProcessCaller:
         now_us = self.clock.now_us()
         judged = []
         for branch, feeds in fed:
-            made = Call(
+            made = EndpointCall(
                 endpoint=endpoint,
                 offset=branch.next_offset(endpoint),
                 received_us=now_us,
@@ -277,7 +277,7 @@ class InProcessCaller:
         }
 
     def columns(self, name: str) -> dict[str, list[Json]]:
-        """Give the rows of a dataset that live, oldest first, as plain columns."""
+        """Return the rows of a dataset that live, oldest first, as plain columns."""
         plan = self.current().plan(name)
         places = {column.name: at for at, column in enumerate(whole_columns(plan))}
         rows = [(*fact.key, *fact.values, fact.event_time) for fact in self.current().facts(name)]
@@ -385,7 +385,7 @@ def _key(plan: DatasetPlan, row: Mapping[str, Json], number: int) -> tuple[Cell,
     missing = [name for name in names if name not in row]
     if missing:
         raise Refused(
-            f"a look-up of `{plan.name}` names {sorted(row)}, not {names}", status_code=BAD_REQUEST
+            f"a lookup of `{plan.name}` names {sorted(row)}, not {names}", status_code=BAD_REQUEST
         )
     try:
         return tuple(coerce(row[column.name], column.type) for column in plan.schema.keys)

@@ -129,7 +129,9 @@ class MockClient(TestClient):
         use_v2: bool = True,
         num_dpus: int | None = None,
     ) -> pd.DataFrame:
-        """Give features of many rows, each as of its own instant, and the instants beside them."""
+        """Compute features of many rows, each as of its own instant, with the instants beside
+        them.
+        """
         asked = super().query_offline(
             inputs,
             outputs,
@@ -190,7 +192,7 @@ class MockClient(TestClient):
     def find(
         self, dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
     ) -> tuple[object, object]:
-        """Answer a look-up in the test's own code: pandas in, pandas out."""
+        """Answer a lookup in the test's own code: pandas in, pandas out."""
         plans = self._caller.current().plans
         return finder(rows_finder(plans, self._caller.lookup_offline))(
             dataset, instants, keys, fields

@@ -16,11 +16,11 @@ class UnitTestClock:
         self._ahead = timedelta()
 
     def now(self) -> datetime:
-        """Give the present, aware, UTC."""
+        """Return the present, aware, UTC."""
         return (self._stands_at or datetime.now(UTC)) + self._ahead
 
     def now_us(self) -> int:
-        """Give the present in microseconds."""
+        """Return the present in microseconds."""
         return to_micros(self.now())
 
     def set(self, instant: datetime | str) -> None:

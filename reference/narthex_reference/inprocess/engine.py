@@ -22,9 +22,9 @@ from narthex._ir import (
 )
 from narthex._runtime.steps import (
     ABSENT,
-    Context,
     PlainGroups,
-    Rows,
+    RowBatch,
+    StepContext,
     Timelines,
     WindowedGroups,
     apply_step,
@@ -44,8 +44,8 @@ class Erased:
     names: tuple[str, ...] = ()
     keys: frozenset[tuple[Cell, ...]] = frozenset()
 
-    def apply(self, rows: Rows) -> Rows:
-        """Give rows without those that were erased; what ends one stays and says nothing."""
+    def apply(self, rows: RowBatch) -> RowBatch:
+        """Remove erased rows; their tombstones stay, without values."""
         if not self.keys:
             return rows
         columns = [rows.cells[name] for name in self.names]
@@ -67,7 +67,7 @@ class _Table:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: RowBatch,
         dataset: Dataset,
         live: Callable[[int, int], tuple[Cell, ...]] | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class _Folded:
     """A dataset that ends in an aggregate: its values exist when they are asked for."""
 
     def __init__(
-        self, groups: PlainGroups, dataset: Dataset, given: Rows | None, erased: Erased
+        self, groups: PlainGroups, dataset: Dataset, given: RowBatch | None, erased: Erased
     ) -> None:
         self._groups = groups
         self._erased = erased
@@ -109,7 +109,7 @@ class _Folded:
         self._given = None if given is None else _Table(given, dataset)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowBatch:
         return self.table.rows
 
     @property
@@ -183,11 +183,11 @@ class InProcessEngine:
             self._contents.pop(name, None)
 
     def given(self, dataset: str) -> tuple[Fact, ...]:
-        """Give the facts that were appended and stand, in no order."""
+        """Return the appended facts that are current, in no order."""
         return tuple(self._given.get(dataset, {}).values())
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
-        """Give the facts that stand, by event time and row id.
+        """Return the current facts, sorted by event time and row id.
 
         Of a keyless dataset the living rows; of a keyed one the rows of every instant, and the
         absences that end a row; of one that ends in an aggregate the versions of its groups.
@@ -197,7 +197,7 @@ class InProcessEngine:
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what stands under each key as of its instant; None where nothing was found.
+        """Return the value of each key as of its instant; None where there is none.
 
         Raises:
             LookupImpossible: The dataset has no key.
@@ -228,7 +228,7 @@ class InProcessEngine:
             rows = rows_of((), schema) if given is None else given
             return _Table(erased.apply(rows), dataset)
         pipeline = dataset.pipelines[-1]
-        context = Context(calls=self._calls, title=f"`{dataset.name}.{pipeline.name}`")
+        context = StepContext(calls=self._calls, title=f"`{dataset.name}.{pipeline.name}`")
         terminal = pipeline.terminal
         if isinstance(terminal, Aggregate) and terminal.window is None:
             rows = self._rows(terminal.input, context)
@@ -239,7 +239,7 @@ class InProcessEngine:
         made = rows_of_dataset(self._rows(terminal, context), dataset.schema)
         return _Table(erased.apply(_with_given(made, given)), dataset)
 
-    def _live_spans(self, step: Aggregate, dataset: Dataset, context: Context) -> _Table:
+    def _live_spans(self, step: Aggregate, dataset: Dataset, context: StepContext) -> _Table:
         groups = WindowedGroups(step, self._rows(step.input, context), self._schema(step))
         names = [column.name for column in groups.rows.schema.values]
         order = [names.index(column.name) for column in dataset.schema.values]
@@ -253,8 +253,8 @@ class InProcessEngine:
     def _schema(self, operator: Operator) -> NodeSchema:
         return output_schema(operator, self._infos)
 
-    def _rows(self, operator: Operator, context: Context) -> Rows:
-        """Give the rows of a step of a pipeline."""
+    def _rows(self, operator: Operator, context: StepContext) -> RowBatch:
+        """Return the rows of a step of a pipeline."""
         if isinstance(operator, DatasetRef):
             return self._content(operator.dataset).rows
         rows, schema = self._rows(operator.input, context), self._schema(operator)
@@ -270,8 +270,10 @@ class InProcessEngine:
         )
 
 
-def _with_given(made: Rows, given: Rows | None) -> Rows:
-    """Give what a pipeline gives with rows that were given beside it; at one place, those stand."""
+def _with_given(made: RowBatch, given: RowBatch | None) -> RowBatch:
+    """Merge a pipeline's rows with rows that a test logged; at the same place, the logged rows
+    win.
+    """
     if given is None:
         return made
     taken = {*given.ids, *(absence.id for absence in given.gone)}
@@ -286,7 +288,7 @@ def _with_given(made: Rows, given: Rows | None) -> Rows:
 
 
 def _below(typed: Iterable[TypedDataset]) -> dict[str, frozenset[str]]:
-    """Give, for each dataset, itself and all that read it, at any distance."""
+    """Map each dataset to itself and all its direct and indirect readers."""
     found: dict[str, set[str]] = {}
     for one in typed:
         name = one.dataset.name

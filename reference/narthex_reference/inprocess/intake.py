@@ -19,17 +19,17 @@ from narthex._ir import (
     WebhookEndpoint,
     position,
 )
-from narthex._runtime.ingest import Admission, Admitted, Admitter, Moved, Refused
+from narthex._runtime.ingest import ParsedRow, RejectedRow, RekeyedRow, RowOutcome, RowParser
 from narthex._runtime.workers import CodeCalls
 
 DIRECT_WEBHOOK: Final = "_internal_narthex_webhook"
 """The webhook by which tests put rows straight into a dataset."""
 
-Judged: TypeAlias = Sequence[Admission]
+Judged: TypeAlias = Sequence[RowOutcome]
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Call:
+class EndpointCall:
     """The rows of one call of an endpoint.
 
     Attributes:
@@ -44,12 +44,12 @@ class Call:
 
 
 def direct_endpoint(dataset: str) -> WebhookEndpoint:
-    """Give the endpoint by which tests put rows straight into a dataset."""
+    """Return the endpoint by which tests put rows straight into a dataset."""
     return WebhookEndpoint(webhook=DIRECT_WEBHOOK, endpoint=f"_internal_{dataset}_endpoint")
 
 
 def direct_source(dataset: Dataset) -> Source:
-    """Give the source by which tests put rows straight into a dataset."""
+    """Return the source by which tests put rows straight into a dataset."""
     return Source(
         connector=direct_endpoint(dataset.name),
         disorder_us=0,
@@ -64,7 +64,7 @@ class Feed:
     dataset: Dataset
     source: Source
     endpoint: WebhookEndpoint
-    admitter: Admitter
+    row_parser: RowParser
 
     @classmethod
     def of(cls, dataset: Dataset, source: Source) -> "Feed":
@@ -79,17 +79,17 @@ class Feed:
             dataset=dataset,
             source=source,
             endpoint=source.connector,
-            admitter=Admitter.of(source, dataset.schema),
+            row_parser=RowParser.of(source, dataset.schema),
         )
 
-    def judge(self, call: Call, calls: CodeCalls) -> Judged:
+    def judge(self, call: EndpointCall, calls: CodeCalls) -> Judged:
         """Say what becomes of each row of a call.
 
         Raises:
             UserCodeError: Code of an author that the source runs failed.
         """
         now_us = [call.received_us] * len(call.rows)
-        return self.admitter.admit_all(call.rows, now_us=now_us, runner=calls)
+        return self.row_parser.parse_rows(call.rows, now_us=now_us, runner=calls)
 
 
 def problems_of(feed: Feed, judged: Judged) -> list[str]:
@@ -97,21 +97,21 @@ def problems_of(feed: Feed, judged: Judged) -> list[str]:
     return [
         f"row {number}, {feed.dataset.name}: {problem}"
         for number, admission in enumerate(judged)
-        if isinstance(admission, Refused)
+        if isinstance(admission, RejectedRow)
         for problem in admission.problems
     ]
 
 
-def facts_of_rows(feed: Feed, call: Call, judged: Judged) -> list[Fact]:
-    """Give the facts that the admitted rows of a call are."""
+def facts_of_rows(feed: Feed, call: EndpointCall, judged: Judged) -> list[Fact]:
+    """Return the facts that the admitted rows of a call are."""
     identity, made = source_id(feed.source), _Facts(feed.dataset.schema)
     facts: list[Fact] = []
     for ordinal, admission in enumerate(judged):
         place = position(identity, 0, call.offset, ordinal)
         match admission:
-            case Admitted():
+            case ParsedRow():
                 facts.append(made.fact(admission, place))
-            case Moved(ended=ended, admitted=admitted):
+            case RekeyedRow(ended=ended, admitted=admitted):
                 facts += [made.fact(ended, place), made.fact(admitted, place)]
             case _:
                 pass
@@ -127,7 +127,7 @@ class _Facts:
         self.values = [column.name for column in schema.values]
         self.encode = key_encoder(schema.keys) if schema.keys else None
 
-    def fact(self, admitted: Admitted, place: bytes) -> Fact:
+    def fact(self, admitted: ParsedRow, place: bytes) -> Fact:
         cells = admitted.cells
         event_time = cells[self.timestamp]
         if not isinstance(event_time, int):

@@ -5,18 +5,18 @@ fill, and compared with the logs of the others, with indexes and with histories.
 """
 
 from narthex_reference.proving.deployed import Deployed, NothingServesError, deployed
-from narthex_reference.proving.findings import Difference, Made, Proof, Unproved
+from narthex_reference.proving.findings import EvidenceFact, Proof, ProofDifference, Unproved
 from narthex_reference.proving.logs import Log
-from narthex_reference.proving.proof import Asked, prove
+from narthex_reference.proving.proof import ProofRequest, prove
 
 __all__ = [
-    "Asked",
     "Deployed",
-    "Difference",
+    "EvidenceFact",
     "Log",
-    "Made",
     "NothingServesError",
     "Proof",
+    "ProofDifference",
+    "ProofRequest",
     "Unproved",
     "deployed",
     "prove",

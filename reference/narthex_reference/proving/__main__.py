@@ -13,7 +13,7 @@ from narthex_ledger import LedgerError
 from narthex_reference.proving.consistent_cut import NotThereError
 from narthex_reference.proving.deployed import NothingServesError, deployed
 from narthex_reference.proving.findings import Proof
-from narthex_reference.proving.proof import Asked, UnknownDatasetError, prove
+from narthex_reference.proving.proof import ProofRequest, UnknownDatasetError, prove
 from narthex_stores import StoreError
 
 EQUAL, DIFFERENT, NOT_COMPARED = 0, 1, 2
@@ -47,7 +47,7 @@ def main(  # noqa: PLR0913 - one argument an option
     instants, and every row and tile that they store) and the histories. Exits with 0 if all
     are equal, 1 if something differs, 2 if something could not be compared.
     """
-    asked = Asked(
+    asked = ProofRequest(
         datasets=tuple(dataset or ()), sample=sample, seed=seed, wait_s=wait, answers=answers
     )
     try:

@@ -1,6 +1,6 @@
-"""Until where everything has been worked off: the offsets at which stores and definitions agree.
+"""Until where everything has been drained : the offsets at which stores and definitions agree.
 
-The contract holds when every job upstream of a dataset has worked off the same rows. So a proof
+The contract holds when every job upstream of a dataset has drained  the same rows. So a proof
 waits until nothing moves: the jobs say that they have read all that stands in their topics, and
 the topics end where they ended before the jobs were asked.
 """
@@ -14,13 +14,13 @@ import attrs
 from narthex._analysis import reads
 from narthex._ir import AssetKind, IndexSpec, ResolvedAsset
 from narthex_reference.proving.deployed import Deployed, Read
-from narthex_stores import LmdbIndex, LogTips
+from narthex_stores import EndOffsetReader, LmdbIndex
 
 PAUSE_S = 1.0
 
 Tell: TypeAlias = Callable[[str], None]
 
-Ends: TypeAlias = Mapping[str, Mapping[int, int]]
+TopicEnds: TypeAlias = Mapping[str, Mapping[int, int]]
 """Dataset to partition to the offset after the last record."""
 
 
@@ -30,11 +30,11 @@ class Cut:
 
     Attributes:
         ends: Dataset to partition to offset.
-        waited_for: Dataset to what has not been worked off for it; such a dataset's log, and
+        waited_for: Dataset to what has not been drained  for it; such a dataset's log, and
             all below it, say nothing about the definitions.
     """
 
-    ends: Ends
+    ends: TopicEnds
     waited_for: Mapping[str, str]
 
 
@@ -43,7 +43,7 @@ class NotThereError(RuntimeError):
 
 
 def upstream(platform: Deployed, dataset: str) -> tuple[str, ...]:
-    """Give a dataset and all that it is computed from, each after what it reads."""
+    """Return a dataset and all that it is computed from, each after what it reads."""
     by_name = {one.name: one for one in platform.definitions.datasets}
     found: dict[str, None] = {}
 
@@ -58,20 +58,22 @@ def upstream(platform: Deployed, dataset: str) -> tuple[str, ...]:
 
 
 def find_cut(platform: Deployed, datasets: Iterable[str], *, wait_s: float, tell: Tell) -> Cut:
-    """Wait, at most so long, until all jobs of these datasets have worked off their logs.
+    """Wait, at most so long, until all jobs of these datasets have drained  their logs.
 
     Raises:
         NotThereError: A log is not there.
         StoreError: The cluster does not answer.
     """
     names = tuple(dict.fromkeys(one for name in datasets for one in upstream(platform, name)))
-    tips = LogTips(platform.kafka)
+    end_offsets = EndOffsetReader(platform.kafka)
     ends_at = time.monotonic() + wait_s
-    still: Ends | None = None
+    still: TopicEnds | None = None
     while True:
-        before = _ends(platform, tips, names)
-        behind = {name: why for name in names for why in [_behind(platform, tips, name)] if why}
-        after = _ends(platform, tips, names)
+        before = _ends(platform, end_offsets, names)
+        behind = {
+            name: why for name in names for why in [_behind(platform, end_offsets, name)] if why
+        }
+        after = _ends(platform, end_offsets, names)
         moving = {name: "rows still come" for name in names if after[name] != before[name]}
         waited_for = _inherited(platform, names, behind | moving)
         # A job may have taken rows in and not yet written what they make: look twice.
@@ -84,7 +86,7 @@ def find_cut(platform: Deployed, datasets: Iterable[str], *, wait_s: float, tell
 
 
 def _inherited(platform: Deployed, names: Iterable[str], own: Mapping[str, str]) -> dict[str, str]:
-    """Give why each dataset is not ready: its own reason, or one of what it reads.
+    """Map each dataset to why it is not ready: its own reason, or that of a dataset that it reads.
 
     A dataset that sources fill is always ready: its log is what everything is computed from.
     """
@@ -102,16 +104,16 @@ def _inherited(platform: Deployed, names: Iterable[str], own: Mapping[str, str])
     return found
 
 
-def _ends(platform: Deployed, tips: LogTips, names: Iterable[str]) -> Ends:
+def _ends(platform: Deployed, end_offsets: EndOffsetReader, names: Iterable[str]) -> TopicEnds:
     topics = {name: platform.topic(name).physical_name for name in names}
-    found = tips.ends(topics.values())
+    found = end_offsets.ends(topics.values())
     for name, topic in topics.items():
         if topic not in found:
             raise NotThereError(f"the log of `{name}`, topic `{topic}`, is not there")
     return {name: found[topic] for name, topic in topics.items()}
 
 
-def _behind(platform: Deployed, tips: LogTips, dataset: str) -> str | None:
+def _behind(platform: Deployed, end_offsets: EndOffsetReader, dataset: str) -> str | None:
     """Say what the jobs that fill a dataset have not read yet; None if nothing."""
     read_by = platform.jobs_read()
     for job in platform.jobs(dataset):
@@ -119,12 +121,12 @@ def _behind(platform: Deployed, tips: LogTips, dataset: str) -> str | None:
         read = read_by.get(job.asset_id)
         if read is None:
             return f"job {job.physical_name} does not run"
-        missing = _missing(tips.ends(topics), read)
+        missing = _missing(end_offsets.ends(topics), read)
         if missing:
             return f"job {job.physical_name} has {missing} records to read"
         for need in job.needs:
             if need.role.startswith("right:") and isinstance(need.spec, IndexSpec):
-                missing = _missing_in_index(platform, tips, need.physical_name, need.spec)
+                missing = _missing_in_index(platform, end_offsets, need.physical_name, need.spec)
                 if missing:
                     return f"index {need.physical_name} has {missing} records to read"
     return None
@@ -146,7 +148,9 @@ def _missing(ends: Read, read: Read) -> int:
     )
 
 
-def _missing_in_index(platform: Deployed, tips: LogTips, name: str, spec: IndexSpec) -> int:
+def _missing_in_index(
+    platform: Deployed, end_offsets: EndOffsetReader, name: str, spec: IndexSpec
+) -> int:
     index = LmdbIndex(platform.index_dir / name, spec, readonly=True)
     try:
         read: dict[str, dict[int, int]] = {}
@@ -154,7 +158,7 @@ def _missing_in_index(platform: Deployed, tips: LogTips, name: str, spec: IndexS
             read.setdefault(topic, {})[partition] = offset
     finally:
         index.close()
-    return _missing(tips.ends(_log_topics(platform, name)), read)
+    return _missing(end_offsets.ends(_log_topics(platform, name)), read)
 
 
 def _log_topics(platform: Deployed, index: str) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class Deployed:
     jobs_read: JobsRead
 
     def topic(self, dataset: str) -> ResolvedAsset:
-        """Give the topic of a dataset's log."""
+        """Return the topic of a dataset's log."""
         return self.bindings[f"dataset/{dataset}/log"]
 
     def log(self, dataset: str) -> LogSpec:
@@ -76,7 +76,7 @@ class Deployed:
         return spec.log
 
     def feeds(self, dataset: str, kind: AssetKind) -> tuple[ResolvedAsset, ...]:
-        """Give the feeds of one kind that read a dataset's log, each once."""
+        """Return the feeds of one kind that read a dataset's log, each once."""
         found = {
             asset.asset_id: asset
             for asset in self.bindings.values()
@@ -85,7 +85,7 @@ class Deployed:
         return tuple(found.values())
 
     def jobs(self, dataset: str) -> tuple[ResolvedAsset, ...]:
-        """Give the jobs of the pipelines that fill a dataset."""
+        """Return the jobs of the pipelines that fill a dataset."""
         found = {
             asset.asset_id: asset
             for asset in self.bindings.values()

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 
 from narthex._ir import Cell, Fact, RowId
-from narthex_reference.proving.findings import Made
+from narthex_reference.proving.findings import EvidenceFact
 from narthex_reference.proving.logs import Log
-from narthex_reference.semantics.content import Source
+from narthex_reference.semantics.content import RowSource
 from narthex_reference.semantics.evaluator import Reference
 
 _MOST = 200
@@ -24,8 +24,8 @@ class Evidence:
 
     logs: Mapping[str, Log]
 
-    def of(self, sources: Iterable[Source]) -> tuple[Made, ...]:
-        """Give facts with the newest state's event time, by dataset and event time."""
+    def of(self, sources: Iterable[RowSource]) -> tuple[EvidenceFact, ...]:
+        """Return facts with the newest state's event time, by dataset and event time."""
         return tuple(
             sorted(
                 (self._made(*one) for one in sorted(sources)[:_MOST]),
@@ -35,23 +35,23 @@ class Evidence:
 
     def of_lookup(
         self, reference: Reference, dataset: str, key: tuple[Cell, ...], as_of: int
-    ) -> tuple[Made, ...]:
-        """Give the facts that made what a look-up should find."""
+    ) -> tuple[EvidenceFact, ...]:
+        """Return the facts that made what a lookup should find."""
         return self.of((one.dataset, one.row_id) for one in reference.explain(dataset, key, as_of))
 
-    def of_log(self, log: Log, is_part: Callable[[Fact], bool]) -> tuple[Made, ...]:
-        """Give the facts of a dataset's own log that have a part in an entry."""
+    def of_log(self, log: Log, is_part: Callable[[Fact], bool]) -> tuple[EvidenceFact, ...]:
+        """Return the facts of a dataset's own log that have a part in an entry."""
         found = dict.fromkeys(row.fact.row_id for row in log.rows if is_part(row.fact))
         return tuple(_made(log, row_id) for row_id in list(found)[:_MOST])
 
-    def _made(self, dataset: str, row_id: RowId) -> Made:
+    def _made(self, dataset: str, row_id: RowId) -> EvidenceFact:
         return _made(self.logs[dataset], row_id)
 
 
-def _made(log: Log, row_id: RowId) -> Made:
+def _made(log: Log, row_id: RowId) -> EvidenceFact:
     rows = log.states(row_id)
     newest = max(rows, key=lambda row: row.fact.version)
-    return Made(
+    return EvidenceFact(
         dataset=log.dataset,
         event_time=newest.fact.event_time,
         row_id=row_id,

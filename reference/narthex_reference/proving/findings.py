@@ -17,7 +17,7 @@ _LEAST, _GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 @attrs.frozen(kw_only=True)
-class Made:
+class EvidenceFact:
     """A fact that had a part in what should be there.
 
     Attributes:
@@ -45,14 +45,14 @@ class Made:
 
 
 @attrs.frozen(kw_only=True)
-class Difference:
+class ProofDifference:
     """One row, value or offset that is not what the definitions mean.
 
     Attributes:
         store: `log`, `index`, `history` or `answers`.
         what: Which kind of entry differs, in words.
         key: By name; None of a keyless row.
-        instant: The event time of a row, or as of when a look-up was made.
+        instant: The event time of a row, or as of when a lookup was made.
         found: By name, what is there; None where nothing is.
         meant: By name, what should be; None where nothing should be.
         made_of: The facts that explain what is meant.
@@ -66,7 +66,7 @@ class Difference:
     row_id: bytes | None = None
     found: Mapping[str, Json] | None
     meant: Mapping[str, Json] | None
-    made_of: tuple[Made, ...] = ()
+    made_of: tuple[EvidenceFact, ...] = ()
 
     def plain(self) -> dict[str, Json]:
         """Render it for JSON."""
@@ -117,11 +117,11 @@ class Proof:
     Attributes:
         compared: How many rows and answers, by dataset and store (`Orders.index`).
         more: How many further differences each store has that are not listed.
-        changed_answers: How many kept answers, right when they were given, are others by now.
+        changed_answers: How many logged queries, right when they were given, are others by now.
     """
 
     compared: Mapping[str, int]
-    differences: tuple[Difference, ...]
+    differences: tuple[ProofDifference, ...]
     unproved: tuple[Unproved, ...]
     more: Mapping[str, int]
     changed_answers: int = 0
@@ -143,9 +143,11 @@ class Proof:
         }
 
 
-def offset_ahead(dataset: str, store: str, partition: int, offset: int, end: int) -> Difference:
+def offset_ahead(
+    dataset: str, store: str, partition: int, offset: int, end: int
+) -> ProofDifference:
     """Say that a store has read further than the log reaches."""
-    return Difference(
+    return ProofDifference(
         dataset=dataset,
         store=store,
         what=f"the offset of partition {partition}",

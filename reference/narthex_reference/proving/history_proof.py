@@ -4,24 +4,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from narthex._ir import Fact
-from narthex_reference.proving.findings import Difference, offset_ahead
+from narthex_reference.proving.findings import ProofDifference, offset_ahead
 from narthex_reference.proving.log_proof import named_key, same_fact, told
-from narthex_reference.proving.logs import Ends, Log
+from narthex_reference.proving.logs import Log, PartitionEnds
 from narthex_stores import LogRow
 
 IsWanted: TypeAlias = Callable[[Fact], bool]
 """Whether a fact is of a key that is looked at."""
 
-Place: TypeAlias = tuple[int, int]
+PartitionOffset: TypeAlias = tuple[int, int]
 """Partition and offset."""
 
 
 def history_differences(
-    log: Log, rows: Sequence[LogRow], *, offsets: Ends, is_wanted: IsWanted
-) -> Iterator[Difference]:
+    log: Log, rows: Sequence[LogRow], *, offsets: PartitionEnds, is_wanted: IsWanted
+) -> Iterator[ProofDifference]:
     """Compare the rows of a history with the records of its log below the history's offsets."""
     yield from _ahead(log, offsets)
-    kept: dict[Place, list[Fact]] = {}
+    kept: dict[PartitionOffset, list[Fact]] = {}
     for row in rows:
         if is_wanted(row.fact):
             kept.setdefault((row.partition, row.offset), []).append(row.fact)
@@ -34,14 +34,14 @@ def history_differences(
             yield _difference(log, place, found=fact, meant=None, what="a row of no record")
 
 
-def _ahead(log: Log, offsets: Ends) -> Iterator[Difference]:
+def _ahead(log: Log, offsets: PartitionEnds) -> Iterator[ProofDifference]:
     for partition, offset in sorted(offsets.items()):
         end = log.ends.get(partition, 0)
         if offset > end:
             yield offset_ahead(log.dataset, "history", partition, offset, end)
 
 
-def _of_record(log: Log, row: LogRow, found: Sequence[Fact]) -> Iterator[Difference]:
+def _of_record(log: Log, row: LogRow, found: Sequence[Fact]) -> Iterator[ProofDifference]:
     place = (row.partition, row.offset)
     if not found:
         yield _difference(log, place, found=None, meant=row.fact, what="a missing row")
@@ -56,10 +56,10 @@ def _of_record(log: Log, row: LogRow, found: Sequence[Fact]) -> Iterator[Differe
 
 
 def _difference(
-    log: Log, place: Place, *, found: Fact | None, meant: Fact | None, what: str
-) -> Difference:
+    log: Log, place: PartitionOffset, *, found: Fact | None, meant: Fact | None, what: str
+) -> ProofDifference:
     either = found if meant is None else meant
-    return Difference(
+    return ProofDifference(
         dataset=log.dataset,
         store="history",
         what=f"{what}, record {place[0]}/{place[1]}",

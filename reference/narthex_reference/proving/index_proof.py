@@ -13,7 +13,7 @@ from narthex_reference.cell_equality import same_cells
 from narthex_reference.engine import Answer
 from narthex_reference.proving.evidence import Evidence
 from narthex_reference.proving.findings import (
-    Difference,
+    ProofDifference,
     named,
     offset_ahead,
     same_named,
@@ -21,9 +21,9 @@ from narthex_reference.proving.findings import (
 )
 from narthex_reference.proving.log_proof import named_key
 from narthex_reference.proving.logs import Log
-from narthex_reference.proving.sampling import Sample
+from narthex_reference.proving.sampling import KeySample
 from narthex_reference.semantics.evaluator import Reference
-from narthex_stores import Found, IndexSnapshot, Part, StoredDifference, stored_differences
+from narthex_stores import IndexSnapshot, LookupResult, Part, StoredDifference, stored_differences
 
 MOST_INSTANTS = 24
 """So many instants are asked of each key: the newest, and others drawn from those that matter."""
@@ -43,11 +43,11 @@ class Looked:
 
     spec: IndexSpec
     log: Log
-    sample: Sample
+    sample: KeySample
     seed: int
 
 
-def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterator[Difference]:
+def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterator[ProofDifference]:
     """Find offsets that say more than the log has."""
     for (named_topic, partition), offset in sorted(snapshot.offsets.items()):
         end = log.ends.get(partition, 0)
@@ -57,7 +57,7 @@ def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterato
 
 def stored(
     looked: Looked, snapshot: IndexSnapshot, *, topic: str, evidence: Evidence
-) -> Iterator[Difference]:
+) -> Iterator[ProofDifference]:
     """Compare the entries of an index with those that its log makes, up to its offsets."""
     log, sample = looked.log, looked.sample
     ends = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
@@ -79,7 +79,7 @@ def _tile_is_same(one: StoredDifference) -> bool:
     return one.found is not None and one.meant is not None and same_named(one.found, one.meant)
 
 
-def _told(looked: Looked, one: StoredDifference, evidence: Evidence) -> Difference:
+def _told(looked: Looked, one: StoredDifference, evidence: Evidence) -> ProofDifference:
     log = looked.log.spec
     columns = (*log.keys, *log.values)
     types = {column.name: column.type for column in columns}
@@ -89,7 +89,7 @@ def _told(looked: Looked, one: StoredDifference, evidence: Evidence) -> Differen
         Part.TILES: f"a tile of {(one.length_us or 0) / 1e6:g} s",
         Part.PLACES: "where a row stands",
     }[one.part]
-    return Difference(
+    return ProofDifference(
         dataset=looked.log.dataset,
         store="index",
         what=what,
@@ -118,14 +118,14 @@ def _named(
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class LookupColumns:
     """Keys, and as of when each is asked, in columns of equal length."""
 
     keys: list[tuple[Cell, ...]]
     instants: list[int]
 
 
-def asked_of(reference: Reference, looked: Looked) -> Asked:
+def asked_of(reference: Reference, looked: Looked) -> LookupColumns:
     """Choose what to ask: each drawn key, at instants at which it changes and just before them."""
     rng = default_rng(looked.seed)
     keys: list[tuple[Cell, ...]] = []
@@ -135,7 +135,7 @@ def asked_of(reference: Reference, looked: Looked) -> Asked:
             chosen = _chosen(changes, rng)
             keys += [key] * len(chosen)
             instants += chosen
-    return Asked(keys=keys, instants=instants)
+    return LookupColumns(keys=keys, instants=instants)
 
 
 def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
@@ -149,11 +149,11 @@ def _chosen(changes: Sequence[int], rng: Generator) -> list[int]:
 def lookup_differences(
     reference: Reference,
     looked: Looked,
-    asked: Asked,
+    asked: LookupColumns,
     snapshot: IndexSnapshot,
     *,
     evidence: Evidence,
-) -> Iterator[Difference]:
+) -> Iterator[ProofDifference]:
     """Compare answers: of an index with tiles from rows alone, and from tiles wherever they can."""
     dataset = looked.log.dataset
     columns = reference.value_columns(dataset)
@@ -166,7 +166,7 @@ def lookup_differences(
         rows = zip(asked.keys, asked.instants, wanted, found, strict=True)
         for key, instant, want, have in rows:
             if not _same(want, have):
-                yield Difference(
+                yield ProofDifference(
                     dataset=dataset,
                     store="index",
                     what=what,
@@ -178,13 +178,13 @@ def lookup_differences(
                 )
 
 
-def _same(want: Answer | None, have: Found | None) -> bool:
+def _same(want: Answer | None, have: LookupResult | None) -> bool:
     if want is None or have is None:
         return want is None and have is None
     return want.event_time == have.event_time and same_cells(want.values, have.values)
 
 
-def _answer(columns: Sequence[Column], answer: Answer | Found) -> dict[str, Json]:
+def _answer(columns: Sequence[Column], answer: Answer | LookupResult) -> dict[str, Json]:
     types = {column.name: column.type for column in columns}
     values = named(list(types), answer.values, types)
     return {**values, "event_time": told_instant(answer.event_time)}

@@ -8,28 +8,28 @@ from narthex._base import Json
 from narthex._ir import Cell, Fact, LogShape, LogSpec, RowId, Version
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.proving.evidence import Evidence
-from narthex_reference.proving.findings import Difference, named
+from narthex_reference.proving.findings import ProofDifference, named
 from narthex_reference.proving.logs import standing
-from narthex_reference.semantics.content import Row, fact_of
+from narthex_reference.semantics.content import ContentRow, fact_of
 from narthex_reference.semantics.evaluator import Reference
 from narthex_reference.semantics.grouped_rows import Contribution
 
 
 @attrs.frozen
-class Wanted:
+class ExpectedRow:
     """A row that should stand, and what it is made of."""
 
     fact: Fact
-    row: Row
+    row: ContentRow
 
 
-def wanted_rows(reference: Reference, dataset: str, log: LogSpec) -> dict[RowId, Wanted]:
-    """Give the rows that a dataset's log should amount to."""
+def wanted_rows(reference: Reference, dataset: str, log: LogSpec) -> dict[RowId, ExpectedRow]:
+    """Return the rows that a dataset's log should amount to."""
     if log.shape is LogShape.CONTRIBUTIONS:
         made = reference.contributions(dataset)
-        return {one.row.row_id: Wanted(_contributed(one, log), one.row) for one in made}
+        return {one.row.row_id: ExpectedRow(_contributed(one, log), one.row) for one in made}
     rows = reference.rows(dataset)
-    return {row.row_id: Wanted(fact_of(row, log.keys, log.values), row) for row in rows}
+    return {row.row_id: ExpectedRow(fact_of(row, log.keys, log.values), row) for row in rows}
 
 
 def _contributed(one: Contribution, log: LogSpec) -> Fact:
@@ -49,9 +49,9 @@ def log_differences(
     log: LogSpec,
     *,
     facts: list[Fact],
-    wanted: Mapping[RowId, Wanted],
+    wanted: Mapping[RowId, ExpectedRow],
     evidence: Evidence,
-) -> Iterator[Difference]:
+) -> Iterator[ProofDifference]:
     """Compare what stands in a log with what should; versions are an engine's own."""
     found = standing(log, facts)
     for row_id in sorted({*found, *wanted}):
@@ -60,7 +60,7 @@ def log_differences(
             either = have if want is None else want.fact
             if either is None:
                 continue
-            yield Difference(
+            yield ProofDifference(
                 dataset=dataset,
                 store="log",
                 what="a row" if log.shape is not LogShape.CONTRIBUTIONS else "a contribution",

@@ -1,4 +1,4 @@
-"""Kept answers beside what the logs say: each asked again of what stood below its offsets.
+"""Logged queries beside what the logs say: each asked again of what stood below its offsets.
 
 The indexes that are asked are made anew, of the logs; whether an index means what the definitions
 mean is compared elsewhere.
@@ -14,40 +14,40 @@ import attrs
 
 from narthex._formats import parse_cell
 from narthex._ir import Cell, DatasetPlan, IndexSpec
-from narthex._query import Columns, FoundRow, KeptAnswer, ReadPlan, answers_topic, execute
+from narthex._query import Columns, FoundRow, LoggedQuery, ReadPlan, answers_topic, execute
 from narthex._query import plan as plan_read
 from narthex._runtime.workers import CodeCalls
 from narthex_reference.cell_equality import same_cells
 from narthex_reference.proving.deployed import Deployed
-from narthex_reference.proving.findings import Difference, named
-from narthex_reference.proving.logs import Ends, Log, read_up_to
-from narthex_stores import Found, LmdbIndex, LogReader
+from narthex_reference.proving.findings import ProofDifference, named
+from narthex_reference.proving.logs import Log, PartitionEnds, read_up_to
+from narthex_stores import LmdbIndex, LogReader, LookupResult
 
 _BATCH = 20_000
 
 
-def kept_answers(platform: Deployed, *, most: int) -> list[KeptAnswer]:
-    """Read the newest kept answers that the platform's commit gave.
+def logged_queries(platform: Deployed, *, most: int) -> list[LoggedQuery]:
+    """Read the newest logged queries that the platform's commit gave.
 
     Raises:
         StoreError: The cluster does not answer.
         GarbledAnswerError: A record of their log is none.
     """
     topic = answers_topic(platform.install_id)
-    found: list[KeptAnswer] = []
+    found: list[LoggedQuery] = []
     with LogReader(platform.kafka) as reader:
         ends = reader.end_offsets([topic])
         reader.assign(reader.first_offsets([topic]))
-        for records in read_up_to(reader, ends, of="the log of kept answers"):
-            answers = (KeptAnswer.decoded(record.value or b"") for record in records)
+        for records in read_up_to(reader, ends, of="the log of logged queries"):
+            answers = (LoggedQuery.decoded(record.value or b"") for record in records)
             found += [one for one in answers if one.commit_id == str(platform.commit_id)]
             found = found[-most:] if most else []
     return found
 
 
 @attrs.define(kw_only=True)
-class Retold:
-    """Asks kept answers again, of indexes that grow from log to log and offset to offset."""
+class ReplayedQueries:
+    """Asks logged queries again, of indexes that grow from log to log and offset to offset."""
 
     platform: Deployed
     calls: CodeCalls
@@ -63,14 +63,14 @@ class Retold:
     def __exit__(self, *_: object) -> None:
         self._closing.close()
 
-    def differences(self, answers: Sequence[KeptAnswer]) -> Iterator[Difference]:
+    def differences(self, answers: Sequence[LoggedQuery]) -> Iterator[ProofDifference]:
         """Compare answers; then count, in `changed`, those that rows that came later changed."""
         for answer in sorted(answers, key=_reach):
             yield from self._difference(answer)
         for answer in answers:
             self.changed += self._outputs(answer, {}) != self._said(answer)
 
-    def _difference(self, answer: KeptAnswer) -> Iterator[Difference]:
+    def _difference(self, answer: LoggedQuery) -> Iterator[ProofDifference]:
         said, meant = self._said(answer), self._outputs(answer, answer.offsets)
         plan = self._plan(answer)
         inputs = _cells(answer.inputs, plan)
@@ -80,17 +80,17 @@ class Retold:
                     continue
                 of = {name: plan.types[name]}
                 asked = {one: cells[row] for one, cells in inputs.items()}
-                yield Difference(
+                yield ProofDifference(
                     dataset=name.partition(".")[0],
                     store="answers",
-                    what=f"a kept answer, `{name}`",
+                    what=f"a logged query, `{name}`",
                     key=named(tuple(asked), tuple(asked.values()), plan.types),
                     instant=answer.as_of,
                     found=named((name,), (found,), of),
                     meant=named((name,), (right,), of),
                 )
 
-    def _plan(self, answer: KeptAnswer) -> ReadPlan:
+    def _plan(self, answer: LoggedQuery) -> ReadPlan:
         asked = tuple(answer.inputs), tuple(answer.outputs)
         if asked not in self._plans:
             self._plans[asked] = plan_read(
@@ -98,11 +98,11 @@ class Retold:
             )
         return self._plans[asked]
 
-    def _said(self, answer: KeptAnswer) -> dict[str, list[Cell]]:
+    def _said(self, answer: LoggedQuery) -> dict[str, list[Cell]]:
         return _cells(answer.outputs, self._plan(answer))
 
     def _outputs(
-        self, answer: KeptAnswer, offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
+        self, answer: LoggedQuery, offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
     ) -> dict[str, list[Cell]]:
         """Answer again, from what stands below these offsets; below the logs' ends without them."""
         whole = self._plan(answer)
@@ -140,7 +140,7 @@ class _Index:
     _index: LmdbIndex | None = None
     _contains: dict[int, int] = attrs.field(factory=dict)
 
-    def up_to(self, log: Log, ends: Ends) -> Self:
+    def up_to(self, log: Log, ends: PartitionEnds) -> Self:
         """Let it contain what stands below these offsets, and no more."""
         if self._index is None or any(ends.get(p, 0) < o for p, o in self._contains.items()):
             home = self.closing.enter_context(tempfile.TemporaryDirectory())
@@ -154,15 +154,17 @@ class _Index:
         self._contains = dict(ends)
         return self
 
-    def lookup(self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]) -> list[Found | None]:
-        """Give the rows of keys as of instants."""
+    def lookup(
+        self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> list[LookupResult | None]:
+        """Return the rows of keys as of instants."""
         if self._index is None:
             raise TypeError("it contains nothing yet")
         with self._index.read() as snapshot:
             return snapshot.lookup(keys, as_of)
 
 
-def _reach(answer: KeptAnswer) -> int:
+def _reach(answer: LoggedQuery) -> int:
     """Say how far an answer had read: what is asked in this order grows."""
     return sum(
         offset

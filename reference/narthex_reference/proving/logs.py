@@ -7,10 +7,10 @@ from typing import TypeAlias
 import attrs
 
 from narthex._formats.avro import encode, key_bytes
-from narthex._ir import NEVER, Fact, LogShape, LogSpec, RowId
+from narthex._ir import TOMBSTONE_TIME, Fact, LogShape, LogSpec, RowId
 from narthex_stores import LogReader, LogRow, Record, TransientError
 
-Ends: TypeAlias = Mapping[int, int]
+PartitionEnds: TypeAlias = Mapping[int, int]
 """Partition to the offset after the last record."""
 
 _SILENT_S = 30.0
@@ -33,14 +33,14 @@ class Log:
     dataset: str
     spec: LogSpec
     rows: tuple[LogRow, ...]
-    ends: Ends
+    ends: PartitionEnds
 
-    def below(self, ends: Ends) -> tuple[LogRow, ...]:
-        """Give the rows below these offsets; a partition without one has nothing."""
+    def below(self, ends: PartitionEnds) -> tuple[LogRow, ...]:
+        """Return the rows below these offsets; a partition without one has nothing."""
         return tuple(row for row in self.rows if row.offset < ends.get(row.partition, 0))
 
     def states(self, row_id: RowId) -> tuple[LogRow, ...]:
-        """Give the states of a row, oldest first in each partition."""
+        """Return the states of a row, oldest first in each partition."""
         return tuple(self._states.get(row_id, ()))
 
     @cached_property
@@ -57,7 +57,7 @@ def read_log(
     *,
     dataset: str,
     spec: LogSpec,
-    ends: Ends,
+    ends: PartitionEnds,
     tell: Callable[[str], None],
 ) -> Log:
     """Read a log from its beginning up to these offsets.
@@ -115,7 +115,7 @@ def _decoded(facts: Iterable[Fact], records: Iterable[Record]) -> list[LogRow]:
 
 
 def standing(spec: LogSpec, facts: Iterable[Fact]) -> dict[RowId, Fact]:
-    """Give what facts amount to: of each row the state of the highest version, if it says anything.
+    """Return the current facts: the state with the highest version per row, without tombstones.
 
     Of a keyed log an absence says something where it ends a row.
     """
@@ -133,7 +133,7 @@ def _without_idle_absences(spec: LogSpec, newest: Mapping[RowId, Fact]) -> dict[
     there: dict[bytes, bool] = {}
     kept: dict[RowId, Fact] = {}
     for fact in sorted(newest.values(), key=lambda one: one.event_time):
-        if fact.event_time == NEVER:
+        if fact.event_time == TOMBSTONE_TIME:
             continue
         key = key_bytes(spec.keys, fact.key)
         if fact.alive or there.get(key, False):

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from narthex._ir import AssetKind, Cell, Dataset, HistorySpec, IndexSpec, LogShape, ResolvedAsset
-from narthex._query import KeptAnswer
+from narthex._query import LoggedQuery
 from narthex._runtime.workers import CodeCalls
 from narthex.errors import DefinitionErrors, UserCodeError
 from narthex_reference.generate.project import is_never_the_same
 from narthex_reference.proving.consistent_cut import Cut, find_cut, upstream
 from narthex_reference.proving.deployed import Deployed
 from narthex_reference.proving.evidence import Evidence
-from narthex_reference.proving.findings import Difference, Proof, Unproved
+from narthex_reference.proving.findings import Proof, ProofDifference, Unproved
 from narthex_reference.proving.history_proof import history_differences
 from narthex_reference.proving.index_proof import (
     Looked,
@@ -22,9 +22,9 @@ from narthex_reference.proving.index_proof import (
     stored,
 )
 from narthex_reference.proving.log_proof import log_differences, wanted_rows
-from narthex_reference.proving.logged_query_proof import Retold, kept_answers
-from narthex_reference.proving.logs import Ends, Log, LogGoneError, read_log
-from narthex_reference.proving.sampling import Sample, sample_of
+from narthex_reference.proving.logged_query_proof import ReplayedQueries, logged_queries
+from narthex_reference.proving.logs import Log, LogGoneError, PartitionEnds, read_log
+from narthex_reference.proving.sampling import KeySample, sample_of
 from narthex_reference.semantics.evaluator import Reference
 from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import HistoryTable, IndexSnapshot, LmdbIndex, StoreError, to_rows
@@ -34,15 +34,15 @@ MOST_LISTED = 20
 
 
 @attrs.frozen(kw_only=True)
-class Asked:
+class ProofRequest:
     """What is to be proved.
 
     Attributes:
         datasets: By name; all when empty.
         sample: The share of each dataset's keys that is looked at.
         seed: Draws the instants that are asked.
-        wait_s: How long to wait at most for jobs to work off what stands in their topics.
-        answers: How many of the newest kept answers are asked again, where all datasets are.
+        wait_s: How long to wait at most for jobs to drain  what stands in their topics.
+        answers: How many of the newest logged queries are asked again, where all datasets are.
     """
 
     datasets: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class UnknownDatasetError(LookupError):
 
 
 def prove(
-    platform: Deployed, asked: Asked, *, calls: CodeCalls, tell: Callable[[str], None]
+    platform: Deployed, asked: ProofRequest, *, calls: CodeCalls, tell: Callable[[str], None]
 ) -> Proof:
     """Compute everything again and compare it, row by row.
 
@@ -74,7 +74,7 @@ def prove(
             raise UnknownDatasetError(f"the commit has no dataset `{name}`")
     wanted = asked.datasets or known
     # Before it is known how far the logs reach: then all that they were read from stands below.
-    answers = [] if asked.datasets else kept_answers(platform, most=asked.answers)
+    answers = [] if asked.datasets else logged_queries(platform, most=asked.answers)
     cut = find_cut(platform, wanted, wait_s=asked.wait_s, tell=tell)
     work = _Work(platform=platform, asked=asked, cut=cut, calls=calls, tell=tell)
     for name in wanted:
@@ -86,19 +86,19 @@ def prove(
 @attrs.define(kw_only=True)
 class _Work:
     platform: Deployed
-    asked: Asked
+    asked: ProofRequest
     cut: Cut
     calls: CodeCalls
     tell: Callable[[str], None]
     _logs: dict[str, Log] = attrs.field(factory=dict)
     _compared: dict[str, int] = attrs.field(factory=dict)
-    _found: list[Difference] = attrs.field(factory=list)
+    _found: list[ProofDifference] = attrs.field(factory=list)
     _more: dict[str, int] = attrs.field(factory=dict)
     _unproved: list[Unproved] = attrs.field(factory=list)
     _changed: int = 0
 
     def proof(self) -> Proof:
-        """Give what was found so far."""
+        """Return the findings so far."""
         return Proof(
             compared=self._compared,
             differences=tuple(self._found),
@@ -107,19 +107,19 @@ class _Work:
             changed_answers=self._changed,
         )
 
-    def answers(self, kept: Sequence[KeptAnswer]) -> None:
-        """Ask kept answers again, of what stood below the offsets that they were read at."""
+    def answers(self, kept: Sequence[LoggedQuery]) -> None:
+        """Ask logged queries again, of what stood below the offsets that they were read at."""
         if not kept:
             return
-        self.tell(f"comparing {len(kept)} kept answers")
-        with Retold(platform=self.platform, calls=self.calls, log=self._log) as retold:
+        self.tell(f"comparing {len(kept)} logged queries")
+        with ReplayedQueries(platform=self.platform, calls=self.calls, log=self._log) as replayed:
             try:
-                self._keep("answers", "log", retold.differences(kept))
+                self._keep("answers", "log", replayed.differences(kept))
             except (LogGoneError, StoreError, DefinitionErrors, UserCodeError) as error:
                 self._skip("answers", "log", str(error))
                 return
             self._compared["answers"] = len(kept)
-            self._changed = retold.changed
+            self._changed = replayed.changed
 
     def dataset(self, name: str) -> None:
         """Compare all that is stored of a dataset."""
@@ -158,7 +158,7 @@ class _Work:
             )
         return self._logs[name]
 
-    def _keep(self, name: str, store: str, found: Iterable[Difference]) -> None:
+    def _keep(self, name: str, store: str, found: Iterable[ProofDifference]) -> None:
         listed = 0
         for one in found:
             listed += 1
@@ -175,7 +175,7 @@ class _Work:
         if not judged.dataset.pipelines:
             return
         if name in self.cut.waited_for:
-            self._skip(name, "log", f"not worked off yet: {self.cut.waited_for[name]}")
+            self._skip(name, "log", f"not drained  yet: {self.cut.waited_for[name]}")
             return
         is_folded = judged.log.spec.shape is LogShape.CONTRIBUTIONS
         if is_never_the_same(judged.dataset) and not is_folded:
@@ -194,7 +194,7 @@ class _Work:
             ),
         )
 
-    def _reference(self, judged: "_Judged", ends: Ends | None = None) -> Reference:
+    def _reference(self, judged: "_Judged", ends: PartitionEnds | None = None) -> Reference:
         """Compute from the sources' logs; of a dataset that they fill, only below `ends`."""
         reference = Reference(self.platform.definitions, call=WorkerCalls(self.calls))
         for name, log in judged.sources.items():
@@ -227,7 +227,7 @@ class _Work:
 
     def _index_differences(
         self, judged: "_Judged", looked: Looked, feed: ResolvedAsset, snapshot: IndexSnapshot
-    ) -> Iterator[Difference]:
+    ) -> Iterator[ProofDifference]:
         name, topic = judged.dataset.name, feed.need("log").physical_name
         contains = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
         judged = self._up_to(judged, contains)
@@ -246,7 +246,7 @@ class _Work:
         self._count(name, "index", len(asked.keys))
         yield from lookup_differences(reference, looked, asked, snapshot, evidence=judged.evidence)
 
-    def _up_to(self, judged: "_Judged", contains: Ends) -> "_Judged":
+    def _up_to(self, judged: "_Judged", contains: PartitionEnds) -> "_Judged":
         """Read on where a store contains more than stood in the log when it was looked at."""
         name = judged.dataset.name
         if all(offset <= judged.log.ends.get(p, 0) for p, offset in contains.items()):
@@ -263,13 +263,13 @@ class _Work:
         sources = judged.sources if judged.dataset.pipelines else {name: log}
         return attrs.evolve(judged, log=log, sources=sources)
 
-    def _why_not_comparable(self, judged: "_Judged", contains: Ends) -> str | None:
+    def _why_not_comparable(self, judged: "_Judged", contains: PartitionEnds) -> str | None:
         """Say why a pipeline's index says nothing about the definitions; None where it does."""
         name = judged.dataset.name
         if not judged.dataset.pipelines:
             return None
         if name in self.cut.waited_for:
-            return f"not worked off yet: {self.cut.waited_for[name]}"
+            return f"not drained  yet: {self.cut.waited_for[name]}"
         ends = {p: end for p, end in self.cut.ends[name].items() if end}
         behind = sum(max(0, end - contains.get(p, 0)) for p, end in ends.items())
         ahead = sum(max(0, contains.get(p, 0) - end) for p, end in ends.items())
@@ -320,7 +320,7 @@ class _Judged:
     dataset: Dataset
     log: Log
     sources: Mapping[str, Log]
-    sample: Sample
+    sample: KeySample
 
     @property
     def evidence(self) -> Evidence:

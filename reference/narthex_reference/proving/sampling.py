@@ -42,7 +42,7 @@ _SPAN = 1 << 64
 
 
 @attrs.frozen(kw_only=True)
-class Sample:
+class KeySample:
     """Which keys of a dataset are looked at.
 
     Attributes:
@@ -76,7 +76,7 @@ class Sample:
         return self.draws([column for column, _ in chosen], [cell for _, cell in chosen])
 
     def rows(self, dataset: Dataset, facts: Sequence[Fact]) -> list[Fact]:
-        """Give the facts of a source that may decide about a drawn key.
+        """Return the facts of a source that may decide about a drawn key.
 
         All states of a row come together: a later one may have another key.
         """
@@ -94,7 +94,7 @@ class Sample:
         return [fact for fact in facts if fact.row_id in drawn]
 
 
-def sample_of(definitions: Definitions, dataset: str, rate: float) -> Sample:
+def sample_of(definitions: Definitions, dataset: str, rate: float) -> KeySample:
     """Say which rows are needed to know a share of the keys of a dataset."""
     by_name = {one.name: one for one in definitions.datasets}
     chosen: Names = () if rate >= 1 else tuple(c.name for c in by_name[dataset].schema.keys)
@@ -107,7 +107,7 @@ def sample_of(definitions: Definitions, dataset: str, rate: float) -> Sample:
             at = None if names is None else tuple(names[n] for n in chosen if n in names)
             found[source] = at if found.get(source, at) == at else None
         if not lost:
-            return Sample(rate=rate, columns=chosen, sources=found)
+            return KeySample(rate=rate, columns=chosen, sources=found)
         chosen = tuple(name for name in chosen if name not in lost)
 
 

@@ -24,7 +24,7 @@ from narthex._ir import (
     Tumbling,
     Version,
 )
-from narthex_reference.semantics.content import Content, Row, Source, content, key_of
+from narthex_reference.semantics.content import Content, ContentRow, RowSource, content, key_of
 from narthex_reference.semantics.grouped_rows import (
     Contribution,
     TypedSpec,
@@ -38,7 +38,7 @@ WINDOW = "window"
 
 
 @attrs.frozen(kw_only=True)
-class Value:
+class AggregateValue:
     """What the aggregates of a group are as of an instant.
 
     Attributes:
@@ -50,7 +50,7 @@ class Value:
 
     cells: Mapping[str, Cell]
     event_time: int
-    sources: frozenset[Source]
+    sources: frozenset[RowSource]
     members: frozenset[bytes]
 
 
@@ -61,15 +61,17 @@ class Group(Protocol):
     def rows(self) -> Sequence[Contribution]:
         """Every row that ever counted."""
 
-    def values(self, asked_at: int) -> Sequence[Value]:
-        """Give what there is as of an instant: one value, or one a span; nothing if never seen."""
+    def values(self, asked_at: int) -> Sequence[AggregateValue]:
+        """Return the values as of an instant: one value, or one per span; empty if the group was
+        never seen.
+        """
 
     def changes(self) -> Iterable[int]:
-        """Give every instant at which the values may differ from those just before."""
+        """Return every instant at which the values may change."""
 
 
 def groups(step: Aggregate, given: Content, schema: NodeSchema) -> dict[bytes, Group]:
-    """Give the groups of an aggregate, by the bytes of the columns that it groups by."""
+    """Return the groups of an aggregate, by the bytes of the columns that it groups by."""
     by = _by(step, schema)
     rows: dict[bytes, list[Contribution]] = {}
     for one in contributions(step, given):
@@ -81,7 +83,7 @@ def groups(step: Aggregate, given: Content, schema: NodeSchema) -> dict[bytes, G
 
 
 def _by(step: Aggregate, schema: NodeSchema) -> tuple[Column, ...]:
-    """Give the columns that rows are grouped by, in the order of the key."""
+    """Return the columns that rows are grouped by, in the order of the key."""
     return tuple(column for column in schema.keys if step.window is None or column.name != WINDOW)
 
 
@@ -91,8 +93,8 @@ def find(
     schema: NodeSchema,
     key: Mapping[str, Cell],
     asked_at: int,
-) -> Value | None:
-    """Give what stands under a key as of an instant."""
+) -> AggregateValue | None:
+    """Return the value of a key as of an instant."""
     by = _by(step, schema)
     group = found.get(key_bytes(by, [key[column.name] for column in by]))
     if group is None:
@@ -105,16 +107,16 @@ def find(
 
 
 def versions(step: Aggregate, given: Content, schema: NodeSchema) -> Content:
-    """Give the aggregates as keyed rows: one at each instant at which a group's values change."""
-    made: list[Row] = []
+    """Return the aggregates as keyed rows: one at each instant at which a group's values change."""
+    made: list[ContentRow] = []
     for group in groups(step, given, schema).values():
         made += _versions(group, schema, counted=step.window is not None)
     return content(made, schema)
 
 
-def _versions(group: Group, schema: NodeSchema, *, counted: bool) -> list[Row]:
-    """Give the versions of a group; `counted`: another row makes another version of a span."""
-    made: list[Row] = []
+def _versions(group: Group, schema: NodeSchema, *, counted: bool) -> list[ContentRow]:
+    """Return the versions of a group; `counted`: another row makes another version of a span."""
+    made: list[ContentRow] = []
     standing: dict[bytes, object] = {}
     for instant in sorted(set(group.changes())):
         values = {_key(value, schema): value for value in group.values(instant)}
@@ -129,22 +131,22 @@ def _versions(group: Group, schema: NodeSchema, *, counted: bool) -> list[Row]:
     return made
 
 
-def _key(value: Value, schema: NodeSchema) -> bytes:
+def _key(value: AggregateValue, schema: NodeSchema) -> bytes:
     return key_bytes(schema.keys, [value.cells[column.name] for column in schema.keys])
 
 
-def _rendered(value: Value, schema: NodeSchema) -> tuple[bytes, ...]:
+def _rendered(value: AggregateValue, schema: NodeSchema) -> tuple[bytes, ...]:
     return tuple(cell_bytes(column.type)(value.cells[column.name]) for column in schema.values)
 
 
 def _row(
     key: bytes,
     cells: Mapping[str, Cell],
-    sources: frozenset[Source],
+    sources: frozenset[RowSource],
     instant: int,
     schema: NodeSchema,
-) -> Row:
-    return Row(
+) -> ContentRow:
+    return ContentRow(
         row_id=keyed_row_id(key, instant),
         version=Version(b""),
         event_time=instant,
@@ -153,16 +155,18 @@ def _row(
     )
 
 
-def _absence(made: Sequence[Row], key: bytes, instant: int, schema: NodeSchema) -> Row:
-    """Give the end of a span that other rows took up."""
+def _absence(
+    made: Sequence[ContentRow], key: bytes, instant: int, schema: NodeSchema
+) -> ContentRow:
+    """Return the end of a span that other rows took up."""
     last = [row for row in made if key_of(row, schema.keys) == key][-1]
     names = {column.name for column in schema.keys}
     kept = {name: cell for name, cell in last.cells.items() if name in names}
     return attrs.evolve(_row(key, kept, last.sources, instant, schema), alive=False)
 
 
-def _sources(counted: Iterable[Contribution]) -> frozenset[Source]:
-    return frozenset[Source]().union(*(one.row.sources for one in counted))
+def _sources(counted: Iterable[Contribution]) -> frozenset[RowSource]:
+    return frozenset[RowSource]().union(*(one.row.sources for one in counted))
 
 
 def _members(counted: Iterable[Contribution]) -> frozenset[bytes]:
@@ -181,8 +185,8 @@ class PlainGroup:
     specs: Sequence[TypedSpec]
     rows: Sequence[Contribution]
 
-    def values(self, asked_at: int) -> Sequence[Value]:
-        """Give the one value; a group is seen when any window has known a row of it."""
+    def values(self, asked_at: int) -> Sequence[AggregateValue]:
+        """Return the one value; a group is seen when any window has known a row of it."""
         known_until = max(span(one.spec.window, asked_at)[1] for one in self.specs)
         seen = [
             one
@@ -202,7 +206,7 @@ class PlainGroup:
             if one.until is not None and one.until <= self._as_of(known_until, asked_at)
         ]
         flat = [one for rows in counted for one in rows]
-        value = Value(
+        value = AggregateValue(
             cells=cells, event_time=max(changed), sources=_sources(flat), members=_members(flat)
         )
         return (value,)
@@ -218,7 +222,7 @@ class PlainGroup:
         ]
 
     def _as_of(self, last: int, asked_at: int) -> int:
-        """Give the instant whose rows count.
+        """Return the instant whose rows count.
 
         It is the last one of the window; `along` another column than event time, a row that
         comes after its window has closed still belongs to it.
@@ -228,7 +232,7 @@ class PlainGroup:
         return asked_at - max(lookback_of(one.spec.window) for one in self.specs)
 
     def changes(self) -> Iterable[int]:
-        """Give the instants at which a row enters a window, leaves it, or is replaced."""
+        """Return the instants at which a row enters a window, leaves it, or is replaced."""
         for typed in self.specs:
             for one in self.rows:
                 yield from self._changes(typed, one)
@@ -262,11 +266,13 @@ class WindowedGroup:
     specs: Sequence[TypedSpec]
     rows: Sequence[Contribution]
 
-    def values(self, asked_at: int) -> Sequence[Value]:
-        """Give a value a span; with `emit="final"` of those only that no row can enter any more."""
+    def values(self, asked_at: int) -> Sequence[AggregateValue]:
+        """Return a value a span; with `emit="final"` of those only that no row can enter any
+        more.
+        """
         at = asked_at - self._lookback
         known = [one for one in self.rows if one.instant <= at]
-        found: list[Value] = []
+        found: list[AggregateValue] = []
         for (begin, end), rows in self._spans(known):
             told_at = rows[-1].instant
             if self.step.emit is Emit.FINAL:
@@ -277,7 +283,7 @@ class WindowedGroup:
             cells[WINDOW] = {"begin": begin, "end": end}
             cells |= {typed.spec.into: typed.value(rows, at) for typed in self.specs}
             found.append(
-                Value(
+                AggregateValue(
                     cells=cells,
                     event_time=told_at + self._lookback,
                     sources=_sources(rows),
@@ -305,12 +311,12 @@ class WindowedGroup:
         return 0 if self.step.window is None else lookback_of(self.step.window)
 
     def _closes_at(self, end: int) -> int:
-        """Give the instant from which on no row can enter: a session waits for its gap."""
+        """Return the instant from which on no row can enter: a session waits for its gap."""
         window = self.step.window
         return end + window.gap if isinstance(window, Session) else end
 
     def changes(self) -> Iterable[int]:
-        """Give the instants at which a row comes, or a span closes."""
+        """Return the instants at which a row comes, or a span closes."""
         for one in self.rows:
             yield one.instant + self._lookback
             window = self.step.window

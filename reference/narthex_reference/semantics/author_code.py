@@ -9,7 +9,7 @@ from narthex._ir import Cell, Column, UserCode
 
 
 @attrs.frozen
-class Frame:
+class RowFrame:
     """Rows that code is given.
 
     Attributes:
@@ -28,24 +28,24 @@ class UserCodeRunner(Protocol):
     what a pipeline means.
     """
 
-    def filter(self, code: UserCode, frame: Frame) -> Sequence[bool]:
+    def filter(self, code: UserCode, frame: RowFrame) -> Sequence[bool]:
         """Say which rows stand.
 
         Raises:
             UserCodeError: It failed, or gave something else than booleans.
         """
 
-    def assign(self, code: UserCode, frame: Frame, column: Column) -> Sequence[Cell]:
-        """Give the cells of one column.
+    def assign(self, code: UserCode, frame: RowFrame, column: Column) -> Sequence[Cell]:
+        """Return the cells of one column.
 
         Raises:
             UserCodeError: It failed, or gave something else than it declares.
         """
 
     def transform(
-        self, code: UserCode, frame: Frame, columns: Sequence[Column]
+        self, code: UserCode, frame: RowFrame, columns: Sequence[Column]
     ) -> Sequence[tuple[Cell, ...]]:
-        """Give rows of these columns.
+        """Return rows of these columns.
 
         Raises:
             UserCodeError: It failed, or gave something else than it declares.

@@ -8,12 +8,12 @@ import attrs
 from narthex._formats.avro import key_bytes
 from narthex._ir import Cell, Column, Fact, NodeSchema, RowId, Version
 
-Source: TypeAlias = tuple[str, RowId]
+RowSource: TypeAlias = tuple[str, RowId]
 """A fact that somebody appended: its dataset and its identity there."""
 
 
 @attrs.frozen(kw_only=True)
-class Row:
+class ContentRow:
     """One row: of keyless content a row, of keyed content what a key is from an instant on.
 
     Attributes:
@@ -28,7 +28,7 @@ class Row:
     event_time: int
     cells: Mapping[str, Cell]
     alive: bool = True
-    sources: frozenset[Source] = frozenset()
+    sources: frozenset[RowSource] = frozenset()
 
     @property
     def order(self) -> tuple[int, bytes]:
@@ -44,7 +44,7 @@ class Content:
     ends nothing says nothing and is left out.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ContentRow, ...]
     schema: NodeSchema
 
     @property
@@ -53,13 +53,13 @@ class Content:
         return tuple(Column(name, of) for name, of in self.schema.columns.items())
 
 
-def content(rows: Iterable[Row], schema: NodeSchema) -> Content:
-    """Give rows as content: in order, without what says nothing."""
+def content(rows: Iterable[ContentRow], schema: NodeSchema) -> Content:
+    """Convert rows to content: in order, without rows that carry no value."""
     ordered = sorted(rows, key=lambda row: row.order)
     if not schema.keys:
         return Content(tuple(row for row in ordered if row.alive), schema)
-    kept: list[Row] = []
-    before: dict[bytes, Row] = {}
+    kept: list[ContentRow] = []
+    before: dict[bytes, ContentRow] = {}
     for row in ordered:
         key = key_of(row, schema.keys)
         if row.alive or (key in before and before[key].alive):
@@ -68,33 +68,35 @@ def content(rows: Iterable[Row], schema: NodeSchema) -> Content:
     return Content(tuple(kept), schema)
 
 
-def key_of(row: Row, keys: Iterable[Column]) -> bytes:
-    """Give a row's cells of some columns as bytes that only equal cells have."""
+def key_of(row: ContentRow, keys: Iterable[Column]) -> bytes:
+    """Return a row's cells of some columns as bytes that only equal cells have."""
     columns = tuple(keys)
     return key_bytes(columns, [row.cells[column.name] for column in columns])
 
 
-def grouped(rows: Iterable[Row], group: Callable[[Row], bytes]) -> dict[bytes, list[Row]]:
-    """Give rows by group, in order."""
-    groups: dict[bytes, list[Row]] = {}
+def grouped(
+    rows: Iterable[ContentRow], group: Callable[[ContentRow], bytes]
+) -> dict[bytes, list[ContentRow]]:
+    """Return rows by group, in order."""
+    groups: dict[bytes, list[ContentRow]] = {}
     for row in rows:
         groups.setdefault(group(row), []).append(row)
     return groups
 
 
-def histories(of: Content) -> dict[bytes, list[Row]]:
-    """Give, for each key of keyed content, its rows and absences, oldest first."""
+def histories(of: Content) -> dict[bytes, list[ContentRow]]:
+    """Map each key of keyed content to its rows and absences, oldest first."""
     return grouped(of.rows, lambda row: key_of(row, of.schema.keys))
 
 
-def floor(history: Iterable[Row], instant: int) -> Row | None:
-    """Give the newest row or absence of a key at or before an instant."""
+def floor(history: Iterable[ContentRow], instant: int) -> ContentRow | None:
+    """Return the newest row or absence of a key at or before an instant."""
     known = [row for row in history if row.event_time <= instant]
     return known[-1] if known else None
 
 
-def rows_of_facts(dataset: str, facts: Iterable[Fact], schema: NodeSchema) -> list[Row]:
-    """Give facts as rows; of each identity the state with the highest version stands."""
+def rows_of_facts(dataset: str, facts: Iterable[Fact], schema: NodeSchema) -> list[ContentRow]:
+    """Convert facts to rows; the state with the highest version wins per identity."""
     standing: dict[RowId, Fact] = {}
     for fact in facts:
         known = standing.get(fact.row_id)
@@ -103,13 +105,13 @@ def rows_of_facts(dataset: str, facts: Iterable[Fact], schema: NodeSchema) -> li
     return [_row_of(dataset, fact, schema) for fact in standing.values()]
 
 
-def _row_of(dataset: str, fact: Fact, schema: NodeSchema) -> Row:
+def _row_of(dataset: str, fact: Fact, schema: NodeSchema) -> ContentRow:
     names = [column.name for column in schema.keys]
     cells = list(fact.key)
     if fact.alive:
         names += [column.name for column in schema.values]
         cells += fact.values
-    return Row(
+    return ContentRow(
         row_id=fact.row_id,
         version=fact.version,
         event_time=fact.event_time,
@@ -119,8 +121,8 @@ def _row_of(dataset: str, fact: Fact, schema: NodeSchema) -> Row:
     )
 
 
-def fact_of(row: Row, keys: Iterable[Column], values: Iterable[Column]) -> Fact:
-    """Give a row as a fact, with its cells in the order of the columns."""
+def fact_of(row: ContentRow, keys: Iterable[Column], values: Iterable[Column]) -> Fact:
+    """Return a row as a fact, with its cells in the order of the columns."""
     return Fact(
         row_id=row.row_id,
         version=row.version,

@@ -40,13 +40,13 @@ from narthex._ir import (
     Union,
     of_dataset,
 )
-from narthex_reference.engine import Answer, Made
+from narthex_reference.engine import Answer, ContributingFact
 from narthex_reference.semantics.aggregates import Group, find, groups, versions
 from narthex_reference.semantics.author_code import UserCodeRunner
 from narthex_reference.semantics.content import (
     Content,
-    Row,
-    Source,
+    ContentRow,
+    RowSource,
     content,
     fact_of,
     floor,
@@ -86,7 +86,7 @@ class Reference:
         self._appended: dict[str, list[Fact]] = {name: [] for name in self._datasets}
         self._contents: dict[str, Content] = {}
         self._groups: dict[str, Mapping[bytes, Group]] = {}
-        self._histories: dict[str, Mapping[bytes, Sequence[Row]]] = {}
+        self._histories: dict[str, Mapping[bytes, Sequence[ContentRow]]] = {}
         self._schemas: dict[int, NodeSchema] = {}
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
@@ -103,7 +103,7 @@ class Reference:
         self._histories.clear()
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
-        """Give the facts that stand, by event time and row_id.
+        """Return the current facts, sorted by event time and row_id.
 
         Of a dataset that ends in an aggregate they are the versions of its groups.
 
@@ -116,15 +116,15 @@ class Reference:
         )
 
     def value_columns(self, dataset: str) -> tuple[Column, ...]:
-        """Give the columns of what a look-up gives, in order.
+        """Return the columns of what a lookup gives, in order.
 
         Raises:
             NotAskableError: The dataset is not there.
         """
         return self._dataset(dataset).schema.values
 
-    def rows(self, dataset: str) -> tuple[Row, ...]:
-        """Give the rows of which `facts` are, with the facts that made each.
+    def rows(self, dataset: str) -> tuple[ContentRow, ...]:
+        """Return the rows of which `facts` are, with the facts that made each.
 
         Raises:
             NotAskableError: The dataset is not there.
@@ -132,7 +132,7 @@ class Reference:
         return self._content(dataset).rows
 
     def contributions(self, dataset: str) -> tuple[Contribution, ...]:
-        """Give the rows that count in the aggregates that a dataset ends in.
+        """Return the rows that count in the aggregates that a dataset ends in.
 
         Raises:
             NotAskableError: The dataset is not there, or ends in none.
@@ -143,7 +143,7 @@ class Reference:
         return tuple(contributions(step, self._rows(step.input)))
 
     def instants(self, dataset: str) -> tuple[tuple[tuple[Cell, ...], tuple[int, ...]], ...]:
-        """Give each key that was ever there, with the instants at which what stands may change.
+        """Return each key that ever existed, with the instants at which its value may change.
 
         Raises:
             NotAskableError: The dataset is not there, or has no key.
@@ -172,7 +172,7 @@ class Reference:
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what stands under each key as of its instant; None where nothing was found.
+        """Return the value of each key as of its instant; None where there is none.
 
         Raises:
             NotAskableError: The dataset is not there, or has no key.
@@ -183,7 +183,7 @@ class Reference:
         ]
 
     def unseen(self, dataset: str) -> tuple[Cell, ...]:
-        """Give the values of a key that was never seen: the defaults of aggregates that have one.
+        """Return the values of a key that was never seen: the defaults of aggregates that have one.
 
         Raises:
             NotAskableError: The dataset is not there.
@@ -203,8 +203,10 @@ class Reference:
                     defaults[spec.into] = None
         return tuple(defaults[column.name] for column in self._dataset(dataset).schema.values)
 
-    def explain(self, dataset: str, key: tuple[Cell, ...], as_of: int) -> tuple[Made, ...]:
-        """Give the appended facts that made what a look-up finds; nothing where nothing is found.
+    def explain(
+        self, dataset: str, key: tuple[Cell, ...], as_of: int
+    ) -> tuple[ContributingFact, ...]:
+        """Return the appended facts that made what a lookup finds; nothing where nothing is found.
 
         Of an aggregate they are those that count; a window that has emptied has none.
 
@@ -214,11 +216,14 @@ class Reference:
         found = self._find(dataset, key, as_of)
         if found is None:
             return ()
-        made = [Made(name, self._standing(name, row_id), row_id) for name, row_id in found[1]]
+        made = [
+            ContributingFact(name, self._standing(name, row_id), row_id)
+            for name, row_id in found[1]
+        ]
         return tuple(sorted(made))
 
     def _standing(self, dataset: str, row_id: RowId) -> int:
-        """Give the event time of the state of a fact that stands."""
+        """Return the event time of the state of a fact that stands."""
         states = [fact for fact in self._appended[dataset] if fact.row_id == row_id]
         return max(states, key=lambda fact: fact.version).event_time
 
@@ -235,7 +240,7 @@ class Reference:
 
     def _find(
         self, name: str, key: tuple[Cell, ...], as_of: int
-    ) -> tuple[Answer, frozenset[Source]] | None:
+    ) -> tuple[Answer, frozenset[RowSource]] | None:
         dataset = self._dataset(name)
         keys, values = dataset.schema.keys, dataset.schema.values
         if not keys:
@@ -254,7 +259,7 @@ class Reference:
             cells, event_time, sources = found.cells, found.event_time, found.sources
         return Answer(tuple(cells[column.name] for column in values), event_time), sources
 
-    def _history(self, name: str, key: bytes) -> Sequence[Row]:
+    def _history(self, name: str, key: bytes) -> Sequence[ContentRow]:
         if name not in self._histories:
             self._histories[name] = histories(self._content(name))
         return self._histories[name].get(key, ())
@@ -265,7 +270,7 @@ class Reference:
         return self._groups[name]
 
     def _content(self, name: str) -> Content:
-        """Give the rows of a dataset, computed once until facts come."""
+        """Return the rows of a dataset, computed once until facts come."""
         if name not in self._contents:
             self._contents[name] = self._computed(self._dataset(name))
         return self._contents[name]
@@ -290,7 +295,7 @@ class Reference:
         return self._schemas[id(operator)]
 
     def _rows(self, operator: Operator) -> Content:
-        """Give the rows of a step of a pipeline."""
+        """Return the rows of a step of a pipeline."""
         match operator:
             case DatasetRef(dataset=name):
                 return self._content(name)

@@ -31,15 +31,17 @@ from narthex._ir import (
     unrestricted,
 )
 
-Value: TypeAlias = tuple[int, bytes, Cell]
+PlacedCell: TypeAlias = tuple[int, bytes, Cell]
 
 
 class NotANumberError(TypeError):
     """A cell that an aggregate cannot take."""
 
 
-def fold(spec: AggregateSpec, of: DataType | None, values: Sequence[Value], asked_at: int) -> Cell:
-    """Give the aggregate of values.
+def fold(
+    spec: AggregateSpec, of: DataType | None, values: Sequence[PlacedCell], asked_at: int
+) -> Cell:
+    """Return the aggregate of values.
 
     Args:
         spec: Which one; its window plays no part, the values are those that it counts.
@@ -86,7 +88,7 @@ def _present(cells: list[Cell]) -> list[Cell]:
 
 
 def _different(cells: list[Cell], of: DataType | None) -> list[Cell]:
-    """Give the first of each equal cells."""
+    """Return the first of each equal cells."""
     if of is None:
         raise NotANumberError("an aggregate of a column whose type is not known")
     render = cell_bytes(of)
@@ -121,18 +123,18 @@ def _is_float(of: DataType | None) -> bool:
 
 
 def unit(of: DataType | None) -> int:
-    """Give how many units of a cell one is: a decimal's cells are unscaled."""
+    """Return the number of cell units in one: a decimal's cells are unscaled."""
     plain = of if of is None else unrestricted(inner(unrestricted(of)))
     return 10**plain.scale if isinstance(plain, Decimal) else 1
 
 
 def default_cell(default: float | None, of: DataType | None) -> Cell:
-    """Give the default of an extreme, which is a literal of the type, as a cell."""
+    """Return the default of an extreme, which is a literal of the type, as a cell."""
     return float(default) if default is not None and _is_float(of) else default
 
 
 def number(cell: Cell) -> int | float:
-    """Give a cell as the number that it is.
+    """Return a cell as the number that it is.
 
     Raises:
         NotANumberError: It is none.
@@ -143,7 +145,7 @@ def number(cell: Cell) -> int | float:
 
 
 def _sum(numbers: Sequence[int | float], *, floats: bool) -> int | float:
-    """Give the sum, rounded once if at all."""
+    """Return the sum, rounded once if at all."""
     if not floats:
         return sum(int(one) for one in numbers)
     if not all(math.isfinite(one) for one in numbers):
@@ -167,7 +169,7 @@ def _rounded(exact: Fraction) -> float:
 
 
 def _deviation(numbers: Sequence[int | float]) -> float:
-    """Give the root of the mean squared distance from the mean."""
+    """Return the root of the mean squared distance from the mean."""
     if not all(math.isfinite(one) for one in numbers):
         return math.nan
     exact = [Fraction(one) for one in numbers]
@@ -176,22 +178,22 @@ def _deviation(numbers: Sequence[int | float]) -> float:
 
 
 def _quantile(p: float, numbers: Sequence[int | float]) -> float:
-    """Give the element at floor(p·n), clamped, of the ascending numbers; NaN is the greatest."""
+    """Return the element at floor(p·n), clamped, of the ascending numbers; NaN is the greatest."""
     ascending = sorted(numbers, key=lambda one: (math.isnan(one), one))
     return float(ascending[min(math.floor(p * len(ascending)), len(ascending) - 1)])
 
 
 def _extreme(numbers: Sequence[int | float], *, sign: int) -> int | float:
-    """Give the least, or with the sign turned the greatest; NaN is infectious."""
+    """Return the least, or with the sign turned the greatest; NaN is infectious."""
     if any(math.isnan(one) for one in numbers):
         return math.nan
     return min(numbers, key=lambda one: sign * one)
 
 
 def _decayed(
-    spec: ExpDecaySum, of: DataType | None, values: Sequence[Value], asked_at: int
+    spec: ExpDecaySum, of: DataType | None, values: Sequence[PlacedCell], asked_at: int
 ) -> float:
-    """Give the sum of the values, each halved once per half-life since its instant."""
+    """Return the sum of the values, each halved once per half-life since its instant."""
     parts = [
         number(cell) * 2.0 ** -((asked_at - instant) / spec.half_life_us)
         for instant, _, cell in values

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from narthex._ir import Aggregate, AggregateSpec, Cell, DataType, Misfit, type_aggregate
-from narthex_reference.semantics.content import Content, Row, histories
-from narthex_reference.semantics.folds import Value, fold
+from narthex_reference.semantics.content import Content, ContentRow, histories
+from narthex_reference.semantics.folds import PlacedCell, fold
 
 
 @attrs.frozen
@@ -20,7 +20,7 @@ class Contribution:
         until: From when on it is not, because its key has another row or none; None is never.
     """
 
-    row: Row
+    row: ContentRow
     instant: int
     since: int
     until: int | None
@@ -36,7 +36,7 @@ class Contribution:
 
 
 def contributions(step: Aggregate, given: Content) -> list[Contribution]:
-    """Give all rows that ever counted, by their place on the time axis.
+    """Return all rows that ever counted, by their place on the time axis.
 
     A keyless row stands for ever, from its instant on; where `along` gives another one, from
     that. A keyed row stands from its event time until its key changes; `along` only says which
@@ -56,7 +56,7 @@ def contributions(step: Aggregate, given: Content) -> list[Contribution]:
     return sorted(found, key=lambda one: one.order)
 
 
-def _instant(step: Aggregate, row: Row) -> int:
+def _instant(step: Aggregate, row: ContentRow) -> int:
     instant = row.event_time if step.along is None else row.cells[step.along]
     if not isinstance(instant, int):
         raise TypeError(f"`{step.along}` is {instant!r}, which is no instant")
@@ -71,16 +71,16 @@ class TypedSpec:
     of: DataType | None
 
     def value(self, counted: Iterable[Contribution], asked_at: int) -> Cell:
-        """Give its value over the rows that it counts, oldest first."""
+        """Compute the value over the rows that it counts, oldest first."""
         return fold(self.spec, self.of, [_value(self.spec, one) for one in counted], asked_at)
 
 
-def _value(spec: AggregateSpec, one: Contribution) -> Value:
+def _value(spec: AggregateSpec, one: Contribution) -> PlacedCell:
     return one.instant, one.row.row_id, None if spec.of is None else one.row.cells[spec.of]
 
 
 def typed_specs(step: Aggregate, given: Content) -> Sequence[TypedSpec]:
-    """Give the aggregates with their types.
+    """Return the aggregates with their types.
 
     Raises:
         TypeError: A column does not fit, which a commit would have refused.

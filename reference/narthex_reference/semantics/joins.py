@@ -7,14 +7,14 @@ import attrs
 
 from narthex._formats.avro import key_bytes
 from narthex._ir import Cell, Join, JoinHow, NodeSchema, Version
-from narthex_reference.semantics.content import Content, Row, content, floor, histories
+from narthex_reference.semantics.content import Content, ContentRow, content, floor, histories
 from narthex_reference.semantics.identities import of_key
 
-Histories: TypeAlias = Mapping[bytes, Sequence[Row]]
+Histories: TypeAlias = Mapping[bytes, Sequence[ContentRow]]
 
 
 def join(step: Join, left: Content, right: Content, schema: NodeSchema) -> Content:
-    """Give the left rows with the columns of their right rows."""
+    """Return the left rows with the columns of their right rows."""
     by_key = histories(right)
     if left.schema.keys:
         return content(_joined_keys(step, left, right, by_key), schema)
@@ -22,8 +22,10 @@ def join(step: Join, left: Content, right: Content, schema: NodeSchema) -> Conte
     return content([row for row in made if row is not None], schema)
 
 
-def _history(step: Join, row: Row, right: Content, by_key: Histories) -> Sequence[Row]:
-    """Give all that the right side knows of the key that a left row names; a null names none."""
+def _history(
+    step: Join, row: ContentRow, right: Content, by_key: Histories
+) -> Sequence[ContentRow]:
+    """Return all right rows of the key that a left row names; a null names none."""
     left_of = {right_name: left_name for left_name, right_name in step.on}
     cells = [row.cells[left_of[column.name]] for column in right.schema.keys]
     if None in cells:
@@ -31,16 +33,16 @@ def _history(step: Join, row: Row, right: Content, by_key: Histories) -> Sequenc
     return by_key.get(key_bytes(right.schema.keys, cells), ())
 
 
-def _joined(step: Join, row: Row, right: Content, by_key: Histories) -> Row | None:
-    """Give a left row of a keyless side, joined; None if it has no match and must have one."""
+def _joined(step: Join, row: ContentRow, right: Content, by_key: Histories) -> ContentRow | None:
+    """Return a left row of a keyless side, joined; None if it has no match and must have one."""
     found = floor(_history(step, row, right, by_key), row.event_time + step.within_high_us)
     low = step.within_low_us
     near = found is not None and (low is None or row.event_time - low <= found.event_time)
     return _with(step, row, found if near else None)
 
 
-def _with(step: Join, row: Row, found: Row | None) -> Row | None:
-    """Give a left row with the columns of what was found: a row, an absence, or nothing."""
+def _with(step: Join, row: ContentRow, found: ContentRow | None) -> ContentRow | None:
+    """Return a left row with the columns of what was found: a row, an absence, or nothing."""
     match = found if found is not None and found.alive else None
     if match is None and step.how is JoinHow.INNER:
         return None
@@ -52,16 +54,16 @@ def _with(step: Join, row: Row, found: Row | None) -> Row | None:
     )
 
 
-def _taken(match: Row | None, name: str) -> Cell:
+def _taken(match: ContentRow | None, name: str) -> Cell:
     return None if match is None else match.cells[name]
 
 
-def _joined_keys(step: Join, left: Content, right: Content, by_key: Histories) -> list[Row]:
-    """Give, for each left key, what it is joined with from each instant on.
+def _joined_keys(step: Join, left: Content, right: Content, by_key: Histories) -> list[ContentRow]:
+    """Return, for each left key, the joined row from each instant on.
 
     While a left row stands, each change of its right row is a change of the joined row.
     """
-    made: list[Row] = []
+    made: list[ContentRow] = []
     for history in histories(left).values():
         for row, following in zip(history, [*history[1:], None], strict=True):
             if not row.alive:
@@ -76,12 +78,12 @@ def _joined_keys(step: Join, left: Content, right: Content, by_key: Histories) -
     return made
 
 
-def _within(instant: int, row: Row, end: int | None) -> bool:
+def _within(instant: int, row: ContentRow, end: int | None) -> bool:
     return row.event_time < instant and (end is None or instant < end)
 
 
-def _at(joined: Row | None, row: Row, left: Content, instant: int) -> Row:
-    """Give a joined row, or its absence, as of an instant."""
+def _at(joined: ContentRow | None, row: ContentRow, left: Content, instant: int) -> ContentRow:
+    """Return a joined row, or its absence, as of an instant."""
     keys, timestamp = left.schema.keys, left.schema.timestamp
     stands = joined is not None
     cells = joined.cells if joined is not None else {c.name: row.cells[c.name] for c in keys}

@@ -24,15 +24,15 @@ from narthex._ir import (
     Transform,
     UserCode,
 )
-from narthex_reference.semantics.author_code import Frame, UserCodeRunner
-from narthex_reference.semantics.content import Content, Row, content
+from narthex_reference.semantics.author_code import RowFrame, UserCodeRunner
+from narthex_reference.semantics.content import Content, ContentRow, content
 
 RowStep: TypeAlias = Filter | Assign | AssignCode | Transform | Select | Drop | Rename | DropNull
-Cells: TypeAlias = Mapping[str, Cell]
+CellsByName: TypeAlias = Mapping[str, Cell]
 
 
 def row_step(step: RowStep, given: Content, schema: NodeSchema, call: UserCodeRunner) -> Content:
-    """Give what a step makes of rows; `schema` is that of the result."""
+    """Apply a step to rows; `schema` is the schema of the result."""
     living = [row for row in given.rows if row.alive]
     made = dict(zip((row.row_id for row in living), _made(step, living, given, call), strict=True))
     renamed = dict(step.names) if isinstance(step, Rename) else {}
@@ -40,8 +40,10 @@ def row_step(step: RowStep, given: Content, schema: NodeSchema, call: UserCodeRu
     return content([_next(row, made.get(row.row_id), renamed, kept) for row in given.rows], schema)
 
 
-def _next(row: Row, cells: Cells | None, renamed: Mapping[str, str], kept: set[str]) -> Row:
-    """Give a row with its new cells; with none, as an absence."""
+def _next(
+    row: ContentRow, cells: CellsByName | None, renamed: Mapping[str, str], kept: set[str]
+) -> ContentRow:
+    """Return a row with its new cells; with none, as an absence."""
     found = row.cells if cells is None else cells
     named = {renamed.get(name, name): cell for name, cell in found.items()}
     return attrs.evolve(
@@ -52,9 +54,9 @@ def _next(row: Row, cells: Cells | None, renamed: Mapping[str, str], kept: set[s
 
 
 def _made(
-    step: RowStep, rows: Sequence[Row], given: Content, call: UserCodeRunner
-) -> Sequence[Cells | None]:
-    """Give the cells that each row has afterwards, under the old names; None does not pass."""
+    step: RowStep, rows: Sequence[ContentRow], given: Content, call: UserCodeRunner
+) -> Sequence[CellsByName | None]:
+    """Return the cells that each row has afterwards, under the old names; None does not pass."""
     match step:
         case Filter():
             passes = _filter(step, rows, given, call)
@@ -74,12 +76,12 @@ def _made(
             return [row.cells for row in rows]
 
 
-def _without_null(row: Row, columns: Sequence[str]) -> Cells | None:
+def _without_null(row: ContentRow, columns: Sequence[str]) -> CellsByName | None:
     return None if any(row.cells[name] is None for name in columns) else row.cells
 
 
 def _filter(
-    step: Filter, rows: Sequence[Row], given: Content, call: UserCodeRunner
+    step: Filter, rows: Sequence[ContentRow], given: Content, call: UserCodeRunner
 ) -> Sequence[bool]:
     if isinstance(step.predicate, UserCode):
         return call.filter(step.predicate, _frame(rows, given)) if rows else []
@@ -87,11 +89,11 @@ def _filter(
     return [holds(row.cells, row.event_time) is True for row in rows]
 
 
-_Assigned: TypeAlias = tuple[str, bool, Callable[[Cells, int | None], Cell]]
+_Assigned: TypeAlias = tuple[str, bool, Callable[[CellsByName, int | None], Cell]]
 
 
 def _assignments(step: Assign, given: Content) -> Sequence[_Assigned]:
-    """Give name, whether null is a value, and what computes it, of each assigned column."""
+    """Return name, nullability and function of each assigned column."""
     types = given.schema.columns
     return [
         (
@@ -103,8 +105,8 @@ def _assignments(step: Assign, given: Content) -> Sequence[_Assigned]:
     ]
 
 
-def _assigned(row: Row, assignments: Sequence[_Assigned]) -> Cells | None:
-    """Give the cells; without a value where there must be one, the row does not pass."""
+def _assigned(row: ContentRow, assignments: Sequence[_Assigned]) -> CellsByName | None:
+    """Return the cells; without a value where there must be one, the row does not pass."""
     fresh = {name: compute(row.cells, row.event_time) for name, _, compute in assignments}
     if any(fresh[name] is None and not nullable for name, nullable, _ in assignments):
         return None
@@ -112,8 +114,8 @@ def _assigned(row: Row, assignments: Sequence[_Assigned]) -> Cells | None:
 
 
 def _transform(
-    step: Transform, rows: Sequence[Row], given: Content, call: UserCodeRunner
-) -> Sequence[Cells]:
+    step: Transform, rows: Sequence[ContentRow], given: Content, call: UserCodeRunner
+) -> Sequence[CellsByName]:
     if not rows:
         return []
     names = [column.name for column in step.columns]
@@ -126,6 +128,6 @@ def _transform(
     ]
 
 
-def _frame(rows: Sequence[Row], given: Content) -> Frame:
+def _frame(rows: Sequence[ContentRow], given: Content) -> RowFrame:
     columns = given.columns
-    return Frame(columns, tuple(tuple(row.cells[one.name] for one in columns) for row in rows))
+    return RowFrame(columns, tuple(tuple(row.cells[one.name] for one in columns) for row in rows))

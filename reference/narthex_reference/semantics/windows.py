@@ -16,12 +16,13 @@ class NoSpanError(ValueError):
 
 
 def lookback_of(window: Window) -> int:
-    """Give how far back from a question its window stands."""
+    """Return the distance between a query's instant and the end of its window."""
     return window.lookback if isinstance(window, Tumbling | Hopping) else 0
 
 
 def span(window: Window, asked_at: int) -> Span:
-    """Give the instants that count for a question: of discrete windows those of the newest closed.
+    """Return the instants that count for a question: of discrete windows those of the newest
+    closed.
 
     Raises:
         NoSpanError: The window is a session.
@@ -38,20 +39,20 @@ def span(window: Window, asked_at: int) -> Span:
 
 
 def _last_end(window: Tumbling | Hopping, instant: int) -> int:
-    """Give the newest end of a window at or before an instant; they begin at whole strides."""
+    """Return the newest end of a window at or before an instant; they begin at whole strides."""
     stride = window.stride if isinstance(window, Hopping) else window.duration
     beyond = (window.duration or 0) % stride
     return (instant - beyond) // stride * stride + beyond
 
 
 def next_end(window: Tumbling | Hopping, instant: int) -> int:
-    """Give the oldest end of a window after an instant."""
+    """Return the oldest end of a window after an instant."""
     stride = window.stride if isinstance(window, Hopping) else window.duration
     return _last_end(window, instant) + stride
 
 
 def windows_of(window: Tumbling | Hopping, instant: int) -> list[tuple[int, int]]:
-    """Give the begin and the end of every window that an instant lies in."""
+    """Return the begin and the end of every window that an instant lies in."""
     duration = window.duration
     if duration is None:
         raise NoSpanError("a window for ever has no beginning")

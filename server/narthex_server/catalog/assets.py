@@ -1,10 +1,10 @@
-"""The bank as people see it: every asset there is, and which branches and commits keep it."""
+"""All assets, and which branches and commits retain them."""
 
 import attrs
 from fastapi import APIRouter, Request
 
 from narthex._base import Json
-from narthex_ledger import BankedView, HolderView
+from narthex_ledger import HolderView, RetainedAssetView
 from narthex_server.security.branch_scope import branches_seen
 from narthex_server.security.visibility import assets_seen
 from narthex_server.services.container import Services
@@ -24,7 +24,7 @@ def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str
     """
     services: Services = request.app.state.services
     limit = max(1, min(limit, GREATEST_PAGE))
-    found = services.ledger.bank(
+    found = services.ledger.retained_assets(
         services.tenant, after=after, limit=limit + 1, branches=branches_seen(request)
     )
     shown, seen = found[:limit], assets_seen(request)
@@ -40,7 +40,7 @@ def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str
     }
 
 
-def _plain(asset: BankedView) -> dict[str, Json]:
+def _plain(asset: RetainedAssetView) -> dict[str, Json]:
     return {
         "asset_id": asset.asset_id,
         "label": asset.paths[0] if asset.paths else asset.physical_name,

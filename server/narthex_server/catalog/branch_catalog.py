@@ -29,9 +29,9 @@ from narthex_server.security.visibility import (
     assets_seen,
     is_dataset_seen,
     require_dataset,
-    sight,
+    visibility,
 )
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import Number, PlainRoute
 from narthex_stores import (
@@ -48,7 +48,7 @@ router = APIRouter(route_class=PlainRoute)
 GREATEST_INSPECTED = 1000
 
 
-class Audit(BaseModel):
+class AuditUpload(BaseModel):
     """What holding a dataset's rows against its expectations found."""
 
     dataset: str
@@ -66,7 +66,7 @@ def datasets(request: Request) -> dict[str, Json]:
     """
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
-    shown = sight(request, snapshot.definitions).shown(snapshot.definitions)
+    shown = visibility(request, snapshot.definitions).shown(snapshot.definitions)
     counts = _log_counts(services, snapshot)
     newest = _newest_events(services, snapshot)
     return {
@@ -77,21 +77,21 @@ def datasets(request: Request) -> dict[str, Json]:
     }
 
 
-def _newest_events(services: Services, snapshot: Snapshot) -> dict[str, str]:
-    """Give the greatest event time that each dataset's history holds, as far as it is known."""
+def _newest_events(services: Services, snapshot: BranchSnapshot) -> dict[str, str]:
+    """Return the greatest event time that each dataset's history holds, as far as it is known."""
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
     found: dict[str, str] = {}
     for job in services.ledger.jobs():
         progress = job.shards[0].progress
         if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
             continue
-        watermark = progress.get("watermark") if isinstance(progress, dict) else None
+        watermark = progress.get("newest_event_time") if isinstance(progress, dict) else None
         if isinstance(watermark, int):
             found[job.asset.spec.dataset] = render_instant(watermark)
     return found
 
 
-def _dataset(snapshot: Snapshot, dataset: Dataset, counts: dict[str, int]) -> dict[str, Json]:
+def _dataset(snapshot: BranchSnapshot, dataset: Dataset, counts: dict[str, int]) -> dict[str, Json]:
     schema = dataset.schema
     return {
         "name": dataset.name,
@@ -108,7 +108,7 @@ def _dataset(snapshot: Snapshot, dataset: Dataset, counts: dict[str, int]) -> di
     }
 
 
-def _log_counts(services: Services, snapshot: Snapshot) -> dict[str, int]:
+def _log_counts(services: Services, snapshot: BranchSnapshot) -> dict[str, int]:
     wanted = {
         path: asset.physical_name
         for path, asset in snapshot.bindings.items()
@@ -134,7 +134,7 @@ def dataset_of(name: str, request: Request) -> dict[str, Json]:
     return {"plan": to_plain(plan), "history_path": _history_path(services, snapshot, name)}
 
 
-def _history_path(services: Services, snapshot: Snapshot, name: str) -> str:
+def _history_path(services: Services, snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings.get(f"dataset/{name}/history")
     if asset is None:
         raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` keeps no history"})
@@ -143,7 +143,7 @@ def _history_path(services: Services, snapshot: Snapshot, name: str) -> str:
 
 @router.get("/dataset/{name}/inspect")
 def inspect(name: str, request: Request, n: Number = 10) -> list[dict[str, Json]]:
-    """Give the newest rows of a dataset's history, by event time."""
+    """Return the newest rows of a dataset's history, by event time."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     require_dataset(request, snapshot, name)
@@ -179,7 +179,7 @@ def featuresets(request: Request) -> dict[str, Json]:
     """List the featuresets that serve, and where each feature comes from."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
-    shown = sight(request, snapshot.definitions).shown(snapshot.definitions)
+    shown = visibility(request, snapshot.definitions).shown(snapshot.definitions)
     return {"featuresets": [_featureset(f) for f in shown.featuresets]}
 
 
@@ -218,7 +218,7 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 
 @router.get("/jobs")
 def jobs(request: Request) -> dict[str, Json]:
-    """List all jobs and feeds of the asker's branches with their phase, lag and freshness."""
+    """List all jobs and feeds of the principal's branches with their phase, lag and freshness."""
     services: Services = request.app.state.services
     seen = assets_seen(request)
     jobs = services.ledger.jobs()
@@ -229,7 +229,7 @@ def jobs(request: Request) -> dict[str, Json]:
 
 @router.get("/audits")
 def audits(request: Request, limit: Number = 100) -> dict[str, Json]:
-    """List the newest quality audits of the asker's branches."""
+    """List the newest quality audits of the principal's branches."""
     services: Services = request.app.state.services
     return {
         "audits": [
@@ -255,7 +255,7 @@ def _part(result: Json, name: str) -> Json:
 
 
 @router.post("/audits")
-def keep_audit(audit: Audit, request: Request) -> dict[str, Json]:
+def keep_audit(audit: AuditUpload, request: Request) -> dict[str, Json]:
     """Keep the result of an audit of a dataset of the branch in the header."""
     services: Services = request.app.state.services
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id

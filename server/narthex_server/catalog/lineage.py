@@ -7,7 +7,7 @@ from narthex._base import Json
 from narthex._ir import Dataset, Definitions, Featureset, type_name
 from narthex_server.definitions.data_flow import flow
 from narthex_server.security.auth import branch_of
-from narthex_server.security.visibility import sight
+from narthex_server.security.visibility import visibility
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
 
@@ -16,9 +16,11 @@ router = APIRouter(route_class=PlainRoute)
 
 @router.get("/lineage")
 def lineage(request: Request) -> dict[str, Json]:
-    """Give what is deployed as edges: sources feed datasets, datasets each other and features."""
+    """Return the deployed lineage as edges: sources to datasets, datasets to datasets and to
+    features.
+    """
     definitions = _deployed(request)
-    hidden = sight(request, definitions).hidden
+    hidden = visibility(request, definitions).hidden
     edges = [edge for edge in dict.fromkeys(flow(definitions)) if hidden.isdisjoint(edge)]
     names = dict.fromkeys(name for edge in edges for name in edge)
     return {
@@ -33,8 +35,10 @@ def lineage(request: Request) -> dict[str, Json]:
 def xray(
     request: Request, datasets: str = "", featuresets: str = "", properties: str = ""
 ) -> dict[str, Json]:
-    """Give properties of entities; without names, of all; without properties, each of them."""
-    definitions = sight(request, whole := _deployed(request)).shown(whole)
+    """Return properties of entities; all entities without names, all properties without
+    properties.
+    """
+    definitions = visibility(request, whole := _deployed(request)).shown(whole)
     wanted = {"datasets": _names(datasets), "featuresets": _names(featuresets)}
     given = bool(wanted["datasets"] or wanted["featuresets"])
     shown: dict[str, list[dict[str, Json]]] = {

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from narthex._base import Json
 from narthex_ledger import BranchRequest, BranchView, CommitState
-from narthex_server.security.auth import Asker, branch_of
+from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.branch_scope import require_branch
 from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
 from narthex_server.services.container import Services
@@ -31,7 +31,7 @@ class InitCall(BaseModel):
 def init(call: InitCall, request: Request) -> dict[str, Json]:
     """Make the branch that the header names, empty or as a clone."""
     services: Services = request.app.state.services
-    wish = _wish(request, f"init {call.clone_from or ''}")
+    wish = _plan_request(request, f"init {call.clone_from or ''}")
     if call.clone_from is None:
         return _plain(services.ledger.init_branch(wish))
     require_branch(request, call.clone_from)
@@ -44,7 +44,7 @@ def init(call: InitCall, request: Request) -> dict[str, Json]:
 def delete(request: Request) -> dict[str, Json]:
     """Delete the branch that the header names; it can be brought back for a while."""
     services: Services = request.app.state.services
-    gone = services.ledger.delete_branch(_wish(request, "delete"))
+    gone = services.ledger.delete_branch(_plan_request(request, "delete"))
     services.snapshots.forget()
     return _plain(gone)
 
@@ -53,7 +53,7 @@ def delete(request: Request) -> dict[str, Json]:
 def undelete(request: Request) -> dict[str, Json]:
     """Bring back the newest deleted branch of the name in the header."""
     services: Services = request.app.state.services
-    back = services.ledger.undelete_branch(_wish(request, "undelete"))
+    back = services.ledger.undelete_branch(_plan_request(request, "undelete"))
     services.snapshots.forget()
     _look_after(services, back)
     return _plain(back)
@@ -61,17 +61,17 @@ def undelete(request: Request) -> dict[str, Json]:
 
 @router.get("/branch/list")
 def listed(request: Request) -> dict[str, Json]:
-    """List the asker's active branches, and those that can be brought back."""
+    """List the principal's active branches, and those that can be brought back."""
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
-    found = [b for b in services.ledger.branches(services.tenant) if asker.may_name(b.name)]
+    principal: Principal = request.state.principal
+    found = [b for b in services.ledger.branches(services.tenant) if principal.may_name(b.name)]
     return {
         "branches": [_plain(one) for one in found if one.state == "active"],
         "deleted": [_plain(one) for one in found if one.state != "active"],
     }
 
 
-def _wish(request: Request, what: str) -> BranchRequest:
+def _plan_request(request: Request, what: str) -> BranchRequest:
     services: Services = request.app.state.services
     name = branch_of(request)
     if not _NAME.fullmatch(name):

@@ -13,7 +13,7 @@ def has_ended(commit: Mapping[str, Json]) -> bool:
     return commit["state"] in _ENDED
 
 
-def why_waiting(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> tuple[str, ...]:
+def commit_blockers(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> tuple[str, ...]:
     """Say what a commit waits for; nothing when it has ended."""
     return () if has_ended(commit) else tuple(_reasons(commit, readiness))
 

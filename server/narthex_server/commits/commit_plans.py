@@ -4,7 +4,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Request
 
-from narthex._analysis import Changes, compare, reasons
+from narthex._analysis import Changes, change_causes, compare
 from narthex._base import Json
 from narthex._ir import Definitions
 from narthex_ledger import CommitView, stored_plan
@@ -13,7 +13,7 @@ from narthex_server.deploy.backfill_estimates import Estimate
 from narthex_server.deploy.executor import definitions_of
 from narthex_server.deploy.plan_report import PlanReport
 from narthex_server.security.branch_scope import plan_seen
-from narthex_server.security.visibility import sight
+from narthex_server.security.visibility import visibility
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
 
@@ -22,7 +22,7 @@ router = APIRouter(route_class=PlainRoute)
 
 @router.get("/commits/{commit_id}/plan")
 def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Give the plan that a commit carries out, as a preview shows it, and what it changes.
+    """Return the plan that a commit carries out, as a preview shows it, and what it changes.
 
     `plan` is null while it is not planned, and for commits that make nothing, such as a clone;
     `changes` is null while it is not known what the commit comes after. Both are null for who does
@@ -36,7 +36,7 @@ def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     after = definitions_of(services.ledger, commit_id)
     if after is None:
         return {"plan": None, "changes": None}
-    if sight(request, after).hidden or sight(request, before).hidden:
+    if visibility(request, after).hidden or visibility(request, before).hidden:
         return {"plan": None, "changes": None}
     changes = compare(before, after, incremental=False)
     plan = None if view.plan is None else _report(request, view, before, changes).plain()
@@ -53,13 +53,13 @@ def _report(
         plan=plan,
         blueprint=compile_definitions(changes.definitions),
         changes=changes,
-        reasons=reasons(before, changes.definitions),
+        reasons=change_causes(before, changes.definitions),
         estimates=tuple(_due(asset.label) for asset in plan.backfill),
     )
 
 
 def _due(label: str) -> Estimate:
-    """Name a job that had a past to work off; how much it was is known only before it does."""
+    """Name a job that had a past to drain ; how much it was is known only before it does."""
     return Estimate(
         label=label, rows=None, size_bytes=None, seconds=None, basis="not estimated again"
     )

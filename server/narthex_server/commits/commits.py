@@ -27,17 +27,23 @@ from narthex_ledger import (
     PromotionState,
     stored_plan,
 )
-from narthex_server.commits.commit_blockers import whose_turn, why_waiting
+from narthex_server.commits.commit_blockers import commit_blockers, whose_turn
 from narthex_server.commits.rollbacks import pass_on_approval, plain_approval
 from narthex_server.definitions.compilation import Grants, Proposal, propose
-from narthex_server.deploy.backfill_estimates import Held, Places, estimate, held_in
-from narthex_server.deploy.executor import Impossible, NotYet, definitions_of
+from narthex_server.deploy.backfill_estimates import Places, TopicSize, estimate, held_in
+from narthex_server.deploy.executor import StepDeferred, StepImpossible, definitions_of
 from narthex_server.deploy.plan_report import PlanReport
-from narthex_server.security.auth import Asker, branch_of
+from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.branch_scope import plan_seen
 from narthex_server.security.policy_enforcement import require_named
 from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
-from narthex_server.security.visibility import Sight, assets_seen, require_cleared, sight, sight_of
+from narthex_server.security.visibility import (
+    Visibility,
+    assets_seen,
+    require_authorized,
+    visibility,
+    visibility_of,
+)
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import Number, PathNumber, PlainRoute
 from narthex_stores import LogReader
@@ -103,12 +109,12 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     )
     proposal = propose(body, deployed=deployed, incremental=terms.incremental, grants=grants)
     require_named(request, deployed, proposal.definitions, branch=branch.name)
-    require_cleared(request, deployed, proposal.definitions)
+    require_authorized(request, deployed, proposal.definitions)
     if not (terms.preview or terms.confirm_empty):
         _require_some(branch.name, deployed, proposal.definitions)
     key = idempotency_key(request)
     commit_id = new_commit_id(key, proposal.bundle)
-    wish = CommitRequest(
+    commit_request = CommitRequest(
         commit_id=commit_id,
         tenant=branch.tenant_id,
         branch=branch.branch_id,
@@ -121,14 +127,14 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         expected_plan_sha256=_plan_hash(terms.expect_plan),
     )
     if terms.preview:
-        report = _report(request, branch.name, proposal, wish)
-        return JSONResponse(_preview(report, sight(request, proposal.definitions)))
+        report = _report(request, branch.name, proposal, commit_request)
+        return JSONResponse(_preview(report, visibility(request, proposal.definitions)))
     if terms.expect_plan or not terms.backfill:
         # What would be refused when it is planned is refused now, while its author is there.
         services.ledger.preview(
-            wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
+            commit_request, blueprint=proposal.blueprint, name_of=services.executor.name_of
         )
-    outcome = services.ledger.accept(wish)
+    outcome = services.ledger.accept(commit_request)
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)
     return JSONResponse(
@@ -160,8 +166,8 @@ def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions
         )
 
 
-def _preview(report: PlanReport, seen: Sight) -> dict[str, Json]:
-    """Render a report; of a branch that the asker sees in part only, what it comes to."""
+def _preview(report: PlanReport, seen: Visibility) -> dict[str, Json]:
+    """Render a report; of a branch that the principal sees in part only, what it comes to."""
     if seen.hidden:
         said = f"plan {report.plan.sha256.hex()}, of which not everything may be shown to you"
         told: dict[str, Json] = {"branch": report.branch, "plan_sha256": report.plan.sha256.hex()}
@@ -174,10 +180,12 @@ def _preview(report: PlanReport, seen: Sight) -> dict[str, Json]:
     }
 
 
-def _report(request: Request, branch: str, proposal: Proposal, wish: CommitRequest) -> PlanReport:
+def _report(
+    request: Request, branch: str, proposal: Proposal, commit_request: CommitRequest
+) -> PlanReport:
     services: Services = request.app.state.services
     plan = services.ledger.preview(
-        wish, blueprint=proposal.blueprint, name_of=services.executor.name_of
+        commit_request, blueprint=proposal.blueprint, name_of=services.executor.name_of
     )
     return PlanReport(
         branch=branch,
@@ -199,7 +207,7 @@ def _places(services: Services, proposal: Proposal) -> Places:
     )
 
 
-def _held(services: Services, address: str, topic: str) -> Held:
+def _held(services: Services, address: str, topic: str) -> TopicSize:
     with LogReader(address or services.settings.kafka) as reader:
         return held_in(reader, topic)
 
@@ -226,15 +234,15 @@ def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Js
 
 
 def _of_key(request: Request, key: str) -> Iterator[Json]:
-    """Give the commit that a request with a key made, on whichever branch of the asker's."""
+    """Yield the commit that a request with a key made, on whichever branch of the principal's."""
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
+    principal: Principal = request.state.principal
     try:
         view = services.ledger.commit_of_key(services.tenant, key)
     except NotFound:
         return
     branch = services.ledger.branch_of(view.branch_id).name
-    if asker.may_name(branch):
+    if principal.may_name(branch):
         yield _plain(services, view, branch=branch)
 
 
@@ -244,7 +252,7 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
-    is_part = bool(sight_of(request, str(shown["branch"])).hidden)
+    is_part = bool(visibility_of(request, str(shown["branch"])).hidden)
     plan = None if view.plan is None else plan_seen(request, stored_plan(view.plan))
     shown["plan"] = None if plan is None or is_part else plan.plain()
     shown["approval"] = plain_approval(services.ledger.approval(commit_id))
@@ -271,7 +279,7 @@ def _waits_for(view: CommitView, shown: dict[str, Json], request: Request) -> It
         yield from whose_turn(view, others)
     else:
         is_out = view.state is CommitState.COMMITTED
-        yield from why_waiting(shown, readiness(view.commit_id, request) if is_out else {})
+        yield from commit_blockers(shown, readiness(view.commit_id, request) if is_out else {})
 
 
 def _plain(services: Services, view: CommitView, *, branch: str) -> dict[str, Json]:
@@ -329,7 +337,7 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
     found = services.executor.readiness(commit_id)
-    if sight_of(request, services.ledger.branch_of(view.branch_id).name).hidden:
+    if visibility_of(request, services.ledger.branch_of(view.branch_id).name).hidden:
         return {"ready": found.ready, "waiting_for": []}
     return {
         "ready": found.ready,
@@ -416,7 +424,7 @@ def _take(services: Services, commit_id: UUID, step: str) -> None:
 def _taken(take: Callable[[], _T]) -> _T:
     try:
         return take()
-    except NotYet as error:
+    except StepDeferred as error:
         raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
-    except Impossible as error:
+    except StepImpossible as error:
         raise HTTPException(status_code=410, detail={"err_msg": str(error)}) from None

@@ -1,10 +1,10 @@
-"""What has not reached its readers, on all branches that the asker may name, and why."""
+"""What has not reached its readers, on all branches that the principal may name, and why."""
 
 from fastapi import APIRouter, Request
 
 from narthex._base import Json
 from narthex_server.commits import commits
-from narthex_server.security.auth import Asker
+from narthex_server.security.auth import Principal
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
 
@@ -18,15 +18,15 @@ KEPT = ("commit_id", "branch", "kind", "state", "message", "actor", "accepted_at
 
 
 @router.get("/waiting")
-def waiting(request: Request) -> dict[str, Json]:
+def pending_commits(request: Request) -> dict[str, Json]:
     """List the commits that have not ended, the newest first, each with what it waits for."""
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
+    principal: Principal = request.state.principal
     unended = [
         view
         for view in services.ledger.commits(limit=NEWEST)
         if view.finished_at is None
-        and asker.may_name(services.ledger.branch_of(view.branch_id).name)
+        and principal.may_name(services.ledger.branch_of(view.branch_id).name)
     ]
     shown = (commits.commit_of(view.commit_id, request) for view in unended)
     return {"commits": [{name: one[name] for name in KEPT} for one in shown]}

@@ -18,8 +18,8 @@ from narthex_ledger import (
     RolledBack,
 )
 from narthex_server.deploy.airflow_approvals import approver, has_asked_to_roll_back
-from narthex_server.deploy.executor import NotYet
-from narthex_server.security.auth import Asker, Right, branch_of
+from narthex_server.deploy.executor import StepDeferred
+from narthex_server.security.auth import Principal, Right, branch_of
 from narthex_server.security.request_identity import actor_of, idempotency_key, new_commit_id
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import GREATEST_NUMBER, PlainRoute
@@ -52,9 +52,9 @@ def rollback(call: RollbackCall, request: Request) -> JSONResponse:
     """
     services: Services = request.app.state.services
     _check_approval(request, call)
-    wish = _wish(request, call)
+    commit_request = _plan_request(request, call)
     try:
-        done = services.ledger.roll_back(wish, to_seq=call.to)
+        done = services.ledger.roll_back(commit_request, to_seq=call.to)
     except NotPinned as gone:
         return _commit_again(request, call, gone)
     services.snapshots.forget()
@@ -70,10 +70,10 @@ def _check_approval(request: Request, call: RollbackCall) -> None:
     """
     services: Services = request.app.state.services
     branch = services.ledger.branch(services.tenant, branch_of(request))
-    asker: Asker = request.state.asker
-    if not branch.is_protected or Right.APPROVE in asker.rights:
+    principal: Principal = request.state.principal
+    if not branch.is_protected or Right.APPROVE in principal.rights:
         return
-    if Right.SPEAK_FOR not in asker.rights or not _is_asked_in_airflow(request, call):
+    if Right.SPEAK_FOR not in principal.rights or not _is_asked_in_airflow(request, call):
         raise HTTPException(status_code=403, detail="the token does not allow this")
 
 
@@ -85,11 +85,11 @@ def _is_asked_in_airflow(request: Request, call: RollbackCall) -> bool:
         return has_asked_to_roll_back(
             services.airflow, run_id, who=actor_of(request), wanted=wanted
         )
-    except NotYet as error:
+    except StepDeferred as error:
         raise HTTPException(status_code=409, detail={"err_msg": str(error)}) from None
 
 
-def _wish(request: Request, call: RollbackCall) -> BranchRequest:
+def _plan_request(request: Request, call: RollbackCall) -> BranchRequest:
     services: Services = request.app.state.services
     branch = branch_of(request)
     key = idempotency_key(request)
@@ -151,7 +151,7 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
     """Keep who has approved a commit in Airflow, as Airflow tells it; the first approval stands.
 
     Raises:
-        NotYet: Nobody has, or Airflow does not say.
+        StepDeferred: Nobody has, or Airflow does not say.
     """
     approval = services.ledger.approval(commit_id)
     if not approval.is_needed or approval.approved_by is not None:

@@ -24,7 +24,7 @@ SWEEPS: Final = 4
 PASSED: Final = ""
 """The kind of a place that is no box, but where a curve passes a layer."""
 
-Node: TypeAlias = tuple[str, str]
+EntityNode: TypeAlias = tuple[str, str]
 """Kind and name: a dataset and a source may have the same name."""
 
 
@@ -37,21 +37,21 @@ class Graph:
         edges: From what feeds to what is fed.
     """
 
-    nodes: tuple[Node, ...]
-    edges: tuple[tuple[Node, Node], ...]
+    nodes: tuple[EntityNode, ...]
+    edges: tuple[tuple[EntityNode, EntityNode], ...]
 
     @cached_property
-    def after(self) -> Mapping[Node, list[Node]]:
+    def after(self) -> Mapping[EntityNode, list[EntityNode]]:
         """What each node feeds."""
-        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        found: dict[EntityNode, list[EntityNode]] = {node: [] for node in self.nodes}
         for start, end in self.edges:
             found[start].append(end)
         return found
 
     @cached_property
-    def before(self) -> Mapping[Node, list[Node]]:
+    def before(self) -> Mapping[EntityNode, list[EntityNode]]:
         """What feeds each node."""
-        found: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        found: dict[EntityNode, list[EntityNode]] = {node: [] for node in self.nodes}
         for start, end in self.edges:
             found[end].append(start)
         return found
@@ -86,7 +86,7 @@ class Drawing:
 
 def read(lineage: Mapping[str, Json]) -> Graph:
     """Read the API's answer about lineage."""
-    edges: list[tuple[Node, Node]] = []
+    edges: list[tuple[EntityNode, EntityNode]] = []
     for edge in _list(lineage["edges"]):
         match edge:
             case {"from": str(start), "to": str(end), "kinds": [str(kind), str(end_kind)]}:
@@ -142,8 +142,10 @@ def draw(graph: Graph) -> Drawing:
     )
 
 
-def _way(edge: tuple[Node, Node], layer: Mapping[Node, int]) -> list[tuple[Node, int]]:
-    """Give what an edge goes through, with layers: its ends, and a place in each between."""
+def _way(
+    edge: tuple[EntityNode, EntityNode], layer: Mapping[EntityNode, int]
+) -> list[tuple[EntityNode, int]]:
+    """Return the nodes of an edge by layer: its ends, and one place in each layer between."""
     start, end = edge
     name = f"{start[0]} {start[1]} → {end[0]} {end[1]}"
     between = range(layer[start] + 1, layer[end])
@@ -151,7 +153,7 @@ def _way(edge: tuple[Node, Node], layer: Mapping[Node, int]) -> list[tuple[Node,
     return [(start, layer[start]), *places, (end, layer[end])]
 
 
-def _layers(graph: Graph) -> dict[Node, int]:
+def _layers(graph: Graph) -> dict[EntityNode, int]:
     """Put each node one layer after the last of what feeds it."""
     waits_for = {node: len(graph.before[node]) for node in graph.nodes}
     layer = dict.fromkeys(graph.nodes, 0)
@@ -166,9 +168,9 @@ def _layers(graph: Graph) -> dict[Node, int]:
     return layer
 
 
-def _ordered(graph: Graph, layer: Mapping[Node, int]) -> list[list[Node]]:
+def _ordered(graph: Graph, layer: Mapping[EntityNode, int]) -> list[list[EntityNode]]:
     """Order each layer by where its neighbours stand, forth and back several times."""
-    columns: list[list[Node]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
+    columns: list[list[EntityNode]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     for node in graph.nodes:
         columns[layer[node]].append(node)
     for sweep in range(SWEEPS):
@@ -180,7 +182,9 @@ def _ordered(graph: Graph, layer: Mapping[Node, int]) -> list[list[Node]]:
     return columns
 
 
-def _middle(graph: Graph, node: Node, place: Mapping[Node, int], *, forth: bool) -> float:
+def _middle(
+    graph: Graph, node: EntityNode, place: Mapping[EntityNode, int], *, forth: bool
+) -> float:
     rows = [place[other] for other in (graph.before[node] if forth else graph.after[node])]
     return sum(rows) / len(rows) if rows else float(place[node])
 

@@ -17,7 +17,7 @@ from narthex_server.catalog import assets, branch_catalog, lineage
 from narthex_server.commits import branches, commit_plans, commits, pending_commits
 from narthex_server.commits.commit_blockers import has_ended
 from narthex_server.console.lineage_drawing import draw, picked, read
-from narthex_server.console.rendering import Place, page, style_sheet
+from narthex_server.console.rendering import PageLocation, page, style_sheet
 from narthex_server.security.auth import branch_of
 from narthex_server.security.browser_sessions import (
     LASTS,
@@ -53,7 +53,7 @@ class PageRoute(APIRoute):
     @staticmethod
     async def told(request: Request, error: Exception) -> Response:
         """Render a refusal as a page; another error is raised again."""
-        refusal = await error_responses.told(request, error)
+        refusal = await error_responses.error_response(request, error)
         message = str(json.loads(bytes(refusal.body))["err_msg"])
         return _refused(request, message, status=refusal.status_code)
 
@@ -61,9 +61,9 @@ class PageRoute(APIRoute):
 router = APIRouter(prefix="/console", route_class=PageRoute)
 
 
-def _place(request: Request) -> Place:
+def _place(request: Request) -> PageLocation:
     services: Services = request.app.state.services
-    return Place(
+    return PageLocation(
         path=request.url.path,
         branch=branch_of(request),
         embedded="x-narthex-embedded" in request.headers,
@@ -106,7 +106,7 @@ def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
 def waiting_page(request: Request) -> HTMLResponse:
     """What has not reached its readers, on all branches, and why."""
     live = _is_live(request)
-    found = pending_commits.waiting(request) | {"live": live}
+    found = pending_commits.pending_commits(request) | {"live": live}
     return page("waiting", _place(request), found, refresh=live)
 
 
@@ -118,7 +118,7 @@ def branches_page(request: Request) -> HTMLResponse:
 
 @router.get("/assets")
 def assets_page(request: Request, after: Number = 0) -> HTMLResponse:
-    """The bank: each asset, and who shares it."""
+    """All assets, and which branches share them."""
     return page("assets", _place(request), assets.assets(request, after=after))
 
 
@@ -183,14 +183,14 @@ def sign_in(
     caller = request.client.host if request.client else ""
     if not attempts.may_try(caller):
         raise HTTPException(status_code=429, detail="too many wrong tokens; try again in a minute")
-    asker = request.app.state.askers.find(services, token.strip())
-    if asker is None:
+    principal = request.app.state.principals.find(services, token.strip())
+    if principal is None:
         attempts.failed(caller)
         raise HTTPException(status_code=401, detail="a valid token is required")
-    request.state.asker = asker
+    request.state.principal = principal
     session = new_session(token.strip())
     services.ledger.put_token(
-        session.key, name=f"console of {asker.name}", scopes=(), lifetime=LASTS
+        session.key, name=f"console of {principal.name}", scopes=(), lifetime=LASTS
     )
     path = to if _OWN_PAGE.fullmatch(to) else "/console"
     answer = RedirectResponse(f"{_place(request).root}{path[1:]}", status_code=303)
@@ -206,7 +206,7 @@ def sign_out(request: Request) -> Response:
     session = session_of(request, sealer=services.sealer)
     if session is not None:
         services.ledger.revoke_token(session.key)
-        request.app.state.askers.forget(session.key)
+        request.app.state.principals.forget(session.key)
     answer = RedirectResponse(f"{_place(request).root}console/sign-in", status_code=303)
     close_session(answer)
     return answer

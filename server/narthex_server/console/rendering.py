@@ -46,7 +46,7 @@ PAGES: Final = (
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class PageLocation:
     """Where a page stands, so that its links hold below any prefix.
 
     Attributes:
@@ -73,11 +73,11 @@ class Place:
         return parts[1] if len(parts) > 1 else PAGES[0]
 
     def to(self, page: str, *parts: object, **query: object) -> str:
-        """Give the address of a page of this branch."""
+        """Return the address of a page of this branch."""
         return self._address("/".join(("console", page, *map(str, parts))), query)
 
     def twin(self, path: str, **query: object) -> str:
-        """Give the address of an answer of the API about this branch."""
+        """Return the address of an answer of the API about this branch."""
         return self._address(f"api/v1/{path}", query)
 
     def _address(self, path: str, query: Mapping[str, object]) -> str:
@@ -88,7 +88,7 @@ class Place:
 
 def page(
     template: str,
-    place: Place,
+    place: PageLocation,
     shown: Mapping[str, object],
     *,
     status: int = 200,
@@ -102,7 +102,7 @@ def page(
 
 
 def style_sheet() -> Response:
-    """Give how all pages look."""
+    """Return the stylesheet of all pages."""
     text = files("narthex_server.console").joinpath("console.css").read_text(encoding="utf-8")
     return Response(
         text, media_type="text/css", headers={"Cache-Control": "no-cache"} | _NOT_GUESSED
@@ -121,7 +121,7 @@ def when(instant: Json) -> str:
 
 
 def short(identifier: Json) -> str:
-    """Give the first digits of an id or a hash."""
+    """Return the first digits of an id or a hash."""
     return str(identifier or "")[:8]
 
 

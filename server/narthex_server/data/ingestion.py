@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cell
 from narthex._ir import Cdc, Constant, Dataset, Datetime, Source, WebhookEndpoint, inner
-from narthex._runtime.ingest import Admitter, LeftOut, Refused
-from narthex_server.security.auth import Asker, branch_of
+from narthex._runtime.ingest import FilteredRow, RejectedRow, RowParser
+from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.policy_enforcement import may_write_rows
-from narthex_server.security.visibility import sight
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.security.visibility import visibility
+from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from narthex_server.services.container import Services
 from narthex_server.services.idempotency import DELIVERY_S, KEY_HEADER
@@ -125,8 +125,10 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
     return value
 
 
-def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[str, Snapshot, tuple[Fed, ...]]:
-    """Find what an endpoint feeds: on the branch, else on the asker's first one that has it.
+def _feeding(
+    request: Request, wanted: WebhookEndpoint
+) -> tuple[str, BranchSnapshot, tuple[Fed, ...]]:
+    """Find what an endpoint feeds: on the branch, else on the principal's first one that has it.
 
     An endpoint has one ingest topic, so its rows reach every branch that has it in any case; a
     token for some branches writes them only if the endpoint belongs to one of these.
@@ -148,23 +150,23 @@ def _feeding(request: Request, wanted: WebhookEndpoint) -> tuple[str, Snapshot, 
     )
 
 
-def _are_seen(request: Request, snapshot: Snapshot, fed: Sequence[Fed]) -> bool:
-    seen = sight(request, snapshot.definitions)
+def _are_seen(request: Request, snapshot: BranchSnapshot, fed: Sequence[Fed]) -> bool:
+    seen = visibility(request, snapshot.definitions)
     return all(seen.of_dataset(one.dataset.name) for one in fed)
 
 
 def _branches(request: Request) -> Iterator[str]:
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
+    principal: Principal = request.state.principal
     first = branch_of(request)
     yield first
     for branch in services.ledger.branches(services.tenant):
         is_other = branch.state == "active" and branch.name != first
-        if is_other and asker.may_name(branch.name):
+        if is_other and principal.may_name(branch.name):
             yield branch.name
 
 
-def _fed(snapshot: Snapshot, wanted: WebhookEndpoint) -> tuple[Fed, ...]:
+def _fed(snapshot: BranchSnapshot, wanted: WebhookEndpoint) -> tuple[Fed, ...]:
     return tuple(
         Fed(dataset=dataset, source=source)
         for dataset in snapshot.definitions.datasets
@@ -193,15 +195,15 @@ def _check(
     problems: list[tuple[int, str]] = []
     left_out = 0
     for one in fed:
-        admitter = Admitter.of(one.source, one.dataset.schema)
+        row_parser = RowParser.of(one.source, one.dataset.schema)
         runner = calls.feeding(one.dataset.name)
-        judged = admitter.admit_all(rows, now_us=[now_us] * len(rows), runner=runner)
+        judged = row_parser.parse_rows(rows, now_us=[now_us] * len(rows), runner=runner)
         for number, admission in enumerate(judged):
             match admission:
-                case Refused(problems=found):
+                case RejectedRow(problems=found):
                     name = one.dataset.name
                     problems += [(number, f"row {number}, {name}: {p}") for p in found]
-                case LeftOut():
+                case FilteredRow():
                     left_out += 1
                 case _:
                     pass
@@ -209,7 +211,7 @@ def _check(
 
 
 def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]:
-    """Give the row with bare numbers of instants as text, so that no later reader guesses a unit.
+    """Return the row with bare numbers of instants as text, so that no later reader guesses a unit.
 
     Old clients send epoch milliseconds; the type check has accepted them already.
     """

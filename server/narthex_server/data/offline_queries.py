@@ -20,9 +20,9 @@ from narthex._base import Json, from_plain, to_plain
 from narthex._ir import Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
-from narthex_server.security.auth import Asker, branch_of
-from narthex_server.security.visibility import require_seen, sight
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.security.auth import Principal, branch_of
+from narthex_server.security.visibility import require_seen, visibility
+from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
 from narthex_stores import history_path
@@ -123,7 +123,7 @@ def _spine(call: OfflineCall) -> bytes:
     return target.getvalue()
 
 
-def _history(services: Services, snapshot: Snapshot, name: str) -> str:
+def _history(services: Services, snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings[f"dataset/{name}/history"]
     return history_path(services.settings.history_dir, asset.physical_name)
 
@@ -157,7 +157,7 @@ def status(request_id: UUID, request: Request) -> dict[str, Json]:
 
 @router.get("/query_offline/answers")
 def answers(request_id: UUID, request: Request) -> dict[str, list[Json]]:
-    """Give the answers of a finished offline query as columns, in the spine's order."""
+    """Return the answers of a finished offline query as columns, in the spine's order."""
     view = _asked(request_id, request)
     if view.state.value != "done":
         raise HTTPException(status_code=409, detail={"err_msg": f"it is {view.state.value}"})
@@ -179,26 +179,26 @@ def _answers(request: Request, request_id: UUID) -> Path:
 
 
 def _asked(request_id: UUID, request: Request) -> OfflineView:
-    """Return an offline query, if the asker may name its branch and see what it answers.
+    """Return an offline query, if the principal may name its branch and see what it answers.
 
     Raises:
         NotFound: There is none of that id, or it is another branch's.
     """
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
+    principal: Principal = request.state.principal
     view = services.ledger.offline(request_id)
     wanted = view.request if isinstance(view.request, dict) else {}
-    if asker.is_narrow and not _is_theirs(request, wanted):
+    if principal.is_narrow and not _is_theirs(request, wanted):
         raise NotFound(f"there is no offline query {request_id}")
     return view
 
 
 def _is_theirs(request: Request, wanted: dict[str, Json]) -> bool:
-    """Whether an offline query is of one of the asker's branches, and gives what they see."""
-    asker: Asker = request.state.asker
+    """Whether an offline query is of one of the principal's branches, and gives what they see."""
+    principal: Principal = request.state.principal
     definitions, outputs = from_plain(wanted.get("definitions")), wanted.get("outputs")
     if not isinstance(definitions, Definitions) or not isinstance(outputs, list):
         return False
-    seen = sight(request, definitions)
-    is_named = asker.may_name(str(wanted.get("branch", "")))
+    seen = visibility(request, definitions)
+    is_named = principal.may_name(str(wanted.get("branch", "")))
     return is_named and all(seen.of_output(str(name)) for name in outputs)

@@ -13,15 +13,15 @@ from typing_extensions import override
 from narthex._base import Json, to_micros
 from narthex._formats import MistypedError, coerce, render_cells
 from narthex._ir import Cell, DatasetPlan, Datetime
-from narthex._query import KeptAnswer, ReadPlan, execute, whole_columns, whole_rows
+from narthex._query import LoggedQuery, ReadPlan, execute, whole_columns, whole_rows
 from narthex_server.security.auth import branch_of
 from narthex_server.security.visibility import require_dataset, require_seen
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.compartments import BranchCalls
 from narthex_server.services.container import Services
 from narthex_server.services.logged_queries import is_drawn
 from narthex_server.web.plain_routes import PlainRoute, plain_response
-from narthex_stores import Found, IndexSnapshot
+from narthex_stores import IndexSnapshot, LookupResult
 
 router = APIRouter(route_class=PlainRoute)
 
@@ -31,7 +31,7 @@ class QueryCall(BaseModel):
 
     Attributes:
         log: Whether the answer is kept, to be trained on and proved.
-        workflow: What the asker calls the use of it; kept with it.
+        workflow: What the principal calls the use of it; kept with it.
         sampling_rate: The share of answers that are kept.
     """
 
@@ -57,13 +57,13 @@ class LookupCall(BaseModel):
 
 
 @attrs.define
-class Reading(contextlib.AbstractContextManager["Reading"]):
+class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
     """The lookups of one request, and the log offsets that their answers contain.
 
     Each index is read in one state from the first lookup to the end.
     """
 
-    snapshot: Snapshot
+    snapshot: BranchSnapshot
     offsets: dict[str, dict[str, dict[str, int]]] = attrs.field(factory=dict)
     _states: dict[str, IndexSnapshot] = attrs.field(factory=dict)
     _open: contextlib.ExitStack = attrs.field(factory=contextlib.ExitStack)
@@ -77,7 +77,7 @@ class Reading(contextlib.AbstractContextManager["Reading"]):
         plan: DatasetPlan,
         keys: Sequence[tuple[Cell, ...]],
         as_of: Sequence[int],
-    ) -> list[Found | None]:
+    ) -> list[LookupResult | None]:
         """Answer lookups of one dataset."""
         return self._state(plan.name).lookup(keys, as_of)
 
@@ -100,7 +100,7 @@ def query(call: QueryCall, request: Request) -> Response:
     plan = snapshot.read_plan(tuple(call.inputs), tuple(call.outputs))
     columns, rows = _columns(call, plan)
     as_of = _instant(call.as_of)
-    with Reading(snapshot=snapshot) as reading:
+    with ReadSession(snapshot=snapshot) as reading:
         answers = execute(
             plan,
             columns,
@@ -119,7 +119,7 @@ def query(call: QueryCall, request: Request) -> Response:
     )
     outputs = {name: render_cells(answers[name], plan.types[name]) for name in plan.outputs}
     if call.log:
-        answer = KeptAnswer(
+        answer = LoggedQuery(
             tenant=str(services.tenant),
             branch=branch_of(request),
             commit_id=str(snapshot.commit_id),
@@ -179,7 +179,7 @@ def _instant(given: str | int | None) -> int:
 
 @router.post("/dataset/{name}/lookup")
 def lookup(name: str, call: LookupCall, request: Request) -> Response:
-    """Give rows of a dataset by key, as of now or of an instant each."""
+    """Look up rows of a dataset by key, as of now or of an instant each."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     require_dataset(request, snapshot, name)
@@ -196,7 +196,7 @@ def lookup(name: str, call: LookupCall, request: Request) -> Response:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"`{name}` has no field `{unknown[0]}`"}
         )
-    with Reading(snapshot=snapshot) as reading:
+    with ReadSession(snapshot=snapshot) as reading:
         rows = whole_rows(plan, keys, as_of, lookup=reading.lookup)
     types = plan.schema.columns
     data: dict[str, Json] = {

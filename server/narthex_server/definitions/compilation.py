@@ -2,9 +2,9 @@
 
 import attrs
 
-from narthex._analysis import Changes, Reason, check, compare, reasons
+from narthex._analysis import ChangeCause, Changes, change_causes, check, compare
 from narthex._analysis.policy import Policy, egress_errors
-from narthex._compiler import carry_on, compile_blueprint, not_carried_out
+from narthex._compiler import compile_blueprint, not_carried_out, reuse_logs
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir import Blueprint, Definitions
 from narthex._sdk.closure import verify_all
@@ -19,7 +19,7 @@ class Proposal:
         definitions: All entities of the branch after it.
         bundle: The same as it is stored.
         changes: What differs from what is deployed.
-        reasons: Why assets differ: the first causes.
+        change_causes: Why assets differ: the first causes.
     """
 
     payload: CommitPayload
@@ -27,7 +27,7 @@ class Proposal:
     blueprint: Blueprint
     bundle: bytes
     changes: Changes
-    reasons: tuple[Reason, ...]
+    reasons: tuple[ChangeCause, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +62,7 @@ def propose(
     altered = verify_all(payload.definitions)
     raise_all([*check(changes.definitions), *changes.errors, *altered])
     raise_all([*not_carried_out(changes.definitions), *_denied(changes.definitions, grants)])
-    definitions = carry_on(deployed, changes.definitions)
+    definitions = reuse_logs(deployed, changes.definitions)
     whole = attrs.evolve(payload, definitions=definitions)
     return Proposal(
         payload=payload,
@@ -70,7 +70,7 @@ def propose(
         blueprint=compile_definitions(definitions),
         bundle=encode_commit(whole),
         changes=changes,
-        reasons=reasons(deployed, definitions),
+        reasons=change_causes(deployed, definitions),
     )
 
 
@@ -81,5 +81,5 @@ def _denied(definitions: Definitions, grants: Grants) -> tuple[DefinitionError, 
 
 
 def compile_definitions(definitions: Definitions) -> Blueprint:
-    """Give the blueprint of checked definitions."""
+    """Return the blueprint of checked definitions."""
     return compile_blueprint(definitions)

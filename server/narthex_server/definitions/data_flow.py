@@ -16,12 +16,12 @@ from narthex._ir import (
     LookupExtractor,
 )
 
-Node: TypeAlias = tuple[str, str]
+EntityNode: TypeAlias = tuple[str, str]
 """What it is, and its name: `source`, `dataset` or `feature`."""
 
 
-def flow(definitions: Definitions) -> Iterator[tuple[Node, Node]]:
-    """Give what feeds what: sources datasets, datasets each other and features."""
+def flow(definitions: Definitions) -> Iterator[tuple[EntityNode, EntityNode]]:
+    """Yield the lineage edges: sources to datasets, datasets to datasets and to features."""
     known = {dataset.name: dataset for dataset in definitions.datasets}
     for dataset in definitions.datasets:
         here = ("dataset", dataset.name)
@@ -39,7 +39,7 @@ def flow(definitions: Definitions) -> Iterator[tuple[Node, Node]]:
 
 def _read_by(
     featureset: Featureset, extractor: Extractor, known: Mapping[str, Dataset]
-) -> Iterator[Node]:
+) -> Iterator[EntityNode]:
     match extractor:
         case LookupExtractor(dataset=dataset):
             yield "dataset", dataset

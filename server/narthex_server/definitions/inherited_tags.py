@@ -11,13 +11,13 @@ import attrs
 
 from narthex._base import NotCanonicalError, encode
 from narthex._ir import Dataset, Definitions, Featureset
-from narthex_server.definitions.data_flow import Node, flow
+from narthex_server.definitions.data_flow import EntityNode, flow
 
 CANCEL = "~"
 """What stands before a tag that a dataset or a feature does not take over."""
 
 _NOTHING = Definitions(datasets=(), featuresets=())
-_UNTAGGED: Mapping[Node, frozenset[str]] = MappingProxyType({})
+_UNTAGGED: Mapping[EntityNode, frozenset[str]] = MappingProxyType({})
 
 
 @attrs.frozen(kw_only=True)
@@ -30,19 +30,19 @@ class Tags:
         cancels: Each tag that a node does not take over.
     """
 
-    reach: dict[Node, frozenset[str]]
-    have: dict[Node, frozenset[str]]
-    cancels: frozenset[tuple[Node, str]]
+    reach: dict[EntityNode, frozenset[str]]
+    have: dict[EntityNode, frozenset[str]]
+    cancels: frozenset[tuple[EntityNode, str]]
 
 
 def tags_of(
-    definitions: Definitions | None, sources: Mapping[Node, frozenset[str]] = _UNTAGGED
+    definitions: Definitions | None, sources: Mapping[EntityNode, frozenset[str]] = _UNTAGGED
 ) -> Tags:
     """Follow the tags from where they are said, and from tagged sources, to all made of them."""
     known = _NOTHING if definitions is None else definitions
     said = {**dict(_said(known)), **sources}
-    order: TopologicalSorter[Node] = TopologicalSorter(dict.fromkeys(said, ()))
-    feeders: dict[Node, set[Node]] = {}
+    order: TopologicalSorter[EntityNode] = TopologicalSorter(dict.fromkeys(said, ()))
+    feeders: dict[EntityNode, set[EntityNode]] = {}
     for start, end in flow(known):
         order.add(end, start)
         feeders.setdefault(end, set()).add(start)
@@ -52,8 +52,8 @@ def tags_of(
         for tag in own
         if tag.startswith(CANCEL)
     )
-    reach: dict[Node, frozenset[str]] = {}
-    have: dict[Node, frozenset[str]] = {}
+    reach: dict[EntityNode, frozenset[str]] = {}
+    have: dict[EntityNode, frozenset[str]] = {}
     for node in order.static_order():
         own = said.get(node, frozenset())
         taken = frozenset[str]().union(*(have[one] for one in feeders.get(node, ())))
@@ -68,8 +68,8 @@ def own_tags(dataset: Dataset) -> frozenset[str]:
     return frozenset(tag for tag in said if not tag.startswith(CANCEL))
 
 
-def touched(before: Definitions | None, after: Definitions) -> frozenset[Node]:
-    """Give the datasets and features that a commit makes, changes or removes; tags count."""
+def changed_entities(before: Definitions | None, after: Definitions) -> frozenset[EntityNode]:
+    """Return the datasets and features that a commit makes, changes or removes; tags count."""
     old, new = (dict(_parts(_NOTHING if one is None else one)) for one in (before, after))
     return frozenset(
         node
@@ -81,7 +81,7 @@ def touched(before: Definitions | None, after: Definitions) -> frozenset[Node]:
     )
 
 
-def _parts(definitions: Definitions) -> Iterator[tuple[Node, Dataset | Featureset]]:
+def _parts(definitions: Definitions) -> Iterator[tuple[EntityNode, Dataset | Featureset]]:
     for dataset in definitions.datasets:
         yield ("dataset", dataset.name), dataset
     for featureset in definitions.featuresets:
@@ -89,7 +89,7 @@ def _parts(definitions: Definitions) -> Iterator[tuple[Node, Dataset | Featurese
 
 
 def _content(part: Dataset | Featureset | None) -> object:
-    """Give what may not differ for a part to be the same; where it stands in a file may."""
+    """Return the identity of a part: everything except its place in the file."""
     if part is None:
         return None
     try:
@@ -98,13 +98,13 @@ def _content(part: Dataset | Featureset | None) -> object:
         return part
 
 
-def _said(definitions: Definitions) -> Iterator[tuple[Node, frozenset[str]]]:
+def _said(definitions: Definitions) -> Iterator[tuple[EntityNode, frozenset[str]]]:
     for _, part in _parts(definitions):
         yield from _said_of(part)
 
 
-def _said_of(part: Dataset | Featureset) -> Iterator[tuple[Node, frozenset[str]]]:
-    """Give the tags that stand at a dataset and its fields, or at each feature and its set."""
+def _said_of(part: Dataset | Featureset) -> Iterator[tuple[EntityNode, frozenset[str]]]:
+    """Yield the tags that stand at a dataset and its fields, or at each feature and its set."""
     match part:
         case Dataset(name=name, schema=schema):
             tags = [part.metadata.tags, *(field.metadata.tags for field in schema.fields)]

@@ -11,7 +11,7 @@ import httpx
 
 from narthex._base import Json
 from narthex_server.deploy.airflow_client import Airflow, approval_of, task_of
-from narthex_server.deploy.executor import NotYet
+from narthex_server.deploy.executor import StepDeferred
 
 
 def approver(airflow: Airflow, commit_id: UUID) -> str:
@@ -20,7 +20,7 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
     Where the question was asked again because its task had failed, the last answer counts.
 
     Raises:
-        NotYet: Nobody has, or Airflow does not say.
+        StepDeferred: Nobody has, or Airflow does not say.
     """
     match _last_answer(airflow, str(commit_id)):
         case {
@@ -31,11 +31,11 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
         } if name:
             return name
         case _:
-            raise NotYet(f"nobody has approved commit {commit_id} in Airflow")
+            raise StepDeferred(f"nobody has approved commit {commit_id} in Airflow")
 
 
 def _last_answer(airflow: Airflow, commit_id: str) -> Json:
-    """Give what was last answered to the run's question; as it stands now if nothing was."""
+    """Return the last answer to the run's question; its current state without an answer."""
     asked = approval_of(commit_id)
     stands = _told(airflow, asked)
     if _is_answered(stands):
@@ -62,7 +62,7 @@ def has_asked_to_roll_back(
     """Whether a person has triggered this run of the DAG `rollback`, for what is wanted.
 
     Raises:
-        NotYet: Airflow does not say.
+        StepDeferred: Airflow does not say.
     """
     match _told(airflow, f"dags/rollback/dagRuns/{quote(run_id, safe='')}"):
         case {"triggering_user_name": str(name), "conf": dict(conf)} if name:
@@ -75,4 +75,4 @@ def _told(airflow: Airflow, path: str) -> Json:
     try:
         return airflow.read(path)
     except (httpx.TransportError, PermissionError) as error:
-        raise NotYet(f"Airflow does not say who has decided: {error}") from error
+        raise StepDeferred(f"Airflow does not say who has decided: {error}") from error

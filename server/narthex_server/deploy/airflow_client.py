@@ -47,7 +47,7 @@ class Airflow:
         return found
 
     def run_url(self, commit_id: str) -> str | None:
-        """Give the page of a commit's run."""
+        """Return the page of a commit's run."""
         if not self.there:
             return None
         return f"{self._settings.airflow_url}/dags/commit/runs/{commit_id}"
@@ -61,7 +61,9 @@ class Airflow:
         return answer.status_code in ACCEPTED
 
     def state(self, commit_id: str) -> str | None:
-        """Give the state of a commit's run: queued, running, success or failed; None if absent."""
+        """Return the state of a commit's run: queued, running, success or failed; None if
+        absent.
+        """
         match self.read(f"dags/commit/dagRuns/{commit_id}"):
             case {"state": str(state)}:
                 return state
@@ -114,10 +116,10 @@ class Airflow:
 
 
 def task_of(commit_id: str) -> str:
-    """Give the path below Airflow's API of the task that asks a person about a commit."""
+    """Return the path below Airflow's API of the task that asks a person about a commit."""
     return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve"
 
 
 def approval_of(commit_id: str) -> str:
-    """Give the path below Airflow's API of what a commit's run asks a person."""
+    """Return the path below Airflow's API of what a commit's run asks a person."""
     return f"{task_of(commit_id)}/-1/hitlDetails"

@@ -110,7 +110,7 @@ class AirflowRuns:
                 for commit_id, run in runs:
                     self._follow(commit_id, run)
         except (httpx.TransportError, PermissionError) as error:
-            log.warning("airflow_did_not_answer", error=str(error))
+            log.warning("airflow_unreachable", error=str(error))
 
     def _run(self, commit_id: UUID) -> _Run:
         return self._runs.setdefault(commit_id, _Run(heard=self._clock()))

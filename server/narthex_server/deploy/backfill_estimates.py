@@ -41,7 +41,7 @@ SAMPLE_BYTES = 65_536
 
 
 @attrs.frozen(kw_only=True)
-class Held:
+class TopicSize:
     """What a topic holds now; both are counts of records times what a sample of them has."""
 
     rows: int
@@ -50,7 +50,7 @@ class Held:
 
 @attrs.frozen(kw_only=True)
 class Estimate:
-    """What one job has to work off.
+    """What one job has to drain .
 
     Attributes:
         rows: At most so many; None when nobody can know before it runs.
@@ -87,7 +87,7 @@ class Places:
     """
 
     names: Mapping[AssetRef, str]
-    held: Callable[[str, str], Held]
+    held: Callable[[str, str], TopicSize]
     files_root: Path
     rows_per_s: float | None
 
@@ -100,7 +100,7 @@ class _Amount:
 
 
 def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Estimate, ...]:
-    """Say what each job of a plan's backfill has to work off, writers before readers."""
+    """Say what each job of a plan's backfill has to drain , writers before readers."""
     due = {(asset.kind, asset.fingerprint) for asset in plan.backfill}
     written: dict[AssetRef, int | None] = {}
     found: list[Estimate] = []
@@ -121,7 +121,7 @@ def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Es
     return tuple(found)
 
 
-def held_in(reader: LogReader, topic: str) -> Held:
+def held_in(reader: LogReader, topic: str) -> TopicSize:
     """Say what a topic holds: its offsets, times what the newest of its records have.
 
     Raises:
@@ -131,16 +131,16 @@ def held_in(reader: LogReader, topic: str) -> Held:
     firsts = reader.first_offsets([topic], timeout_s=ASK_S)
     count = sum(ends.values()) - sum(firsts.values())
     if not count:
-        return Held(rows=0, size_bytes=0)
+        return TopicSize(rows=0, size_bytes=0)
     reader.assign(
         {p: max(firsts[p], end - SAMPLE_RECORDS) for p, end in ends.items() if end > firsts[p]}
     )
     sample = reader.poll(max_records=SAMPLE_RECORDS, timeout_s=ASK_S)
     if not sample:
-        return Held(rows=count, size_bytes=0)
+        return TopicSize(rows=count, size_bytes=0)
     rows = sum(map(_rows_of, sample)) / len(sample)
     size = sum(len(record.value or b"") for record in sample) / len(sample)
-    return Held(rows=round(count * rows), size_bytes=round(count * size))
+    return TopicSize(rows=round(count * rows), size_bytes=round(count * size))
 
 
 def _rows_of(record: Record) -> int:
@@ -200,7 +200,7 @@ def _in_topics(
     return _Amount(rows=rows, size_bytes=size or None, basis="offsets of the logs that it reads")
 
 
-def _asked(ask: Callable[[], Held], what: str) -> _Amount:
+def _asked(ask: Callable[[], TopicSize], what: str) -> _Amount:
     try:
         held = ask()
     except StoreError as error:

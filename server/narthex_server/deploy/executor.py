@@ -42,11 +42,11 @@ TRUSTED_S = 25.0
 """How long after a claim was asked for this process believes, by its own clock, that it holds."""
 
 
-class NotYet(Exception):
+class StepDeferred(Exception):
     """The step cannot be taken now; ask again. The message says what it waits for."""
 
 
-class Impossible(Exception):
+class StepImpossible(Exception):
     """The step can never be taken; the commit is being aborted."""
 
 
@@ -82,7 +82,7 @@ class Executor:
         return view
 
     def name_of(self, blueprint: AssetBlueprint, incarnation: int) -> str:
-        """Give the physical name of a blueprint's incarnation."""
+        """Return the physical name of a blueprint's incarnation."""
         return physical_name(
             install_id=self.install_id,
             tenant=TENANT,
@@ -96,10 +96,11 @@ class Executor:
         """Create one asset of the commit; gives `live`.
 
         Raises:
-            NotYet: What it needs is not live yet, or the store does not answer.
-            Impossible: Reality contradicts the ledger; the asset is set aside, the commit aborts.
+            StepDeferred: What it needs is not live yet, or the store does not answer.
+            StepImpossible: Reality contradicts the ledger; the asset is set aside, the commit
+                aborts.
         """
-        trusted_until = self.clock() + TRUSTED_S
+        leased_until = self.clock() + TRUSTED_S
         fence = self._claim(commit_id)
         if self._kind(commit_id, asset_id) in ROW_KINDS:
             outcome = self.ledger.create_row_asset(asset_id, commit_id, fence)
@@ -110,11 +111,11 @@ class Executor:
                 return "live"
             case Waiting(needs=needs, owner_commit_id=other):
                 waits_for = f"commit {other}" if other else f"assets {list(needs)}"
-                raise NotYet(f"asset {asset_id} waits for {waits_for}")
+                raise StepDeferred(f"asset {asset_id} waits for {waits_for}")
             case Go():
                 # Stopped since the claim? Then somebody else may be at it: no call any more.
-                if self.clock() + CALL_TIMEOUT_S > trusted_until:
-                    raise NotYet(f"asset {asset_id} must be claimed again before it is made")
+                if self.clock() + CALL_TIMEOUT_S > leased_until:
+                    raise StepDeferred(f"asset {asset_id} must be claimed again before it is made")
                 return self._make(commit_id, fence, outcome)
 
     def _kind(self, commit_id: UUID, asset_id: int) -> AssetKind:
@@ -122,7 +123,7 @@ class Executor:
             for asset in self.ledger.commit(commit_id).assets:
                 self._kinds[asset.asset_id] = asset.kind
         if asset_id not in self._kinds:
-            raise Impossible(f"commit {commit_id} has no asset {asset_id}")
+            raise StepImpossible(f"commit {commit_id} has no asset {asset_id}")
         return self._kinds[asset_id]
 
     def _make(self, commit_id: UUID, fence: Fence, go: Go) -> str:
@@ -142,12 +143,12 @@ class Executor:
             case Mismatch(difference=difference):
                 self.ledger.quarantine(asset.asset_id, commit_id, fence, difference=difference)
                 self.abort(commit_id, f"asset {asset.asset_id} is not what it should be")
-                raise Impossible(difference)
+                raise StepImpossible(difference)
             case Absent():
-                raise NotYet(f"asset {asset.asset_id} is not there yet")
+                raise StepDeferred(f"asset {asset.asset_id} is not there yet")
             case Unknown(error=why):
                 self.ledger.create_failed(asset.asset_id, commit_id, fence, error=why)
-                raise NotYet(f"the store of asset {asset.asset_id} does not answer: {why}")
+                raise StepDeferred(f"the store of asset {asset.asset_id} does not answer: {why}")
 
     def ready(self, commit_id: UUID) -> None:
         """T_ready: everything that is bound is live."""
@@ -158,7 +159,7 @@ class Executor:
         return self.ledger.commit_point(commit_id, self._claim(commit_id))
 
     def due_backfills(self, commit_id: UUID) -> list[str]:
-        """Name the jobs that have a past to work off before they run live."""
+        """Name the jobs that have a past to drain  before they run live."""
         bound = {asset.asset_id: asset.label for asset in self.ledger.commit(commit_id).assets}
         return [
             bound[job.asset.asset_id]
@@ -170,7 +171,7 @@ class Executor:
         """Let the jobs run live; refused while a backfill is due."""
         due = self.due_backfills(commit_id)
         if due:
-            raise NotYet(f"{len(due)} backfills are not done")
+            raise StepDeferred(f"{len(due)} backfills are not done")
         self.ledger.start_jobs(commit_id, self._claim(commit_id))
 
     def readiness(self, commit_id: UUID) -> Readiness:
@@ -181,7 +182,7 @@ class Executor:
         """T_promote: readers flip, in one transaction, on evidence of this very moment.
 
         Raises:
-            NotYet: A job has not caught up.
+            StepDeferred: A job has not caught up.
         """
         view = self.ledger.commit(commit_id)
         if view.state is CommitState.FINALIZED:
@@ -193,13 +194,13 @@ class Executor:
         readiness = self.ledger.readiness(commit_id)
         if not readiness.ready:
             waiting = ", ".join(f"{w.label}: {w.why}" for w in readiness.waiting_for[:5])
-            raise NotYet(f"{len(readiness.waiting_for)} jobs have not caught up: {waiting}")
+            raise StepDeferred(f"{len(readiness.waiting_for)} jobs have not caught up: {waiting}")
         try:
             fence = self._claim(commit_id)
             self.ledger.promote(commit_id, fence, evidence=readiness.evidence)
             self.ledger.finalize(commit_id, fence)
         except NotReady as error:
-            raise NotYet(str(error)) from error
+            raise StepDeferred(str(error)) from error
 
     def abort(self, commit_id: UUID, error: Json) -> CommitState:
         """T_abort and T_unref: the commit does not happen; what it made is let go."""
@@ -209,11 +210,11 @@ class Executor:
         try:
             return self.ledger.claim(commit_id, owner=self.owner)
         except WrongState as error:
-            raise Impossible(str(error)) from error
+            raise StepImpossible(str(error)) from error
 
 
 def definitions_of(ledger: Ledger, commit_id: UUID | None) -> Definitions | None:
-    """Give the definitions that a commit deployed; None for no commit."""
+    """Return the definitions that a commit deployed; None for no commit."""
     if commit_id is None:
         return None
     return read_bundle(ledger.bundle_of(commit_id)).definitions

@@ -23,7 +23,7 @@ from narthex._ir import (
     TopicRole,
     TopicSpec,
 )
-from narthex_ledger import ROW_KINDS, DestroyOrder, Ledger, NotNow, Refused
+from narthex_ledger import ROW_KINDS, DestroyOrder, Ledger, LedgerRefused, NotNow
 from narthex_stores import Absent, Adapter, StoreError
 
 log = structlog.get_logger()
@@ -86,10 +86,10 @@ class Collector:
         for asset_id in sorted({*self.ledger.due_destroys(), *self._begun}, reverse=True):
             try:
                 self._destroy(asset_id)
-            except (Refused, StoreError) as error:
+            except (LedgerRefused, StoreError) as error:
                 self._begun.discard(asset_id)
                 log.info(
-                    "destruction_waits",
+                    "destruction_deferred",
                     asset_id=asset_id,
                     commit_id=str(commit_id) if commit_id else None,
                     why=str(error),

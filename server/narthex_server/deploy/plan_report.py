@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from narthex._analysis import Changes, Reason
+from narthex._analysis import ChangeCause, Changes
 from narthex._base import Json
 from narthex._ir import Blueprint, PipelineJobSpec, SourceJobSpec
 from narthex_ledger import CommitPlan, PlannedAsset
@@ -24,7 +24,7 @@ class PlanReport:
     plan: CommitPlan
     blueprint: Blueprint
     changes: Changes
-    reasons: tuple[Reason, ...]
+    reasons: tuple[ChangeCause, ...]
     estimates: tuple[Estimate, ...]
 
     def plain(self) -> dict[str, Json]:
@@ -96,7 +96,7 @@ def _asset(asset: PlannedAsset) -> dict[str, Json]:
     }
 
 
-def _reason(reason: Reason) -> dict[str, Json]:
+def _reason(reason: ChangeCause) -> dict[str, Json]:
     found = reason.difference
     return {
         "entity": reason.entity,
@@ -108,7 +108,7 @@ def _reason(reason: Reason) -> dict[str, Json]:
     }
 
 
-def _why(reason: Reason) -> str:
+def _why(reason: ChangeCause) -> str:
     what = f"{reason.entity} is {reason.what}"
     if reason.difference is not None:
         what += f": {reason.difference}"

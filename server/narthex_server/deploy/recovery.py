@@ -28,14 +28,14 @@ from narthex_ledger import (
     Contended,
     Ledger,
     LedgerError,
+    LedgerRefused,
     NotReady,
     PromotionState,
-    Refused,
 )
 from narthex_server.deploy.airflow_client import Airflow
 from narthex_server.deploy.airflow_runs import AirflowRuns
 from narthex_server.deploy.auditor import Auditor
-from narthex_server.deploy.executor import Executor, Impossible, NotYet
+from narthex_server.deploy.executor import Executor, StepDeferred, StepImpossible
 from narthex_server.deploy.garbage_collector import Collector
 
 log = structlog.get_logger()
@@ -118,27 +118,27 @@ class Recovery:
         """End a commit that failed; nothing to do for one whose readers have flipped.
 
         Raises:
-            NotYet: Something that it made is not destroyed yet.
+            StepDeferred: Something that it made is not destroyed yet.
         """
         view = self._ledger.commit(commit_id)
         if view.state in {CommitState.FINALIZED, CommitState.REJECTED, CommitState.ABORTED}:
             return view.state.value
         if view.state is CommitState.COMMITTED:
-            return self._withdraw(view)
+            return self._revert(view)
         state = self._executor.abort(commit_id, view.error or "the run failed")
         if state is CommitState.ABORTING:
             self._collector.collect(commit_id)
             state = self._ledger.aborted(commit_id)
         if state is CommitState.ABORTING:
-            raise NotYet(f"commit {commit_id} is being undone")
+            raise StepDeferred(f"commit {commit_id} is being undone")
         return state.value
 
-    def _withdraw(self, view: CommitView) -> str:
+    def _revert(self, view: CommitView) -> str:
         """Deploy again what readers read, if they have not flipped; release what was made."""
         commit_id = view.commit_id
         digest = hashlib.sha256(f"withdraw {commit_id}".encode())
         branch = self._ledger.branch_of(view.branch_id)
-        done = self._ledger.withdraw(
+        done = self._ledger.revert(
             BranchRequest(
                 commit_id=UUID(bytes=digest.digest()[:16], version=4),
                 tenant=view.tenant_id,
@@ -170,7 +170,7 @@ class Recovery:
             self._collector.collect(None)
             self._forget_old_calls()
         except LedgerError as error:
-            log.warning("ledger_did_not_answer", error=str(error))
+            log.warning("ledger_unreachable", error=str(error))
             return
         for view in sorted(unended, key=lambda v: (v.accepted_at, v.commit_id)):
             self._look_after(view)
@@ -186,7 +186,7 @@ class Recovery:
             try:
                 self._auditor.audit()
             except LedgerError as error:
-                log.warning("ledger_did_not_answer", error=str(error))
+                log.warning("ledger_unreachable", error=str(error))
 
     def _sweep(self) -> None:
         now = self._collector.clock()
@@ -214,8 +214,8 @@ class Recovery:
                     self._executor.promote(view.commit_id)
             else:
                 self._drive(view)
-        except (NotYet, Impossible, Refused, NotReady, Contended) as waiting:
-            log.info("commit_waits", commit_id=str(view.commit_id), why=str(waiting))
+        except (StepDeferred, StepImpossible, LedgerRefused, NotReady, Contended) as waiting:
+            log.info("commit_blocked", commit_id=str(view.commit_id), why=str(waiting))
         except LedgerError as error:
             log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
 
@@ -256,11 +256,13 @@ class Recovery:
     def _backfill(self, commit_id: UUID) -> None:
         known = self._backfills.get(commit_id)
         if known is not None and known.process.poll() is None:
-            raise NotYet("the backfill is running")
+            raise StepDeferred("the backfill is running")
         failed = 0 if known is None else known.failed + 1
         pause_s = min(GREATEST_PAUSE_S, FIRST_PAUSE_S * 2**failed) if failed else 0.0
         if known is not None and time.monotonic() - known.began < pause_s:
-            raise NotYet(f"the backfill failed {failed} times; it is tried again after a while")
+            raise StepDeferred(
+                f"the backfill failed {failed} times; it is tried again after a while"
+            )
         door = Path(self._settings.run_job)
         process = subprocess.Popen(
             [sys.executable, str(door), "--commit", str(commit_id)],
@@ -269,7 +271,7 @@ class Recovery:
             start_new_session=True,
         )
         self._backfills[commit_id] = _BackfillRun(process, time.monotonic(), failed)
-        raise NotYet("the backfill was started")
+        raise StepDeferred("the backfill was started")
 
 
 def _must_be_undone(view: CommitView) -> bool:

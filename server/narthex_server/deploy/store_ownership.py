@@ -17,7 +17,7 @@ _TIMEOUT_S = 10.0
 
 
 @attrs.define(kw_only=True)
-class MarkedAdapter:
+class OwnedStoreAdapter:
     """An adapter that lists and destroys only where its ledger's mark stands.
 
     The mark is a thing of the store's own kind, whose name holds the ledger's identity.

@@ -7,11 +7,19 @@ from narthex._compiler import target_id
 from narthex._ir import FeedSpec, PipelineJobSpec, SinkJobSpec, SourceJobSpec
 from narthex_ledger import JobView
 
-PROGRESS = ("behind", "late", "quarantined", "freshness_ms", "watermark", "error", "applied")
+PROGRESS = (
+    "behind",
+    "late",
+    "quarantined",
+    "freshness_ms",
+    "newest_event_time",
+    "error",
+    "applied",
+)
 
 
 def job_rows(jobs: Iterable[JobView]) -> list[dict[str, Json]]:
-    """Give the rows, in order of label and kind."""
+    """Return the rows, in order of label and kind."""
     rows = [_row(job) for job in jobs]
     return sorted(rows, key=lambda row: (str(row["label"]), str(row["kind"])))
 

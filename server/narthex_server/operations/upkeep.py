@@ -12,9 +12,9 @@ from fastapi import APIRouter, HTTPException, Request
 from narthex._base import Json
 from narthex._formats.wire import CommitPayload, encode_commit
 from narthex._ir import Definitions
-from narthex_ledger import CommitRequest, CommitState, Refused
+from narthex_ledger import CommitRequest, CommitState, LedgerRefused
 from narthex_server.definitions.compilation import compile_definitions
-from narthex_server.deploy.store_ownership import MarkedAdapter
+from narthex_server.deploy.store_ownership import OwnedStoreAdapter
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
 
@@ -52,7 +52,7 @@ def adopt(request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     adopted: list[Json] = []
     for kind, adapter in services.auditor.adapters.items():
-        if isinstance(adapter, MarkedAdapter):
+        if isinstance(adapter, OwnedStoreAdapter):
             adapter.adopt()
             adopted.append(kind.value)
     return {"adopted": adopted}
@@ -99,7 +99,7 @@ def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
         raise HTTPException(status_code=409, detail={"err_msg": f"{drill_id} is no drill"})
     if view.state is CommitState.QUEUED and view.owner is None:
         # Planned, it is not offered to Airflow either.
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(LedgerRefused):
             fence = ledger.claim(drill_id, f"dead:{drill_id}")
             ledger.plan(
                 drill_id,

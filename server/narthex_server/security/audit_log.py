@@ -35,10 +35,10 @@ def is_recorded(method: str, path: str, status: int) -> bool:
 def record(request: Request, *, path: str, status: int) -> None:
     """Append what was asked and how it was answered; values of bodies are in no entry."""
     services: Services = request.app.state.services
-    asker = getattr(request.state, "asker", None)
+    principal = getattr(request.state, "principal", None)
     entry: dict[str, Json] = {
-        "who": asker.name if asker else "nobody",
-        "token_id": asker.token_id if asker else "",
+        "who": principal.name if principal else "nobody",
+        "token_id": principal.token_id if principal else "",
         "verb": request.method,
         "path": path,
         "of": {name: _kept(str(value)) for name, value in request.path_params.items()},
@@ -62,7 +62,7 @@ def _kept(text: str) -> str:
 
 @router.get("/control-log")
 def entries(request: Request, after: Number = 0, limit: Number = 100) -> dict[str, Json]:
-    """Give entries of the log in order, from the one after a number."""
+    """List log entries in order, starting after a number."""
     services: Services = request.app.state.services
     found = services.ledger.control_log(after=after, limit=min(limit, 1_000))
     return {

@@ -168,11 +168,11 @@ WHOLE: Final = frozenset(
 
 
 OF_EACH: Final = frozenset({("GET", "/branch/list"), ("GET", "/waiting")})
-"""Routes that give each asker what is theirs on all branches, whichever one the call names."""
+"""Routes that give each principal what is theirs on all branches, whichever one the call names."""
 
 
 @attrs.frozen(kw_only=True)
-class Asker:
+class Principal:
     """Who asks.
 
     Attributes:
@@ -206,15 +206,15 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
-PLATFORM = Asker(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
+PLATFORM = Principal(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
 """The installation's own processes, and whoever holds their token."""
 
-DAGS = Asker(name="airflow", token_id="", rights=ROLES["dags"], branches=("*",))
+DAGS = Principal(name="airflow", token_id="", rights=ROLES["dags"], branches=("*",))
 """Airflow's processes: they advance commits, and say who has asked or answered there."""
 
 
 def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
-    """Give the rights of scopes; one that is not known gives none."""
+    """Return the rights of scopes; one that is not known gives none."""
     found: set[Right] = set()
     for scope in scopes:
         found |= ROLES.get(scope, frozenset())
@@ -223,22 +223,22 @@ def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
 
 
 @attrs.define
-class Askers:
+class PrincipalCache:
     """The tokens that were seen lately, so that not each call reads the ledger."""
 
     _known: dict[str, tuple[float, TokenView | None]] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
-    def find(self, services: Services, token: str) -> Asker | None:
+    def find(self, services: Services, token: str) -> Principal | None:
         """Find who holds a token; in constant time for the platform's own."""
         settings = services.settings
-        for own, asker in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
+        for own, principal in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
             if own and hmac.compare_digest(token.encode(), own.encode()):
-                return asker
+                return principal
         view = None if token.startswith(SESSION) else self._view(services, token)
         if view is None:
             return None
-        return Asker(
+        return Principal(
             name=view.name,
             token_id=view.token_id,
             rights=rights_of(view.scopes),
@@ -314,43 +314,43 @@ def require_token(request: Request) -> None:
         return
     services: Services = request.app.state.services
     token = _token_of(request, services)
-    asker = request.app.state.askers.find(services, token) if token else None
-    if asker is None:
+    principal = request.app.state.principals.find(services, token) if token else None
+    if principal is None:
         raise HTTPException(status_code=401, detail="a valid token is required")
-    request.state.asker = asker = _narrowed(request, asker)
+    request.state.principal = principal = _narrowed(request, principal)
     key = request.method, path.removeprefix(request.app.state.api)
-    is_beyond = asker.is_narrow and key in WHOLE
-    is_theirs = key in OF_EACH or _is_theirs(request, asker)
-    if is_beyond or RIGHTS.get(key) not in asker.rights or not is_theirs:
+    is_beyond = principal.is_narrow and key in WHOLE
+    is_theirs = key in OF_EACH or _is_theirs(request, principal)
+    if is_beyond or RIGHTS.get(key) not in principal.rights or not is_theirs:
         raise HTTPException(status_code=403, detail="the token does not allow this")
 
 
 def _token_of(request: Request, services: Services) -> str:
-    """Give the token that a call shows; one that only reads may come from a browser's session."""
+    """Return the token that a call shows; one that only reads may come from a browser's session."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind:
         return token if kind == "Bearer" else ""
     session = session_of(request, sealer=services.sealer) if request.method in SAFE else None
-    if session is None or not request.app.state.askers.has_not_ended(services, session):
+    if session is None or not request.app.state.principals.has_not_ended(services, session):
         return ""
     return session.token
 
 
-def _narrowed(request: Request, asker: Asker) -> Asker:
-    """Take from an asker all rights but those of the scope that a call names for itself."""
+def _narrowed(request: Request, principal: Principal) -> Principal:
+    """Take from an principal all rights but those of the scope that a call names for itself."""
     scope = request.headers.get("x-narthex-scope")
     if scope is None:
-        return asker
-    return attrs.evolve(asker, rights=asker.rights & rights_of((scope,)))
+        return principal
+    return attrs.evolve(principal, rights=principal.rights & rights_of((scope,)))
 
 
-def _is_theirs(request: Request, asker: Asker) -> bool:
-    if not asker.is_narrow:
+def _is_theirs(request: Request, principal: Principal) -> bool:
+    if not principal.is_narrow:
         return True
-    return asker.may_name(branch_of(request)) and _commit_is_theirs(request, asker)
+    return principal.may_name(branch_of(request)) and _commit_is_theirs(request, principal)
 
 
-def _commit_is_theirs(request: Request, asker: Asker) -> bool:
+def _commit_is_theirs(request: Request, principal: Principal) -> bool:
     """Whether a commit that the path names is of one of their branches."""
     commit_id = request.path_params.get("commit_id")
     if commit_id is None:
@@ -358,13 +358,14 @@ def _commit_is_theirs(request: Request, asker: Asker) -> bool:
     ledger = request.app.state.services.ledger
     try:
         branch_id = ledger.commit(UUID(str(commit_id))).branch_id
-        return asker.may_name(ledger.branch_of(branch_id).name)
+        return principal.may_name(ledger.branch_of(branch_id).name)
     except (NotFound, ValueError):
         return False
 
 
 def branch_of(request: Request) -> str:
-    """Give the branch that a request speaks of: its header, else what its address says of `branch`.
+    """Return the branch that a request speaks of: its header, else what its address says of
+    `branch`.
 
     A link can name a branch so; without either it is `main`.
     """

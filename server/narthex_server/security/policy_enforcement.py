@@ -5,7 +5,7 @@ from fastapi import HTTPException, Request
 from narthex._analysis.policy import Policy, Use, own_places, place_of, policy_errors, uses
 from narthex._ir import Definitions, WebhookEndpoint
 from narthex.errors import PolicyInvalid, raise_all
-from narthex_server.security.auth import Asker
+from narthex_server.security.auth import Principal
 from narthex_server.services.container import Services
 from narthex_server.services.shared_sources import Shared, ingest_path
 
@@ -21,13 +21,13 @@ def require_named(
         PolicyInvalid: The policy file has mistakes.
     """
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
-    if asker.is_narrow:
+    principal: Principal = request.state.principal
+    if principal.is_narrow:
         shared = shared_of(request)
         known = {(place_of(use.target), use.is_written) for use in uses(before)}
         for use in uses(after):
             if (place_of(use.target), use.is_written) not in known:
-                _require_source(asker, shared, use, branch=branch)
+                _require_source(principal, shared, use, branch=branch)
     raise_all(
         policy_errors(
             after,
@@ -39,11 +39,11 @@ def require_named(
     )
 
 
-def _require_source(asker: Asker, shared: Shared, use: Use, *, branch: str) -> None:
+def _require_source(principal: Principal, shared: Shared, use: Use, *, branch: str) -> None:
     place = place_of(use.target)
     if place is None:
         return
-    if not asker.may_see(shared.tags_at(place)):
+    if not principal.may_see(shared.tags_at(place)):
         raise HTTPException(
             status_code=403,
             detail={
@@ -56,7 +56,7 @@ def _require_source(asker: Asker, shared: Shared, use: Use, *, branch: str) -> N
         if shared.policy.endpoint_rules(endpoint.webhook, endpoint.endpoint):
             return
         owner = shared.owners.get(ingest_path(endpoint.webhook, endpoint.endpoint), branch)
-        if owner != branch and not asker.may_name(owner):
+        if owner != branch and not principal.may_name(owner):
             raise HTTPException(
                 status_code=403,
                 detail={
@@ -67,15 +67,16 @@ def _require_source(asker: Asker, shared: Shared, use: Use, *, branch: str) -> N
 
 
 def may_write_rows(request: Request, wanted: WebhookEndpoint) -> bool:
-    """Whether an endpoint belongs to a branch that the asker may name.
+    """Whether an endpoint belongs to a branch that the principal may name.
 
-    Its rows reach every branch that binds it, so it is not enough that the asker's own one does.
+    Its rows reach every branch that binds it, so it is not enough that the principal's own one
+    does.
     """
-    asker: Asker = request.state.asker
-    if asker.branches == ("*",):
+    principal: Principal = request.state.principal
+    if principal.branches == ("*",):
         return True
     writers = shared_of(request).writers(wanted.webhook, wanted.endpoint)
-    return any(asker.may_name(branch) for branch in writers)
+    return any(principal.may_name(branch) for branch in writers)
 
 
 def shared_of(request: Request) -> Shared:
@@ -104,6 +105,8 @@ def _policy_of(request: Request) -> Policy:
 
 
 def _told(request: Request, error: PolicyInvalid) -> PolicyInvalid:
-    """Return the error without the operator's rules for an asker who may not see all of them."""
-    asker: Asker = request.state.asker
-    return PolicyInvalid(("its operator sees them",)) if asker.is_narrow else error
+    """Return the error without the operator's rules for an principal who may not see all of
+    them.
+    """
+    principal: Principal = request.state.principal
+    return PolicyInvalid(("its operator sees them",)) if principal.is_narrow else error

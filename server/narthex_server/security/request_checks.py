@@ -125,7 +125,7 @@ async def _refused(request: Request, route: APIRoute | None) -> Response | None:
     try:
         await run_in_threadpool(require_token, request)
     except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
-        told = getattr(route, "told", error_responses.told)
+        told = getattr(route, "told", error_responses.error_response)
         refused: Response = await told(request, error)
         return refused
     return None

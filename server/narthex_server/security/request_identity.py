@@ -6,14 +6,14 @@ from uuid import UUID
 
 from fastapi import HTTPException, Request
 
-from narthex_server.security.auth import Asker, Right
+from narthex_server.security.auth import Principal, Right
 
 KEY_BYTES = range(8, 201)
 """What the ledger keeps as an idempotency key."""
 
 
 def idempotency_key(request: Request) -> str:
-    """Give the key of a request, empty if it has none.
+    """Return the key of a request, empty if it has none.
 
     Raises:
         HTTPException: 400: the ledger cannot keep it.
@@ -29,11 +29,11 @@ def idempotency_key(request: Request) -> str:
 
 def actor_of(request: Request) -> str:
     """Name who asks, as the ledger keeps it; some may speak for somebody."""
-    asker: Asker = request.state.asker
+    principal: Principal = request.state.principal
     spoken_for = (
-        request.headers.get("x-narthex-actor", "") if Right.SPEAK_FOR in asker.rights else ""
+        request.headers.get("x-narthex-actor", "") if Right.SPEAK_FOR in principal.rights else ""
     )
-    return spoken_for[:200] or asker.name
+    return spoken_for[:200] or principal.name
 
 
 def new_commit_id(key: str, content: bytes) -> UUID:

@@ -33,7 +33,7 @@ def names(request: Request) -> dict[str, Json]:
 
 @router.get("/secret/{name:path}")
 def read(name: str, request: Request) -> dict[str, Json]:
-    """Give a secret's value."""
+    """Return a secret's value."""
     services: Services = request.app.state.services
     return {"value": services.secrets.read(name)}
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from narthex._base import Json
 from narthex_ledger import TokenView
-from narthex_server.security.auth import Asker, rights_of
+from narthex_server.security.auth import Principal, rights_of
 from narthex_server.security.request_identity import actor_of
 from narthex_server.services.container import Services
 from narthex_server.web.plain_routes import PlainRoute
@@ -53,8 +53,8 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
         raise HTTPException(
             status_code=400, detail={"err_msg": f"`{unknown[0]}` is neither a role nor a right"}
         )
-    asker: Asker = request.state.asker
-    if not rights_of(tuple(call.scopes)) <= asker.rights:
+    principal: Principal = request.state.principal
+    if not rights_of(tuple(call.scopes)) <= principal.rights:
         raise HTTPException(
             status_code=403, detail={"err_msg": "a token grants no right that it has not itself"}
         )

@@ -8,20 +8,20 @@ from fastapi import HTTPException, Request
 from narthex._ir import Definitions, did_you_mean
 from narthex.errors import EntityMissing, raise_all
 from narthex_ledger import NotFound
-from narthex_server.definitions.data_flow import Node, flow
-from narthex_server.definitions.inherited_tags import tags_of, touched
-from narthex_server.security.auth import Asker, Right
+from narthex_server.definitions.data_flow import EntityNode, flow
+from narthex_server.definitions.inherited_tags import changed_entities, tags_of
+from narthex_server.security.auth import Principal, Right
 from narthex_server.security.branch_scope import branches_seen
 from narthex_server.security.policy_enforcement import shared_of
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.branch_snapshots import BranchSnapshot
 from narthex_server.services.container import Services
 
 
 @attrs.frozen(kw_only=True)
-class Sight:
+class Visibility:
     """What is hidden of a branch: datasets, features, and sources that feed hidden ones alone."""
 
-    hidden: frozenset[Node]
+    hidden: frozenset[EntityNode]
 
     def of_dataset(self, name: str) -> bool:
         """Whether a dataset is seen."""
@@ -39,7 +39,7 @@ class Sight:
         )
 
     def shown(self, definitions: Definitions) -> Definitions:
-        """Give what is seen of definitions; a featureset is, as far as one of its features is."""
+        """Return the visible definitions; a featureset is visible with its visible features."""
         cut = (
             attrs.evolve(
                 one,
@@ -63,31 +63,31 @@ class Sight:
                 return not self.hidden
 
 
-ALL = Sight(hidden=frozenset())
+ALL = Visibility(hidden=frozenset())
 
 
-def sight(request: Request, definitions: Definitions | None) -> Sight:
-    """Give what the asker sees of definitions."""
-    asker: Asker = request.state.asker
-    if asker.tags == ("*",):
+def visibility(request: Request, definitions: Definitions | None) -> Visibility:
+    """Return the principal's visibility of definitions."""
+    principal: Principal = request.state.principal
+    if principal.tags == ("*",):
         return ALL
     have = tags_of(definitions, shared_of(request).sources(definitions)).have
-    hidden = {node for node, tags in have.items() if not asker.may_see(tags)}
-    fed: dict[Node, set[Node]] = {}
+    hidden = {node for node, tags in have.items() if not principal.may_see(tags)}
+    fed: dict[EntityNode, set[EntityNode]] = {}
     for start, end in flow(definitions) if definitions else ():
         fed.setdefault(start, set()).add(end)
-    return Sight(
+    return Visibility(
         hidden=frozenset(hidden | {n for n in fed if n[0] == "source" and fed[n] <= hidden})
     )
 
 
-def require_seen(request: Request, snapshot: Snapshot, features: Iterable[str]) -> None:
-    """Refuse to know features, or featuresets with features, that the asker does not see.
+def require_seen(request: Request, snapshot: BranchSnapshot, features: Iterable[str]) -> None:
+    """Refuse to know features, or featuresets with features, that the principal does not see.
 
     Raises:
         DefinitionErrors: As for one that is not there.
     """
-    seen = sight(request, snapshot.definitions)
+    seen = visibility(request, snapshot.definitions)
     if not seen.hidden:
         return
     known = [
@@ -105,17 +105,17 @@ def require_seen(request: Request, snapshot: Snapshot, features: Iterable[str]) 
     )
 
 
-def require_dataset(request: Request, snapshot: Snapshot, name: str) -> None:
-    """Refuse to know a dataset that the asker does not see.
+def require_dataset(request: Request, snapshot: BranchSnapshot, name: str) -> None:
+    """Refuse to know a dataset that the principal does not see.
 
     Raises:
         HTTPException: 404, as for one that is not there.
     """
-    if not sight(request, snapshot.definitions).of_dataset(name):
+    if not visibility(request, snapshot.definitions).of_dataset(name):
         raise HTTPException(status_code=404, detail={"err_msg": f"Dataset `{name}` not found"})
 
 
-def require_cleared(request: Request, before: Definitions | None, after: Definitions) -> None:
+def require_authorized(request: Request, before: Definitions | None, after: Definitions) -> None:
     """Refuse a commit that touches what its author does not see, or has a new tag cancelled.
 
     What is touched counts with all tags that reach it, cancelled or not, before and after.
@@ -123,30 +123,34 @@ def require_cleared(request: Request, before: Definitions | None, after: Definit
     Raises:
         HTTPException: 403.
     """
-    asker: Asker = request.state.asker
-    sources = {} if asker.tags == ("*",) else shared_of(request).sources(before, after)
+    principal: Principal = request.state.principal
+    sources = {} if principal.tags == ("*",) else shared_of(request).sources(before, after)
     old, new = tags_of(before, sources), tags_of(after, sources)
     cancels = new.cancels - old.cancels
     if cancels:
         request.state.cancels = sorted(f"{node[1]} ~{tag}" for node, tag in cancels)
-    reaching = (one.reach.get(n, frozenset()) for n in touched(before, after) for one in (old, new))
-    is_cleared = all(map(asker.may_see, reaching))
-    if not is_cleared or (cancels and Right.CANCEL_TAGS not in asker.rights):
+    reaching = (
+        one.reach.get(n, frozenset()) for n in changed_entities(before, after) for one in (old, new)
+    )
+    is_authorized = all(map(principal.may_see, reaching))
+    if not is_authorized or (cancels and Right.CANCEL_TAGS not in principal.rights):
         raise HTTPException(status_code=403, detail="the token does not allow this")
 
 
 def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:
-    """Give the assets of the asker's branches with the paths that they see; None stands for all."""
+    """Return the assets of the principal's branches with the paths that they see; None stands for
+    all.
+    """
     services: Services = request.app.state.services
-    asker: Asker = request.state.asker
-    if not asker.is_narrow:
+    principal: Principal = request.state.principal
+    if not principal.is_narrow:
         return None
-    if asker.tags == ("*",):
+    if principal.tags == ("*",):
         return services.ledger.held_paths(services.tenant, branches_seen(request) or ())
     found = services.ledger.branches(services.tenant)
-    branches = [b.name for b in found if b.state == "active" and asker.may_name(b.name)]
+    branches = [b.name for b in found if b.state == "active" and principal.may_name(b.name)]
     held = services.ledger.held_paths(services.tenant, branches)
-    seen = [sight_of(request, branch) for branch in branches]
+    seen = [visibility_of(request, branch) for branch in branches]
     shown = {
         asset_id: frozenset(path for path in paths if all(one.of_path(path) for one in seen))
         for asset_id, paths in held.items()
@@ -155,9 +159,11 @@ def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:
 
 
 def is_dataset_seen(request: Request, branch: str, name: str) -> bool:
-    """Whether the asker sees a dataset of a branch; who has some tags only, not what is gone."""
-    asker: Asker = request.state.asker
-    if asker.tags == ("*",):
+    """Whether the principal sees a dataset of a branch; who has some tags only, not what is
+    gone.
+    """
+    principal: Principal = request.state.principal
+    if principal.tags == ("*",):
         return True
     services: Services = request.app.state.services
     try:
@@ -165,11 +171,11 @@ def is_dataset_seen(request: Request, branch: str, name: str) -> bool:
     except NotFound:
         return False
     known = {one.name for one in snapshot.definitions.datasets} if snapshot else set()
-    return name in known and sight_of(request, branch).of_dataset(name)
+    return name in known and visibility_of(request, branch).of_dataset(name)
 
 
-def sight_of(request: Request, branch: str) -> Sight:
-    """Give what the asker sees of what is deployed on a branch."""
+def visibility_of(request: Request, branch: str) -> Visibility:
+    """Return the principal's visibility of the definitions that are deployed on a branch."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.deployed(branch)
-    return sight(request, snapshot.definitions if snapshot else None)
+    return visibility(request, snapshot.definitions if snapshot else None)

@@ -15,7 +15,7 @@ from narthex._query import plan as plan_read
 from narthex.settings import Settings
 from narthex_ledger import BranchView, Ledger, ManifestView, TenantId
 from narthex_server.definitions.bundles import read_bundle
-from narthex_server.definitions.data_flow import Node
+from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import tags_of
 from narthex_stores import LmdbIndex
 
@@ -32,7 +32,7 @@ class OpenIndexes:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def open(self, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-        """Give an index, for reading only.
+        """Return an index, for reading only.
 
         One that was restored since it was opened is another one: it is opened again. While it
         is lost, what was open goes on to answer as of the offsets that it contains.
@@ -46,7 +46,7 @@ class OpenIndexes:
 
 
 @attrs.define
-class Snapshot:
+class BranchSnapshot:
     """One manifest with all that answering needs: definitions, plans, open indexes, read plans.
 
     Attributes:
@@ -61,14 +61,14 @@ class Snapshot:
     bindings: dict[str, ResolvedAsset]
     indexes: "OpenIndexes"
     _read_plans: dict[tuple[tuple[str, ...], tuple[str, ...]], ReadPlan] = attrs.field(factory=dict)
-    _reach: dict[Node, frozenset[str]] | None = None
+    _reach: dict[EntityNode, frozenset[str]] | None = None
 
     def topic(self, path: str) -> str:
-        """Give the physical name of the topic that a logical path is bound to."""
+        """Return the physical name of the topic that a logical path is bound to."""
         return self.bindings[path].physical_name
 
     def dataset(self, name: str) -> DatasetPlan:
-        """Give the plan of a dataset.
+        """Return the plan of a dataset.
 
         Raises:
             HTTPException: 404: the branch has no such dataset.
@@ -81,7 +81,7 @@ class Snapshot:
             ) from None
 
     def index(self, dataset: str) -> LmdbIndex:
-        """Give the open index of a dataset.
+        """Return the open index of a dataset.
 
         Raises:
             HTTPException: 400: the dataset has none.
@@ -95,7 +95,7 @@ class Snapshot:
         return self.indexes.open(asset.physical_name, asset.spec)
 
     def read_plan(self, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> ReadPlan:
-        """Give how to answer a question; computed once a snapshot."""
+        """Return the read plan of a query; computed once per snapshot."""
         key = (inputs, outputs)
         found = self._read_plans.get(key)
         if found is None:
@@ -103,18 +103,18 @@ class Snapshot:
             self._read_plans[key] = found
         return found
 
-    def reaching(self, nodes: Iterable[Node]) -> frozenset[str]:
+    def reaching(self, nodes: Iterable[EntityNode]) -> frozenset[str]:
         """Return the tags of all that some datasets or features are made of, cancelled or not."""
         if self._reach is None:
             self._reach = tags_of(self.definitions).reach
         return frozenset[str]().union(*(self._reach.get(node, frozenset()) for node in nodes))
 
     def assets(self, kind: AssetKind) -> dict[str, ResolvedAsset]:
-        """Give the bindings of one kind, by logical path."""
+        """Return the bindings of one kind, by logical path."""
         return {path: asset for path, asset in self.bindings.items() if asset.kind is kind}
 
 
-class Snapshots:
+class SnapshotCache:
     """The snapshots of branches, refreshed from the ledger several times a second."""
 
     def __init__(self, ledger: Ledger, settings: Settings, *, tenant: TenantId) -> None:
@@ -123,7 +123,7 @@ class Snapshots:
         self._settings = settings
         self._tenant = tenant
         self._branches: dict[str, tuple[float, BranchView]] = {}
-        self._kept: dict[UUID, Snapshot] = {}
+        self._kept: dict[UUID, BranchSnapshot] = {}
         self._indexes = OpenIndexes(index_dir=settings.index_dir)
         self._lock = threading.Lock()
 
@@ -131,8 +131,8 @@ class Snapshots:
         """Look at the ledger again at the next request."""
         self._branches.clear()
 
-    def serving(self, branch: str) -> Snapshot:
-        """Give what readers of the branch see.
+    def serving(self, branch: str) -> BranchSnapshot:
+        """Return the snapshot that readers of the branch see.
 
         Raises:
             HTTPException: 404: no such branch, or nothing serves on it yet.
@@ -140,13 +140,13 @@ class Snapshots:
         view = self._branch(branch)
         return self._of(branch, view.serving_commit_id, view.serving_seq)
 
-    def head(self, branch: str) -> Snapshot:
-        """Give the newest definitions that are deployed on the branch."""
+    def head(self, branch: str) -> BranchSnapshot:
+        """Return the newest definitions that are deployed on the branch."""
         view = self._branch(branch)
         return self._of(branch, view.head_commit_id, view.head_seq)
 
-    def deployed(self, branch: str) -> Snapshot | None:
-        """Give the newest definitions that are deployed on the branch, if there are any."""
+    def deployed(self, branch: str) -> BranchSnapshot | None:
+        """Return the newest definitions that are deployed on the branch, if there are any."""
         view = self._branch(branch)
         return self.head(branch) if view.head_commit_id is not None else None
 
@@ -158,7 +158,7 @@ class Snapshots:
             self._branches[branch] = found
         return found[1]
 
-    def _of(self, branch: str, commit_id: UUID | None, seq: int) -> Snapshot:
+    def _of(self, branch: str, commit_id: UUID | None, seq: int) -> BranchSnapshot:
         if commit_id is None:
             raise HTTPException(
                 status_code=404, detail={"err_msg": f"nothing serves on branch `{branch}` yet"}
@@ -170,13 +170,13 @@ class Snapshots:
                     del self._kept[next(iter(self._kept))]
             return self._kept[commit_id]
 
-    def _load(self, commit_id: UUID, seq: int) -> Snapshot:
+    def _load(self, commit_id: UUID, seq: int) -> BranchSnapshot:
         manifest_id = self._ledger.commit(commit_id).manifest_id
         if manifest_id is None:
             raise HTTPException(status_code=404, detail={"err_msg": "nothing is deployed"})
         manifest: ManifestView = self._ledger.manifest(manifest_id)
         bundle = read_bundle(self._ledger.bundle_of(commit_id))
-        return Snapshot(
+        return BranchSnapshot(
             commit_id=commit_id,
             manifest_id=manifest_id,
             seq=seq,

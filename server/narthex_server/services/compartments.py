@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import attrs
 
 from narthex._runtime.workers import CodeCalls, Compartments
-from narthex_server.services.branch_snapshots import Snapshot
+from narthex_server.services.branch_snapshots import BranchSnapshot
 
 
 @attrs.frozen
@@ -14,7 +14,7 @@ class BranchCalls:
 
     compartments: Compartments
     branch: str
-    snapshot: Snapshot
+    snapshot: BranchSnapshot
 
     def reaching(self, features: Sequence[str]) -> CodeCalls:
         """Return what calls the extractor that makes some features."""

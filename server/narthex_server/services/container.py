@@ -10,9 +10,9 @@ from narthex_server.deploy.auditor import Auditor
 from narthex_server.deploy.executor import Executor
 from narthex_server.deploy.garbage_collector import Collector
 from narthex_server.deploy.recovery import Recovery
-from narthex_server.services.branch_snapshots import Snapshots
-from narthex_server.services.idempotency import Once
-from narthex_server.services.logged_queries import AnswerLog
+from narthex_server.services.branch_snapshots import SnapshotCache
+from narthex_server.services.idempotency import IdempotencyKeyStore
+from narthex_server.services.logged_queries import QueryLog
 from narthex_server.services.meters import Meters
 from narthex_server.services.shared_sources import SharedSources
 from narthex_stores import LogProducer, LogReader
@@ -26,10 +26,10 @@ class Services:
     ledger: Ledger
     tenant: TenantId
     producer: LogProducer
-    answers: AnswerLog
-    once: Once
+    answers: QueryLog
+    once: IdempotencyKeyStore
     reader: LogReader
-    snapshots: Snapshots
+    snapshots: SnapshotCache
     shared: SharedSources
     executor: Executor
     collector: Collector

@@ -15,13 +15,13 @@ from concurrent.futures import Future
 import attrs
 
 from narthex_ledger import (
+    AlreadyAppended,
     AppendNow,
     BeingAppended,
     IdempotencyKeyReused,
     Ledger,
     LedgerError,
     LookForIt,
-    Standing,
 )
 from narthex_stores import Delivered, LogReader, StoreError, TransientError
 
@@ -40,12 +40,12 @@ Append = Callable[[], "Future[Delivered]"]
 
 
 @attrs.frozen
-class _Call:
+class _EndpointCall:
     digest: bytes
     delivered: Delivered
 
 
-class Once:
+class IdempotencyKeyStore:
     """What became of the calls of endpoints."""
 
     def __init__(self, ledger: Ledger, open_reader: Callable[[], LogReader]) -> None:
@@ -53,7 +53,7 @@ class Once:
         self._ledger = ledger
         self.open_reader = open_reader
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str], _Call] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _EndpointCall] = OrderedDict()
         self._tips: dict[str, int] = {}
         self._under_way: OrderedDict[tuple[str, str], Future[Delivered]] = OrderedDict()
 
@@ -68,7 +68,7 @@ class Once:
         with self._lock:
             known = self._known.get((topic, key))
         if known is None:
-            known = _Call(digest, self._appended(topic, key, digest, append))
+            known = _EndpointCall(digest, self._appended(topic, key, digest, append))
             with self._lock:
                 self._known[topic, key] = known
                 self._tips[topic] = max(self._tips.get(topic, 0), known.delivered.offset)
@@ -82,10 +82,10 @@ class Once:
         ends_at = time.monotonic() + WAIT_S
         while True:
             outcome = self._ledger.begin_call(
-                topic, key, digest=digest, from_offset=self._tip(topic), within_s=IN_DOUBT_S
+                topic, key, digest=digest, from_offset=self._end_offset(topic), within_s=IN_DOUBT_S
             )
             match outcome:
-                case Standing(partition=partition, offset=offset):
+                case AlreadyAppended(partition=partition, offset=offset):
                     return Delivered(partition, offset)
                 case AppendNow():
                     return self._append(topic, key, append)
@@ -158,8 +158,8 @@ class Once:
             )
             self._tips.pop(topic, None)
 
-    def _tip(self, topic: str) -> int:
-        """Give an offset at or before the end of a topic, which has one partition."""
+    def _end_offset(self, topic: str) -> int:
+        """Return an offset at or before the end of a topic, which has one partition."""
         with self._lock:
             tip = self._tips.get(topic)
         if tip is None:

@@ -1,4 +1,4 @@
-"""Answers that are kept when the asker wants it, so that they can be trained on and proved."""
+"""Answers that are kept when the principal wants it, so that they can be trained on and proved."""
 
 import hashlib
 import threading
@@ -22,8 +22,8 @@ _SPEC = TopicSpec(role=TopicRole.INGEST, partitions=1, retention_ms=KEPT_FOR_MS,
 
 
 @attrs.define(kw_only=True)
-class AnswerLog:
-    """The log of kept answers of an installation; its topic is made with the first one."""
+class QueryLog:
+    """The log of logged queries of an installation; its topic is made with the first one."""
 
     install_id: str
     producer: LogProducer
@@ -42,7 +42,7 @@ class AnswerLog:
             self._make(topic)
             self.producer.append(topic, value=answer).result(self.stands_within_s)
         except (StoreError, TimeoutError) as error:
-            log.warning("answer_not_kept", error=str(error))
+            log.warning("query_not_logged", error=str(error))
             return False
         return True
 

@@ -99,7 +99,7 @@ class Meters:
     )
     kept: Counter = attrs.field(
         factory=lambda: Counter(
-            "narthex_kept_answers", "Answers that were to be kept, and whether they stand."
+            "narthex_logged_queries", "Answers that were to be kept, and whether they stand."
         )
     )
     took: Histogram = attrs.field(

@@ -25,7 +25,7 @@ from narthex._base import meets
 from narthex._ir import Definitions, WebhookEndpoint
 from narthex_ledger import BranchView, Ledger, TenantId
 from narthex_server.definitions.bundles import read_bundle
-from narthex_server.definitions.data_flow import Node
+from narthex_server.definitions.data_flow import EntityNode
 from narthex_server.definitions.inherited_tags import own_tags, tags_of
 
 Tagged = Mapping[Place, frozenset[str]]
@@ -50,7 +50,7 @@ class Shared:
         """Return the tags of the rows that a place carries."""
         return tags_of_place(place, self.policy) | carried_at(self.carried, place)
 
-    def sources(self, *of: Definitions | None) -> dict[Node, frozenset[str]]:
+    def sources(self, *of: Definitions | None) -> dict[EntityNode, frozenset[str]]:
         """Return the tags of the sources of definitions, which count among what shares a place."""
         known = [one for one in of if one is not None]
         carried = merged(self.carried, carried_by(known, self.policy))
@@ -70,9 +70,9 @@ def ingest_path(webhook: str, endpoint: str) -> str:
     return f"webhook/{webhook}/{endpoint}/ingest"
 
 
-def source_tags(of: Iterable[Definitions], shared: Shared) -> dict[Node, frozenset[str]]:
+def source_tags(of: Iterable[Definitions], shared: Shared) -> dict[EntityNode, frozenset[str]]:
     """Return the tags of each source of definitions."""
-    found: dict[Node, frozenset[str]] = {}
+    found: dict[EntityNode, frozenset[str]] = {}
     for definitions in of:
         for dataset in definitions.datasets:
             for source in dataset.sources:

@@ -11,10 +11,10 @@ from narthex.errors import DefinitionErrors, NarthexError, UserCodeError
 from narthex_ledger import (
     Contended,
     LedgerError,
+    LedgerRefused,
     LedgerUnreachable,
     NotFound,
     OutcomeUnknown,
-    Refused,
 )
 from narthex_stores import StoreError
 
@@ -27,8 +27,8 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
-async def told(request: Request, error: Exception) -> JSONResponse:
-    """Give the answer that says an error of ours; another one is raised again."""
+async def error_response(request: Request, error: Exception) -> JSONResponse:
+    """Return the HTTP response for one of our errors; any other error is raised again."""
     answers = _answers()
     for kind in type(error).__mro__:
         if kind in answers:
@@ -90,7 +90,7 @@ async def _ledger(request: Request, error: Exception) -> JSONResponse:
     match error:
         case NotFound():
             status = 404
-        case Refused():
+        case LedgerRefused():
             status = 409
         case Contended() | OutcomeUnknown() | LedgerUnreachable():
             status = 503

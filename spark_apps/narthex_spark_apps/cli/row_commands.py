@@ -16,7 +16,12 @@ from narthex.errors import ArgumentsUnfit
 from narthex.settings import Settings, load_settings
 from narthex_ledger import TENANT, Ledger
 from narthex_spark_apps.rejected_rows.late_rows import LateEntry, late_rows
-from narthex_spark_apps.rejected_rows.quarantine import RefusedRow, Replay, Replayed, refused_rows
+from narthex_spark_apps.rejected_rows.quarantine import (
+    RefusedRow,
+    Replay,
+    ReplayedRow,
+    refused_rows,
+)
 from narthex_spark_apps.sources.topics.scan import scan
 from narthex_stores import LogProducer
 
@@ -246,7 +251,7 @@ def _listed(row: RefusedRow) -> dict[str, Json]:
     }
 
 
-def _told(one: Replayed) -> dict[str, Json]:
+def _told(one: ReplayedRow) -> dict[str, Json]:
     told: dict[str, Json] = {"outcome": one.outcome}
     return told | {"reason": one.reason} if one.reason else told
 

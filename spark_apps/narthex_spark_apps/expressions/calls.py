@@ -34,7 +34,7 @@ class NotRenderedError(NotImplementedError):
 
 
 @attrs.frozen(kw_only=True)
-class Rendered:
+class RenderedCall:
     """A call whose arguments are rendered; restrictions are gone from all types."""
 
     call: Call
@@ -43,29 +43,29 @@ class Rendered:
     arguments: tuple[SparkColumn, ...]
 
     def option(self, name: str) -> LiteralValue:
-        """Give a constant of the call; None when it has none of that name."""
+        """Return a constant of the call; None when it has none of that name."""
         return dict(self.call.options).get(name)
 
     def plain(self, index: int) -> DataType:
-        """Give the type of an argument, without its Optional."""
+        """Return the type of an argument, without its Optional."""
         return inner(self.types[index])
 
     def as_double(self, index: int = 0) -> SparkColumn:
-        """Give a number as the nearest double."""
+        """Return a number as the nearest double."""
         return self.arguments[index].cast("double")
 
 
-Rendering: TypeAlias = Callable[[Rendered], SparkColumn]
+Rendering: TypeAlias = Callable[[RenderedCall], SparkColumn]
 """Gives the column of a call."""
 
 
 def no_nan(column: SparkColumn) -> SparkColumn:
-    """Give a double, null for NaN."""
+    """Return a double, with null for NaN."""
     return sf.when(~sf.isnan(column), column)
 
 
 def wide(column: SparkColumn, found: DataType, scale: int) -> SparkColumn:
-    """Give an exact number as a decimal that no step of 28 digits overflows.
+    """Return an exact number as a decimal that no step of 28 digits overflows.
 
     Raises:
         NotRenderedError: With so many digits after the point, it could overflow.
@@ -77,7 +77,7 @@ def wide(column: SparkColumn, found: DataType, scale: int) -> SparkColumn:
 
 
 def kept(column: SparkColumn, of: DataType) -> SparkColumn:
-    """Give a column in its type's own width; null for a decimal beyond 28 digits."""
+    """Return a column in its type's own width; null for a decimal beyond 28 digits."""
     plain = inner(of)
     if isinstance(plain, Decimal):
         return column.cast(f"decimal({DECIMAL_DIGITS},{plain.scale})")
@@ -85,14 +85,14 @@ def kept(column: SparkColumn, of: DataType) -> SparkColumn:
 
 
 def whole(members: SparkColumn, of: DataType) -> SparkColumn:
-    """Give a list of that type; null when it has a null item that its type does not allow."""
+    """Return a list of that type; null when it has a null item that its type does not allow."""
     if isinstance(item_type(of), Optional | Null):
         return members
     return sf.when(~sf.exists(members, lambda member: member.isNull()), members)
 
 
 def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColumn:
-    """Give the same value as the target type; a decimal is left wide (see `kept`)."""
+    """Return the same value as the target type; a decimal is left wide (see `kept`)."""
     source, wanted = inner(found), inner(target)
     if source == wanted:
         return column
@@ -114,7 +114,7 @@ def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColu
 
 
 def item_type(of: DataType) -> DataType:
-    """Give the type of a list's or a map's items, an embedding's being floats."""
+    """Return the type of a list's or a map's items, an embedding's being floats."""
     match inner(of):
         case List(of=item) | Map(of=item):
             return item

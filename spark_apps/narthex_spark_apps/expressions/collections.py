@@ -12,7 +12,7 @@ from narthex._expr.functions import MOST_REPEATS
 from narthex._ir import DataType, Float, Null, Optional, Struct, base_type, inner
 from narthex_spark_apps.expressions.calls import (
     NotRenderedError,
-    Rendered,
+    RenderedCall,
     Rendering,
     convert,
     item_type,
@@ -23,7 +23,7 @@ from narthex_spark_apps.expressions.calls import (
 from narthex_spark_apps.expressions.numbers import comparable
 
 
-def _at(call: Rendered) -> SparkColumn:
+def _at(call: RenderedCall) -> SparkColumn:
     members, index = call.arguments
     size = sf.array_size(members).cast("long")
     forward = sf.when(index < 0, sf.try_add(index, size)).otherwise(index)
@@ -31,7 +31,7 @@ def _at(call: Rendered) -> SparkColumn:
     return sf.when(inside, sf.get(members, forward.cast("int")))
 
 
-def _contains(call: Rendered) -> SparkColumn:
+def _contains(call: RenderedCall) -> SparkColumn:
     members, wanted = call.arguments
     item, needle = item_type(call.types[0]), call.types[1]
     common = lca(item, needle)
@@ -47,7 +47,7 @@ def _has_null(members: SparkColumn) -> SparkColumn:
     return sf.exists(members, lambda member: member.isNull())
 
 
-def _sum(call: Rendered) -> SparkColumn:
+def _sum(call: RenderedCall) -> SparkColumn:
     members = call.arguments[0]
     if isinstance(inner(call.result), Float):
         return no_nan(sf.aggregate(members, sf.lit(0.0), lambda total, member: total + member))
@@ -62,20 +62,20 @@ def _sum(call: Rendered) -> SparkColumn:
 
 
 def _extreme(choose: Callable[[SparkColumn], SparkColumn]) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         members = call.arguments[0]
         return sf.when(~_has_null(members), choose(members))
 
     return render
 
 
-def _mean(call: Rendered) -> SparkColumn:
+def _mean(call: RenderedCall) -> SparkColumn:
     members = call.arguments[0]
     total = sf.aggregate(members, sf.lit(0.0), lambda total, member: total + member.cast("double"))
     return no_nan(total / sf.array_size(members))
 
 
-def _dict_get(call: Rendered) -> SparkColumn:
+def _dict_get(call: RenderedCall) -> SparkColumn:
     entries, key = call.arguments[0], call.arguments[1]
     value = convert(sf.try_element_at(entries, key), item_type(call.types[0]), call.result)
     if len(call.arguments) == 2:  # noqa: PLR2004 (without a default)
@@ -86,7 +86,7 @@ def _dict_get(call: Rendered) -> SparkColumn:
 
 
 def _members(
-    call: Rendered, columns: Sequence[SparkColumn], types: Sequence[DataType]
+    call: RenderedCall, columns: Sequence[SparkColumn], types: Sequence[DataType]
 ) -> SparkColumn:
     target = base_type(call.call.target or Null())
     if not isinstance(target, Struct):
@@ -100,11 +100,11 @@ def _members(
     return sf.when(present, sf.struct(*members))
 
 
-def _make_struct(call: Rendered) -> SparkColumn:
+def _make_struct(call: RenderedCall) -> SparkColumn:
     return _members(call, call.arguments, call.types)
 
 
-def _zip(call: Rendered) -> SparkColumn:
+def _zip(call: RenderedCall) -> SparkColumn:
     items = [item_type(of) for of in call.types]
     lists = call.arguments
     sizes = [sf.array_size(one) for one in lists]
@@ -117,7 +117,7 @@ def _zip(call: Rendered) -> SparkColumn:
     return sf.when(known, sf.transform(sf.slice(lists[0], sf.lit(1), shortest), row))
 
 
-def _repeat(call: Rendered) -> SparkColumn:
+def _repeat(call: RenderedCall) -> SparkColumn:
     value, count = call.arguments
     repeated = sf.array_repeat(value, count.cast("int"))
     some = (count >= 0) & (count <= MOST_REPEATS)

@@ -9,7 +9,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
 from narthex._ir import Decimal, Float, Int, List, Literal, Map, Null, Str, Struct, inner
-from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering, no_nan
+from narthex_spark_apps.expressions.calls import NotRenderedError, RenderedCall, Rendering, no_nan
 
 INT_MIN = -(2**63)
 TWO_63 = float(2**63)
@@ -30,7 +30,7 @@ def _arithmetic(
     exact: Callable[[SparkColumn, SparkColumn], SparkColumn],
     rounded: Callable[[SparkColumn, SparkColumn], SparkColumn],
 ) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         left, right = call.arguments
         match inner(call.result):
             case Str():
@@ -47,7 +47,7 @@ def _arithmetic(
     return render
 
 
-def _mul(call: Rendered) -> SparkColumn:
+def _mul(call: RenderedCall) -> SparkColumn:
     result = inner(call.result)
     if isinstance(result, Decimal):
         if result.scale > _EXACT_SCALE:
@@ -56,7 +56,7 @@ def _mul(call: Rendered) -> SparkColumn:
     return _arithmetic(sf.try_multiply, operator.mul)(call)
 
 
-def _as_decimal(call: Rendered, index: int) -> SparkColumn:
+def _as_decimal(call: RenderedCall, index: int) -> SparkColumn:
     column = call.arguments[index]
     return column if isinstance(call.plain(index), Decimal) else column.cast("decimal(19,0)")
 
@@ -75,7 +75,7 @@ def quotient(left: SparkColumn, right: SparkColumn) -> SparkColumn:
     return sf.when(right == 0, by_zero).otherwise(no_nan(left / right))
 
 
-def _floordiv(call: Rendered) -> SparkColumn:
+def _floordiv(call: RenderedCall) -> SparkColumn:
     if isinstance(inner(call.result), Float):
         return _float_floordiv(call.as_double(0), call.as_double(1))
     if any(isinstance(call.plain(index), Decimal) for index in (0, 1)):
@@ -93,7 +93,7 @@ def _float_floordiv(left: SparkColumn, right: SparkColumn) -> SparkColumn:
     return sf.when(right != 0, floor)
 
 
-def _mod(call: Rendered) -> SparkColumn:
+def _mod(call: RenderedCall) -> SparkColumn:
     floats = isinstance(inner(call.result), Float)
     left, right = (call.as_double(0), call.as_double(1)) if floats else call.arguments
     rest = left % right
@@ -120,14 +120,14 @@ def comparable(*types: object) -> None:
 
 
 def _compared(holds: Callable[[SparkColumn, SparkColumn], SparkColumn]) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         comparable(call.plain(0), call.plain(1))
         return holds(*call.arguments)
 
     return render
 
 
-def _is_in(call: Rendered) -> SparkColumn:
+def _is_in(call: RenderedCall) -> SparkColumn:
     comparable(*(inner(of) for of in call.types))
     cell, *options = call.arguments
     found = functools.reduce(operator.or_, [cell == option for option in options])
@@ -136,7 +136,7 @@ def _is_in(call: Rendered) -> SparkColumn:
 
 
 def _signed(change: Callable[[SparkColumn], SparkColumn]) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         column = call.arguments[0]
         match call.plain(0):
             case Int():
@@ -150,7 +150,7 @@ def _signed(change: Callable[[SparkColumn], SparkColumn]) -> Rendering:
 
 
 def _to_int(rounding: Callable[[SparkColumn], SparkColumn]) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         column = call.arguments[0]
         if isinstance(call.plain(0), Int):
             return column
@@ -160,7 +160,7 @@ def _to_int(rounding: Callable[[SparkColumn], SparkColumn]) -> Rendering:
     return render
 
 
-def _round(call: Rendered) -> SparkColumn:
+def _round(call: RenderedCall) -> SparkColumn:
     places = call.option("precision") or 0
     if isinstance(places, int) and places > 0:
         return no_nan(sf.round(call.as_double(), places))
@@ -171,11 +171,11 @@ def _double_to(compute: Callable[[SparkColumn], SparkColumn]) -> Rendering:
     return lambda call: no_nan(compute(call.as_double()))
 
 
-def _not_to_the_last_digit(call: Rendered) -> SparkColumn:
+def _not_to_the_last_digit(call: RenderedCall) -> SparkColumn:
     raise NotRenderedError(f"`{call.call.function}` of floats, whose last digit is Java's own")
 
 
-def _to_string(call: Rendered) -> SparkColumn:
+def _to_string(call: RenderedCall) -> SparkColumn:
     match call.plain(0):
         case Int():
             return call.arguments[0].cast("string")
@@ -185,13 +185,13 @@ def _to_string(call: Rendered) -> SparkColumn:
             raise NotRenderedError("`num.to_string` of that number")
 
 
-def _pow(call: Rendered) -> SparkColumn:
+def _pow(call: RenderedCall) -> SparkColumn:
     if isinstance(inner(call.result), Int):
         return _int_pow(call)
     return _not_to_the_last_digit(call)
 
 
-def _int_pow(call: Rendered) -> SparkColumn:
+def _int_pow(call: RenderedCall) -> SparkColumn:
     match call.call.arguments[1]:
         case Literal(value=int(exponent)) if 0 <= exponent <= _LARGEST_POWER:
             base = call.arguments[0]

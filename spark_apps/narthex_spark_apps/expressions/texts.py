@@ -7,27 +7,27 @@ from pyspark.sql import functions as sf
 
 from narthex._base import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from narthex._expr import MONTHS, NEWER, READ, SHORT, WEEKDAYS, Directive, pieces
-from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering
+from narthex_spark_apps.expressions.calls import NotRenderedError, RenderedCall, Rendering
 
 _NEW = f"[{NEWER}]"
 
 
 def quoted(literal: str) -> str:
-    """Give a Java pattern that matches just this text."""
+    """Return a Java pattern that matches just this text."""
     return "".join(
         rf"\x{{{ord(character):x}}}" if not character.isalnum() else character
         for character in literal
     )
 
 
-def _split(call: Rendered) -> SparkColumn:
+def _split(call: RenderedCall) -> SparkColumn:
     separator = call.option("sep")
     if not isinstance(separator, str) or not separator:
         raise NotRenderedError("`str.split` without a separator")
     return sf.split(call.arguments[0], quoted(separator), -1)
 
 
-def _strptime(call: Rendered) -> SparkColumn:
+def _strptime(call: RenderedCall) -> SparkColumn:
     if call.option("timezone") is not None:
         raise NotRenderedError("`str.strptime` in a time zone")
     found = pieces(str(call.option("format")))
@@ -107,7 +107,7 @@ def _offset(said: SparkColumn) -> tuple[SparkColumn, SparkColumn]:
 
 
 def _in_case(change: Callable[[SparkColumn], SparkColumn]) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         text = call.arguments[0]
         runs = sf.regexp_extract_all(text, sf.lit(f"[{NEWER}]+|[^{NEWER}]+"), sf.lit(0))
         apart = sf.transform(runs, lambda run: sf.when(run.rlike(_NEW), run).otherwise(change(run)))

@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from narthex._base import SECOND_US
 from narthex._expr import FIRST_US, LAST_US, MONTHS, SHORT, UNIT_US, WEEKDAYS, pieces
-from narthex_spark_apps.expressions.calls import NotRenderedError, Rendered, Rendering
+from narthex_spark_apps.expressions.calls import NotRenderedError, RenderedCall, Rendering
 from narthex_spark_apps.expressions.numbers import integral_quotient
 
 _EXACT = "decimal(20,0)"
@@ -18,7 +18,7 @@ def _with_year(instant: SparkColumn, value: SparkColumn) -> SparkColumn:
 
 
 def _part(compute: Callable[[SparkColumn], SparkColumn]) -> Rendering:
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         instant = call.arguments[0]
         return _with_year(instant, compute(sf.timestamp_micros(instant)).cast("long"))
 
@@ -29,15 +29,15 @@ def _micros(instant: SparkColumn) -> SparkColumn:
     return sf.pmod(instant, sf.lit(SECOND_US).cast("long"))
 
 
-def _unit(call: Rendered) -> int:
+def _unit(call: RenderedCall) -> int:
     return UNIT_US[str(call.option("unit"))]
 
 
-def _duration(call: Rendered) -> SparkColumn:
+def _duration(call: RenderedCall) -> SparkColumn:
     return sf.lit(call.option("duration_us")).cast("long")
 
 
-def _since(call: Rendered) -> SparkColumn:
+def _since(call: RenderedCall) -> SparkColumn:
     left, right = call.arguments
     unit = _unit(call)
     if unit == 1:
@@ -47,7 +47,7 @@ def _since(call: Rendered) -> SparkColumn:
     return integral_quotient(span, sf.lit(unit).cast(_EXACT))
 
 
-def _since_epoch(call: Rendered) -> SparkColumn:
+def _since_epoch(call: RenderedCall) -> SparkColumn:
     instant, unit = call.arguments[0], _unit(call)
     return instant if unit == 1 else integral_quotient(instant, sf.lit(unit).cast("long"))
 
@@ -120,7 +120,7 @@ def _seconds(instant: SparkColumn) -> SparkColumn:
     return integral_quotient(instant - _micros(instant), sf.lit(SECOND_US).cast("long"))
 
 
-def _strftime(call: Rendered) -> SparkColumn:
+def _strftime(call: RenderedCall) -> SparkColumn:
     instant = call.arguments[0]
     at = sf.timestamp_micros(instant)
     written: list[SparkColumn] = []
@@ -137,7 +137,7 @@ def _strftime(call: Rendered) -> SparkColumn:
 def _in_utc(rendering: Rendering) -> Rendering:
     """Make a rendering that refuses other zones: Java has a copy of their rules of its own."""
 
-    def render(call: Rendered) -> SparkColumn:
+    def render(call: RenderedCall) -> SparkColumn:
         if call.option("timezone") is not None:
             raise NotRenderedError(f"`{call.call.function}` in a time zone")
         return rendering(call)

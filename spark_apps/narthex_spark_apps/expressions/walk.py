@@ -34,7 +34,7 @@ from narthex._ir import (
 )
 from narthex_spark_apps.expressions.calls import (
     NotRenderedError,
-    Rendered,
+    RenderedCall,
     Rendering,
     convert,
     item_type,
@@ -73,7 +73,7 @@ def render(node: Node, scope: Scope) -> SparkColumn:
 
 
 def literal(value: LiteralValue, of: DataType) -> SparkColumn:
-    """Give a constant of a type as a column."""
+    """Return a constant of a type as a column."""
     plain = inner(base_type(of))
     if value is None or isinstance(plain, Null):
         return sf.lit(None).cast(spark_type(plain))
@@ -135,7 +135,7 @@ def _call(call: Call, scope: Scope) -> SparkColumn:
     result = infer(call, scope.types)
     arguments = tuple(_rendered(argument, scope) for argument in call.arguments)
     together = _together(call, types, arguments)
-    rendered = rendering(Rendered(call=call, types=types, result=result, arguments=together))
+    rendered = rendering(RenderedCall(call=call, types=types, result=result, arguments=together))
     return kept(rendered, result)
 
 
@@ -182,7 +182,7 @@ def _case(case: Case, scope: Scope) -> SparkColumn:
     return chosen.otherwise(value_of(case.otherwise))
 
 
-def _cast(rendered: Rendered) -> SparkColumn:
+def _cast(rendered: RenderedCall) -> SparkColumn:
     target = rendered.call.target
     if target is None:
         return rendered.arguments[0]

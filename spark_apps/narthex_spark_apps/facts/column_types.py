@@ -39,7 +39,7 @@ _SCALARS: dict[type, spark.DataType] = {
 
 
 def spark_type(of: DataType) -> spark.DataType:
-    """Give the Spark type of a column of that type."""
+    """Return the Spark type of a column of that type."""
     plain = unrestricted(of)
     match plain:
         case Optional(of=inner):
@@ -61,7 +61,7 @@ def spark_type(of: DataType) -> spark.DataType:
 
 
 def spark_schema(columns: dict[str, DataType]) -> spark.StructType:
-    """Give the Spark schema of named columns, all nullable."""
+    """Return the Spark schema of named columns, all nullable."""
     return spark.StructType(
         [spark.StructField(name, spark_type(of)) for name, of in columns.items()]
     )

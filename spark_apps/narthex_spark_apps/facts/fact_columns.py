@@ -32,7 +32,7 @@ ALIVE = "alive"
 
 
 @attrs.frozen(kw_only=True)
-class FactColumns:
+class SparkFactColumns:
     """The columns of a fact: its identity, and a column for each name that authors know."""
 
     row_id: SparkColumn
@@ -51,14 +51,14 @@ def read_facts(records: DataFrame, log: LogSpec) -> DataFrame:
 
 
 def public_columns(log: LogSpec) -> dict[str, SparkColumn]:
-    """Give the columns that `read_facts` made, by the names that authors know."""
+    """Return the columns that `read_facts` made, by the names that authors know."""
     named = {column.name: sf.col(f"`k_{column.name}`") for column in log.keys}
     named |= {column.name: sf.col(f"`v_{column.name}`") for column in log.values}
     named[log.time_field] = sf.col(EVENT_TIME)
     return named
 
 
-def fact_record(fact: FactColumns, log: LogSpec) -> tuple[SparkColumn, SparkColumn]:
+def fact_record(fact: SparkFactColumns, log: LogSpec) -> tuple[SparkColumn, SparkColumn]:
     """Render a fact as the key and the value of a record of the log."""
     keys = [_present(column, fact.columns[column.name]) for column in log.keys]
     values = [
@@ -83,7 +83,7 @@ def _typed(column: Column, cell: SparkColumn) -> SparkColumn:
 
 
 def _present(column: Column, cell: SparkColumn) -> SparkColumn:
-    """Give a key's cell; of a dead row without one, a stand-in that the schema can carry."""
+    """Return a key's cell; of a dead row without one, a stand-in that the schema can carry."""
     typed = _typed(column, cell)
     match unrestricted(inner(column.type)):
         case Str():

@@ -34,12 +34,12 @@ _DECIMAL_SIZE = 16
 
 
 def binary(content: bytes) -> SparkColumn:
-    """Give constant bytes."""
+    """Return a column of constant bytes."""
     return sf.lit(bytearray(content))
 
 
 def big_endian(number: SparkColumn, *, size: int) -> SparkColumn:
-    """Give the last `size` bytes (at most 8) of a number's two's complement, big-endian."""
+    """Return the last `size` bytes (at most 8) of a number's two's complement, big-endian."""
     digits = sf.lpad(sf.hex(number.cast("long")), 16, "0")
     return sf.unhex(sf.right(digits, sf.lit(size * 2)))
 
@@ -47,7 +47,7 @@ def big_endian(number: SparkColumn, *, size: int) -> SparkColumn:
 def position(
     source_id: str, partition: SparkColumn, offset: SparkColumn, ordinal: SparkColumn
 ) -> SparkColumn:
-    """Give `narthex._ir.facts.position` of a row."""
+    """Return `narthex._ir.facts.position` of a row."""
     return sf.concat(
         binary(source_id.encode() + b"\x00"),
         big_endian(partition, size=4),
@@ -57,14 +57,14 @@ def position(
 
 
 def key_bytes(columns: Sequence[Column], cells: Sequence[SparkColumn]) -> SparkColumn:
-    """Give `narthex._formats.avro.fact_codec.key_bytes` of the key's cells."""
+    """Return `narthex._formats.avro.fact_codec.key_bytes` of the key's cells."""
     return sf.concat(
         *(_cell_bytes(column.type, cell) for column, cell in zip(columns, cells, strict=True))
     )
 
 
 def keyed_row_id(key: SparkColumn, event_time: SparkColumn) -> SparkColumn:
-    """Give `narthex._formats.avro.fact_codec.keyed_row_id` of a key's bytes and an instant."""
+    """Return `narthex._formats.avro.fact_codec.keyed_row_id` of a key's bytes and an instant."""
     # Adding 2^63 turns the sign bit over: exclusive or with the least long does just that.
     biased = event_time.bitwiseXOR(sf.lit(-(2**63)))
     return sf.concat(binary(b"k"), _sized(key), big_endian(biased, size=8))

@@ -29,16 +29,16 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
-from narthex_spark_apps.jobs.dependency_order import each_after
-from narthex_spark_apps.jobs.progress import told
+from narthex_spark_apps.jobs.dependency_order import in_dependency_order
+from narthex_spark_apps.jobs.progress import describe_error
 from narthex_spark_apps.jobs.start import (
-    asked_source,
     file_source,
     input_broker,
     input_topics,
+    polling_source,
     start_query,
 )
-from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
+from narthex_spark_apps.jobs.stateful_backfill import drain_stateful
 from narthex_spark_apps.pipelines.join_stage import open_index
 from narthex_stores import LogProducer, LogReader
 
@@ -57,7 +57,7 @@ class IndexBehindError(TimeoutError):
 
 @attrs.frozen(kw_only=True)
 class Filled:
-    """One job that was worked off."""
+    """One job that was drained ."""
 
     job: str
     rows: int
@@ -83,7 +83,7 @@ class Backfill:
         self._opening = threading.Lock()
 
     def run(self, *, progress: Callable[[str], None]) -> list[Filled]:
-        """Work off every job that owes its past, several at a time; give what was done.
+        """Drain every job that owes its past, several at a time; return what was done.
 
         A job begins when all that write what it reads are done.
         """
@@ -99,7 +99,9 @@ class Backfill:
             return self._fill(job, progress=progress)
 
         done: list[Filled] = []
-        for number, filled in enumerate(each_after(before, fill, at_once=AT_ONCE), start=1):
+        for number, filled in enumerate(
+            in_dependency_order(before, fill, at_once=AT_ONCE), start=1
+        ):
             if filled is not None:
                 done.append(filled)
                 progress(
@@ -113,7 +115,9 @@ class Backfill:
             return self._open()
 
     def _due(self) -> list[JobView]:
-        """Give the jobs of the commit that owe a backfill, sources first, readers after writers."""
+        """Return the jobs of the commit that owe a backfill, sources first, readers after
+        writers.
+        """
         bound = {asset.asset_id for asset in self._ledger.commit(self._commit_id).assets}
         owing = [
             job
@@ -129,17 +133,17 @@ class Backfill:
             return None
         began = time.monotonic()
         with _Loan(self._ledger, asset.asset_id, epoch) as loan:
-            offsets, rows = self._work_off(asset, loan, progress)
+            offsets, rows = self._drain(asset, loan, progress)
         self._ledger.finish_backfill(asset.asset_id, epoch, offsets=offsets, rows=rows)
         return Filled(job=_label(asset), rows=rows, seconds=round(time.monotonic() - began, 2))
 
-    def _work_off(
+    def _drain(
         self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
     ) -> tuple[dict[str, Json], int]:
         if isinstance(asset.spec, SinkJobSpec):
             # It has a state of its own, and its live run begins at its log's beginning.
             return {}, 0
-        asked = asked_source(asset, self._settings)
+        asked = polling_source(asset, self._settings)
         if asked is not None:
             with contextlib.closing(asked), LogProducer(self._settings.kafka) as producer:
                 return {}, asked.read(producer)["rows"]
@@ -154,7 +158,7 @@ class Backfill:
         if is_empty:
             return _offsets(ends), 0
         if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
-            rows = work_off_stateful(
+            rows = drain_stateful(
                 asset, ends, settings=self._settings, epoch=int(loan.epoch), note=loan.note
             )
             return _offsets(ends), rows
@@ -169,7 +173,7 @@ class Backfill:
         )
 
     def _ends_of(self, asset: ResolvedAsset) -> tuple[dict[str, dict[int, int]], bool]:
-        """Give how far the job's topics reach now, and whether there is nothing in them.
+        """Return the current end offsets of the job's topics, and whether the topics are empty.
 
         The bounded run reads at least so far.
         """
@@ -227,7 +231,7 @@ def in_order(jobs: Sequence[JobView]) -> list[JobView]:
 
 
 def _writers_before(job: JobView, jobs: Iterable[JobView]) -> Iterable[JobView]:
-    """Give the jobs that write what this one reads; several sources may write one log."""
+    """Return the jobs that write what this one reads; several sources may write one log."""
     read = {
         need.asset_id for need in job.asset.needs if need.role.startswith(("input", "touched:"))
     }
@@ -242,7 +246,7 @@ def _writers_before(job: JobView, jobs: Iterable[JobView]) -> Iterable[JobView]:
 
 
 def _logs_of_indexes(jobs: Iterable[JobView]) -> dict[int, str]:
-    """Give, for each index that a feed writes, the topic that it is fed from."""
+    """Map each index that a feed writes to the topic that feeds it."""
     found: dict[int, str] = {}
     for job in jobs:
         roles = {need.role: need for need in job.asset.needs}
@@ -286,7 +290,7 @@ class _Loan:
         self._done.set()
         self._thread.join()
         if error is not None:
-            self._ledger.release_backfill(self._asset_id, self.epoch, error=told(error))
+            self._ledger.release_backfill(self._asset_id, self.epoch, error=describe_error(error))
 
     def _keep(self) -> None:
         while not self._done.wait(REPORT_EVERY_S):

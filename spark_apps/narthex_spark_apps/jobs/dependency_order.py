@@ -7,7 +7,7 @@ from typing import TypeVar
 _R = TypeVar("_R")
 
 
-def each_after(
+def in_dependency_order(
     before: Mapping[int, Collection[int]], work: Callable[[int], _R], *, at_once: int
 ) -> Iterator[_R]:
     """Do each thing when all that stand before it are done; give results as they come.

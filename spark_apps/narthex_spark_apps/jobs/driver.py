@@ -24,11 +24,11 @@ from narthex_spark_apps.platform.kafka_io import interval_s
 from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.platform.session import open_session
 from narthex_spark_apps.supervision.child_messages import (
-    Desired,
+    DesiredAssignments,
     Inbox,
     OfflineReport,
     OfflineRun,
-    Standing,
+    RunningJobs,
     end_process_group,
     send,
 )
@@ -56,7 +56,7 @@ class Driver:
         self._offline: set[str] = set()
         self._lengthened_at = float("-inf")
 
-    def assign(self, desired: Desired) -> None:
+    def assign(self, desired: DesiredAssignments) -> None:
         """Make the jobs what is desired; a new epoch is a new run."""
         self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
@@ -81,12 +81,12 @@ class Driver:
         for run in desired.offline:
             self._answer(run)
 
-    def tend(self) -> None:
+    def reconcile(self) -> None:
         """Start what should run and does not, with intervals as long as that many jobs ask for."""
         count = sum(map(_is_in_real_time, self._jobs.values()))
         wanted_s = {asset_id: interval_s(count, asset_id) for asset_id in self._jobs}
         for asset_id, job in self._jobs.items():
-            job.tend(interval_s=wanted_s[asset_id])
+            job.reconcile(interval_s=wanted_s[asset_id])
         now = time.monotonic()
         if now - self._lengthened_at >= LENGTHEN_EVERY_S:
             jobs = self._jobs.items()
@@ -99,7 +99,7 @@ class Driver:
         """Tell the supervisor what runs, and how each job stands."""
         self._stopping = [job for job in self._stopping if job.is_running]
         ours = {job.assignment.asset.asset_id for job in (*self._jobs.values(), *self._stopping)}
-        send(Standing(turn=self._turn, assets=tuple(sorted(ours))))
+        send(RunningJobs(turn=self._turn, assets=tuple(sorted(ours))))
         for job in self._jobs.values():
             send(job.report())
 
@@ -158,7 +158,7 @@ def main() -> None:
         desired = inbox.newest(wait_s=TURN_S)
         if desired is not None:
             driver.assign(desired)
-        driver.tend()
+        driver.reconcile()
         if time.monotonic() - reported >= REPORT_EVERY_S:
             driver.report()
             reported = time.monotonic()

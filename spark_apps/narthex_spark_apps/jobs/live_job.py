@@ -26,7 +26,7 @@ from narthex_spark_apps.jobs.start import (
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S
 from narthex_spark_apps.platform.log_consumer import LogEnds
 from narthex_spark_apps.sources.files.source import FileSource
-from narthex_spark_apps.supervision.child_messages import Assignment, Report
+from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ GREATEST_PAUSE_S = 30.0
 FILES_EVERY_S = 5.0
 LISTEN_EVERY_S = 0.5
 
-Offsets: TypeAlias = dict[str, dict[int, int]]
+SparkOffsets: TypeAlias = dict[str, dict[int, int]]
 """The next offset to read, by topic and partition."""
 
 
@@ -43,7 +43,7 @@ Offsets: TypeAlias = dict[str, dict[int, int]]
 class LiveJob:
     """A job as Spark runs it under one epoch."""
 
-    assignment: Assignment
+    assignment: WorkAssignment
     session: SparkSession
     settings: Settings
     progress: Progress
@@ -62,14 +62,15 @@ class LiveJob:
     @classmethod
     def of(
         cls,
-        assignment: Assignment,
+        assignment: WorkAssignment,
         session: SparkSession,
         settings: Settings,
         ends: LogEnds,
         *,
         after: tuple["LiveJob", ...] = (),
     ) -> "LiveJob":
-        """Prepare a job; `tend` starts it, when its runs before, `after` which it comes, are over.
+        """Prepare a job; `reconcile` starts it, when its runs before, `after` which it comes, are
+        over.
 
         Two runs of one job in one driver would share a name and a checkpoint.
         """
@@ -82,7 +83,7 @@ class LiveJob:
             after=after,
         )
 
-    def assign(self, assignment: Assignment) -> None:
+    def assign(self, assignment: WorkAssignment) -> None:
         """Go on under a newer generation of the same epoch."""
         self.assignment = self.progress.assignment = assignment
 
@@ -91,7 +92,7 @@ class LiveJob:
         """What it is called in logs."""
         return self.assignment.asset.physical_name
 
-    def tend(self, *, interval_s: int = REAL_TIME_S) -> None:
+    def reconcile(self, *, interval_s: int = REAL_TIME_S) -> None:
         """Start what should run and does not; take in what the query says of itself.
 
         Args:
@@ -125,7 +126,7 @@ class LiveJob:
         return checkpoint_of(self.assignment.asset, self.settings) / "live"
 
     def start_again(self) -> None:
-        """End the query, so that `tend` goes on with other intervals where it has been."""
+        """End the query, so that `reconcile` goes on with other intervals where it has been."""
         self.stop()
         self._ending, self.query = self.query, None
 
@@ -153,7 +154,7 @@ class LiveJob:
         else:
             log.info("job_started", job=self.name, epoch=self.assignment.epoch)
 
-    def _begin_at(self, committed: Offsets | None) -> None:
+    def _begin_at(self, committed: SparkOffsets | None) -> None:
         """Know where it reads from: where its checkpoint says, or where it is told to begin."""
         self.progress.known = True
         found = committed
@@ -163,7 +164,7 @@ class LiveJob:
                 found.setdefault(topic, {})[partition] = offset
         self._read_up_to(found)
 
-    def _read_up_to(self, offsets: Offsets) -> None:
+    def _read_up_to(self, offsets: SparkOffsets) -> None:
         for topic, partitions in offsets.items():
             self.progress.read.setdefault(topic, {}).update(partitions)
 
@@ -237,12 +238,12 @@ class LiveJob:
             threading.Thread(target=self.query.stop, name=f"stop-{self.name}", daemon=True).start()
 
 
-def committed_offsets(checkpoint: Path) -> Offsets | None:
+def committed_offsets(checkpoint: Path) -> SparkOffsets | None:
     """Read how far a query has come by its checkpoint; None of one that has committed nothing."""
     numbers = [int(one.name) for one in (checkpoint / "commits").glob("*") if one.name.isdigit()]
     if not numbers:
         return None
-    found: Offsets = {}
+    found: SparkOffsets = {}
     # A line that names the format, one of metadata, then one a source.
     for line in (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[2:]:
         for topic, partitions in _offsets(json.loads(line)).items():
@@ -250,7 +251,7 @@ def committed_offsets(checkpoint: Path) -> Offsets | None:
     return found
 
 
-def _offsets(told: Json) -> Offsets:
+def _offsets(told: Json) -> SparkOffsets:
     """Read the offsets of a source, as Spark tells them."""
     return {
         topic: {int(partition): int(str(offset)) for partition, offset in partitions.items()}

@@ -8,26 +8,26 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from narthex_spark_apps.jobs.start import input_topics
-from narthex_spark_apps.supervision.child_messages import Assignment, Report
+from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 
 SAMPLE_EVERY_S = 0.5
 ERROR_LENGTH = 2000
 """How much of an error is told on; a stack trace of Spark has no end."""
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Say what an error is, as far as it is told on."""
     return f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
 
 
-Ends: TypeAlias = Mapping[str, Mapping[int, int]]
+TopicEnds: TypeAlias = Mapping[str, Mapping[int, int]]
 
 
 class KnowsEnds(Protocol):
     """Knows how far topics reach."""
 
     def known(self) -> Mapping[str, Mapping[int, int]]:
-        """Give the next offset of each partition of each topic that could be seen."""
+        """Return the next offset of each partition of each topic that could be seen."""
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class NothingKnown:
     """Of topics whose broker is not known yet."""
 
     def known(self) -> Mapping[str, Mapping[int, int]]:
-        """Give nothing."""
+        """Return no offsets."""
         return {}
 
 
@@ -51,7 +51,7 @@ class Progress:
             topics reached so long ago. Else a job under load would never be caught up.
     """
 
-    assignment: Assignment
+    assignment: WorkAssignment
     ends: KnowsEnds
     read: dict[str, dict[int, int]] = attrs.field(factory=dict)
     counts: dict[str, int] = attrs.field(factory=dict)
@@ -60,17 +60,17 @@ class Progress:
     known: bool = False
     stale_s: float = 1.0
     clock: Callable[[], float] = time.monotonic
-    _samples: deque[tuple[float, Ends]] = attrs.field(factory=deque)
+    _samples: deque[tuple[float, TopicEnds]] = attrs.field(factory=deque)
     _behind_since: float | None = None
     _has_followed: bool = False
 
     def behind(self) -> int | None:
-        """Give how many records of its topics it has not read; None while that is not known."""
+        """Return the number of unread records in its topics; None while that is unknown."""
         if not self.known:
             return None
         return self._behind(self.ends.known())
 
-    def _behind(self, ends: Ends) -> int | None:
+    def _behind(self, ends: TopicEnds) -> int | None:
         topics = input_topics(self.assignment.asset)
         if any(topic not in ends for topic in topics):
             return None
@@ -118,7 +118,7 @@ class Progress:
                 "rows": self.counts.get("rows"),
                 "quarantined": self.counts.get("quarantined"),
                 "left_out": self.counts.get("left_out"),
-                "watermark": self.counts.get("newest"),
+                "newest_event_time": self.counts.get("newest"),
                 "restarts": self.restarts,
                 "error": self.error,
             },

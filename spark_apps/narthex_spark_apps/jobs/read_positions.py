@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from narthex_spark_apps.storage.atomic_write import replace
-from narthex_stores import Fenced
+from narthex_stores import IndexFenced
 
 
 @attrs.frozen
@@ -26,13 +26,13 @@ class Positions:
         """Refuse owners of earlier epochs from now on.
 
         Raises:
-            Fenced: A later one has claimed it.
+            IndexFenced: A later one has claimed it.
         """
         with self._owned():
             replace(self._epoch_path, str(self.epoch))
 
     def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
-        """Give the next offset of each partition; `otherwise` at a first start."""
+        """Return the next offset of each partition; `otherwise` at a first start."""
         if not self.path.is_file():
             return {(topic, partition): offset for topic, partition, offset in otherwise}
         kept: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
@@ -42,7 +42,7 @@ class Positions:
         """Write them so that a reader sees the old ones or the new ones.
 
         Raises:
-            Fenced: A later owner has claimed it; nothing was written.
+            IndexFenced: A later owner has claimed it; nothing was written.
         """
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(positions.items()):
@@ -62,5 +62,7 @@ class Positions:
             fcntl.flock(lock, fcntl.LOCK_EX)
             known = int(self._epoch_path.read_text()) if self._epoch_path.is_file() else -1
             if self.epoch < known:
-                raise Fenced(f"an owner of epoch {known} reads on; epoch {self.epoch} must stop")
+                raise IndexFenced(
+                    f"an owner of epoch {known} reads on; epoch {self.epoch} must stop"
+                )
             yield

@@ -20,14 +20,14 @@ import structlog
 from narthex._ir import PipelineJobSpec, SourceJobSpec, Trigger
 from narthex.errors import NarthexError
 from narthex.settings import Settings, load_settings
-from narthex_spark_apps.jobs.progress import NothingKnown, Progress, told
+from narthex_spark_apps.jobs.progress import NothingKnown, Progress, describe_error
 from narthex_spark_apps.jobs.read_positions import Positions
 from narthex_spark_apps.jobs.start import (
     NotRunnableError,
-    asked_source,
     checkpoint_of,
     input_broker,
     input_topics,
+    polling_source,
 )
 from narthex_spark_apps.pipelines.join_stage import JoinStage
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
@@ -35,20 +35,20 @@ from narthex_spark_apps.platform.log_consumer import FETCH_WAIT_MS, BrokerEnds
 from narthex_spark_apps.platform.optional_clients import ClientMissingError
 from narthex_spark_apps.sinks.sink_job import open_sink
 from narthex_spark_apps.sinks.sink_stage import SinkStage
-from narthex_spark_apps.sources.polling_source import AskedSource
+from narthex_spark_apps.sources.polling_source import PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.source_stage import SourceStage
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.supervision.child_messages import (
-    Assignment,
-    Desired,
+    DesiredAssignments,
     Inbox,
     Report,
-    Standing,
+    RunningJobs,
+    WorkAssignment,
     end_process_group,
     send,
 )
-from narthex_stores import Fenced, LogProducer, LogReader, Record, StoreError
+from narthex_stores import IndexFenced, LogProducer, LogReader, Record, StoreError
 
 log = structlog.get_logger()
 
@@ -83,7 +83,7 @@ _FORESEEN = (
     ClientMissingError,
     OSError,
 )
-"""What a job may fail with that its keeper, or its author, can do something about."""
+"""What a job may fail with that its operator, or its author, can do something about."""
 
 
 class StageJob:
@@ -91,7 +91,7 @@ class StageJob:
 
     def __init__(
         self,
-        assignment: Assignment,
+        assignment: WorkAssignment,
         settings: Settings,
         ends: BrokerEnds,
         *,
@@ -121,7 +121,7 @@ class StageJob:
         """What it is called in logs."""
         return self.assignment.asset.physical_name
 
-    def assign(self, assignment: Assignment) -> None:
+    def assign(self, assignment: WorkAssignment) -> None:
         """Go on under a newer generation of the same epoch."""
         self.assignment = self.progress.assignment = assignment
 
@@ -151,7 +151,7 @@ class StageJob:
             began = time.monotonic()
             try:
                 self._live()
-            except Fenced as error:
+            except IndexFenced as error:
                 # Somebody else runs the job: nothing to try again.
                 self._failed(error)
                 self._is_running = False
@@ -169,13 +169,13 @@ class StageJob:
             pause_s = min(GREATEST_PAUSE_S, pause_s * 2)
 
     def _failed(self, error: Exception) -> None:
-        self.progress.error = told(error)
+        self.progress.error = describe_error(error)
         self.progress.restarts += 1
         log.warning("job_failed", job=self.name, error=self.progress.error)
 
     def _live(self) -> None:
         """Run until asked to stop, or until something fails."""
-        asked = asked_source(self.assignment.asset, self._settings)
+        asked = polling_source(self.assignment.asset, self._settings)
         if asked is not None:
             self._ask(asked)
             return
@@ -192,7 +192,7 @@ class StageJob:
             self._is_running = True
             self._tail(stage, reader)
 
-    def _ask(self, asked: AskedSource) -> None:
+    def _ask(self, asked: PollingSource) -> None:
         """Ask a source again and again."""
         with LogProducer(self._settings.kafka) as producer:
             try:
@@ -259,7 +259,8 @@ class StageJob:
                 raise NotRunnableError(f"asset {asset.asset_id} is no job")
 
     def _start(self, reader: LogReader, stage: Stage) -> dict[tuple[str, int], int]:
-        """Give where to read each partition from: where it was, but no record that is gone.
+        """Return the offset to read each partition from: the last position, or the first record
+        that still exists.
 
         A state says itself how far it has read; its backfill has filled it too.
         """
@@ -329,7 +330,7 @@ class StageRunner:
         self._turn = 0
         self._ends = BrokerEnds()
 
-    def assign(self, desired: Desired) -> None:
+    def assign(self, desired: DesiredAssignments) -> None:
         """Make the jobs what is desired; a new epoch is a new run."""
         self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
@@ -354,7 +355,7 @@ class StageRunner:
         """Tell the supervisor what runs, and how each job stands."""
         self._stopping = [job for job in self._stopping if not job.is_over]
         ours = {job.assignment.asset.asset_id for job in (*self._jobs.values(), *self._stopping)}
-        send(Standing(turn=self._turn, assets=tuple(sorted(ours))))
+        send(RunningJobs(turn=self._turn, assets=tuple(sorted(ours))))
         for job in self._jobs.values():
             send(job.report())
 

@@ -26,10 +26,10 @@ from narthex_spark_apps.expressions import NotRenderedError
 from narthex_spark_apps.pipelines.join_stage import start_joined
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob, start_pipeline
 from narthex_spark_apps.platform.author_brokers import broker_of
-from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, Run, in_micro_batches
+from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, JobRun, in_micro_batches
 from narthex_spark_apps.platform.optional_clients import load_client
 from narthex_spark_apps.sources.files.source import FileSource
-from narthex_spark_apps.sources.polling_source import AskedSource, OpensSource
+from narthex_spark_apps.sources.polling_source import OpensPollingSource, PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
 from narthex_spark_apps.sources.tables.source import TableSource
 from narthex_stores import Broker
@@ -42,7 +42,7 @@ class NotRunnableError(RuntimeError):
 
 
 def checkpoint_of(asset: ResolvedAsset, settings: Settings) -> Path:
-    """Give the directory in which a job keeps what Spark needs to go on."""
+    """Return the directory in which a job keeps what Spark needs to go on."""
     return settings.checkpoint_dir / asset.need("checkpoint").physical_name
 
 
@@ -63,7 +63,7 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
 
 
 def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:
-    """Give where the topics are that a job reads.
+    """Return the broker that a job reads from.
 
     Raises:
         SecretMissing: The source needs a secret that is not there.
@@ -86,7 +86,7 @@ def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
 def file_source(
     session: Callable[[], SparkSession], asset: ResolvedAsset, settings: Settings
 ) -> FileSource | None:
-    """Give the reader of a job of files; None for any other job, which needs no session."""
+    """Return the reader of a job of files; None for any other job, which needs no session."""
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Files):
         return None
@@ -96,8 +96,8 @@ def file_source(
     )
 
 
-def asked_source(asset: ResolvedAsset, settings: Settings) -> AskedSource | None:
-    """Give the reader of a source that is asked for what is new; None for any other job.
+def polling_source(asset: ResolvedAsset, settings: Settings) -> PollingSource | None:
+    """Return the reader of a source that is asked for what is new; None for any other job.
 
     Raises:
         ClientMissingError: The client library of what it asks is not installed.
@@ -108,7 +108,7 @@ def asked_source(asset: ResolvedAsset, settings: Settings) -> AskedSource | None
         return None
     job = SourceJob(asset=asset, spec=spec)
     memory = checkpoint_of(asset, settings) / "cursor.json"
-    opens: OpensSource
+    opens: OpensPollingSource
     match spec.source.connector:
         case Table():
             opens = TableSource
@@ -144,7 +144,7 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
     if not isinstance(spec, SourceJobSpec | PipelineJobSpec):
         raise NotRunnableError(f"asset {asset.asset_id} is no job")
     kind = "backfill" if bounded else "live"
-    run = Run(
+    run = JobRun(
         name=f"{asset.physical_name}:{kind}:{epoch}",
         trigger=Trigger.BOUNDED if bounded else spec.trigger,
         checkpoint=str(checkpoint_of(asset, settings) / kind),

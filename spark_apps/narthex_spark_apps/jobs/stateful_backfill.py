@@ -14,7 +14,7 @@ MAX_RECORDS = 20_000
 POLL_S = 1.0
 
 
-def work_off_stateful(
+def drain_stateful(
     asset: ResolvedAsset,
     ends: Mapping[str, Mapping[int, int]],
     *,
@@ -22,7 +22,7 @@ def work_off_stateful(
     epoch: int,
     note: Callable[[dict[str, Json]], None],
 ) -> int:
-    """Work a job's topics off into its state; give how many records were read.
+    """Drain a job's topics into its state; return how many records were read.
 
     It goes on where an earlier run stopped; the live run goes on where this one does.
 

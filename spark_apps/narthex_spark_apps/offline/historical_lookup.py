@@ -1,5 +1,5 @@
 # mypy: disable-error-code="arg-type,misc,dict-item"
-"""Look-ups of one bucket of keys, from the states that a history keeps, at given log offsets."""
+"""Lookups of one bucket of keys, from the states that a history keeps, at given log offsets."""
 
 import json
 import tempfile
@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from narthex._base import from_plain
 from narthex._ir import Cell, IndexSpec
-from narthex_stores import Found, LmdbIndex, LogRow, fact_schema, to_rows
+from narthex_stores import LmdbIndex, LogRow, LookupResult, fact_schema, to_rows
 
-Limits: TypeAlias = str
+ReplayLimit: TypeAlias = str
 """JSON of partition to next offset, or empty for all that there is."""
 
 OUTPUT = "row long, found boolean, event_time long, cells binary"
@@ -32,7 +32,7 @@ _PACK = msgspec.msgpack.Encoder()
 
 
 def answer_bucket(spec_json: str, spine: pa.Table, history: pa.Table) -> pa.Table:
-    """Answer the look-ups of one bucket of keys; runs in Spark's Python workers."""
+    """Answer the lookups of one bucket of keys; runs in Spark's Python workers."""
     spec = from_plain(json.loads(spec_json))
     if not isinstance(spec, IndexSpec):
         raise TypeError("not the spec of an index")
@@ -44,9 +44,9 @@ def answer_bucket(spec_json: str, spine: pa.Table, history: pa.Table) -> pa.Tabl
         zip(*(_key_cells(spec, spine, place) for place in range(len(spec.log.keys))), strict=True)
     )
     as_of = spine.column("as_of").to_pylist()
-    answers: list[Found | None] = [None] * spine.num_rows
+    answers: list[LookupResult | None] = [None] * spine.num_rows
     with tempfile.TemporaryDirectory() as directory:
-        playback = Playback(spec, rows, directory=Path(directory))
+        playback = HistoricalLookup(spec, rows, directory=Path(directory))
         for limits, places in _by_limits(spine.column("limits").to_pylist()):
             playback.go_to(limits)
             found = playback.lookup([keys[p] for p in places], [as_of[p] for p in places])
@@ -75,9 +75,9 @@ def _key_cells(spec: IndexSpec, spine: pa.Table, place: int) -> list[Cell]:
     return found
 
 
-def _by_limits(texts: Sequence[Limits]) -> list[tuple[dict[int, int] | None, list[int]]]:
+def _by_limits(texts: Sequence[ReplayLimit]) -> list[tuple[dict[int, int] | None, list[int]]]:
     """Group places by their offsets, the earliest first, those without any last."""
-    by_text: dict[Limits, list[int]] = {}
+    by_text: dict[ReplayLimit, list[int]] = {}
     for place, text in enumerate(texts):
         by_text.setdefault(text, []).append(place)
     parsed = [
@@ -87,7 +87,7 @@ def _by_limits(texts: Sequence[Limits]) -> list[tuple[dict[int, int] | None, lis
     return sorted(parsed, key=lambda one: (one[0] is None, sum((one[0] or {}).values())))
 
 
-class Playback:
+class HistoricalLookup:
     """An index that is brought to given log offsets, forward as long as that is possible."""
 
     def __init__(self, spec: IndexSpec, rows: Sequence[LogRow], *, directory: Path) -> None:
@@ -124,7 +124,9 @@ class Playback:
             self._index.apply(facts, offsets={}, epoch=1)
         self._applied = ends
 
-    def lookup(self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]) -> list[Found | None]:
+    def lookup(
+        self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
+    ) -> list[LookupResult | None]:
         """Look up as the online reader does."""
         with self._index.read() as reader:
             return reader.lookup(keys, as_of)
@@ -135,7 +137,7 @@ class Playback:
 
 
 def _end(rows: Sequence[LogRow], limit: int) -> int:
-    """Give how many rows, sorted by offset, stand below a next offset."""
+    """Return the number of rows below a next offset; rows are sorted by offset."""
     low, high = 0, len(rows)
     while low < high:
         middle = (low + high) // 2

@@ -4,7 +4,7 @@
 The spine and each dataset's history meet in Spark, in buckets of keys; in a bucket the facts are
 applied to an index in the order of their log, and each row of the spine is looked up when the
 index contains exactly the offsets that it asks at. So an offline answer is an online answer, by
-the same code. What follows the look-ups is the same read plan, too.
+the same code. What follows the lookups is the same read plan, too.
 """
 
 import functools
@@ -26,25 +26,25 @@ from narthex._ir import Cell, DatasetPlan, Datetime, Definitions, HistorySpec, L
 from narthex._query import ReadPlan, execute
 from narthex._query import plan as plan_read
 from narthex._runtime.workers import WorkerPool, array_of
-from narthex_spark_apps.offline.historical_lookup import OUTPUT, Limits, answer_bucket
-from narthex_stores import Found, HistoryTable, fact_schema
+from narthex_spark_apps.offline.historical_lookup import OUTPUT, ReplayLimit, answer_bucket
+from narthex_stores import HistoryTable, LookupResult, fact_schema
 
 BUCKETS = 8
 _UNPACK = msgspec.msgpack.Decoder()
 
 
 @attrs.frozen
-class Wanted:
-    """One look-up: of a dataset, under a key, as of an instant, at log offsets."""
+class OfflineLookup:
+    """One lookup: of a dataset, under a key, as of an instant, at log offsets."""
 
     dataset: str
     key: tuple[Cell, ...]
     as_of: int
-    limits: Limits
+    limits: ReplayLimit
 
 
 class _NotLookedUp(Exception):
-    """A look-up that the next Spark job will answer."""
+    """A lookup that the next Spark job will answer."""
 
 
 @attrs.frozen(kw_only=True)
@@ -121,14 +121,14 @@ def answer_query(
     plans = {name: one.plan for name, one in query.datasets.items()}
     plan = plan_read(query.definitions, plans, inputs=query.inputs, outputs=query.outputs)
     spine = _Spine.load(query, plan)
-    found: dict[Wanted, Found | None] = {}
+    found: dict[OfflineLookup, LookupResult | None] = {}
     while True:
         answers, order, missing = _attempt(plan, query, spine, found, workers)
         if not missing:
             break
         for name, wanted in missing.items():
             progress({"rows": spine.rows, "looking_up": name, "lookups": len(wanted)})
-            found |= look_up(session, query.datasets[name], sorted_wanted(wanted))
+            found |= look_up(session, query.datasets[name], sorted_lookups(wanted))
     columns = {
         name: array_of([cell for group in answers for cell in group[name]], plan.types[name])
         for name in plan.outputs
@@ -138,12 +138,12 @@ def answer_query(
     return spine.rows
 
 
-def sorted_wanted(wanted: set[Wanted]) -> list[Wanted]:
-    """Give look-ups in an order that does not depend on hashes."""
+def sorted_lookups(wanted: set[OfflineLookup]) -> list[OfflineLookup]:
+    """Sort lookups in an order that does not depend on hashes."""
     return sorted(wanted, key=lambda w: (w.limits, w.as_of, repr(w.key)))
 
 
-LimitsOf: TypeAlias = Mapping[str, Limits]
+LimitsOf: TypeAlias = Mapping[str, ReplayLimit]
 """The log offsets at which each dataset is asked."""
 
 
@@ -155,10 +155,10 @@ class _Group:
     rows: tuple[int, ...]
 
     def at(self, instant: int) -> LimitsOf:
-        """Give the offsets of an instant; another one's are known if all have the same.
+        """Return the offsets of an instant; another one's are known if all have the same.
 
         Raises:
-            _ManyOffsetsError: An author's look-up is of an instant that nobody asked about.
+            _ManyOffsetsError: An author's lookup is of an instant that nobody asked about.
         """
         found = self.limits.get(instant)
         if found is None and len(set(map(id, self.limits.values()))) == 1:
@@ -223,7 +223,7 @@ class _Spine:
         )
 
 
-def _limits(query: OfflineQuery, text: str) -> dict[str, Limits]:
+def _limits(query: OfflineQuery, text: str) -> dict[str, ReplayLimit]:
     if not text:
         return dict.fromkeys(query.datasets, "")
     offsets = json.loads(text)
@@ -239,16 +239,16 @@ def _attempt(
     plan: ReadPlan,
     query: OfflineQuery,
     spine: _Spine,
-    found: Mapping[Wanted, Found | None],
+    found: Mapping[OfflineLookup, LookupResult | None],
     workers: WorkerPool,
-) -> tuple[list[dict[str, list[Cell]]], list[int], dict[str, set[Wanted]]]:
+) -> tuple[list[dict[str, list[Cell]]], list[int], dict[str, set[OfflineLookup]]]:
     """Execute the plan for each group, from what was looked up.
 
     Gives the answers, the spine's row of each, and what is missing.
     """
     order: list[int] = []
     answers: list[dict[str, list[Cell]]] = []
-    missing: dict[str, set[Wanted]] = {}
+    missing: dict[str, set[OfflineLookup]] = {}
     waiting = list(reversed(spine.groups))
     while waiting:
         group = waiting.pop()
@@ -268,14 +268,14 @@ def _attempt(
 
 def _lookup(
     group: _Group,
-    found: Mapping[Wanted, Found | None],
-    missing: dict[str, set[Wanted]],
+    found: Mapping[OfflineLookup, LookupResult | None],
+    missing: dict[str, set[OfflineLookup]],
     plan: DatasetPlan,
     keys: Sequence[tuple[Cell, ...]],
     as_of: Sequence[int],
-) -> list[Found | None]:
+) -> list[LookupResult | None]:
     wanted = [
-        Wanted(plan.name, tuple(key), at, group.at(at)[plan.name])
+        OfflineLookup(plan.name, tuple(key), at, group.at(at)[plan.name])
         for key, at in zip(keys, as_of, strict=True)
     ]
     absent = {one for one in wanted if one not in found}
@@ -286,8 +286,8 @@ def _lookup(
 
 
 def look_up(
-    session: SparkSession, dataset: OfflineDataset, wanted: Sequence[Wanted]
-) -> dict[Wanted, Found | None]:
+    session: SparkSession, dataset: OfflineDataset, wanted: Sequence[OfflineLookup]
+) -> dict[OfflineLookup, LookupResult | None]:
     """Look up keys as of instants at log offsets, in one Spark job."""
     plan = dataset.plan
     answer = functools.partial(answer_bucket, json.dumps(to_plain(plan.index)))
@@ -297,16 +297,18 @@ def look_up(
         history = _wherever_it_was(history)
     buckets = spine.groupBy("bucket").cogroup(_together(history).groupBy("bucket"))
     answered = buckets.applyInArrow(answer, OUTPUT).toArrow()
-    found: dict[Wanted, Found | None] = {}
+    found: dict[OfflineLookup, LookupResult | None] = {}
     for row in answered.to_pylist():
         values = tuple(_tupled(cell) for cell in _UNPACK.decode(row["cells"]))
         found[wanted[row["row"]]] = (
-            Found(values=values, event_time=row["event_time"]) if row["found"] else None
+            LookupResult(values=values, event_time=row["event_time"]) if row["found"] else None
         )
     return found
 
 
-def _spine_frame(session: SparkSession, plan: DatasetPlan, wanted: Sequence[Wanted]) -> DataFrame:
+def _spine_frame(
+    session: SparkSession, plan: DatasetPlan, wanted: Sequence[OfflineLookup]
+) -> DataFrame:
     schema = fact_schema(plan.log)
     keys = {
         f"k_{column.name}": array_of([one.key[place] for one in wanted], column.type).cast(
@@ -344,7 +346,7 @@ def _together(frame: DataFrame) -> DataFrame:
 
 
 def _wherever_it_was(history: DataFrame) -> DataFrame:
-    """Give each state of a row to all buckets that a state of it is in.
+    """Assign each state of a row to every bucket that contains a state of the row.
 
     A row that left a group for another one is known to have left only by its newer state.
     """

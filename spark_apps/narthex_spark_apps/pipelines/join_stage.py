@@ -31,8 +31,16 @@ from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.python_plan import RowPlan
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.platform.kafka_io import Run, read_topics
-from narthex_stores import Broker, Found, IndexReader, LmdbIndex, LogProducer, LogReader, Record
+from narthex_spark_apps.platform.kafka_io import JobRun, read_topics
+from narthex_stores import (
+    Broker,
+    IndexReader,
+    LmdbIndex,
+    LogProducer,
+    LogReader,
+    LookupResult,
+    Record,
+)
 
 CHUNK = 20_000
 WAIT_S = 120.0
@@ -46,7 +54,7 @@ class IndexLateError(TimeoutError):
 
 
 @attrs.frozen(kw_only=True)
-class TouchedSpan:
+class InvalidationRecord:
     """A span of a right key's past that changed, and the offsets that contain the change."""
 
     cells: tuple[Cell, ...]
@@ -56,7 +64,7 @@ class TouchedSpan:
 
 
 @attrs.frozen(kw_only=True)
-class Right:
+class RightSide:
     """A joined dataset: its index, and the left index by the columns that it is joined on."""
 
     join: Join
@@ -66,7 +74,7 @@ class Right:
 
 
 def start_joined(
-    session: SparkSession, job: PipelineJob, *, settings: Settings, run: Run
+    session: SparkSession, job: PipelineJob, *, settings: Settings, run: JobRun
 ) -> StreamingQuery:
     """Start a pipeline that looks rows up or calls user code, by Spark.
 
@@ -75,7 +83,7 @@ def start_joined(
     """
     stage = JoinStage(job, settings=settings)
     bounded = run.trigger is Trigger.BOUNDED
-    topics = [job.input_topic] if bounded else [job.input_topic, *stage.touched]
+    topics = [job.input_topic] if bounded else [job.input_topic, *stage.invalidations]
     records = read_topics(session, Broker(bootstrap=settings.kafka), topics, run=run)
     writer = (
         records.select(*TAKEN)
@@ -103,13 +111,13 @@ class JoinStage:
     """The Python stage of one job.
 
     Attributes:
-        touched: The joined dataset of each topic that says which of its spans changed.
+        invalidations: The joined dataset of each topic that says which of its spans changed.
     """
 
     def __init__(self, job: PipelineJob, *, settings: Settings) -> None:
         """Open the indexes for reading; nothing is read yet."""
         self._job = job
-        self.touched = {
+        self.invalidations = {
             need.physical_name: need.role.removeprefix("touched:")
             for need in job.asset.needs
             if need.role.startswith("touched:")
@@ -134,7 +142,7 @@ class JoinStage:
         )
         self._producer = LogProducer(settings.kafka)
 
-    def _open(self, join: Join, settings: Settings) -> Right:
+    def _open(self, join: Join, settings: Settings) -> RightSide:
         asset = self._job.asset
         name = join.right.dataset
         roles = {need.role for need in asset.needs}
@@ -142,7 +150,7 @@ class JoinStage:
         right = asset.need(f"right:{name}")
         if not isinstance(left.spec, IndexSpec) or not isinstance(right.spec, IndexSpec):
             raise TypeError("a join's indexes are no indexes")
-        return Right(
+        return RightSide(
             join=join,
             index=open_index(settings, right.physical_name, right.spec),
             left=open_index(settings, left.physical_name, left.spec),
@@ -179,7 +187,7 @@ class JoinStage:
         for begin in range(0, len(values), CHUNK):
             self._join(self._codec.decode_many(values[begin : begin + CHUNK]))
         for topic, messages in by_topic.items():
-            self._correct(self.touched[topic], [parse_span(message) for message in messages])
+            self._correct(self.invalidations[topic], [parse_span(message) for message in messages])
         self._producer.flush()
 
     def _join(self, facts: Sequence[Fact]) -> None:
@@ -204,7 +212,7 @@ class JoinStage:
         key = fact.row_id if shape is LogShape.ROWS else self._key(fact.key)
         self._producer.post(self._job.output, key=key, value=self._output.encode(fact))
 
-    def _correct(self, dataset: str, spans: Sequence[TouchedSpan]) -> None:
+    def _correct(self, dataset: str, spans: Sequence[InvalidationRecord]) -> None:
         right = self._rights[dataset]
         including: dict[tuple[str, int], int] = {}
         for span in spans:
@@ -248,7 +256,7 @@ class _Lookup:
         keys: Sequence[tuple[Cell, ...]],
         as_of: Sequence[int],
         not_before: Sequence[int | None],
-    ) -> Sequence[Found | None]:
+    ) -> Sequence[LookupResult | None]:
         return self.readers[dataset].floor(keys, as_of, not_before=not_before)
 
 
@@ -257,7 +265,7 @@ _OPENING = threading.Lock()
 
 
 def open_index(settings: Settings, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-    """Give an index of this process to any thread; each is opened once, as its store demands.
+    """Return an index of this process to any thread; each is opened once, as its store demands.
 
     One that was restored since then is another one, and is opened again.
     """
@@ -269,24 +277,24 @@ def open_index(settings: Settings, physical_name: str, spec: IndexSpec) -> LmdbI
 
 
 def joins_of(operator: Operator) -> list[Join]:
-    """Give the joins of a pipeline, the first one first."""
+    """Return the joins of a pipeline, the first one first."""
     if isinstance(operator, DatasetRef):
         return []
     before = joins_of(operator.input)
     return [*before, operator] if isinstance(operator, Join) else before
 
 
-def _by(right: Right, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Give a right key as the left index has it: in the order of the join's pairs."""
+def _by(right: RightSide, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """Return a right key as the left index has it: in the order of the join's pairs."""
     keys = [column.name for column in right.index.spec.log.keys]
     by_name = dict(zip(keys, cells, strict=True))
     return tuple(by_name[right_name] for _, right_name in right.join.on)
 
 
-def parse_span(message: bytes) -> TouchedSpan:
+def parse_span(message: bytes) -> InvalidationRecord:
     """Read what an index writer said of a touched span."""
     said = json.loads(message)
-    return TouchedSpan(
+    return InvalidationRecord(
         cells=tuple(said["cells"]),
         from_us=int(said["from"]),
         to_us=None if said["to"] is None else int(said["to"]),

@@ -1,6 +1,6 @@
 """A pipeline's steps on rows in Python: what Spark's expressions cannot do, joins and user code.
 
-Expressions are evaluated by the plain evaluator, user code by the sandboxed workers, look-ups by
+Expressions are evaluated by the plain evaluator, user code by the sandboxed workers, lookups by
 whoever holds the indexes. A row that does not pass a step stays, dead: it may have passed before.
 """
 
@@ -41,17 +41,17 @@ from narthex._ir import (
     optional,
 )
 from narthex._runtime.workers import WorkerPool, array_of, cells_of
-from narthex_stores import Found
+from narthex_stores import LookupResult
 
 JoinLookup: TypeAlias = Callable[
     [str, Sequence[tuple[Cell, ...]], Sequence[int], Sequence[int | None]],
-    Sequence[Found | None],
+    Sequence[LookupResult | None],
 ]
 """Right dataset, keys, instants and how far back: the newest row of each key, or None."""
 
 
 @attrs.define
-class Row:
+class PlanRow:
     """One row on its way: its identity, and its columns by public name."""
 
     row_id: RowId
@@ -62,7 +62,7 @@ class Row:
 
 
 @attrs.frozen(kw_only=True)
-class Rows:
+class PlanRows:
     """Rows after a step, with the types of their columns.
 
     Attributes:
@@ -70,7 +70,7 @@ class Rows:
         group: Of a `latest`, what identifies its rows.
     """
 
-    rows: list[Row]
+    rows: list[PlanRow]
     types: Mapping[str, DataType]
     fixed: frozenset[str]
     group: tuple[str, ...] | None = None
@@ -99,7 +99,7 @@ class RowPlan:
         log = self.stream.log
         names = [column.name for column in (*log.keys, *log.values)]
         rows = [
-            Row(
+            PlanRow(
                 row_id=fact.row_id,
                 version=Version(fact.version + version_suffix),
                 event_time=fact.event_time,
@@ -111,7 +111,7 @@ class RowPlan:
             )
             for fact in facts
         ]
-        begin = Rows(
+        begin = PlanRows(
             rows=rows,
             types=self.stream.schema.columns,
             fixed=frozenset({column.name for column in log.keys} | {log.time_field}),
@@ -119,7 +119,7 @@ class RowPlan:
         done = self._steps(self.operators, begin, lookup)
         return [self._fact(row, done.group) for row in done.rows]
 
-    def _steps(self, operator: Operator, begin: Rows, lookup: JoinLookup) -> Rows:
+    def _steps(self, operator: Operator, begin: PlanRows, lookup: JoinLookup) -> PlanRows:
         if isinstance(operator, DatasetRef):
             return begin
         given = self._steps(operator.input, begin, lookup)
@@ -137,7 +137,7 @@ class RowPlan:
             case _:
                 return _computed(operator, given)
 
-    def _join(self, join: Join, given: Rows, lookup: JoinLookup) -> Rows:
+    def _join(self, join: Join, given: PlanRows, lookup: JoinLookup) -> PlanRows:
         right = self.rights[join.right.dataset]
         alive = [row for row in given.rows if row.alive]
         left_of = {right_name: left_name for left_name, right_name in join.on}
@@ -163,12 +163,12 @@ class RowPlan:
             taken = {name: optional(of) for name, of in taken.items()}
         return attrs.evolve(given, types={**given.types, **taken})
 
-    def _table(self, rows: Sequence[Row], types: Mapping[str, DataType]) -> pa.Table:
+    def _table(self, rows: Sequence[PlanRow], types: Mapping[str, DataType]) -> pa.Table:
         return pa.table(
             {name: array_of([row.cells[name] for row in rows], of) for name, of in types.items()}
         )
 
-    def _filter_code(self, code: UserCode, given: Rows) -> Rows:
+    def _filter_code(self, code: UserCode, given: PlanRows) -> PlanRows:
         alive = [row for row in given.rows if row.alive]
         if alive:
             kept = self.workers.filter(code, self._table(alive, given.types)).to_pylist()
@@ -176,7 +176,7 @@ class RowPlan:
                 row.alive = bool(keep)
         return given
 
-    def _assign_code(self, operator: AssignCode, given: Rows) -> Rows:
+    def _assign_code(self, operator: AssignCode, given: PlanRows) -> PlanRows:
         column = operator.column
         alive = [row for row in given.rows if row.alive]
         for row in given.rows:
@@ -188,7 +188,7 @@ class RowPlan:
                 row.cells[column.name] = cell
         return attrs.evolve(given, types={**given.types, column.name: column.type})
 
-    def _fact(self, row: Row, group: tuple[str, ...] | None) -> Fact:
+    def _fact(self, row: PlanRow, group: tuple[str, ...] | None) -> Fact:
         key = tuple(row.cells[column.name] for column in self.log.keys)
         values = tuple(row.cells[column.name] for column in self.log.values)
         row_id, version = row.row_id, row.version
@@ -207,14 +207,14 @@ class RowPlan:
         )
 
 
-def _taken(match: Found | None, place: int | None) -> Cell:
-    """Give a right column; the right's event time is no value of its log."""
+def _taken(match: LookupResult | None, place: int | None) -> Cell:
+    """Return a right column; the right's event time is no value of its log."""
     if match is None:
         return None
     return match.event_time if place is None else match.values[place]
 
 
-def _filter(operator: Filter, given: Rows) -> Rows:
+def _filter(operator: Filter, given: PlanRows) -> PlanRows:
     if isinstance(operator.predicate, UserCode):
         raise TypeError("a predicate in Python is called in a worker")
     holds = prepare(operator.predicate, given.types)
@@ -223,7 +223,7 @@ def _filter(operator: Filter, given: Rows) -> Rows:
     return given
 
 
-def _assign(operator: Assign, given: Rows) -> Rows:
+def _assign(operator: Assign, given: PlanRows) -> PlanRows:
     types = dict(given.types)
     for one in operator.assignments:
         types[one.column] = one.type
@@ -244,7 +244,7 @@ def _assign(operator: Assign, given: Rows) -> Rows:
     return attrs.evolve(given, types=types)
 
 
-def _computed(operator: Operator, given: Rows) -> Rows:
+def _computed(operator: Operator, given: PlanRows) -> PlanRows:
     match operator:
         case Filter():
             return _filter(operator, given)
@@ -264,14 +264,14 @@ def _computed(operator: Operator, given: Rows) -> Rows:
             raise TypeError(f"{type(operator).__name__} is no step of rows")
 
 
-def _drop_null(columns: tuple[str, ...], given: Rows) -> Rows:
+def _drop_null(columns: tuple[str, ...], given: PlanRows) -> PlanRows:
     for row in given.rows:
         row.alive = row.alive and all(row.cells[name] is not None for name in columns)
     types = {name: inner(of) if name in set(columns) else of for name, of in given.types.items()}
     return attrs.evolve(given, types=types)
 
 
-def _named(given: Rows, sources: Mapping[str, str]) -> Rows:
+def _named(given: PlanRows, sources: Mapping[str, str]) -> PlanRows:
     for row in given.rows:
         row.cells = {new: row.cells[old] for new, old in sources.items()}
     fixed = frozenset(new for new, old in sources.items() if old in given.fixed)

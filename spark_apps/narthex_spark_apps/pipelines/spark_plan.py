@@ -39,13 +39,13 @@ from narthex_spark_apps.facts.fact_columns import (
     EVENT_TIME,
     ROW_ID,
     VERSION,
-    FactColumns,
+    SparkFactColumns,
     fact_record,
     public_columns,
     read_facts,
 )
 from narthex_spark_apps.facts.identities import key_bytes, keyed_row_id
-from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records
+from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_stores import Broker
 
 COUNTS = "counts"
@@ -90,7 +90,7 @@ class _Step:
 
 
 def start_pipeline(
-    session: SparkSession, job: PipelineJob, *, settings: Settings, run: Run
+    session: SparkSession, job: PipelineJob, *, settings: Settings, run: JobRun
 ) -> StreamingQuery:
     """Start a pipeline that is expressions only.
 
@@ -228,7 +228,7 @@ def _named(given: _Step, sources: Mapping[str, str]) -> _Step:
     return attrs.evolve(given, rows=rows, types=types, fixed=fixed)
 
 
-def _fact(step: _Step, log: LogSpec, *, correctable: bool) -> FactColumns:
+def _fact(step: _Step, log: LogSpec, *, correctable: bool) -> SparkFactColumns:
     columns = {name: sf.col(f"`c_{name}`") for name in step.types}
     row_id, version = sf.col(ROW_ID), sf.col(VERSION)
     alive = sf.col(ALIVE)
@@ -239,7 +239,7 @@ def _fact(step: _Step, log: LogSpec, *, correctable: bool) -> FactColumns:
         # Of rows with one instant the last seen wins: identities sort as the source does.
         version = sf.concat(row_id, version) if correctable else row_id
         row_id = keyed_row_id(key_bytes(log.keys, cells), sf.col(EVENT_TIME))
-    return FactColumns(
+    return SparkFactColumns(
         row_id=row_id,
         version=version,
         event_time=sf.col(EVENT_TIME),

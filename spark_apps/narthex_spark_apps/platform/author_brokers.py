@@ -24,7 +24,7 @@ METADATA_S: Final = 10.0
 
 
 def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
-    """Give the broker of a topic, with the secrets that let us in.
+    """Return the broker of a topic, with the secrets for authentication.
 
     Raises:
         ForbiddenPlaceError: No source and no sink may have such a topic.

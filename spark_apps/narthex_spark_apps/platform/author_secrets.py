@@ -42,13 +42,13 @@ class AuthorSecrets:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Give those of an installation."""
+        """Return the ones of an installation."""
         return cls(
             home=settings.home, mounted=settings.secrets_dir, policy_file=settings.policy_file
         )
 
     def __call__(self, name: str) -> str | None:
-        """Give a secret's value as it is now; None if there is none of that name.
+        """Return a secret's value as it is now; None if there is none of that name.
 
         Raises:
             NotOpenedError: It is sealed, and not by the key of this machine.

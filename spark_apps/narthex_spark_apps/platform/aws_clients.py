@@ -19,7 +19,7 @@ _RETRIES = 3
 
 
 def client_of(service: str, *, role_arn: str | None, region: str | None) -> Any:  # type: ignore[explicit-any]
-    """Give a client of one service; the role is taken with the first call, and again in time."""
+    """Return a client of one service; the role is taken with the first call, and again in time."""
     ours = get_session()
     session = get_session()
     if region is not None:
@@ -43,13 +43,13 @@ def client_of(service: str, *, role_arn: str | None, region: str | None) -> Any:
 
 
 def region_of(arn: str) -> str | None:
-    """Give the region that the name of something has in it."""
+    """Return the region that the name of something has in it."""
     parts = arn.split(":")
     return parts[3] or None if len(parts) > 3 else None  # noqa: PLR2004 (arn:aws:service:region)
 
 
 def redshift_account(database: RedshiftDatabase) -> tuple[str, str]:
-    """Give the name and the password that a role has in a database of Redshift for an hour."""
+    """Return the name and the password that a role has in a database of Redshift for an hour."""
     cluster, *rest = database.host.split(".")
     if "redshift-serverless" in rest:
         client = client_of("redshift-serverless", role_arn=database.role_arn, region=rest[1])

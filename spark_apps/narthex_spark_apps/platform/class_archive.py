@@ -24,9 +24,9 @@ from pyspark.sql import functions as f
 from narthex._ir import Trigger
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform.jvm import OPTIONS, archive_of
-from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records
+from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.platform.session import open_session
-from narthex_stores import Broker, LogTips
+from narthex_stores import Broker, EndOffsetReader
 
 log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ def write_archive(settings: Settings) -> Path:
         )
         with _topics(settings.kafka) as (source, sink):
             for trigger in (Trigger.REAL_TIME, Trigger.BOUNDED):
-                run = Run(
+                run = JobRun(
                     name=f"classes:{trigger}", trigger=trigger, checkpoint=f"{work}/{trigger}"
                 )
                 _run(session, settings, source=source, sink=sink, run=run)
@@ -96,16 +96,16 @@ def _topics(bootstrap: str) -> Iterator[tuple[str, str]]:
             gone.result(WITHIN_S)
 
 
-def _run(session: SparkSession, settings: Settings, *, source: str, sink: str, run: Run) -> None:
+def _run(session: SparkSession, settings: Settings, *, source: str, sink: str, run: JobRun) -> None:
     """Copy the rows in the one way or the other, until all of them have come."""
     broker = Broker(bootstrap=settings.kafka)
-    tips = LogTips(settings.kafka)
-    wanted = sum(tips.ends([sink])[sink].values()) + ROWS
+    end_offsets = EndOffsetReader(settings.kafka)
+    wanted = sum(end_offsets.ends([sink])[sink].values()) + ROWS
     query = write_records(
         _copied(read_topics(session, broker, [source], run=run), sink), broker, run=run
     )
     ends_at = time.monotonic() + WITHIN_S
-    while sum(tips.ends([sink])[sink].values()) < wanted:
+    while sum(end_offsets.ends([sink])[sink].values()) < wanted:
         if time.monotonic() > ends_at or query.exception() is not None:
             raise NotArchivedError(f"`{run.name}` wrote no rows: {query.exception()}")
         time.sleep(_STEP_S)

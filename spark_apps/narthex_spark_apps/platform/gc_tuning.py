@@ -7,7 +7,7 @@ YOUNG: Final = 200_000
 """So many objects more than were let go begin a look; Python's own is 700."""
 
 
-def settle() -> None:
+def tune_gc() -> None:
     """Look for garbage seldom, and never among what was imported.
 
     A batch makes hundreds of thousands of objects that all go when it is applied, none of them in

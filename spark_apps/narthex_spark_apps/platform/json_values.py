@@ -9,7 +9,7 @@ from narthex._base import Json
 
 
 def plain(value: object) -> Json:
-    """Give a value as JSON says it: what the type check reads as the same value."""
+    """Return a value as JSON says it: what the type check reads as the same value."""
     match value:
         case float():
             return None if math.isnan(value) else value

@@ -54,7 +54,7 @@ def connector_jars(jars_dir: Path) -> tuple[Path, ...]:
 
 
 def class_path(settings: Settings) -> dict[str, str]:
-    """Give the part of Spark's configuration that says where the connectors are.
+    """Return the part of Spark's configuration that says where the connectors are.
 
     In one process they stand beside Spark's own jars, for only those classes are archived; the
     executors of a cluster are sent them.

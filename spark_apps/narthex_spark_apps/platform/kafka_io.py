@@ -23,7 +23,7 @@ PLANNED_EACH_S = 2.5
 
 
 def interval_s(jobs: int, number: int) -> int:
-    """Give how long the intervals of a job are to be, where so many jobs live in real time.
+    """Return the trigger interval of a job, for this number of real-time jobs.
 
     However many there are, planning them takes a fixed share of a processor, a twelfth or so. Those
     that began together do not end together: lengths differ by the job's number, from three
@@ -40,7 +40,7 @@ _BACKFILL_ROWS = 500_000
 
 
 def connector_options(broker: Broker) -> dict[str, str]:
-    """Give the options of Spark's Kafka connector that say where and who."""
+    """Return the options of Spark's Kafka connector that say where and who."""
     told = {"bootstrap.servers": broker.bootstrap}
     if broker.protocol != "PLAINTEXT":
         told["security.protocol"] = broker.protocol
@@ -63,7 +63,7 @@ def _login(broker: Broker) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Run:
+class JobRun:
     """How a job runs this time.
 
     Attributes:
@@ -79,15 +79,17 @@ class Run:
     interval_s: int = REAL_TIME_S
 
 
-def in_micro_batches(run: Run) -> Run:
-    """Give a run without real time, for a plan with Python in it; a bounded one stays bounded."""
+def in_micro_batches(run: JobRun) -> JobRun:
+    """Return the run without real-time mode, for a plan that contains Python; a bounded run stays
+    bounded.
+    """
     if run.trigger is Trigger.BOUNDED:
         return run
     return attrs.evolve(run, trigger=Trigger.MICRO_BATCH)
 
 
 def read_topics(
-    session: SparkSession, broker: Broker, topics: Iterable[str], *, run: Run
+    session: SparkSession, broker: Broker, topics: Iterable[str], *, run: JobRun
 ) -> DataFrame:
     """Read topics with columns key, value, topic, partition and offset."""
     names = sorted(topics)
@@ -113,7 +115,7 @@ def _starting(topics: Iterable[str], starts: StartOffsets) -> str:
     return json.dumps(named) if named else "earliest"
 
 
-def write_records(records: DataFrame, broker: Broker, *, run: Run) -> StreamingQuery:
+def write_records(records: DataFrame, broker: Broker, *, run: JobRun) -> StreamingQuery:
     """Start writing a stream of (topic, key, value) to Kafka, at least once."""
     writer = (
         records.writeStream.queryName(run.name)

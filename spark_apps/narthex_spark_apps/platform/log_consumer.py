@@ -7,7 +7,7 @@ from typing import Protocol
 
 import structlog
 
-from narthex_stores import Broker, LogReader, LogTips, Record, StoreError
+from narthex_stores import Broker, EndOffsetReader, LogReader, Record, StoreError
 
 log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ class Polls(Protocol):
     """Reads logs."""
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
-        """Give what has come; waits at most `timeout_s` for the first record."""
+        """Return the records that have arrived; waits at most `timeout_s` for the first record."""
 
 
 def poll_together(reader: Polls, *, timeout_s: float) -> list[Record]:
@@ -54,7 +54,7 @@ class LogEnds:
 
     def __init__(self, broker: Broker | str) -> None:
         """Watch nothing yet."""
-        self._tips = LogTips(broker)
+        self._end_offsets = EndOffsetReader(broker)
         self._topics: tuple[str, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
         self._changed = threading.Event()
@@ -68,7 +68,7 @@ class LogEnds:
         self._changed.set()
 
     def known(self) -> dict[str, dict[int, int]]:
-        """Give the next offset of each partition of each topic that could be seen."""
+        """Return the next offset of each partition of each topic that could be seen."""
         return dict(self._ends)
 
     def close(self) -> None:
@@ -83,9 +83,9 @@ class LogEnds:
             if self._is_closed:
                 return
             try:
-                self._ends = {**self._ends, **self._tips.ends(self._topics)}
+                self._ends = {**self._ends, **self._end_offsets.ends(self._topics)}
             except StoreError as error:
-                log.warning("broker_did_not_answer", error=str(error))
+                log.warning("broker_unreachable", error=str(error))
 
 
 class BrokerEnds:
@@ -98,7 +98,7 @@ class BrokerEnds:
         self._lock = threading.Lock()
 
     def watch(self, job: int, broker: Broker, topics: Iterable[str]) -> LogEnds:
-        """Watch the topics of a job from now on; give what knows how far they reach."""
+        """Watch the topics of a job from now on; return what knows how far they reach."""
         with self._lock:
             before = self._watched.get(job)
             self._watched[job] = (broker, frozenset(topics))
@@ -161,7 +161,7 @@ class FeedReader:
         self._log.assign({p: at for p, at in self._log.positions.items() if p[0] != topic})
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
-        """Give what has come; waits at most `timeout_s` for the first record."""
+        """Return the records that have arrived; waits at most `timeout_s` for the first record."""
         if len(self._read) < len(self._starts):
             self._add_seen()
         records = self._log.poll(max_records=max_records, timeout_s=timeout_s)
@@ -187,7 +187,7 @@ class FeedReader:
         self._log.assign(positions)
 
     def ends(self) -> dict[str, dict[int, int]]:
-        """Give the next offset of each partition of each topic that could be seen."""
+        """Return the next offset of each partition of each topic that could be seen."""
         return self._ends.known()
 
     def close(self) -> None:
@@ -196,7 +196,7 @@ class FeedReader:
         self._log.close()
 
     def waiting_ms(self, topic: str, behind: int) -> int:
-        """Give for how long the topic has had records that are not worked off."""
+        """Return how long the topic has had unprocessed records."""
         now = time.monotonic()
         if behind == 0:
             self._waiting_since.pop(topic, None)

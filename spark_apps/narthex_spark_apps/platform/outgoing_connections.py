@@ -74,7 +74,7 @@ class PinnedHttp(http.client.HTTPConnection):
         *,
         egress: EgressRules,
         timeout_s: float,
-        trusted: ssl.SSLContext | None,
+        is_leased: ssl.SSLContext | None,
     ) -> None:
         """Connect with the first request.
 
@@ -82,15 +82,15 @@ class PinnedHttp(http.client.HTTPConnection):
             address: Where; its path is not used.
             egress: What is allowed.
             timeout_s: For each wait on the socket.
-            trusted: Who vouches for the server; used where the scheme is `https`.
+            is_leased: Who vouches for the server; used where the scheme is `https`.
         """
         super().__init__(address.target.host, address.port, timeout=timeout_s)
         self._target = Target(address.target.host, address.port)
         self._egress = egress
         self._timeout_s = timeout_s
-        self._trusted = trusted if address.scheme == "https" else None
+        self._trusted = is_leased if address.scheme == "https" else None
         if address.scheme == "https":
-            if trusted is None:
+            if is_leased is None:
                 raise ValueError("https wants a context of TLS")
             self.default_port = http.client.HTTPS_PORT
 

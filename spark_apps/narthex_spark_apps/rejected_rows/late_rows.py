@@ -50,7 +50,7 @@ class _Seen:
 def late_rows(
     records: Iterable[Record], log: LogSpec, disorder_by_source: Mapping[str, int]
 ) -> tuple[LateEntry, ...]:
-    """Give all late rows of a log, in the order of their sources.
+    """Return all late rows of a log, in the order of their sources.
 
     A row is late if an earlier position of its own source partition has an event time more than
     `disorder` after its own. Rows of sources that are not named are passed over.

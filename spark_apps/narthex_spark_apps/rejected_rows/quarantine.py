@@ -22,7 +22,7 @@ from narthex_spark_apps.sources.topics.typed_records import UnreadableRecordErro
 from narthex_spark_apps.sources.validated_rows import (
     Arrived,
     PayloadKind,
-    Place,
+    RawRowPosition,
     RecordCells,
     RowRenderer,
 )
@@ -74,10 +74,12 @@ class RefusedRow:
             case _:
                 return None
 
-    def place(self) -> Place:
-        """Give where it stood in its source."""
+    def place(self) -> RawRowPosition:
+        """Return its position in the source."""
         at = parse_position(self.key)
-        return Place(partition=at.partition, offset=at.offset, ordinal=at.ordinal, rest=at.rest)
+        return RawRowPosition(
+            partition=at.partition, offset=at.offset, ordinal=at.ordinal, rest=at.rest
+        )
 
 
 def _kind(said: Mapping[str, Json], payload: str) -> PayloadKind:
@@ -89,7 +91,7 @@ def _kind(said: Mapping[str, Json], payload: str) -> PayloadKind:
 
 
 def refused_rows(settings: Settings, topic: str) -> tuple[RefusedRow, ...]:
-    """Give the rows that are in quarantine, in the order in which they were refused.
+    """Return the rows that are in quarantine, in the order in which they were refused.
 
     A row that was refused again, by a repetition, is listed once.
     """
@@ -105,7 +107,7 @@ def refused_rows(settings: Settings, topic: str) -> tuple[RefusedRow, ...]:
 
 
 @attrs.frozen(kw_only=True)
-class Replayed:
+class ReplayedRow:
     """What became of a row that was admitted again.
 
     Attributes:
@@ -132,7 +134,7 @@ class Replay:
 
     def run(
         self, rows: Iterable[RefusedRow], repaired: Mapping[str, dict[str, Json]] | None = None
-    ) -> tuple[Replayed, ...]:
+    ) -> tuple[ReplayedRow, ...]:
         """Admit rows again, as their sources say now; those that are admitted leave the list.
 
         Args:
@@ -146,7 +148,7 @@ class Replay:
         by_source: dict[str, list[RefusedRow]] = {}
         for row in rows:
             by_source.setdefault(row.source_id, []).append(row)
-        done: list[Replayed] = []
+        done: list[ReplayedRow] = []
         for source_id, found in by_source.items():
             done += self._replay(self._job(source_id), source_id, found, repaired or {})
         return tuple(done)
@@ -169,7 +171,7 @@ class Replay:
         source_id: str,
         rows: Sequence[RefusedRow],
         repaired: Mapping[str, dict[str, Json]],
-    ) -> list[Replayed]:
+    ) -> list[ReplayedRow]:
         renderer = RowRenderer.of(
             json.dumps(to_plain(job.spec)),
             source_id=source_id,
@@ -219,10 +221,10 @@ class Replay:
             return attrs.evolve(arrived, unreadable=str(error))
 
 
-def _outcome(job: SourceJob, row: RefusedRow, made: tuple[RecordCells, ...]) -> Replayed:
+def _outcome(job: SourceJob, row: RefusedRow, made: tuple[RecordCells, ...]) -> ReplayedRow:
     if not made:
-        return Replayed(row=row, outcome="left_out")
+        return ReplayedRow(row=row, outcome="left_out")
     topic, _, value = made[0]
     if topic == job.quarantine:
-        return Replayed(row=row, outcome="refused", reason=str(json.loads(value)["reason"]))
-    return Replayed(row=row, outcome="admitted")
+        return ReplayedRow(row=row, outcome="refused", reason=str(json.loads(value)["reason"]))
+    return ReplayedRow(row=row, outcome="admitted")

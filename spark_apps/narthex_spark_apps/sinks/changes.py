@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from narthex._formats.avro import FactCodec, encode, key_encoder
-from narthex._ir import NEVER, Cell, Fact, LogShape, SinkJobSpec
+from narthex._ir import TOMBSTONE_TIME, Cell, Fact, LogShape, SinkJobSpec
 from narthex_stores import StateBatch
 
 _SOURCE = 0
@@ -28,7 +28,7 @@ class Op(enum.Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Change:
+class RowChange:
     """How what stands under one identity changed.
 
     Attributes:
@@ -60,7 +60,7 @@ class Change:
 
 
 @attrs.define
-class Standing:
+class SinkState:
     """What stands, in a job's state, and how facts change it."""
 
     spec: SinkJobSpec
@@ -73,8 +73,8 @@ class Standing:
         self._codec = encode(self.spec.log)
         self._is_keyed = self.spec.log.shape is LogShape.KEYED
 
-    def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[Change]:
-        """Take facts in; give how each of them changes what stands."""
+    def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[RowChange]:
+        """Take facts in; return how each of them changes what stands."""
         for fact in facts:
             if not self._is_within(fact):
                 continue
@@ -90,7 +90,7 @@ class Standing:
                 yield change
 
     def _is_within(self, fact: Fact) -> bool:
-        if fact.event_time == NEVER:
+        if fact.event_time == TOMBSTONE_TIME:
             return True
         since, until = self.spec.sink.since_us, self.spec.sink.until_us
         return (since is None or fact.event_time >= since) and (
@@ -105,10 +105,10 @@ class Standing:
     def _after(
         self, state: StateBatch, identity: bytes, before: Fact | None, fact: Fact
     ) -> Fact | None:
-        """Give the newest row of the identity; one that ended the row is one too."""
+        """Return the newest row of the identity; one that ended the row is one too."""
         if not self._is_keyed:
             return fact
-        if fact.event_time == NEVER:
+        if fact.event_time == TOMBSTONE_TIME:
             group = state.place(_STEP, _SIDE, fact.row_id)
             if group is not None:
                 state.leave(_STEP, _SIDE, group, fact.row_id)
@@ -126,7 +126,7 @@ def _order(fact: Fact) -> tuple[int, bytes]:
     return fact.event_time, fact.version
 
 
-def _change(identity: bytes, before: Fact | None, after: Fact | None) -> Change | None:
+def _change(identity: bytes, before: Fact | None, after: Fact | None) -> RowChange | None:
     stood = before if before is not None and before.alive else None
     stands = after if after is not None and after.alive else None
     if stood is None and stands is None:
@@ -135,7 +135,7 @@ def _change(identity: bytes, before: Fact | None, after: Fact | None) -> Change 
         return None
     newest = after or before
     at_us = newest.event_time if newest is not None else 0
-    return Change(identity=identity, before=stood, after=stands, at_us=at_us)
+    return RowChange(identity=identity, before=stood, after=stands, at_us=at_us)
 
 
 def _content(fact: Fact) -> tuple[int, tuple[Cell, ...], tuple[Cell, ...]]:

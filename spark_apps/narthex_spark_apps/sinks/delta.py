@@ -13,9 +13,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from typing_extensions import override
 
 from narthex._ir import SinkJobSpec
-from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
-from narthex_spark_apps.sinks.table_rows import ROW_COLUMN, Layout, net
+from narthex_spark_apps.sinks.table_rows import ROW_COLUMN, SinkTableLayout, net
 from narthex_stores import LogRow, public, to_table
 
 _GONE = "_narthex_gone"
@@ -32,10 +32,10 @@ class DeltaSink(Target):
         self._name = name
         self._spec = spec
         self._storage = dict(storage)
-        self._layout = Layout.of(spec)
+        self._layout = SinkTableLayout.of(spec)
 
     @override
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Commit what stands after the changes, unless it is there already."""
         rows = self._rows(net(changes))
         try:
@@ -48,7 +48,7 @@ class DeltaSink(Target):
         if known > mark:
             raise SinkFailedError(f"a later run writes to `{self._path}`")
 
-    def _rows(self, changes: Sequence[Change]) -> pa.Table:
+    def _rows(self, changes: Sequence[RowChange]) -> pa.Table:
         facts = [change.fact for change in changes]
         states = to_table(self._spec.log, [LogRow(0, 0, fact) for fact in facts])
         shown = public(self._spec.log, states).select(list(self._layout.names))

@@ -5,13 +5,13 @@ import json
 from narthex._base import Json
 from narthex._formats import render_cell
 from narthex._ir import Fact, SinkJobSpec
-from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.changes import RowChange
 
 _MILLI_US = 1000
 
 
 def row_of_fact(fact: Fact, spec: SinkJobSpec) -> dict[str, Json]:
-    """Give a row by its public names, in the order of the dataset's fields."""
+    """Return a row by its public names, in the order of the dataset's fields."""
     log = spec.log
     cells = {
         **{column.name: cell for column, cell in zip(log.keys, fact.key, strict=True)},
@@ -21,8 +21,8 @@ def row_of_fact(fact: Fact, spec: SinkJobSpec) -> dict[str, Json]:
     return {f.name: render_cell(cells[f.name], f.type) for f in spec.schema.fields}
 
 
-def envelope(change: Change, spec: SinkJobSpec) -> dict[str, Json]:
-    """Give a change as an envelope of Debezium.
+def envelope(change: RowChange, spec: SinkJobSpec) -> dict[str, Json]:
+    """Return a change as an envelope of Debezium.
 
     `source.row` names the row and `source.version` orders its states, both as hexadecimal digits.
     `ts_ms` is the row's own instant, that of its end for a deleted one; `ts_us` is exact.
@@ -45,8 +45,8 @@ def envelope(change: Change, spec: SinkJobSpec) -> dict[str, Json]:
     }
 
 
-def key_of_change(change: Change, spec: SinkJobSpec) -> dict[str, Json]:
-    """Give what identifies the row: its key, or the name of a keyless row."""
+def key_of_change(change: RowChange, spec: SinkJobSpec) -> dict[str, Json]:
+    """Return the identity of the row: its key, or the id of a keyless row."""
     if not spec.log.keys:
         return {"row": change.identity.hex()}
     return {
@@ -56,5 +56,5 @@ def key_of_change(change: Change, spec: SinkJobSpec) -> dict[str, Json]:
 
 
 def as_json(value: Json) -> bytes:
-    """Give the text of a value, as compact as JSON is."""
+    """Return the text of a value, as compact as JSON is."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

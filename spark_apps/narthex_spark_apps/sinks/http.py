@@ -21,7 +21,7 @@ from narthex._ir import HttpPath, SinkJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import PinnedHttp
-from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.envelopes import as_json, envelope
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
 
@@ -54,7 +54,7 @@ class Address:
 
     @classmethod
     def of(cls, path: HttpPath, settings: Settings) -> "Address":
-        """Give the address of a path.
+        """Return the address of a path.
 
         Raises:
             SecretMissing: A secret is not there.
@@ -96,7 +96,7 @@ class HttpSink(Target):
         self._is_healthy = False
 
     @override
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Tell changes in calls of at most as many rows as the path takes."""
         del mark  # a server has no fence; its rows have versions
         try:
@@ -112,7 +112,7 @@ class HttpSink(Target):
             raise SinkFailedError(f"`{self._spec.dataset}` to its server: {error}") from error
         self._is_healthy = True
 
-    def _bodies(self, changes: Sequence[Change]) -> Iterator[bytes]:
+    def _bodies(self, changes: Sequence[RowChange]) -> Iterator[bytes]:
         for begin in range(0, len(changes), self._address.limit):
             chunk = changes[begin : begin + self._address.limit]
             rows: list[Json] = [envelope(change, self._spec) for change in chunk]
@@ -136,16 +136,16 @@ class HttpSink(Target):
             raise SinkFailedError(f"`{method} {path}` was answered {answer.status}: {told}")
 
     def _connect(self) -> http.client.HTTPConnection:
-        trusted = None
+        is_leased = None
         if self._address.server.scheme == "https":
-            trusted = ssl.create_default_context(
+            is_leased = ssl.create_default_context(
                 cafile=self._address.ca_file or None, cadata=self._address.ca_cert or None
             )
         return PinnedHttp(
             self._address.server,
             egress=self._address.egress,
             timeout_s=TIMEOUT_S,
-            trusted=trusted,
+            is_leased=is_leased,
         )
 
     @override

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Producer
 from typing_extensions import override
 
 from narthex._ir import SinkJobSpec
-from narthex_spark_apps.sinks.changes import Change, Op
+from narthex_spark_apps.sinks.changes import Op, RowChange
 from narthex_spark_apps.sinks.envelopes import as_json, envelope, key_of_change
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
 from narthex_stores import GREATEST_RECORD_BYTES, Broker
@@ -33,7 +33,7 @@ class KafkaSink(Target):
         self._producer: Producer | None = None
 
     @override
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Tell changes in one transaction."""
         del mark  # the broker refuses who was taken over, by the producer's own epoch
         try:
@@ -64,7 +64,7 @@ class KafkaSink(Target):
             self._producer = producer
         return self._producer
 
-    def _tell(self, producer: Producer, change: Change) -> None:
+    def _tell(self, producer: Producer, change: RowChange) -> None:
         key = as_json(key_of_change(change, self._spec))
         self._produce(producer, key, as_json(envelope(change, self._spec)))
         if change.op is Op.DELETED:

@@ -21,9 +21,9 @@ from narthex._ir import DataType, SinkJobSpec, SqlDatabase, types
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
-from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
-from narthex_spark_apps.sinks.table_rows import Layout, net
+from narthex_spark_apps.sinks.table_rows import SinkTableLayout, net
 
 CONNECT_S: Final = 10
 _TYPES: Final[Mapping[type[DataType], str]] = {
@@ -61,11 +61,11 @@ class PostgresSink(Target):
         self._name = name
         self._spec = spec
         self._settings = settings
-        self._layout = Layout.of(spec)
+        self._layout = SinkTableLayout.of(spec)
         self._connection: psycopg.Connection[tuple[object, ...]] | None = None
 
     @override
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Tell changes in one transaction, unless they are there already."""
         try:
             connection = self._open()
@@ -89,7 +89,7 @@ class PostgresSink(Target):
             raise SinkFailedError(f"a later run writes to the table of `{self._spec.dataset}`")
 
     def _apply(
-        self, connection: "psycopg.Connection[tuple[object, ...]]", changes: Sequence[Change]
+        self, connection: "psycopg.Connection[tuple[object, ...]]", changes: Sequence[RowChange]
     ) -> None:
         gone = [self._cells(change) for change in changes if change.after is None]
         stands = [self._cells(change) for change in changes if change.after is not None]
@@ -99,7 +99,7 @@ class PostgresSink(Target):
             if stands:
                 cursor.executemany(self._upsert(), stands)
 
-    def _cells(self, change: Change) -> dict[str, object]:
+    def _cells(self, change: RowChange) -> dict[str, object]:
         return self._layout.cells(change, self._spec, cell=_cell)
 
     def _delete(self) -> sql.Composed:
@@ -174,7 +174,7 @@ def _type(of: DataType) -> str:
 
 
 def _cell(rendered: Json, of: DataType) -> object:
-    """Give a rendered cell as a parameter: Postgres reads instants, days and numbers as text."""
+    """Return a rendered cell as a parameter: Postgres reads instants, days and numbers as text."""
     match _type(of), rendered:
         case _, None:
             return None

@@ -17,7 +17,7 @@ import msgspec
 from narthex._base import SECOND_US
 from narthex._formats.avro import FactCodec, encode
 from narthex._ir import SinkJobSpec
-from narthex_spark_apps.sinks.changes import Change, Standing
+from narthex_spark_apps.sinks.changes import RowChange, SinkState
 from narthex_stores import JobState, Record, StateBatch
 
 MOST_PENDING: Final = 20_000
@@ -33,7 +33,7 @@ class SinkFailedError(OSError):
 class Target(Protocol):
     """Where a sink writes to."""
 
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Tell changes, in their order; when it returns, the target has them.
 
         Args:
@@ -65,11 +65,11 @@ class SinkStage:
     pending: int = 0
     _mark: int = 0
     _told_at: float = float("-inf")
-    _standing: Standing = attrs.field(init=False)
+    _standing: SinkState = attrs.field(init=False)
     _codec: FactCodec = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._standing = Standing(self.spec)
+        self._standing = SinkState(self.spec)
         self._codec = encode(self.spec.log)
         # What an earlier life of this job may not have told.
         self.pending = len(self.state.outbox())
@@ -133,16 +133,16 @@ class SinkStage:
         self.pending = 0
         self._told_at = self.clock()
 
-    def _packed(self, change: Change, number: int) -> bytes:
+    def _packed(self, change: RowChange, number: int) -> bytes:
         before, after = (
             None if fact is None else self._codec.encode(fact)
             for fact in (change.before, change.after)
         )
         return msgspec.msgpack.encode((number, before, after, change.at_us))
 
-    def _unpacked(self, identity: bytes, value: bytes) -> tuple[int, Change]:
+    def _unpacked(self, identity: bytes, value: bytes) -> tuple[int, RowChange]:
         number, before, after, at_us = msgspec.msgpack.decode(value)
-        change = Change(
+        change = RowChange(
             identity=identity,
             before=None if before is None else self._codec.decode(before),
             after=None if after is None else self._codec.decode(after),

@@ -22,9 +22,9 @@ from narthex._base import Json
 from narthex._ir import DataType, SinkJobSpec, SnowflakeDatabase, types
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
-from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
-from narthex_spark_apps.sinks.table_rows import Layout, net
+from narthex_spark_apps.sinks.table_rows import SinkTableLayout, net
 from narthex_spark_apps.sources.tables.snowflake import among_parameters, connect, quoted
 
 GONE: Final = "_narthex_gone"
@@ -67,12 +67,12 @@ class SnowflakeSink(Target):
         self._name = name
         self._spec = spec
         self._settings = settings
-        self._layout = Layout.of(spec)
+        self._layout = SinkTableLayout.of(spec)
         self._types = {name: _type(of) for name, of in self._layout.types.items()}
         self._connection: connector.SnowflakeConnection | None = None
 
     @override
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         """Tell changes in one transaction, unless they are there already."""
         try:
             with self._open().cursor() as cursor:
@@ -96,7 +96,9 @@ class SnowflakeSink(Target):
         if found is not None and int(found[0]) != mark:
             raise SinkFailedError(f"a later run writes to the table of `{self._spec.dataset}`")
 
-    def _apply(self, cursor: "connector.cursor.SnowflakeCursor", changes: Sequence[Change]) -> None:
+    def _apply(
+        self, cursor: "connector.cursor.SnowflakeCursor", changes: Sequence[RowChange]
+    ) -> None:
         names = among_parameters(", ".join((*map(quoted, self._types), GONE)))
         holes = ", ".join(["%s"] * (len(self._types) + 1))
         cursor.execute(f"DELETE FROM {self._staged}")  # noqa: S608 (a name of ours)
@@ -106,7 +108,7 @@ class SnowflakeSink(Target):
         )
         cursor.execute(self._merge())
 
-    def _cells(self, change: Change) -> tuple[object, ...]:
+    def _cells(self, change: RowChange) -> tuple[object, ...]:
         cells = self._layout.cells(change, self._spec, cell=_cell)
         return (*(cells[name] for name in self._types), change.after is None)
 
@@ -164,7 +166,7 @@ def _type(of: DataType) -> str:
 
 
 def _cell(rendered: Json, of: DataType) -> object:
-    """Give a rendered cell as a parameter of the statement that stages it."""
+    """Return a rendered cell as a parameter of the statement that stages it."""
     plain = types.unrestricted(types.inner(of))
     match plain, rendered:
         case _, None:

@@ -7,7 +7,7 @@ import attrs
 
 from narthex._base import Json
 from narthex._ir import DataType, SinkJobSpec, Str
-from narthex_spark_apps.sinks.changes import Change
+from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.envelopes import row_of_fact
 
 ROW_COLUMN: Final = "_narthex_row"
@@ -15,7 +15,7 @@ ROW_COLUMN: Final = "_narthex_row"
 
 
 @attrs.frozen(kw_only=True)
-class Layout:
+class SinkTableLayout:
     """The columns of a sink's table.
 
     Attributes:
@@ -29,8 +29,8 @@ class Layout:
     types: Mapping[str, DataType]
 
     @classmethod
-    def of(cls, spec: SinkJobSpec) -> "Layout":
-        """Give the layout of a sink's table."""
+    def of(cls, spec: SinkJobSpec) -> "SinkTableLayout":
+        """Return the layout of a sink's table."""
         renamed = dict(spec.sink.renames)
         names = {f.name: renamed.get(f.name, f.name) for f in spec.schema.fields}
         types = {names[f.name]: f.type for f in spec.schema.fields}
@@ -40,9 +40,9 @@ class Layout:
         return cls(names=names, identity=identity, types=types)
 
     def cells(
-        self, change: Change, spec: SinkJobSpec, *, cell: Callable[[Json, DataType], object]
+        self, change: RowChange, spec: SinkJobSpec, *, cell: Callable[[Json, DataType], object]
     ) -> dict[str, object]:
-        """Give the row of a change by the names in the table.
+        """Return the row of a change by the names in the table.
 
         Args:
             change: Of the dataset of `spec`.
@@ -56,6 +56,6 @@ class Layout:
         return cells
 
 
-def net(changes: Sequence[Change]) -> tuple[Change, ...]:
+def net(changes: Sequence[RowChange]) -> tuple[RowChange, ...]:
     """Keep the last change of each identity: a table has no in-between."""
     return tuple({change.identity: change for change in changes}.values())

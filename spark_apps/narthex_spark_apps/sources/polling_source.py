@@ -46,7 +46,7 @@ class RowAppender:
         producer.flush()
 
     def newest_us(self) -> int | None:
-        """Give the greatest event time of the rows that were admitted."""
+        """Return the greatest event time of the rows that were admitted."""
         return self.renderer.newest_us
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class RowAppender:
         self.renderer.close()
 
 
-class AskedSource(ABC):
+class PollingSource(ABC):
     """A source that does not come by a topic of ours: whoever runs its job asks it.
 
     What it gives stands at a place of its own in the source, so that what is read again after a
@@ -79,7 +79,7 @@ class AskedSource(ABC):
     def read(
         self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
     ) -> dict[str, int]:
-        """Read to where the source ends now; give how many rows came, were refused and left out.
+        """Read to where the source ends now; return how many rows came, were refused and left out.
 
         Args:
             producer: What facts are appended by; they stand when this returns.
@@ -87,7 +87,7 @@ class AskedSource(ABC):
         """
 
     def newest_us(self) -> int | None:
-        """Give the greatest event time of the rows that this process admitted."""
+        """Return the greatest event time of the rows that this process admitted."""
         return self._appender.newest_us()
 
     def close(self) -> None:
@@ -95,13 +95,13 @@ class AskedSource(ABC):
         self._appender.close()
 
 
-class OpensSource(Protocol):
-    """Opens one kind of asked sources."""
+class OpensPollingSource(Protocol):
+    """Opens one kind of polling sources."""
 
-    def __call__(self, job: SourceJob, *, settings: Settings, memory: Path) -> AskedSource:
+    def __call__(self, job: SourceJob, *, settings: Settings, memory: Path) -> PollingSource:
         """Open the source of a job, which remembers how far it was read in the file `memory`."""
 
 
 def no_rows() -> dict[str, int]:
-    """Give the counts of a reading that has just begun."""
+    """Return the counts of a reading that has just begun."""
     return {"rows": 0, "quarantined": 0, "left_out": 0}

@@ -25,7 +25,7 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
-from narthex_spark_apps.platform.kafka_io import Run, read_topics, write_records
+from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicRun
 from narthex_spark_apps.sources.validated_rows import OUTPUT
 from narthex_stores import Broker
@@ -49,7 +49,7 @@ class SourceJob:
         return self.asset.need("quarantine").physical_name
 
     def format(self, settings: Settings) -> TopicFormat:
-        """Give what the records of its topic are."""
+        """Return the record format of its topic."""
         source = self.spec.source
         connector = source.connector
         registry = None
@@ -66,7 +66,7 @@ class SourceJob:
         )
 
     def topic(self) -> str:
-        """Give the topic that it reads: an ingest topic, or the author's."""
+        """Return the topic that it reads: an ingest topic, or the author's."""
         connector = self.spec.source.connector
         if isinstance(connector, KafkaTopic):
             return connector.topic
@@ -74,7 +74,7 @@ class SourceJob:
 
 
 def start_source(
-    session: SparkSession, job: SourceJob, *, settings: Settings, run: Run, reads: Broker
+    session: SparkSession, job: SourceJob, *, settings: Settings, run: JobRun, reads: Broker
 ) -> StreamingQuery:
     """Start a bounded run over a topic of the broker `reads`; facts go to the platform's.
 

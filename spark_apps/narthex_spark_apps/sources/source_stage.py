@@ -11,7 +11,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.sources.polling_source import RowAppender, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_spark_apps.sources.validated_rows import Place
+from narthex_spark_apps.sources.validated_rows import RawRowPosition
 from narthex_stores import LogProducer, Record
 
 MILLI_US = 1000
@@ -51,7 +51,7 @@ class SourceStage:
             for record in records
             for one in self.reader.rows(
                 record.value,
-                place=Place(partition=record.partition, offset=record.offset),
+                place=RawRowPosition(partition=record.partition, offset=record.offset),
                 # The instant that the broker gave it: a replay of the log sees the same.
                 now_us=record.timestamp_ms * MILLI_US,
             )

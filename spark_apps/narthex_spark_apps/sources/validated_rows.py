@@ -18,13 +18,13 @@ from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
 from narthex._formats.avro import encode as fact_codec
 from narthex._ir import Cdc, Cell, Fact, LogShape, RowId, SourceJobSpec, Version, position
 from narthex._runtime.ingest import (
-    Admission,
-    Admitted,
-    Admitter,
-    LeftOut,
-    Moved,
+    FilteredRow,
+    ParsedRow,
     Problem,
-    Refused,
+    RejectedRow,
+    RekeyedRow,
+    RowOutcome,
+    RowParser,
     Runner,
 )
 from narthex._runtime.workers import WorkerPool
@@ -47,7 +47,7 @@ UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueEr
 
 
 @attrs.frozen(kw_only=True)
-class Place:
+class RawRowPosition:
     """Where a raw row stands in its source; `rest` as in `narthex._ir.facts.Position`."""
 
     partition: int = 0
@@ -74,7 +74,7 @@ class Arrived:
         kind: What its text is, if it could not be read.
     """
 
-    place: Place
+    place: RawRowPosition
     row: dict[str, Json] | str
     now_us: int
     unreadable: str = _MALFORMED
@@ -82,7 +82,7 @@ class Arrived:
 
 
 def render_batch(records: Sequence[RecordCells]) -> pa.RecordBatch:
-    """Give records as the Arrow batch that Spark takes."""
+    """Convert records to the Arrow batch that Spark expects."""
     columns = zip(*records, strict=True)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
@@ -100,7 +100,7 @@ class RowRenderer:
     source_id: str
     output: str
     quarantine: str
-    admitter: Admitter
+    row_parser: RowParser
     newest_us: int | None = None
     _workers: WorkerPool | None = None
     _codec: FactCodec = attrs.field(init=False)
@@ -126,11 +126,11 @@ class RowRenderer:
             source_id=source_id or found.source_id,
             output=output,
             quarantine=quarantine,
-            admitter=Admitter.of(source, found.schema),
+            row_parser=RowParser.of(source, found.schema),
         )
 
     def render(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
-        """Give the records that each row becomes: none if it is left out, two if its key changed.
+        """Return the records that each row becomes: none if it is left out, two if its key changed.
 
         Code of the author is called once for all of them.
         """
@@ -144,12 +144,12 @@ class RowRenderer:
             for one in rows
         ]
 
-    def _judged(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[Admission]:
+    def _judged(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[RowOutcome]:
         """Admit rows; one that cannot even be judged is refused, and keeps no other row back."""
         if not rows:
             return []
         try:
-            return self.admitter.admit_all(
+            return self.row_parser.parse_rows(
                 [row for row, _ in rows],
                 now_us=[now_us for _, now_us in rows],
                 runner=self._runner(),
@@ -157,7 +157,7 @@ class RowRenderer:
         except UNFIT as error:
             if len(rows) == 1:
                 reason = f"the row cannot be judged: {error}"
-                return [Refused(problems=(Problem(field="", reason=reason),))]
+                return [RejectedRow(problems=(Problem(field="", reason=reason),))]
             middle = len(rows) // 2
             return self._judged(rows[:middle]) + self._judged(rows[middle:])
 
@@ -168,19 +168,19 @@ class RowRenderer:
             self._workers = None
 
     def _runner(self) -> Runner | None:
-        if self._workers is None and self.admitter.runs_code:
+        if self._workers is None and self.row_parser.runs_code:
             self._workers = WorkerPool(size=1)
         return self._workers
 
-    def _records(self, arrived: Arrived, admission: Admission) -> tuple[RecordCells, ...]:
+    def _records(self, arrived: Arrived, admission: RowOutcome) -> tuple[RecordCells, ...]:
         place = arrived.place
         match admission:
-            case LeftOut():
+            case FilteredRow():
                 return ()
-            case Refused(problems=problems):
+            case RejectedRow(problems=problems):
                 reason = "; ".join(str(problem) for problem in problems)
                 return (self._refused(arrived, reason, field=problems[0].field),)
-            case Admitted() | Moved():
+            case ParsedRow() | RekeyedRow():
                 try:
                     return self._facts(self._position(place), admission)
                 except UNFIT as error:
@@ -193,14 +193,14 @@ class RowRenderer:
         of_row = attrs.evolve(arrived, kind=PayloadKind.ROW)
         return self._refusal(of_row, payload, reason, field=field)
 
-    def _facts(self, at: bytes, admission: Admitted | Moved) -> tuple[RecordCells, ...]:
+    def _facts(self, at: bytes, admission: ParsedRow | RekeyedRow) -> tuple[RecordCells, ...]:
         """Render the facts of a row.
 
         Raises:
             ValueError: It is too large, or has a cell that the log cannot hold.
             TypeError: The same.
         """
-        if isinstance(admission, Moved):
+        if isinstance(admission, RekeyedRow):
             made = [admission.ended, admission.admitted]
         else:
             made = [admission]
@@ -211,15 +211,15 @@ class RowRenderer:
         self._note_newest(made)
         return records
 
-    def _note_newest(self, made: Sequence[Admitted]) -> None:
+    def _note_newest(self, made: Sequence[ParsedRow]) -> None:
         instants = [one.cells[self.spec.log.time_field] for one in made]
         known = [instant for instant in (*instants, self.newest_us) if isinstance(instant, int)]
         self.newest_us = max(known, default=None)
 
-    def _position(self, place: Place) -> bytes:
+    def _position(self, place: RawRowPosition) -> bytes:
         return position(self.source_id, place.partition, place.offset, place.ordinal, place.rest)
 
-    def _fact(self, place: bytes, admitted: Admitted) -> RecordCells:
+    def _fact(self, place: bytes, admitted: ParsedRow) -> RecordCells:
         log, cells = self.spec.log, admitted.cells
         key = tuple(cells[column.name] for column in log.keys)
         instant = cells[log.time_field]

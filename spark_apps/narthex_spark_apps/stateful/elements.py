@@ -6,10 +6,10 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
-from narthex._formats import Conversion, lifting, lowering
+from narthex._formats import Conversion, from_storage, to_storage
 from narthex._formats.avro import key_encoder, keyed_row_id
 from narthex._ir import Cell, Column, NodeSchema, RowId
-from narthex._runtime.steps import Absence, Life, Rows
+from narthex._runtime.steps import Absence, RowBatch, ValidityInterval
 
 
 @attrs.frozen
@@ -25,10 +25,10 @@ class Element:
     time: int
     cells: tuple[Cell, ...]
     alive: bool = True
-    life: Life | None = None
+    life: ValidityInterval | None = None
 
 
-Changes: TypeAlias = "dict[RowId, Element | None]"
+ElementChanges: TypeAlias = "dict[RowId, Element | None]"
 """What became of rows: what they are now, None if they are no more."""
 
 Conversions: TypeAlias = tuple[tuple[int, Conversion], ...]
@@ -58,17 +58,17 @@ class ElementCodec:
 
     @_lower.default
     def _find_lower(self) -> Conversions:
-        return _needed(lowering(column.type) for column in self._columns())
+        return _needed(to_storage(column.type) for column in self._columns())
 
     @_lift.default
     def _find_lift(self) -> Conversions:
-        return _needed(lifting(column.type) for column in self._columns())
+        return _needed(from_storage(column.type) for column in self._columns())
 
     def _columns(self) -> tuple[Column, ...]:
         return (*self.schema.keys, *self.schema.values)
 
     def key(self, element: Element) -> bytes:
-        """Give the canonical bytes of a keyed row's key."""
+        """Return the canonical bytes of a keyed row's key."""
         return self._encode_key(element.cells[: len(self.schema.keys)])
 
     def pack(self, element: Element) -> bytes:
@@ -82,15 +82,15 @@ class ElementCodec:
         cells = tuple(_converted(plain, self._lift))
         return Element(RowId(row_id), time, cells, alive, None if life is None else tuple(life))
 
-    def rows(self, elements: Sequence[Element]) -> Rows:
-        """Give elements as rows; of keyed ones, each life that ends ends with an absence."""
+    def rows(self, elements: Sequence[Element]) -> RowBatch:
+        """Convert elements to rows; of keyed elements, each interval that ends adds an absence."""
         living = [element for element in elements if element.alive]
         gone = [
             Absence(id=element.row_id, time=element.time, cells=element.cells)
             for element in elements
             if not element.alive
         ]
-        lives: list[Life] | None = None
+        lives: list[ValidityInterval] | None = None
         if self.schema.keys:
             gone += [self._end(element) for element in living if _ends(element)]
         elif any(element.life is not None for element in living):
@@ -98,7 +98,7 @@ class ElementCodec:
         columns = zip(*(element.cells for element in living), strict=True) if living else ()
         cells: dict[str, Sequence[Cell]] = dict.fromkeys(self.names, ())
         cells |= dict(zip(self.names, columns, strict=bool(living)))
-        return Rows(
+        return RowBatch(
             schema=self.schema,
             ids=[element.row_id for element in living],
             times=[element.time for element in living],
@@ -114,8 +114,8 @@ class ElementCodec:
         row_id = keyed_row_id(self.key(element), until)
         return Absence(id=row_id, time=until, cells=element.cells[: len(self.schema.keys)])
 
-    def elements(self, rows: Rows, *, ends: int = 0) -> list[Element]:
-        """Give rows as elements.
+    def elements(self, rows: RowBatch, *, ends: int = 0) -> list[Element]:
+        """Convert rows to elements.
 
         Args:
             rows: What a step gave.

@@ -8,7 +8,7 @@ import attrs
 from narthex._formats.avro import FactCodec, key_encoder, keyed_row_id
 from narthex._formats.avro import encode as fact_codec
 from narthex._ir import (
-    NEVER,
+    TOMBSTONE_TIME,
     Cell,
     Fact,
     LogShape,
@@ -18,10 +18,10 @@ from narthex._ir import (
     RowId,
     Version,
 )
-from narthex_spark_apps.stateful.elements import Changes, Element
+from narthex_spark_apps.stateful.elements import Element, ElementChanges
 from narthex_stores import StateBatch
 
-Said = tuple[bytes, bytes]
+EmittedRecord = tuple[bytes, bytes]
 """Kafka's key and value."""
 
 _NO_VERSION = Version(b"")
@@ -30,7 +30,7 @@ _OF_LOG = 255
 
 
 @attrs.frozen(kw_only=True)
-class Told:
+class RowEmitter:
     """Turns what became of rows into records of the job's log.
 
     Attributes:
@@ -54,21 +54,21 @@ class Told:
         return key_encoder(self.log.keys)
 
     @classmethod
-    def of(cls, spec: PipelineJobSpec, schema: NodeSchema) -> "Told":
+    def of(cls, spec: PipelineJobSpec, schema: NodeSchema) -> "RowEmitter":
         """Make it for the rows of a job's last step."""
         columns = (*schema.keys, *schema.values)
         places = {column.name: at for at, column in enumerate(columns)}
         return cls(log=spec.log, places=places, along=spec.along)
 
-    def records(self, batch: StateBatch, changes: Changes) -> list[Said]:
-        """Give what is to be told, and note that it is told."""
-        said: list[Said] = []
+    def records(self, batch: StateBatch, changes: ElementChanges) -> list[EmittedRecord]:
+        """Return the records to emit, and mark them as emitted."""
+        said: list[EmittedRecord] = []
         for row_id, element in changes.items():
             fact = None if element is None else self._fact(element)
             said += self._tell(batch, self._identity(row_id), fact)
         return said
 
-    def _tell(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[Said]:
+    def _tell(self, batch: StateBatch, row_id: RowId, fact: Fact | None) -> list[EmittedRecord]:
         before = batch.told(row_id)
         now = None if fact is None else self._codec.encode(fact)
         if before == now:
@@ -79,13 +79,13 @@ class Told:
             return [self._said(batch, fact)]
         return [] if before is None else [self._said(batch, self._no_more(before))]
 
-    def _said(self, batch: StateBatch, fact: Fact) -> Said:
+    def _said(self, batch: StateBatch, fact: Fact) -> EmittedRecord:
         version = Version(batch.number.to_bytes(8, "big"))
         key = fact.row_id if self.log.shape is LogShape.ROWS else self._encode_key(fact.key)
         return key, self._codec.encode(attrs.evolve(fact, version=version))
 
     def _identity(self, row_id: RowId) -> RowId:
-        """Give a row's identity with the key's columns in the order of the log."""
+        """Return a row's identity with the key's columns in the order of the log."""
         if self.log.shape is not LogShape.KEYED:
             return row_id
         size = int.from_bytes(row_id[1:5], "big")
@@ -116,7 +116,7 @@ class Told:
         )
 
     def _place(self, element: Element) -> int:
-        """Give the place of a row on the time axis; `along` is of instants without null."""
+        """Return the place of a row on the time axis; `along` is of instants without null."""
         if self.along is None:
             return element.time
         place = element.cells[self.places[self.along]]
@@ -125,12 +125,12 @@ class Told:
         return place
 
     def _no_more(self, before: bytes) -> Fact:
-        """Give what says that a row is no more; a keyed one moves to the end of time."""
+        """Return the tombstone of a row; a keyed row moves to the end of time."""
         fact = self._codec.decode(before)
         keyed = self.log.shape is LogShape.KEYED
         return attrs.evolve(
             fact,
-            event_time=NEVER if keyed else fact.event_time,
+            event_time=TOMBSTONE_TIME if keyed else fact.event_time,
             values=(None,) * len(fact.values),
             alive=False,
         )
@@ -140,7 +140,9 @@ class Told:
         for fact in facts:
             if not batch.supersede(_OF_LOG, fact.row_id, fact.version):
                 continue
-            is_there = fact.alive or (self.log.shape is LogShape.KEYED and fact.event_time != NEVER)
+            is_there = fact.alive or (
+                self.log.shape is LogShape.KEYED and fact.event_time != TOMBSTONE_TIME
+            )
             bare = attrs.evolve(fact, version=_NO_VERSION)
             known = self._codec.encode(bare) if is_there else None
             meant = batch.meant(fact.row_id)
@@ -148,9 +150,9 @@ class Told:
             if known != meant:
                 batch.doubt(fact.row_id, meant)
 
-    def settle(self, batch: StateBatch, most: int) -> list[Said]:
+    def settle(self, batch: StateBatch, most: int) -> list[EmittedRecord]:
         """Say of rows in doubt what the state means: all was read that could have changed it."""
-        said: list[Said] = []
+        said: list[EmittedRecord] = []
         found = list(islice(batch.doubts(), most))
         for row_id, meant in found:
             said += self._tell(

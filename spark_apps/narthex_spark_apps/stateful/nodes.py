@@ -12,7 +12,7 @@ import attrs
 
 from narthex._formats.avro import key_encoder, keyed_row_id
 from narthex._ir import (
-    NEVER,
+    TOMBSTONE_TIME,
     Aggregate,
     Cell,
     Changelog,
@@ -30,17 +30,17 @@ from narthex._ir import (
 )
 from narthex._runtime.steps import (
     ABSENT,
-    Context,
     RowStep,
+    StepContext,
     Timelines,
     apply_step,
-    life_of,
+    validity_of,
     versions_of,
 )
-from narthex_spark_apps.stateful.elements import Changes, Element, ElementCodec
+from narthex_spark_apps.stateful.elements import Element, ElementChanges, ElementCodec
 from narthex_stores import StateBatch
 
-Arrived: TypeAlias = Mapping[str, Sequence[Fact]]
+ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]
 """Facts that came, by the dataset whose log they are from."""
 
 GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
@@ -49,14 +49,14 @@ _ALONE = b"\xff\xff\xff\xff"
 """Begins the group of a row that is with no other: no key's bytes begin with a null."""
 
 
-class Node(Protocol):
+class StateNode(Protocol):
     """A step with its inputs."""
 
     @property
     def schema(self) -> NodeSchema:
         """What its rows look like."""
 
-    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+    def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
         """Take what came, and say what became of this step's rows."""
 
 
@@ -68,9 +68,9 @@ class Leaf:
     given: PipelineInput
     schema: NodeSchema
 
-    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
-        """Give the rows whose state is newer than what stood."""
-        found: Changes = {}
+    def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
+        """Return the rows whose state is newer than what stood."""
+        found: ElementChanges = {}
         for fact in arrived.get(self.given.dataset, ()):
             if batch.supersede(self.number, fact.row_id, fact.version):
                 found[fact.row_id] = self._element(fact)
@@ -80,9 +80,9 @@ class Leaf:
         log = self.given.log
         if fact.alive:
             cells = (*fact.key, *fact.values[: len(log.inputs)])
-            life = life_of(fact) if log.lives else None
+            life = validity_of(fact) if log.lives else None
             return Element(fact.row_id, fact.event_time, cells, life=life)
-        if log.shape is LogShape.KEYED and fact.event_time != NEVER:
+        if log.shape is LogShape.KEYED and fact.event_time != TOMBSTONE_TIME:
             return Element(fact.row_id, fact.event_time, fact.key, alive=False)
         return None
 
@@ -92,9 +92,9 @@ class EachRow:
     """A step that looks at each row alone."""
 
     step: RowStep
-    input: Node
+    input: StateNode
     schema: NodeSchema
-    context: Context
+    context: StepContext
     _before: ElementCodec = attrs.field(init=False)
     _after: ElementCodec = attrs.field(init=False)
 
@@ -106,10 +106,10 @@ class EachRow:
     def _make_after(self) -> ElementCodec:
         return ElementCodec(self.schema)
 
-    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
-        """Give what the step makes of the rows that changed."""
+    def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
+        """Apply the step to the rows that changed."""
         given = self.input.changes(batch, arrived)
-        found: Changes = dict.fromkeys(given)
+        found: ElementChanges = dict.fromkeys(given)
         rows = [element for element in given.values() if element is not None]
         if rows:
             before = self._before.rows(rows)
@@ -122,12 +122,12 @@ class EachRow:
 class Both:
     """The rows of two inputs; the side becomes part of a row's identity."""
 
-    sides: tuple[Node, Node]
+    sides: tuple[StateNode, StateNode]
     schema: NodeSchema
 
-    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
-        """Give what changed on either side."""
-        found: Changes = {}
+    def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
+        """Return the changes of either side."""
+        found: ElementChanges = {}
         for side, node in enumerate(self.sides):
             order = _order(node.schema, self.schema)
             for row_id, element in node.changes(batch, arrived).items():
@@ -148,10 +148,10 @@ class Grouping(Protocol):
     """How rows belong together, and what a step makes of those that do."""
 
     def key(self, side: int, element: Element) -> bytes:
-        """Give the canonical bytes of the group that a row of a side is in."""
+        """Return the canonical bytes of the group that a row of a side is in."""
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Give what the step makes of a group's rows, side by side."""
+        """Apply the step to a group's rows, side by side."""
 
 
 @attrs.frozen(kw_only=True)
@@ -163,7 +163,7 @@ class Grouped:
     """
 
     number: int
-    inputs: tuple[Node, ...]
+    inputs: tuple[StateNode, ...]
     grouping: Grouping
     schema: NodeSchema
     _before: tuple[ElementCodec, ...] = attrs.field(init=False)
@@ -177,15 +177,15 @@ class Grouped:
     def _make_after(self) -> ElementCodec:
         return ElementCodec(self.schema)
 
-    def changes(self, batch: StateBatch, arrived: Arrived) -> Changes:
+    def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
         """Keep what changed, and compare what is made of each group touched with what was."""
-        touched: dict[bytes, None] = {}
+        invalidations: dict[bytes, None] = {}
         for side, node in enumerate(self.inputs):
             for row_id, element in node.changes(batch, arrived).items():
-                touched |= dict.fromkeys(self._kept(batch, side, row_id, element))
-        found: Changes = {}
-        fresh: Changes = {}
-        for group in touched:
+                invalidations |= dict.fromkeys(self._kept(batch, side, row_id, element))
+        found: ElementChanges = {}
+        fresh: ElementChanges = {}
+        for group in invalidations:
             self._compare(batch, group, found, fresh)
         # A row that one group lost and another one got is not gone.
         return found | fresh
@@ -197,7 +197,7 @@ class Grouped:
         row_id: RowId,
         element: Element | None,
     ) -> list[bytes]:
-        """Keep a row where it is now; give the groups that are another than before."""
+        """Keep a row where it is now; return the groups that are another than before."""
         before = batch.place(self.number, side, row_id)
         if element is None:
             if before is None:
@@ -215,7 +215,9 @@ class Grouped:
         batch.forget(self.number, side, before, row_id)
         return [before, now]
 
-    def _compare(self, batch: StateBatch, group: bytes, found: Changes, fresh: Changes) -> None:
+    def _compare(
+        self, batch: StateBatch, group: bytes, found: ElementChanges, fresh: ElementChanges
+    ) -> None:
         sides = [
             [codec.unpack(row) for row in batch.members(self.number, side, group)]
             for side, codec in enumerate(self._before)
@@ -245,7 +247,7 @@ class ByColumns:
     before: ElementCodec
     after: ElementCodec
     by: tuple[str, ...]
-    context: Context
+    context: StepContext
     alone: bool = False
     _key: "CellsKey" = attrs.field(init=False)
 
@@ -254,11 +256,11 @@ class ByColumns:
         return CellsKey(self.before.schema, self.by)
 
     def key(self, _side: int, element: Element) -> bytes:
-        """Give the bytes of the columns."""
+        """Return the bytes of the columns."""
         return alone(element) if self.alone else self._key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Give what the step makes of the rows."""
+        """Apply the step to the rows."""
         rows = self.before.rows(sides[0])
         made = apply_step(self.step, rows, schema=self.after.schema, context=self.context)
         return self.after.elements(made)
@@ -284,11 +286,11 @@ class VersionsOf:
         return CellsKey(self.before.schema, names)
 
     def key(self, _side: int, element: Element) -> bytes:
-        """Give the bytes of the group's key."""
+        """Return the bytes of the group's key."""
         return self._key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Give a row at each instant at which the group's values change."""
+        """Return a row at each instant at which the group's values change."""
         rows = self.before.rows(sides[0])
         return self.after.elements(versions_of(self.given, rows))
 
@@ -305,11 +307,11 @@ class ByKey:
     absences: bool
 
     def key(self, _side: int, element: Element) -> bytes:
-        """Give the bytes of the key."""
+        """Return the bytes of the key."""
         return self.codec.key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Give each row with its life."""
+        """Return each row with its validity interval."""
         rows = self.codec.rows(sides[0])
         living = self.codec.elements(rows, ends=len(rows.gone))
         found: list[Element] = []
@@ -339,7 +341,7 @@ class ByJoin:
     left: ElementCodec
     right: ElementCodec
     after: ElementCodec
-    context: Context
+    context: StepContext
     _left_key: "CellsKey" = attrs.field(init=False)
 
     @_left_key.default
@@ -349,7 +351,7 @@ class ByJoin:
         return CellsKey(self.left.schema, tuple(left_of[column.name] for column in keys), keys)
 
     def key(self, side: int, element: Element) -> bytes:
-        """Give the bytes of the right key; a left row that names none is alone."""
+        """Return the bytes of the right key; a left row that names none is alone."""
         if side:
             return self.right.key(element)
         if not element.alive or self._left_key.has_null(element):
@@ -357,7 +359,7 @@ class ByJoin:
         return self._left_key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Give the left rows joined; the absence of a left row stays one."""
+        """Return the left rows joined; the absence of a left row stays one."""
         left, right = sides
         if not left:
             return []
@@ -404,10 +406,10 @@ class CellsKey:
         return None in self._cells(element)
 
     def __call__(self, element: Element) -> bytes:
-        """Give the bytes."""
+        """Return the bytes."""
         return self._encode(self._cells(element))
 
 
 def alone(element: Element) -> bytes:
-    """Give the group of a row that is with no other."""
+    """Return the group of a row that is with no other."""
     return _ALONE + len(element.row_id).to_bytes(4, "big") + element.row_id

@@ -8,18 +8,18 @@ import structlog
 
 from narthex._formats.avro import encode as fact_codec
 from narthex._ir import Fact
-from narthex._runtime.steps import Context
+from narthex._runtime.steps import StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
-from narthex_spark_apps.stateful.emitted import Said, Told
+from narthex_spark_apps.stateful.emitted import EmittedRecord, RowEmitter
 from narthex_spark_apps.stateful.tree import tree_of
 from narthex_spark_apps.storage.snapshots import STATE, ensure_state
 from narthex_stores import (
     JobState,
     LogProducer,
     LogReader,
-    Place,
+    PartitionKey,
     Record,
     StateBatch,
     TransientError,
@@ -63,14 +63,14 @@ class StatefulStage:
         self._workers = WorkerPool(size=1)
         self._producer = LogProducer(settings.kafka)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
-        self._tree = tree_of(job.spec, Context(calls=self._workers, title=title))
+        self._tree = tree_of(job.spec, StepContext(calls=self._workers, title=title))
         # Datasets that mean the same have one log.
         self._datasets: dict[str, list[str]] = {}
         for one in job.spec.inputs:
             topic = job.asset.need(f"input:{one.dataset}").physical_name
             self._datasets.setdefault(topic, []).append(one.dataset)
         self._codecs = {one.dataset: fact_codec(one.log) for one in job.spec.inputs}
-        self._told = Told.of(job.spec, self._tree.schema)
+        self._told = RowEmitter.of(job.spec, self._tree.schema)
         try:
             self._append(self._state.outbox())
             self._catch_up_with_log(settings)
@@ -104,16 +104,19 @@ class StatefulStage:
         self._settle()
 
     def _newest(
-        self, reader: LogReader, last: Mapping[Place, int], ends: Mapping[Place, int]
+        self, reader: LogReader, last: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]
     ) -> int:
-        """Give the greatest number among the last facts of the log's partitions."""
+        """Return the greatest number among the last facts of the log's partitions."""
         found = [fact for facts in self._facts(reader, last, ends) for fact in facts]
         return max((int.from_bytes(fact.version, "big") for fact in found), default=0)
 
     def _facts(
-        self, reader: LogReader, starts: Mapping[Place, int], ends: Mapping[Place, int]
+        self,
+        reader: LogReader,
+        starts: Mapping[PartitionKey, int],
+        ends: Mapping[PartitionKey, int],
     ) -> Iterator[list[Fact]]:
-        """Give what the log holds between offsets, some at a time."""
+        """Yield the facts of the log between offsets, in chunks."""
         codec = fact_codec(self._job.spec.log)
         reader.assign(starts)
         while any(reader.positions[place] < ends[place] for place in starts):
@@ -128,13 +131,13 @@ class StatefulStage:
                 return
             self._append(self._state.run(self._settled))
 
-    def _settled(self, batch: StateBatch) -> list[Said]:
+    def _settled(self, batch: StateBatch) -> list[EmittedRecord]:
         said = self._told.settle(batch, CHUNK)
         batch.post(said)
         return said
 
     def positions(self) -> dict[tuple[str, int], int]:
-        """Give how far topics are worked off: (topic, partition) to the next offset."""
+        """Return the processed offsets: (topic, partition) to the next offset."""
         return self._state.offsets()
 
     def take(self, records: Sequence[Record]) -> None:
@@ -166,13 +169,13 @@ class StatefulStage:
         batch: StateBatch,
         arrived: Mapping[str, Sequence[Fact]],
         offsets: Mapping[tuple[str, int], int],
-    ) -> list[Said]:
+    ) -> list[EmittedRecord]:
         said = self._told.records(batch, self._tree.changes(batch, arrived))
         batch.post(said)
         batch.advance(offsets)
         return said
 
-    def _append(self, records: Iterable[Said]) -> None:
+    def _append(self, records: Iterable[EmittedRecord]) -> None:
         """Append the records of the outbox, and empty it."""
         posted = False
         for key, value in records:

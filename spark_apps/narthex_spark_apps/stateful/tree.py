@@ -23,7 +23,7 @@ from narthex._ir import (
     Union,
     of_dataset,
 )
-from narthex._runtime.steps import Context
+from narthex._runtime.steps import StepContext
 from narthex_spark_apps.stateful.elements import ElementCodec
 from narthex_spark_apps.stateful.nodes import (
     Both,
@@ -35,13 +35,13 @@ from narthex_spark_apps.stateful.nodes import (
     Grouping,
     GroupStep,
     Leaf,
-    Node,
+    StateNode,
     VersionsOf,
 )
 
 
-def tree_of(spec: PipelineJobSpec, context: Context) -> Node:
-    """Give the steps of a job; contributions of keyed rows say when each is there."""
+def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:
+    """Return the steps of a job; contributions of keyed rows say when each is there."""
     tree = _Tree(spec, context)
     node = tree.node(spec.operators)
     if spec.log.shape is LogShape.CONTRIBUTIONS and node.schema.keys:
@@ -50,9 +50,9 @@ def tree_of(spec: PipelineJobSpec, context: Context) -> Node:
 
 
 class _Tree:
-    """Gives each step a number of its own: the same ones for the same pipeline."""
+    """Numbers each step: the same pipeline always has the same numbers."""
 
-    def __init__(self, spec: PipelineJobSpec, context: Context) -> None:
+    def __init__(self, spec: PipelineJobSpec, context: StepContext) -> None:
         self._inputs: Mapping[str, PipelineInput] = {one.dataset: one for one in spec.inputs}
         self._infos = {
             one.dataset: DatasetSchemaInfo(
@@ -63,7 +63,7 @@ class _Tree:
         self._context = context
         self._numbers = count()
 
-    def node(self, operator: Operator) -> Node:
+    def node(self, operator: Operator) -> StateNode:
         match operator:
             case DatasetRef():
                 return self._read(operator)
@@ -82,7 +82,7 @@ class _Tree:
                     context=self._context,
                 )
 
-    def _by_group(self, operator: GroupStep) -> Node:
+    def _by_group(self, operator: GroupStep) -> StateNode:
         before = self.node(operator.input)
         match operator:
             case Aggregate():
@@ -101,7 +101,7 @@ class _Tree:
     def _schema(self, operator: Operator) -> NodeSchema:
         return output_schema(operator, self._infos)
 
-    def _read(self, ref: DatasetRef) -> Node:
+    def _read(self, ref: DatasetRef) -> StateNode:
         given = self._inputs[ref.dataset]
         schema = of_dataset(self._infos[ref.dataset])
         if given.aggregate is None:
@@ -118,8 +118,8 @@ class _Tree:
         return self._grouped((leaf,), grouping, schema)
 
     def _by(
-        self, step: GroupStep, before: Node, by: tuple[str, ...], *, alone: bool = False
-    ) -> Node:
+        self, step: GroupStep, before: StateNode, by: tuple[str, ...], *, alone: bool = False
+    ) -> StateNode:
         schema = self._schema(step)
         grouping = ByColumns(
             step=step,
@@ -131,12 +131,12 @@ class _Tree:
         )
         return self._grouped((before,), grouping, schema)
 
-    def lives(self, before: Node, *, absences: bool) -> Node:
-        """Give keyed rows with from when until when each stands."""
+    def lives(self, before: StateNode, *, absences: bool) -> StateNode:
+        """Return keyed rows with their validity intervals."""
         grouping = ByKey(codec=ElementCodec(before.schema), absences=absences)
         return self._grouped((before,), grouping, before.schema)
 
-    def _join(self, join: Join) -> Node:
+    def _join(self, join: Join) -> StateNode:
         left = self.node(join.input)
         if left.schema.keys:
             left = self.lives(left, absences=True)
@@ -151,5 +151,7 @@ class _Tree:
         )
         return self._grouped((left, right), grouping, schema)
 
-    def _grouped(self, inputs: tuple[Node, ...], grouping: Grouping, schema: NodeSchema) -> Grouped:
+    def _grouped(
+        self, inputs: tuple[StateNode, ...], grouping: Grouping, schema: NodeSchema
+    ) -> Grouped:
         return Grouped(number=next(self._numbers), inputs=inputs, grouping=grouping, schema=schema)

@@ -96,7 +96,7 @@ def _s3(environment: Mapping[str, str]) -> fs.FileSystem:
 
 
 def environment_of(files: Files, secrets: AuthorSecrets) -> Mapping[str, str]:
-    """Give the variables that say where a source's store is, and who we are to it.
+    """Return the variables that say where a source's store is, and who we are to it.
 
     Raises:
         SecretMissing: A secret that lets us in is not there.
@@ -140,7 +140,7 @@ def find_files(
 
 
 def _without_dates(path: str) -> str:
-    """Give a pattern in which each part of a date stands for any text."""
+    """Return a pattern in which each part of a date stands for any text."""
     return re.sub(r"(%[a-zA-Z%])+", "*", path)
 
 
@@ -188,7 +188,7 @@ def _matching(store: fs.FileSystem, pattern: str) -> list[str]:
 
 
 def pattern_of(path: str) -> str:
-    """Give the regular expression of a glob: only `**` as a whole part crosses a `/`."""
+    """Return the regular expression of a glob: only `**` as a whole part crosses a `/`."""
     parts = path.split("/")
     translated = ""
     for place, part in enumerate(parts):

@@ -26,7 +26,7 @@ from narthex_stores import (
     LmdbIndex,
     NoSuchSnapshotError,
     Owner,
-    Place,
+    PartitionKey,
     SnapshotStore,
     SnapshotView,
     find_owner,
@@ -37,7 +37,7 @@ from narthex_stores import (
 
 log = structlog.get_logger()
 
-Offsets: TypeAlias = Callable[[Path], Mapping[Place, int]]
+OffsetsOf: TypeAlias = Callable[[Path], Mapping[PartitionKey, int]]
 """Says which offsets a copy contains."""
 
 STATE = "state"
@@ -51,7 +51,7 @@ class NoSnapshotsError(RuntimeError):
 
 
 def snapshots_of(settings: Settings) -> SnapshotStore:
-    """Give where the installation keeps its snapshots.
+    """Return the snapshot store of the installation.
 
     Raises:
         NoSnapshotsError: Nowhere.
@@ -109,7 +109,7 @@ def take_snapshot(
     if only_changed and latest and latest[0].state == state_of(path):
         return None
     is_index = (path / OWNER_FILE).is_file()
-    offsets_in: Callable[[Path], Mapping[Place, int]] = (
+    offsets_in: Callable[[Path], Mapping[PartitionKey, int]] = (
         _OfIndex(path) if is_index else offsets_in_state
     )
     taken = store.take(
@@ -129,14 +129,14 @@ class _OfIndex:
 
     path: Path
 
-    def __call__(self, copy: Path) -> Mapping[Place, int]:
+    def __call__(self, copy: Path) -> Mapping[PartitionKey, int]:
         index = LmdbIndex(copy, spec_at(self.path), readonly=True)
         offsets = index.offsets()
         index.close()
         return offsets
 
 
-def _plain(offsets: Mapping[Place, int]) -> dict[str, Json]:
+def _plain(offsets: Mapping[PartitionKey, int]) -> dict[str, Json]:
     return {f"{topic} {number}": at for (topic, number), at in offsets.items()}
 
 
@@ -160,7 +160,7 @@ def ensure_index(settings: Settings, need: ResolvedNeed) -> None:
     path = settings.index_dir / need.physical_name
     if path.is_dir() or _restored(settings, need.physical_name, path, event="index_restored"):
         return
-    log.warning("index_made_anew", index=need.physical_name)
+    log.warning("index_recreated", index=need.physical_name)
     index_adapter(settings.index_dir).create(
         need.physical_name, need.spec, asset_id=need.asset_id, timeout_s=_CREATE_WITHIN_S
     )
@@ -179,7 +179,7 @@ def ensure_state(settings: Settings, checkpoint: Path) -> None:
     if path.is_dir() or _restored(settings, checkpoint.name, path, event="state_restored"):
         return
     if not checkpoint.is_dir():
-        log.warning("state_made_anew", state=checkpoint.name)
+        log.warning("state_recreated", state=checkpoint.name)
         checkpoint.mkdir(parents=True)
 
 
@@ -211,7 +211,7 @@ class SnapshotRounds:
     _began: float = attrs.field(factory=time.monotonic)
     _process: "subprocess.Popen[bytes] | None" = None
 
-    def tend(self, names: Sequence[str]) -> None:
+    def reconcile(self, names: Sequence[str]) -> None:
         """Begin a round when it is time, and the one before is over."""
         if self._process is not None and self._process.poll() is None:
             return

@@ -33,7 +33,7 @@ class GarbledLineError(ValueError):
 
 
 @attrs.frozen(kw_only=True)
-class Assignment:
+class WorkAssignment:
     """One job or feed that a child shall run.
 
     Attributes:
@@ -72,14 +72,14 @@ class OfflineRun:
 
 
 @attrs.frozen(kw_only=True)
-class Desired:
+class DesiredAssignments:
     """All that a child shall run from now on.
 
     Attributes:
         turn: Grows with each set; a child says which one it has carried out.
     """
 
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[WorkAssignment, ...]
     offline: tuple[OfflineRun, ...] = ()
     turn: int = 0
 
@@ -114,7 +114,7 @@ class OfflineReport:
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
+class RunningJobs:
     """What a child runs, or still stops, since it carried a set out.
 
     Attributes:
@@ -131,16 +131,16 @@ class Alive:
     """A child's process goes on, whatever it works on."""
 
 
-Said: TypeAlias = Report | OfflineReport | Standing | Alive
+ChildMessage: TypeAlias = Report | OfflineReport | RunningJobs | Alive
 """What a child says."""
 
 
-def render_trust(until: float) -> str:
+def render_lease(until: float) -> str:
     """Render until when the leases may be trusted, by the machine's own clock (monotonic)."""
-    return json.dumps({"trusted_until": until})
+    return json.dumps({"leased_until": until})
 
 
-def render_desired(desired: Desired) -> str:
+def render_desired(desired: DesiredAssignments) -> str:
     """Render what a child shall run as one line."""
     return json.dumps(
         {
@@ -151,7 +151,7 @@ def render_desired(desired: Desired) -> str:
     )
 
 
-def parse_desired(line: str) -> Desired:
+def parse_desired(line: str) -> DesiredAssignments:
     """Read a line that `render_desired` made.
 
     Raises:
@@ -159,7 +159,7 @@ def parse_desired(line: str) -> Desired:
     """
     try:
         found = json.loads(line)
-        return Desired(
+        return DesiredAssignments(
             assignments=tuple(_assignment(item) for item in found["assign"]),
             offline=tuple(OfflineRun(**run) for run in found["offline"]),
             turn=int(found["turn"]),
@@ -168,12 +168,12 @@ def parse_desired(line: str) -> Desired:
         raise GarbledLineError(f"not an assignment: {error}") from error
 
 
-def _assignment(item: dict[str, Json]) -> Assignment:
+def _assignment(item: dict[str, Json]) -> WorkAssignment:
     asset = from_plain(item["asset"])
     offsets = item["start_offsets"]
     if not isinstance(asset, ResolvedAsset) or not isinstance(offsets, list):
         raise GarbledLineError("an assignment without an asset")
-    return Assignment(
+    return WorkAssignment(
         asset=asset,
         epoch=int(str(item["epoch"])),
         generation=int(str(item["generation"])),
@@ -185,13 +185,13 @@ def _assignment(item: dict[str, Json]) -> Assignment:
     )
 
 
-def render_report(said: Said) -> str:
+def render_report(said: ChildMessage) -> str:
     """Render what a child says as one line."""
     (name,) = (name for name, kind in _SAID.items() if isinstance(said, kind))
     return json.dumps({name: attrs.asdict(said)})
 
 
-def parse_report(line: str) -> Said:
+def parse_report(line: str) -> ChildMessage:
     """Read a line that `render_report` made.
 
     Raises:
@@ -200,21 +200,21 @@ def parse_report(line: str) -> Said:
     try:
         ((name, found),) = json.loads(line).items()
         if name == "standing":
-            return Standing(turn=found["turn"], assets=tuple(found["assets"]))
+            return RunningJobs(turn=found["turn"], assets=tuple(found["assets"]))
         return _SAID[name](**found)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise GarbledLineError(f"not a report: {error}") from error
 
 
-_SAID: dict[str, type[Report | OfflineReport | Standing | Alive]] = {
+_SAID: dict[str, type[Report | OfflineReport | RunningJobs | Alive]] = {
     "report": Report,
     "offline": OfflineReport,
-    "standing": Standing,
+    "standing": RunningJobs,
     "alive": Alive,
 }
 
 
-def send(said: Said) -> None:
+def send(said: ChildMessage) -> None:
     """Write to the supervisor, at once; whole lines only, from any thread."""
     with _SENDING:
         sys.stdout.write(render_report(said) + "\n")
@@ -235,11 +235,11 @@ class Inbox:
     def __init__(self, source: TextIO, *, gone: Callable[[], None]) -> None:
         """Start reading `source`; `gone` is called when it ends, or nothing is let go in time."""
         _tell_on_stderr()
-        self._lines: queue.SimpleQueue[Desired] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[DesiredAssignments] = queue.SimpleQueue()
         self._source = source
         self._gone = gone
-        self._told = Desired(assignments=())
-        self._trusted_until = float("inf")
+        self._told = DesiredAssignments(assignments=())
+        self._leased_until = float("inf")
         self._let_go_since: float | None = None
         self._has_work = False
         self._lock = threading.Lock()
@@ -253,16 +253,16 @@ class Inbox:
         self._gone()
 
     def _take(self, line: str) -> None:
-        trusted_until = json.loads(line).get("trusted_until")
-        if trusted_until is None:
+        leased_until = json.loads(line).get("leased_until")
+        if leased_until is None:
             desired = parse_desired(line)
             with self._lock:
                 self._told = desired
                 self._lines.put(desired)
             return
         with self._lock:
-            self._trusted_until = float(trusted_until)
-            if self._let_go_since is not None and time.monotonic() < self._trusted_until:
+            self._leased_until = float(leased_until)
+            if self._let_go_since is not None and time.monotonic() < self._leased_until:
                 self._let_go_since = None
                 self._lines.put(self._told)
 
@@ -281,12 +281,12 @@ class Inbox:
         """
         with self._lock:
             now = time.monotonic()
-            if now < self._trusted_until:
+            if now < self._leased_until:
                 return False
             if self._let_go_since is None:
                 self._let_go_since = now
-                log.warning("trust_ran_out")
-                self._lines.put(Desired(assignments=(), turn=self._told.turn))
+                log.warning("lease_expired")
+                self._lines.put(DesiredAssignments(assignments=(), turn=self._told.turn))
             is_late = now - self._let_go_since > LET_GO_WITHIN_S
             return is_late and self._has_work and not self._lines.empty()
 
@@ -296,9 +296,9 @@ class Inbox:
             send(Alive())
             time.sleep(ALIVE_EVERY_S)
 
-    def newest(self, *, wait_s: float) -> Desired | None:
-        """Give the newest set that has not been given yet, or None after `wait_s`."""
-        desired: Desired | None = None
+    def newest(self, *, wait_s: float) -> DesiredAssignments | None:
+        """Return the newest set that has not been given yet, or None after `wait_s`."""
+        desired: DesiredAssignments | None = None
         try:
             desired = self._lines.get(timeout=wait_s) if wait_s else self._lines.get_nowait()
             while True:

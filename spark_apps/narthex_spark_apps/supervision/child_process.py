@@ -17,14 +17,14 @@ import structlog
 from narthex_spark_apps.storage.atomic_write import replace
 from narthex_spark_apps.supervision.child_messages import (
     Alive,
-    Desired,
+    DesiredAssignments,
     GarbledLineError,
     OfflineReport,
     Report,
-    Standing,
+    RunningJobs,
     parse_report,
     render_desired,
-    render_trust,
+    render_lease,
 )
 
 log = structlog.get_logger()
@@ -39,7 +39,7 @@ START_WITHIN_S = 180.0
 """Its first sign of life may take longer: it imports a lot, and the machine may be busy."""
 
 
-class KeptChild:
+class ChildProcess:
     """One kind of child; at most one process of it lives, in a group of its own.
 
     Nothing here waits for the child: what its pipe does not take yet is kept.
@@ -71,31 +71,31 @@ class KeptChild:
         self._lazy = lazy
         self._process: subprocess.Popen[str] | None = None
         self._reports: queue.SimpleQueue[Report | OfflineReport] = queue.SimpleQueue()
-        self._desired: Desired | None = None
+        self._desired: DesiredAssignments | None = None
         self._told = -1
-        self._trusted_until: float | None = None
+        self._leased_until: float | None = None
         self._outbox = bytearray()
-        self._standing: Standing | None = None
+        self._standing: RunningJobs | None = None
         self._heard = 0.0
         self._started = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._not_before = 0.0
         self.restarts = 0
 
-    def want(self, desired: Desired) -> None:
+    def assign(self, desired: DesiredAssignments) -> None:
         """Say what the child shall run; it is told when that differs from what it was told."""
         turn = 0 if self._desired is None else self._desired.turn
         if self._desired is None or attrs.evolve(desired, turn=turn) != self._desired:
             self._desired = attrs.evolve(desired, turn=turn + 1)
 
-    def trust(self, until: float) -> None:
+    def extend_lease(self, until: float) -> None:
         """Say until when the leases hold, by the machine's own clock (monotonic)."""
-        self._trusted_until = until
+        self._leased_until = until
         if self._process is not None:
-            self._post(render_trust(until))
+            self._post(render_lease(until))
 
     def runs(self) -> frozenset[int] | None:
-        """Give the jobs and feeds that it has not let go; None while that is not known."""
+        """Return the jobs and feeds that it has not let go; None while that is not known."""
         if self._process is None:
             return frozenset()
         if (
@@ -111,12 +111,12 @@ class KeptChild:
         """Whether it can be given work: it has said how it stands, or starts with its work."""
         return self._lazy or self._standing is not None
 
-    def tend(self) -> None:
+    def reconcile(self) -> None:
         """Start the child if it should live and does not; tell it what is new."""
         if self._process is not None and self._process.poll() is not None:
-            self._buried()
+            self._reclaimed()
         if self._process is not None and time.monotonic() - self._heard > SILENT_S:
-            log.warning("child_fell_silent", child=self.name)
+            log.warning("child_unresponsive", child=self.name)
             end_group(self._process.pid)
         if self._process is None:
             if not self._is_wanted() or time.monotonic() < self._not_before:
@@ -152,8 +152,8 @@ class KeptChild:
         self._told = -1
         self._standing = None
         self._outbox.clear()
-        if self._trusted_until is not None:
-            self._post(render_trust(self._trusted_until))
+        if self._leased_until is not None:
+            self._post(render_lease(self._leased_until))
         process = self._process
         threading.Thread(
             target=self._listen, args=(process,), name=f"{self.name}-reports", daemon=True
@@ -167,13 +167,13 @@ class KeptChild:
             try:
                 said = parse_report(line)
             except GarbledLineError:
-                log.warning("child_said_something_else", child=self.name, line=line[:200])
+                log.warning("child_sent_unknown_message", child=self.name, line=line[:200])
                 continue
             if process is not self._process:
                 continue
             self._heard = time.monotonic()
             match said:
-                case Standing():
+                case RunningJobs():
                     self._standing = said
                 case Alive():
                     pass
@@ -198,7 +198,7 @@ class KeptChild:
             return
         del self._outbox[:taken]
 
-    def _buried(self) -> None:
+    def _reclaimed(self) -> None:
         if self._process is None:
             return
         lived_s = time.monotonic() - self._started
@@ -212,7 +212,7 @@ class KeptChild:
         self.restarts += 1
 
     def reports(self) -> list[Report | OfflineReport]:
-        """Give what the child has said since the last call."""
+        """Return the child's messages since the last call."""
         found: list[Report | OfflineReport] = []
         while True:
             try:

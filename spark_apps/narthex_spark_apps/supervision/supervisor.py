@@ -46,15 +46,15 @@ from narthex_ledger import (
 )
 from narthex_spark_apps.storage.snapshots import SnapshotRounds
 from narthex_spark_apps.supervision.child_messages import (
-    Assignment,
-    Desired,
+    DesiredAssignments,
     OfflineReport,
     OfflineRun,
     Report,
+    WorkAssignment,
 )
-from narthex_spark_apps.supervision.child_process import KeptChild
+from narthex_spark_apps.supervision.child_process import ChildProcess
 from narthex_spark_apps.supervision.report_throttle import ReportGate
-from narthex_spark_apps.supervision.supervisor_lock import FormerLife
+from narthex_spark_apps.supervision.supervisor_lock import SupervisorLock
 
 log = structlog.get_logger()
 
@@ -106,7 +106,7 @@ def owner_name() -> str:
 
 
 @attrs.define
-class Held:
+class HeldSlots:
     """The slots that this supervisor holds, and until when it may trust that.
 
     Attributes:
@@ -114,13 +114,13 @@ class Held:
     """
 
     leases: dict[int, SlotLease] = attrs.field(factory=dict)
-    trusted_until: float = 0.0
+    leased_until: float = 0.0
     leaving: dict[int, float] = attrs.field(factory=dict)
 
     @property
-    def trusted(self) -> bool:
+    def is_leased(self) -> bool:
         """Whether the leases are surely ours at this moment, by this machine's own clock."""
-        return time.monotonic() < self.trusted_until
+        return time.monotonic() < self.leased_until
 
 
 class Supervisor:
@@ -143,12 +143,12 @@ class Supervisor:
         self._settings = settings
         self._ledger = ledger
         self._owner = owner_name()
-        self._held = Held()
+        self._held = HeldSlots()
         self._run_dir = run_dir
-        self._former = FormerLife.take_over(run_dir)
+        self._supervisor_lock = SupervisorLock.take_over(run_dir)
         environment = {**os.environ, **environment_of(settings)}
         self._children = {
-            name: KeptChild(
+            name: ChildProcess(
                 name,
                 module=PROGRAMS[name],
                 environment=environment,
@@ -171,17 +171,17 @@ class Supervisor:
         """Supervise until SIGTERM or SIGINT; then drain and give everything back."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        self._former.end_children(PROGRAMS)
+        self._supervisor_lock.end_children(PROGRAMS)
         while not self._stopping:
             try:
                 self._turn()
             except LedgerError as error:
-                log.warning("ledger_did_not_answer", error=str(error))
-            if not self._held.trusted:
+                log.warning("ledger_unreachable", error=str(error))
+            if not self._held.is_leased:
                 self._let_go()
             for child in self._children.values():
-                child.tend()
-            self._snapshots.tend(self._written())
+                child.reconcile()
+            self._snapshots.reconcile(self._written())
             (self._run_dir / "supervisor.heartbeat").touch()
             time.sleep(TURN_S)
         self._end()
@@ -195,7 +195,7 @@ class Supervisor:
         try:
             self._ledger.retire_engine(self._owner)
         except LedgerError as error:
-            log.warning("slots_not_given_back", error=str(error))
+            log.warning("slots_not_released", error=str(error))
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._stopping = True
@@ -218,7 +218,7 @@ class Supervisor:
 
     def _hold(self) -> None:
         """Renew what is held, take what is free and ours to have, see what others should have."""
-        self._former.bury(self._owner, self._ledger)
+        self._supervisor_lock.reclaim_slots(self._owner, self._ledger)
         asked = time.monotonic()
         self._ledger.heartbeat(self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT)
         held = self._held
@@ -235,12 +235,12 @@ class Supervisor:
         held.leaving = {
             slot: held.leaving.get(slot, asked) for slot in held.leases if slot not in mine
         }
-        held.trusted_until = asked + LEASE_S - TRUST_MARGIN_S
+        held.leased_until = asked + LEASE_S - TRUST_MARGIN_S
         for child in self._children.values():
-            child.trust(held.trusted_until)
+            child.extend_lease(held.leased_until)
 
     def _give_back(self) -> None:
-        """Give back the slots that others should have, when nothing of them runs here."""
+        """Release the slots that belong to other engines, once nothing of them runs here."""
         now = time.monotonic()
         held = self._held
         ready = [
@@ -251,7 +251,7 @@ class Supervisor:
         ]
         if ready:
             self._ledger.release_slots(self._owner, tuple(held.leases[slot] for slot in ready))
-            log.info("slots_given_back", slots=len(ready))
+            log.info("slots_released", slots=len(ready))
             for slot in ready:
                 del held.leases[slot], held.leaving[slot]
 
@@ -263,10 +263,10 @@ class Supervisor:
     def _let_go(self) -> None:
         self._assigned = None
         for child in self._children.values():
-            child.want(Desired(assignments=()))
+            child.assign(DesiredAssignments(assignments=()))
 
     def _assign(self) -> None:
-        if not self._held.trusted:
+        if not self._held.is_leased:
             return
         leases = tuple((slot, int(lease.epoch)) for slot, lease in self._staying().items())
         wanted = (self._jobs, leases, tuple(self._offline.values()))
@@ -276,13 +276,13 @@ class Supervisor:
         for name, child in self._children.items():
             assignments = tuple(self._assignments(name))
             offline = tuple(self._offline.values()) if name == DRIVER else ()
-            child.want(Desired(assignments=assignments, offline=offline))
+            child.assign(DesiredAssignments(assignments=assignments, offline=offline))
 
     def _staying(self) -> dict[int, SlotLease]:
         leaving = self._held.leaving
         return {slot: lease for slot, lease in self._held.leases.items() if slot not in leaving}
 
-    def _assignments(self, child: str) -> Iterable[Assignment]:
+    def _assignments(self, child: str) -> Iterable[WorkAssignment]:
         staying = self._staying()
         for job in sorted(self._jobs, key=lambda j: j.asset.asset_id):
             shard = job.shards[0]
@@ -290,7 +290,7 @@ class Supervisor:
             if lease is None or job.desired is not Wanted.RUNNING:
                 continue
             if child_of(job.asset) == child:
-                yield Assignment(
+                yield WorkAssignment(
                     asset=job.asset,
                     epoch=int(lease.epoch),
                     generation=job.generation,
@@ -299,7 +299,7 @@ class Supervisor:
 
     def _written(self) -> tuple[str, ...]:
         """Name the indexes, and the checkpoints with a state, that a child of ours writes."""
-        staying = self._staying() if self._held.trusted else {}
+        staying = self._staying() if self._held.is_leased else {}
         ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
         return tuple(name for asset in ours for name in _kept_by(asset))
 
@@ -377,7 +377,7 @@ def _shard_report(said: Report) -> ShardReport:
 
 
 def _start_offsets(backfill: Json) -> tuple[tuple[str, int, int], ...]:
-    """Give where the bounded run ended: the live run starts there."""
+    """Return the offsets at which the bounded run ended: the live run starts there."""
     if not isinstance(backfill, dict) or not backfill.get("done"):
         return ()
     offsets = backfill.get("offsets")

@@ -24,15 +24,15 @@ class AlreadySupervisedError(RuntimeError):
 
 
 @attrs.define
-class FormerLife:
+class SupervisorLock:
     """The supervisor that had the directory before, and the lock that says it is dead."""
 
     directory: Path
     _lock: TextIO
-    _is_buried: bool = False
+    _is_reclaimed: bool = False
 
     @classmethod
-    def take_over(cls, directory: Path) -> "FormerLife":
+    def take_over(cls, directory: Path) -> "SupervisorLock":
         """Become the only supervisor of a directory.
 
         Raises:
@@ -50,7 +50,8 @@ class FormerLife:
         return cls(directory, lock)
 
     def end_children(self, modules: Mapping[str, str]) -> None:
-        """End what the former life left running: a stopped process, or one that was slow to see.
+        """End what the previous supervisor left running: a stopped process, or one that was slow to
+        see.
 
         Args:
             modules: The program of each child that may be there.
@@ -58,18 +59,19 @@ class FormerLife:
         for name, module in modules.items():
             end_leftover(self.directory / f"{name}.pid", module)
 
-    def bury(self, owner: str, ledger: Ledger) -> None:
-        """Give back the slots of the former life, once; from now on `owner` is the one here.
+    def reclaim_slots(self, owner: str, ledger: Ledger) -> None:
+        """Reclaim the slots of the previous supervisor, once; from now on this supervisor is the
+        `owner`.
 
         Raises:
             LedgerError: The ledger did not answer; call it again.
         """
-        if self._is_buried:
+        if self._is_reclaimed:
             return
         known = self.directory / "supervisor.owner"
-        former = known.read_text() if known.is_file() else ""
-        if former:
-            ledger.retire_engine(former)
-            log.info("former_life_buried", owner=former)
+        supervisor_lock = known.read_text() if known.is_file() else ""
+        if supervisor_lock:
+            ledger.retire_engine(supervisor_lock)
+            log.info("slots_reclaimed", owner=supervisor_lock)
         replace(known, owner)
-        self._is_buried = True
+        self._is_reclaimed = True

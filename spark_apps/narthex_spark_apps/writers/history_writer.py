@@ -18,17 +18,17 @@ import structlog
 
 from narthex._base import Json
 from narthex._formats.avro import encode
-from narthex._ir import NEVER, AssetSpec, FeedSpec, HistorySpec
+from narthex._ir import TOMBSTONE_TIME, AssetSpec, FeedSpec, HistorySpec
 from narthex._runtime.ingest import Lateness, render_late_row
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader
 from narthex_spark_apps.supervision.child_messages import (
-    Assignment,
-    Desired,
+    DesiredAssignments,
     Inbox,
     Report,
-    Standing,
+    RunningJobs,
+    WorkAssignment,
     end_process_group,
     send,
 )
@@ -65,7 +65,7 @@ class HistoryFeed:
         small_files: How many files were written since the last compaction, or more.
     """
 
-    assignment: Assignment
+    assignment: WorkAssignment
     topic: str
     table: HistoryTable
     offsets: dict[int, int]
@@ -80,7 +80,7 @@ class HistoryFeed:
     _waiting_since: float = 0.0
 
     @classmethod
-    def open(cls, assignment: Assignment, settings: Settings) -> "HistoryFeed":
+    def open(cls, assignment: WorkAssignment, settings: Settings) -> "HistoryFeed":
         """Open the table and see how far it was written."""
         asset = assignment.asset
         need = asset.need("history")
@@ -129,7 +129,7 @@ class HistoryFeed:
         if self.lateness is not None:
             self.lateness.observe(facts)
         known = () if self.newest_us is None else (self.newest_us,)
-        happened = (fact.event_time for fact in facts if fact.event_time != NEVER)
+        happened = (fact.event_time for fact in facts if fact.event_time != TOMBSTONE_TIME)
         self.newest_us = max((*known, *happened), default=None)
         for record in self.waiting:
             self.offsets[record.partition] = record.offset + 1
@@ -159,7 +159,7 @@ class Turns:
     _not_before: float = float("-inf")
 
     def next(self, feeds: Iterable[HistoryFeed], now: float) -> HistoryFeed | None:
-        """Give the feed that has waited longest, if one is due and the share allows it."""
+        """Return the feed that has waited longest, if one is due and the share allows it."""
         if now < self._not_before:
             return None
         due = (feed for feed in feeds if feed.is_due(now))
@@ -181,7 +181,7 @@ class HistoryWriter:
         self._turn = 0
         self._turns = Turns()
 
-    def assign(self, desired: Desired) -> None:
+    def assign(self, desired: DesiredAssignments) -> None:
         """Make the feeds what is desired."""
         self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
@@ -231,7 +231,7 @@ class HistoryWriter:
 
     def report(self) -> None:
         """Tell the supervisor what runs, and how each feed stands."""
-        send(Standing(turn=self._turn, assets=tuple(sorted(self._feeds))))
+        send(RunningJobs(turn=self._turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():
             seen = self._look(feed, ends)
@@ -249,7 +249,7 @@ class HistoryWriter:
                         "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
                         "behind": behind,
                         "written": feed.written,
-                        "watermark": feed.newest_us,
+                        "newest_event_time": feed.newest_us,
                         "error": wrong,
                         **lateness_told(feed),
                     },
@@ -268,7 +268,7 @@ def _lateness(spec: AssetSpec) -> Lateness | None:
 
 
 def lateness_told(feed: HistoryFeed) -> dict[str, Json]:
-    """Give how many rows came late since this process began, and the newest of them."""
+    """Return the number of late rows since this process started, and the newest of them."""
     if feed.lateness is None:
         return {}
     keys = feed.table.log.keys
@@ -283,7 +283,7 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     writer = HistoryWriter(settings)
-    gc_tuning.settle()
+    gc_tuning.tune_gc()
     reported = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)

@@ -2,8 +2,8 @@
 
 One process serves many feeds. A batch of a feed is decoded, applied in one transaction with its
 offsets and the slot's epoch, and only then counts as read. What it must tell joins (spans of the
-past that changed) is flushed to the `touched` topic *before* the batch commits: a crash between
-the two repeats the message, which is harmless, and never loses it.
+past that changed) is flushed to the `invalidations` topic *before* the batch commits: a crash
+between the two repeats the message, which is harmless, and never loses it.
 """
 
 import base64
@@ -23,21 +23,21 @@ from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader, poll_together
 from narthex_spark_apps.storage.snapshots import ensure_index
 from narthex_spark_apps.supervision.child_messages import (
-    Assignment,
-    Desired,
+    DesiredAssignments,
     Inbox,
     Report,
-    Standing,
+    RunningJobs,
+    WorkAssignment,
     end_process_group,
     send,
 )
 from narthex_stores import (
     ColumnReader,
-    Fenced,
+    IndexFenced,
+    Invalidation,
     LmdbIndex,
     LogProducer,
     Record,
-    Touched,
     column_reader,
 )
 
@@ -52,18 +52,18 @@ SYNC_EVERY_S = 1.0
 class IndexFeed:
     """One log tailed into one index."""
 
-    assignment: Assignment
+    assignment: WorkAssignment
     topic: str
     index: LmdbIndex
     codec: FactCodec
-    touched_topic: str | None
+    invalidation_topic: str | None
     columns: ColumnReader | None = None
     applied: int = 0
     duplicates: int = 0
     fenced: bool = False
 
     @classmethod
-    def open(cls, assignment: Assignment, settings: Settings) -> "IndexFeed":
+    def open(cls, assignment: WorkAssignment, settings: Settings) -> "IndexFeed":
         """Open the index and raise its epoch: from here on an older writer is refused."""
         asset = assignment.asset
         need = asset.need("index")
@@ -76,16 +76,16 @@ class IndexFeed:
             topic=asset.need("log").physical_name,
             index=index,
             codec=fact_codec(need.spec.log),
-            touched_topic=_touched_topic(asset),
+            invalidation_topic=_invalidation_topic(asset),
             columns=column_reader(need.spec.log) if index.takes_columns else None,
         )
         try:
             index.raise_epoch(assignment.epoch)
-        except Fenced as error:
+        except IndexFenced as error:
             feed.refused(error)
         return feed
 
-    def refused(self, error: Fenced) -> None:
+    def refused(self, error: IndexFenced) -> None:
         """Somebody else writes the index: from now on this feed writes nothing."""
         self.fenced = True
         log.warning("write_refused", index=self.index.path.name, error=str(error))
@@ -94,7 +94,7 @@ class IndexFeed:
         """Apply records of this feed's topic in one transaction, with their offsets."""
         if self.fenced:
             return
-        if self.columns is not None and self.touched_topic is None:
+        if self.columns is not None and self.invalidation_topic is None:
             self._apply_columns(self.columns, records)
             return
         spec = self.index.spec
@@ -102,12 +102,12 @@ class IndexFeed:
         offsets: dict[tuple[str, int], int] = {}
         for record in records:
             offsets[(record.topic, record.partition)] = record.offset + 1
-        if self.touched_topic is not None and spec.log.shape is LogShape.KEYED:
-            spans = self.index.preview_touched(facts)
+        if self.invalidation_topic is not None and spec.log.shape is LogShape.KEYED:
+            spans = self.index.preview_invalidations(facts)
             self._announce(spans, self.index.offsets() | offsets, producer)
         try:
             applied = self.index.apply(facts, offsets=offsets, epoch=self.assignment.epoch)
-        except Fenced as error:
+        except IndexFenced as error:
             self.refused(error)
             return
         self.applied += applied.fresh
@@ -118,7 +118,7 @@ class IndexFeed:
         offsets = {(r.topic, r.partition): r.offset + 1 for r in records}
         try:
             applied = self.index.apply_columns(facts, offsets=offsets, epoch=self.assignment.epoch)
-        except Fenced as error:
+        except IndexFenced as error:
             self.refused(error)
             return
         self.applied += applied.fresh
@@ -126,11 +126,11 @@ class IndexFeed:
 
     def _announce(
         self,
-        spans: Sequence[Touched],
+        spans: Sequence[Invalidation],
         offsets: dict[tuple[str, int], int],
         producer: LogProducer,
     ) -> None:
-        if self.touched_topic is None or not spans:
+        if self.invalidation_topic is None or not spans:
             return
         encode_key = key_encoder(self.index.spec.log.keys)
         including: dict[str, dict[str, int]] = {}
@@ -145,7 +145,7 @@ class IndexFeed:
                 "to": span.to_us,
                 "offsets": including,
             }
-            producer.append(self.touched_topic, key=key, value=json.dumps(message).encode())
+            producer.append(self.invalidation_topic, key=key, value=json.dumps(message).encode())
         producer.flush()
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class IndexFeed:
         self.index.close()
 
 
-def _touched_topic(asset: ResolvedAsset) -> str | None:
+def _invalidation_topic(asset: ResolvedAsset) -> str | None:
     for need in asset.needs:
         if need.role == "touched":
             return need.physical_name
@@ -170,9 +170,9 @@ class IndexWriter:
         self._reader = FeedReader(settings.kafka)
         self._feeds: dict[int, IndexFeed] = {}
         self._by_topic: dict[str, list[IndexFeed]] = {}
-        self._desired = Desired(assignments=())
+        self._desired = DesiredAssignments(assignments=())
 
-    def assign(self, desired: Desired) -> None:
+    def assign(self, desired: DesiredAssignments) -> None:
         """Make the feeds what is desired; a feed with a new epoch is opened again."""
         self._desired = desired
         wanted = {a.asset.asset_id: a for a in desired.assignments}
@@ -195,7 +195,9 @@ class IndexWriter:
 
     @staticmethod
     def _start(feeds: Sequence[IndexFeed]) -> dict[int, int]:
-        """Give where to read a topic from: the least that any of its feeds has committed."""
+        """Return the offsets to read a topic from: the least that any of its feeds has
+        committed.
+        """
         starts: list[dict[int, int]] = [
             {p: o for (topic, p), o in feed.index.offsets().items() if topic == feed.topic}
             for feed in feeds
@@ -204,7 +206,7 @@ class IndexWriter:
         return {p: min(start[p] for start in starts) for p in shared}
 
     def step(self) -> int:
-        """Read what has come and apply it; give how many records."""
+        """Read what has come and apply it; return how many records."""
         records = poll_together(self._reader, timeout_s=POLL_S)
         by_topic: dict[str, list[Record]] = {}
         for record in records:
@@ -217,7 +219,7 @@ class IndexWriter:
 
     def report(self) -> None:
         """Tell the supervisor what runs, and how each feed stands."""
-        send(Standing(turn=self._desired.turn, assets=tuple(sorted(self._feeds))))
+        send(RunningJobs(turn=self._desired.turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():
             offsets = {p: o for (t, p), o in feed.index.offsets().items() if t == feed.topic}
@@ -267,7 +269,7 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     writer = IndexWriter(settings)
-    gc_tuning.settle()
+    gc_tuning.tune_gc()
     reported = synced = time.monotonic()
     while True:
         desired = inbox.newest(wait_s=0)

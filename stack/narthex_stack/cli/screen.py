@@ -11,14 +11,14 @@ from rich.live import Live
 from rich.table import Table
 
 from narthex.settings import FULL, Settings
-from narthex_stack.operator.status import ServiceStatus, State, Status
+from narthex_stack.operator.status import ServiceState, ServiceStatus, Status
 
 _COLOURS = {
-    State.HEALTHY: "green",
-    State.EXTERNAL: "cyan",
-    State.UNWELL: "red",
-    State.BACKING_OFF: "red",
-    State.STOPPED: "dim",
+    ServiceState.HEALTHY: "green",
+    ServiceState.EXTERNAL: "cyan",
+    ServiceState.UNWELL: "red",
+    ServiceState.BACKING_OFF: "red",
+    ServiceState.STOPPED: "dim",
 }
 
 
@@ -76,7 +76,7 @@ class Screen:
         """Make a screen that shows nothing yet."""
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._told: dict[str, State] = {}
+        self._told: dict[str, ServiceState] = {}
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:

@@ -10,7 +10,7 @@ from narthex.settings import FULL, Settings
 from narthex_stack.errors import NotHereError
 from narthex_stack.install.config import Config, load_config
 from narthex_stack.install.credentials import Credentials, ensure_credentials
-from narthex_stack.install.layout import Layout
+from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.policy_file import ensure_policy
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.machine.jars import CONNECTORS, cache_dir
@@ -22,7 +22,7 @@ from narthex_stack.servers.postgres import dsn
 class Installation:
     """All that is decided before a service starts."""
 
-    layout: Layout
+    layout: HomeLayout
     config: Config
     ports: Mapping[str, int]
     credentials: Credentials
@@ -31,7 +31,10 @@ class Installation:
 
 
 def load_installation(
-    layout: Layout, *, environment: Mapping[str, str] | None = None, files_root: Path | None = None
+    layout: HomeLayout,
+    *,
+    environment: Mapping[str, str] | None = None,
+    files_root: Path | None = None,
 ) -> Installation:
     """Decide what is not decided yet, keep what is; write `services.json`.
 
@@ -68,7 +71,7 @@ def load_installation(
 
 
 def decide(
-    layout: Layout,
+    layout: HomeLayout,
     *,
     config: Config,
     ports: Mapping[str, int],
@@ -76,7 +79,7 @@ def decide(
     jars_dir: Path,
     files_root: Path,
 ) -> Settings:
-    """Give the settings: what was said wins over what we start here."""
+    """Return the settings: what was said wins over what we start here."""
     return Settings(
         home=layout.home,
         install_id=credentials.install_id,
@@ -108,7 +111,7 @@ def decide(
     )
 
 
-def _files_root(layout: Layout, config: Config) -> Path:
+def _files_root(layout: HomeLayout, config: Config) -> Path:
     """Keep the root that a running installation has; else what was said; else here."""
     if config.files_root:
         return Path(config.files_root).resolve()
@@ -118,7 +121,7 @@ def _files_root(layout: Layout, config: Config) -> Path:
 
 
 def working_directory() -> Path:
-    """Give where the command was run.
+    """Return the directory in which the command was run.
 
     Raises:
         NotHereError: It was deleted since.

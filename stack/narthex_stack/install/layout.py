@@ -10,7 +10,7 @@ def _absolute(home: Path) -> Path:
 
 
 @attrs.frozen
-class Layout:
+class HomeLayout:
     """The files and directories below one `NARTHEX_HOME`."""
 
     home: Path = attrs.field(converter=_absolute)

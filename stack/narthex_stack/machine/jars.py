@@ -89,7 +89,7 @@ CONNECTORS = JarSet(
 
 
 def cache_dir(environment: Mapping[str, str] | None = None) -> Path:
-    """Give the cache that installations share: `NARTHEX_CACHE`, else `~/.cache/narthex`."""
+    """Return the cache that installations share: `NARTHEX_CACHE`, else `~/.cache/narthex`."""
     named = (os.environ if environment is None else environment).get("NARTHEX_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "narthex"
 
@@ -101,7 +101,7 @@ def parse_list(text: str) -> dict[str, str]:
 
 
 def committed(jars: JarSet) -> dict[str, str]:
-    """Give the sums of the jars of a set, by file name."""
+    """Return the sums of the jars of a set, by file name."""
     text = resources.files("narthex_stack").joinpath("jars.sha256").read_text()
     prefix = f"{jars.name}/"
     return {
@@ -132,7 +132,7 @@ def check(directory: Path, *, expected: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def resolve(jars: JarSet, *, cache: Path | None = None) -> Path:
-    """Give the directory that holds exactly the jars of a set, fetching them when needed.
+    """Return the directory that holds exactly the jars of a set, fetching them when needed.
 
     Several processes may call it at once: one fetches, the others wait.
 

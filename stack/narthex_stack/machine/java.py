@@ -80,6 +80,6 @@ def packaged_java(cache: Path) -> Path:
 
 
 def java_home(*, cache: Path, environment: Mapping[str, str] | None = None) -> Path:
-    """Give the Java home that children are started with."""
+    """Return the Java home that children are started with."""
     found = installed_java(os.environ if environment is None else environment)
     return found or packaged_java(cache)

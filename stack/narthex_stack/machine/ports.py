@@ -40,7 +40,7 @@ def free_ports(number: int) -> tuple[int, ...]:
 
 
 def chosen_ports(path: Path, *, names: Iterable[str] = NAMES) -> dict[str, int]:
-    """Give each name its port: the stored one, else a free one, which is stored."""
+    """Assign each name its port: the stored one, else a free one, which is then stored."""
     stored = {name: port for name, port in load_object(path).items() if isinstance(port, int)}
     missing = [name for name in names if name not in stored]
     if missing:

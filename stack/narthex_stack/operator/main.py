@@ -16,17 +16,17 @@ from types import FrameType
 from typing import TextIO
 
 from narthex_stack.install.installation import Installation, load_installation
-from narthex_stack.install.layout import Layout
+from narthex_stack.install.layout import HomeLayout
 from narthex_stack.machine.files import load_object, store_json
 from narthex_stack.operator.service_loop import STOP_S, ServiceKeeper
-from narthex_stack.operator.status import ServiceStatus, State, Status, store_status
+from narthex_stack.operator.status import ServiceState, ServiceStatus, Status, store_status
 from narthex_stack.processes.process_table import MARK, Process, process_of
 from narthex_stack.services.service_plan import externals, services, with_needs
 
 _BEAT_S = 0.25
 
 
-class Keeper:
+class ServicesOwner:
     """Owns the keepers of single services and the files that tell of them."""
 
     def __init__(self, installation: Installation, *, me: Process) -> None:
@@ -80,7 +80,7 @@ class Keeper:
 
     def _is_healthy(self, name: str) -> bool:
         keeper = self._keepers.get(name)
-        return keeper is not None and keeper.status.state is State.HEALTHY
+        return keeper is not None and keeper.status.state is ServiceState.HEALTHY
 
     def _record(self, name: str, process: Process) -> None:
         """Write down a child for whoever comes after a crash of ours."""
@@ -99,7 +99,7 @@ class Keeper:
             ServiceStatus(
                 name=external.group,
                 group=external.group,
-                state=State.EXTERNAL,
+                state=ServiceState.EXTERNAL,
                 since=self._began,
                 reason=external.address,
             )
@@ -125,7 +125,7 @@ class Keeper:
             self._write()
 
 
-def _hold(layout: Layout) -> TextIO:
+def _hold(layout: HomeLayout) -> TextIO:
     """Become the only keeper of a home; a second one ends here."""
     lock = (layout.run_dir / "keeper.lock").open("w")
     try:
@@ -137,7 +137,7 @@ def _hold(layout: Layout) -> TextIO:
 
 def main(home: Path) -> None:
     """Detach, keep, and clean up the files that say we live."""
-    layout = Layout(home)
+    layout = HomeLayout(home)
     with _hold(layout):
         # The lock belongs to the child too: from here on nobody sees it free while we live.
         if os.fork():
@@ -149,7 +149,7 @@ def main(home: Path) -> None:
         me = process_of(os.getpid())
         if me is None:
             sys.exit("this machine has no /proc")
-        keeper = Keeper(load_installation(layout), me=me)
+        keeper = ServicesOwner(load_installation(layout), me=me)
         signal.signal(signal.SIGTERM, keeper.stop)
         signal.signal(signal.SIGINT, keeper.stop)
         signal.signal(signal.SIGHUP, keeper.look_again)

@@ -14,8 +14,8 @@ import attrs
 import psycopg
 
 from narthex_stack.errors import StackError
-from narthex_stack.install.layout import Layout
-from narthex_stack.operator.status import NEXT, ServiceStatus, State
+from narthex_stack.install.layout import HomeLayout
+from narthex_stack.operator.status import NEXT, ServiceState, ServiceStatus
 from narthex_stack.processes.process_table import Process
 from narthex_stack.processes.service import Child, Service, start
 
@@ -35,7 +35,9 @@ _FAILURES = (StackError, OSError, subprocess.SubprocessError, psycopg.Error)
 
 
 def delay_s(failures: int) -> float:
-    """Give the pause before the next start: doubled by each failure in a row, to half a minute."""
+    """Return the pause before the next start: doubled by each failure in a row, to half a
+    minute.
+    """
     return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 10))
 
 
@@ -46,7 +48,7 @@ class ServiceKeeper:
         self,
         service: Service,
         *,
-        layout: Layout,
+        layout: HomeLayout,
         is_healthy: Callable[[str], bool],
         changed: Callable[[], None],
         started: Callable[[str, Process], None],
@@ -64,7 +66,7 @@ class ServiceKeeper:
         self.status = ServiceStatus(
             name=service.name,
             group=service.group,
-            state=State.WAITING,
+            state=ServiceState.WAITING,
             since=dt.datetime.now(tz=dt.UTC),
             port=service.port,
         )
@@ -97,9 +99,9 @@ class ServiceKeeper:
             if self._wait_for_needs():
                 self._live_once()
             if not self._stopping.wait(delay_s(self.status.failures)):
-                self._become(State.WAITING, reason=self.status.reason)
-        self._become(State.STOPPING)
-        self._become(State.STOPPED)
+                self._become(ServiceState.WAITING, reason=self.status.reason)
+        self._become(ServiceState.STOPPING)
+        self._become(ServiceState.STOPPED)
 
     def _wait_for_needs(self) -> bool:
         while not self._stopping.is_set():
@@ -113,13 +115,13 @@ class ServiceKeeper:
         """Take the service through one life; at the end nothing of it runs."""
         child: Child | None = None
         try:
-            self._become(State.PREPARING)
+            self._become(ServiceState.PREPARING)
             self.service.prepare()
             if self._stopping.is_set():
                 return
             child = start(self.service, home=self._layout.home, log=self.log)
             self._started(self.service.name, child.process)
-            self._become(State.STARTING, process=child.process)
+            self._become(ServiceState.STARTING, process=child.process)
             wrong = self._wait_healthy(child) or self._watch(child)
         except _FAILURES as error:
             wrong = str(error)
@@ -130,7 +132,7 @@ class ServiceKeeper:
             self._back_off(wrong)
 
     def _wait_healthy(self, child: Child) -> str | None:
-        """Wait until it answers and has settled; give what went wrong instead."""
+        """Wait until it answers and has settled; return what went wrong instead."""
         end = time.monotonic() + self.service.within_s
         while not self._stopping.is_set():
             wrong = self.service.probe()
@@ -139,7 +141,7 @@ class ServiceKeeper:
                 return _ending(code)
             if wrong is None:
                 self.service.settle()
-                self._become(State.HEALTHY)
+                self._become(ServiceState.HEALTHY)
                 return None
             if time.monotonic() > end:
                 return f"not healthy after {self.service.within_s:.0f} s: {wrong}"
@@ -161,15 +163,17 @@ class ServiceKeeper:
             wrong = self.service.probe()
             looked = time.monotonic()
             well = looked if wrong is None else well
-            if (wrong is None) is not (self.status.state is State.HEALTHY):
-                self._become(State.UNWELL if wrong else State.HEALTHY, reason=wrong or "")
+            if (wrong is None) is not (self.status.state is ServiceState.HEALTHY):
+                self._become(
+                    ServiceState.UNWELL if wrong else ServiceState.HEALTHY, reason=wrong or ""
+                )
             if looked - well > UNWELL_S:
                 return f"unwell for {UNWELL_S:.0f} s: {wrong}"
         return ""
 
     def _back_off(self, wrong: str) -> None:
-        was_healthy = self.status.state in {State.HEALTHY, State.UNWELL}
-        self._become(State.BACKING_OFF, reason=wrong, process=None)
+        was_healthy = self.status.state in {ServiceState.HEALTHY, ServiceState.UNWELL}
+        self._become(ServiceState.BACKING_OFF, reason=wrong, process=None)
         self._replace(
             restarts=self.status.restarts + 1,
             failures=1 if was_healthy else self.status.failures + 1,
@@ -178,7 +182,7 @@ class ServiceKeeper:
     def _end(self, child: Child) -> None:
         """Ask the process to end, then end what is left of its session's group."""
         if self._stopping.is_set():
-            self._become(State.STOPPING)
+            self._become(ServiceState.STOPPING)
         with suppress(ProcessLookupError):
             os.kill(child.process.pid, self.service.stop_signal)
         end = time.monotonic() + STOP_S
@@ -188,7 +192,9 @@ class ServiceKeeper:
             os.killpg(child.process.pid, signal.SIGKILL)
         child.popen.wait()
 
-    def _become(self, state: State, *, reason: str = "", process: Process | None = None) -> None:
+    def _become(
+        self, state: ServiceState, *, reason: str = "", process: Process | None = None
+    ) -> None:
         now = self.status.state
         if state is now:
             return
@@ -210,7 +216,7 @@ class ServiceKeeper:
         self._changed()
 
 
-_KEEP_PROCESS = frozenset({State.HEALTHY, State.UNWELL, State.STOPPING})
+_KEEP_PROCESS = frozenset({ServiceState.HEALTHY, ServiceState.UNWELL, ServiceState.STOPPING})
 
 
 def _ending(code: int) -> str:

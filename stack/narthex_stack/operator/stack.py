@@ -18,11 +18,11 @@ import attrs
 from narthex.settings import Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.installation import load_installation, working_directory
-from narthex_stack.install.layout import Layout
+from narthex_stack.install.layout import HomeLayout
 from narthex_stack.machine.files import load_object, store_json, tail
 from narthex_stack.operator.status import (
+    ServiceState,
     ServiceStatus,
-    State,
     Status,
     load_children,
     load_services,
@@ -74,9 +74,9 @@ def _nobody(_status: Status) -> None:
 def _as_of_now(service: ServiceStatus) -> ServiceStatus:
     """Correct what the keeper wrote: it looks five times a second, a process may die between."""
     is_gone = service.process is not None and not is_alive(service.process)
-    if not is_gone or service.state is not State.HEALTHY:
+    if not is_gone or service.state is not ServiceState.HEALTHY:
         return service
-    return attrs.evolve(service, state=State.UNWELL, reason="its process has just ended")
+    return attrs.evolve(service, state=ServiceState.UNWELL, reason="its process has just ended")
 
 
 class Stack:
@@ -103,7 +103,7 @@ class Stack:
             only: The groups that `start` starts, with what they need.
             files_root: What relative paths of file sources stand below.
         """
-        self.layout = Layout(home or home_of(os.environ))
+        self.layout = HomeLayout(home or home_of(os.environ))
         self._groups = with_needs(only)
         self._files_root = files_root
 

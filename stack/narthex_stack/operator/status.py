@@ -10,7 +10,7 @@ from narthex_stack.machine.files import Json, load_object, store_json
 from narthex_stack.processes.process_table import Process
 
 
-class State(enum.Enum):
+class ServiceState(enum.Enum):
     """Where a service is in its life."""
 
     WAITING = "waiting"
@@ -24,16 +24,24 @@ class State(enum.Enum):
     EXTERNAL = "external"
 
 
-NEXT: dict[State, frozenset[State]] = {
-    State.WAITING: frozenset({State.PREPARING, State.STOPPING}),
-    State.PREPARING: frozenset({State.STARTING, State.BACKING_OFF, State.STOPPING}),
-    State.STARTING: frozenset({State.HEALTHY, State.BACKING_OFF, State.STOPPING}),
-    State.HEALTHY: frozenset({State.UNWELL, State.BACKING_OFF, State.STOPPING}),
-    State.UNWELL: frozenset({State.HEALTHY, State.BACKING_OFF, State.STOPPING}),
-    State.BACKING_OFF: frozenset({State.WAITING, State.STOPPING}),
-    State.STOPPING: frozenset({State.STOPPED}),
-    State.STOPPED: frozenset(),
-    State.EXTERNAL: frozenset(),
+NEXT: dict[ServiceState, frozenset[ServiceState]] = {
+    ServiceState.WAITING: frozenset({ServiceState.PREPARING, ServiceState.STOPPING}),
+    ServiceState.PREPARING: frozenset(
+        {ServiceState.STARTING, ServiceState.BACKING_OFF, ServiceState.STOPPING}
+    ),
+    ServiceState.STARTING: frozenset(
+        {ServiceState.HEALTHY, ServiceState.BACKING_OFF, ServiceState.STOPPING}
+    ),
+    ServiceState.HEALTHY: frozenset(
+        {ServiceState.UNWELL, ServiceState.BACKING_OFF, ServiceState.STOPPING}
+    ),
+    ServiceState.UNWELL: frozenset(
+        {ServiceState.HEALTHY, ServiceState.BACKING_OFF, ServiceState.STOPPING}
+    ),
+    ServiceState.BACKING_OFF: frozenset({ServiceState.WAITING, ServiceState.STOPPING}),
+    ServiceState.STOPPING: frozenset({ServiceState.STOPPED}),
+    ServiceState.STOPPED: frozenset(),
+    ServiceState.EXTERNAL: frozenset(),
 }
 """What may follow what."""
 
@@ -59,7 +67,7 @@ class ServiceStatus:
 
     name: str
     group: str
-    state: State
+    state: ServiceState
     since: dt.datetime
     process: Process | None = None
     port: int = 0
@@ -69,7 +77,7 @@ class ServiceStatus:
 
     @property
     def is_well(self) -> bool:
-        return self.state in {State.HEALTHY, State.EXTERNAL}
+        return self.state in {ServiceState.HEALTHY, ServiceState.EXTERNAL}
 
     @property
     def is_hopeless(self) -> bool:
@@ -143,7 +151,7 @@ def _parse(value: Json) -> ServiceStatus:
     return ServiceStatus(
         name=str(value["name"]),
         group=str(value["group"]),
-        state=State(value["state"]),
+        state=ServiceState(value["state"]),
         since=dt.datetime.fromisoformat(str(value["since"])),
         process=parse_process(value["process"]),
         port=int(str(value["port"])),

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
 
 
 def become(account: str) -> None:
-    """Give up root for good."""
+    """Drop root privileges permanently."""
     found = pwd.getpwnam(account)
     os.setgroups([])
     os.setgid(found.pw_gid)

@@ -60,7 +60,7 @@ def seen(pid: int) -> Seen | None:
 
 
 def process_of(pid: int) -> Process | None:
-    """Give the identity of a living pid."""
+    """Return the identity of a living pid."""
     found = seen(pid)
     return found.process if found else None
 
@@ -115,7 +115,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def wait_gone(waited: Iterable[Process], *, within_s: float) -> tuple[Process, ...]:
-    """Wait until none of them lives; give those that still do at the end."""
+    """Wait until none of them lives; return those that still do at the end."""
     end = time.monotonic() + within_s
     alive = tuple(process for process in waited if is_alive(process))
     while alive and time.monotonic() < end:

@@ -29,7 +29,7 @@ _LOGGING = """<Configuration status="WARN">
 
 
 @attrs.frozen(kw_only=True)
-class Broker:
+class KafkaNode:
     """One node and where it keeps its logs.
 
     Attributes:
@@ -51,7 +51,7 @@ class Broker:
         return f"{HOST}:{self.port}"
 
 
-def properties(broker: Broker) -> str:
+def properties(broker: KafkaNode) -> str:
     """Render the node's `server.properties`."""
     values = {
         "process.roles": "broker,controller",
@@ -87,13 +87,13 @@ def properties(broker: Broker) -> str:
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
-def cluster_id(broker: Broker) -> str:
-    """Give Kafka's id of the cluster: 22 characters, the same for the same directory."""
+def cluster_id(broker: KafkaNode) -> str:
+    """Return Kafka's id of the cluster: 22 characters, the same for the same directory."""
     digest = hashlib.sha256(str(broker.directory).encode()).digest()[:16]
     return base64.urlsafe_b64encode(b"\x00" + digest[1:]).decode().rstrip("=")
 
 
-def service(broker: Broker) -> Service:
+def service(broker: KafkaNode) -> Service:
     """Describe the node; it may be started again over what it wrote before."""
     return Service(
         name="kafka",
@@ -108,7 +108,7 @@ def service(broker: Broker) -> Service:
     )
 
 
-def _java(broker: Broker, *, heap_mb: int, main: str) -> tuple[str, ...]:
+def _java(broker: KafkaNode, *, heap_mb: int, main: str) -> tuple[str, ...]:
     return (
         str(java_home(cache=broker.cache) / "bin" / "java"),
         f"-Xmx{heap_mb}m",
@@ -123,7 +123,7 @@ def _java(broker: Broker, *, heap_mb: int, main: str) -> tuple[str, ...]:
     )
 
 
-def prepare(broker: Broker) -> None:
+def prepare(broker: KafkaNode) -> None:
     """Fetch the jars, write the properties, format the logs once.
 
     Raises:
@@ -145,7 +145,7 @@ def prepare(broker: Broker) -> None:
         )
 
 
-def _probe(broker: Broker) -> Probe:
+def _probe(broker: KafkaNode) -> Probe:
     def look() -> str | None:
         client = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         try:

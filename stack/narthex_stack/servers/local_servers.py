@@ -33,9 +33,11 @@ class PostgresServer:
     cluster: postgres.Cluster
 
     def create_database(self, name: str) -> str:
-        """Make an empty database of its own role; give its SQLAlchemy URL."""
+        """Make an empty database of its own role; return its SQLAlchemy URL."""
         password = secrets.token_hex(8)
-        postgres.ensure_databases(self.cluster, (postgres.Database(name=name, password=password),))
+        postgres.ensure_databases(
+            self.cluster, (postgres.ServiceDatabase(name=name, password=password),)
+        )
         return postgres.dsn(user=name, password=password, port=self.cluster.port, database=name)
 
     def drop_database(self, name: str) -> None:
@@ -70,9 +72,9 @@ def postgres_server(home: Path) -> Iterator[PostgresServer]:
 
 @contextmanager
 def kafka_broker(home: Path) -> Iterator[str]:
-    """Run an empty Kafka broker with its logs below a directory; give its bootstrap address."""
+    """Run an empty Kafka broker with its logs below a directory; return its bootstrap address."""
     port, controller_port = free_ports(2)
-    broker = kafka.Broker(directory=home / "kafka", port=port, controller_port=controller_port)
+    broker = kafka.KafkaNode(directory=home / "kafka", port=port, controller_port=controller_port)
     with running(kafka.service(broker), home=home):
         yield broker.bootstrap
     shutil.rmtree(broker.directory, ignore_errors=True)

@@ -54,7 +54,7 @@ class Cluster:
 
 
 @attrs.frozen(kw_only=True)
-class Database:
+class ServiceDatabase:
     """A database and the one role that owns it, of the same name."""
 
     name: str
@@ -122,7 +122,7 @@ def is_open_to_all(directory: Path) -> bool:
     return all(place.stat().st_mode & stat.S_IXOTH for place in (directory, *directory.parents))
 
 
-def service(of: Cluster, *, databases: Iterable[Database], home: Path) -> Service:
+def service(of: Cluster, *, databases: Iterable[ServiceDatabase], home: Path) -> Service:
     """Describe the server of a cluster; once healthy, the databases and their roles are there."""
     wanted = tuple(databases)
     return Service(
@@ -225,7 +225,7 @@ def connect(of: Cluster, *, database: str = "postgres") -> "psycopg.Connection[t
     )
 
 
-def ensure_databases(of: Cluster, databases: Iterable[Database]) -> None:
+def ensure_databases(of: Cluster, databases: Iterable[ServiceDatabase]) -> None:
     """Make roles and databases that are not there; set the passwords of those that are."""
     with connect(of) as connection:
         for database in databases:
@@ -274,7 +274,7 @@ def _ensure_account() -> None:
 
 
 def _reachable(programs: Path) -> Path:
-    """Give programs that any account may run: those of the wheel, else a copy of them."""
+    """Return the programs for any account: those of the wheel, else a copy of them."""
     if is_open_to_all(programs):
         return programs
     package = programs.parents[1]

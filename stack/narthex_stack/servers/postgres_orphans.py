@@ -68,7 +68,7 @@ def _attached(memory: int) -> tuple[Process, ...]:
 
 
 def _memories(pid: int) -> frozenset[int]:
-    """Give the numbers of the shared memory that a process has; nothing when it is not ours."""
+    """Return the numbers of the shared memory that a process has; nothing when it is not ours."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except (OSError, ProcessLookupError):

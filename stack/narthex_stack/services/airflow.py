@@ -30,7 +30,7 @@ PROCESSES = {
 
 
 def dags_dir(installation: Installation) -> Path:
-    """Give the DAGs: those that were named, else those beside this package's sources.
+    """Return the DAG directory: the configured one, else the one beside this package's sources.
 
     Raises:
         BadConfigError: There are none.
@@ -43,7 +43,7 @@ def dags_dir(installation: Installation) -> Path:
 
 
 def dsn(installation: Installation) -> str:
-    """Give the URL of Airflow's database, with the driver that is both sync and async."""
+    """Return the URL of Airflow's database, with the driver that is both sync and async."""
     said = installation.config.airflow_dsn
     if said:
         return said.replace("postgresql+psycopg2://", "postgresql+psycopg://")

@@ -94,7 +94,7 @@ def _of(installation: Installation, group: str) -> tuple[Service, ...]:
 
 
 def cluster(installation: Installation) -> postgres.Cluster:
-    """Give the PostgreSQL of an installation."""
+    """Return the PostgreSQL of an installation."""
     return postgres.cluster(
         installation.layout.home,
         install_id=installation.credentials.install_id,
@@ -103,9 +103,9 @@ def cluster(installation: Installation) -> postgres.Cluster:
     )
 
 
-def broker(installation: Installation) -> kafka.Broker:
-    """Give the Kafka of an installation."""
-    return kafka.Broker(
+def broker(installation: Installation) -> kafka.KafkaNode:
+    """Return the Kafka of an installation."""
+    return kafka.KafkaNode(
         directory=installation.layout.home / "kafka",
         port=installation.ports["kafka"],
         controller_port=installation.ports["kafka_controller"],
@@ -116,8 +116,8 @@ def broker(installation: Installation) -> kafka.Broker:
 def _postgres(installation: Installation) -> Service:
     keys = installation.credentials
     databases = (
-        postgres.Database(name="narthex", password=keys.ledger_password),
-        postgres.Database(name="airflow", password=keys.airflow_db_password),
+        postgres.ServiceDatabase(name="narthex", password=keys.ledger_password),
+        postgres.ServiceDatabase(name="airflow", password=keys.airflow_db_password),
     )
     return postgres.service(
         cluster(installation), databases=databases, home=installation.layout.home

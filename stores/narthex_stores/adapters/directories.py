@@ -138,7 +138,7 @@ def list_owned(root: Path, prefix: str) -> Iterator[Owner]:
 
 
 def place(root: Path, name: str) -> Path:
-    """Give the directory of that name.
+    """Return the directory of that name.
 
     Raises:
         MalformedNameError: The name could lead elsewhere.
@@ -147,7 +147,7 @@ def place(root: Path, name: str) -> Path:
 
 
 def checked_name(name: str) -> str:
-    """Give the name back, if it is one that a physical thing can have.
+    """Return the name back, if it is one that a physical thing can have.
 
     Raises:
         MalformedNameError: The name could lead elsewhere.

@@ -20,7 +20,7 @@ class Operation(enum.Enum):
     LIST = "list"
 
 
-class When(enum.Enum):
+class FaultTiming(enum.Enum):
     """Whether a call that fails has taken effect."""
 
     BEFORE = "before"
@@ -37,7 +37,7 @@ class Fault:
 
     operation: Operation
     error: StoreError | Crash
-    when: When = When.BEFORE
+    when: FaultTiming = FaultTiming.BEFORE
 
 
 @attrs.frozen(kw_only=True)
@@ -72,8 +72,8 @@ class InMemoryAdapter:
         """Say what stands under the name."""
         del timeout_s
         try:
-            self._fail(Operation.PROBE, name, When.BEFORE)
-            self._fail(Operation.PROBE, name, When.AFTER)
+            self._fail(Operation.PROBE, name, FaultTiming.BEFORE)
+            self._fail(Operation.PROBE, name, FaultTiming.AFTER)
         except StoreError as error:
             return Unknown(str(error))
         thing = self._things.get(name)
@@ -86,38 +86,38 @@ class InMemoryAdapter:
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
         """Make it, unless something stands there."""
         del timeout_s
-        self._fail(Operation.CREATE, checked_name(name), When.BEFORE)
+        self._fail(Operation.CREATE, checked_name(name), FaultTiming.BEFORE)
         if name not in self._things:
             self._made += 1
             self._things[name] = _Thing(
                 external_id=f"{name}#{self._made}", asset_id=asset_id, spec=spec
             )
-        self._fail(Operation.CREATE, name, When.AFTER)
+        self._fail(Operation.CREATE, name, FaultTiming.AFTER)
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
         """Remove the thing of that id."""
         del timeout_s
-        self._fail(Operation.DESTROY, checked_name(name), When.BEFORE)
+        self._fail(Operation.DESTROY, checked_name(name), FaultTiming.BEFORE)
         thing = self._things.get(name)
         if thing is not None:
             if external_id not in {None, thing.external_id}:
                 raise ForeignAssetError(f"`{name}` is `{thing.external_id}`, not `{external_id}`")
             del self._things[name]
-        self._fail(Operation.DESTROY, name, When.AFTER)
+        self._fail(Operation.DESTROY, name, FaultTiming.AFTER)
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
         """List the things whose names begin so."""
         del timeout_s
-        self._fail(Operation.LIST, prefix, When.BEFORE)
-        self._fail(Operation.LIST, prefix, When.AFTER)
+        self._fail(Operation.LIST, prefix, FaultTiming.BEFORE)
+        self._fail(Operation.LIST, prefix, FaultTiming.AFTER)
         return tuple(
             Listed(name=name, external_id=thing.external_id, asset_id=thing.asset_id)
             for name, thing in sorted(self._things.items())
             if name.startswith(prefix)
         )
 
-    def _fail(self, operation: Operation, name: str, when: When) -> None:
-        if when is When.BEFORE:
+    def _fail(self, operation: Operation, name: str, when: FaultTiming) -> None:
+        if when is FaultTiming.BEFORE:
             self.calls.append((operation, name))
         for fault in self._faults:
             if fault.operation is operation:

@@ -56,7 +56,7 @@ class FactColumns:
         return len(self.row_ids)
 
     def fact(self, place: int) -> Fact:
-        """Give one of the facts."""
+        """Return one of the facts."""
         return Fact(
             row_id=RowId(self.row_ids[place]),
             version=Version(self.versions[place]),
@@ -110,7 +110,7 @@ def _parsed(file: bytes) -> pl.DataFrame | None:
 
 @functools.lru_cache(maxsize=1024)
 def column_reader(log: LogSpec) -> ColumnReader | None:
-    """Give what reads a log by columns; None where a column is a list, a decimal or the like."""
+    """Return the columnar reader of a log; None where a column is a list, a decimal or similar."""
     if not all(_is_flat(column.type) for column in (*log.keys, *log.values)):
         return None
     schema = avro_schema(log)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from narthex._ir import DataType, LogSpec, types
-from narthex_stores.facts.tables import Column, columns
+from narthex_stores.facts.tables import ArrowColumn, columns
 
 _INSTANT = pa.timestamp("us", tz="UTC")
 
@@ -43,7 +43,7 @@ def below(table: pa.Table, offsets: Mapping[int, int]) -> pa.Table:
 
 
 def is_below(offsets: Mapping[int, int]) -> pc.Expression:
-    """Give the condition that a row was read before these next offsets."""
+    """Return the condition that a row was read before these next offsets."""
     condition = pc.scalar(value=False)
     for partition, end in offsets.items():
         condition |= (pc.field("partition") == partition) & (pc.field("offset") < end)
@@ -65,7 +65,7 @@ def public(log: LogSpec, table: pa.Table) -> pa.Table:
     return pa.table([*named.values(), instants], names=[*named, log.time_field])
 
 
-def _public(column: Column, of: DataType) -> Column:
+def _public(column: ArrowColumn, of: DataType) -> ArrowColumn:
     match types.unrestricted(types.inner(of)):
         case types.Datetime():
             return column.cast(_INSTANT)

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from narthex._ir import Cell, DataType, Fact, LogSpec, RowId, Version, types
 
-Columns: TypeAlias = "dict[str, DataType]"
+ColumnTypes: TypeAlias = "dict[str, DataType]"
 """Arrow names of a log's columns with their types; keys first."""
 
-Column: TypeAlias = "pa.ChunkedArray[pa.Scalar[pa.DataType]]"
+ArrowColumn: TypeAlias = "pa.ChunkedArray[pa.Scalar[pa.DataType]]"
 """One column of an Arrow table."""
 
 DECIMAL_DIGITS = 28
@@ -55,7 +55,7 @@ class _Render(Protocol):
 
 
 def arrow_type(of: DataType) -> pa.DataType:
-    """Give the Arrow type of a column; restrictions and optionality take no part."""
+    """Return the Arrow type of a column; restrictions and optionality take no part."""
     base = types.unrestricted(types.inner(of))
     match base:
         case types.Decimal(scale=scale):
@@ -72,15 +72,15 @@ def arrow_type(of: DataType) -> pa.DataType:
             return _SCALARS[type(base)]
 
 
-def columns(log: LogSpec) -> Columns:
-    """Give the key and value columns of a log by their Arrow names."""
+def columns(log: LogSpec) -> ColumnTypes:
+    """Return the key and value columns of a log by their Arrow names."""
     return {f"k_{column.name}": column.type for column in log.keys} | {
         f"v_{column.name}": column.type for column in log.values
     }
 
 
 def fact_schema(log: LogSpec) -> pa.Schema:
-    """Give the schema of a log's Arrow form; values may be null, keys never."""
+    """Return the schema of a log's Arrow form; values may be null, keys never."""
     return pa.schema(
         [
             *_POSITION,
@@ -126,7 +126,9 @@ def _or_null(render: _Render, cell: Cell) -> object:
 
 
 def _render(of: DataType) -> _Render | None:
-    """Give what turns a cell into what Arrow takes; None where Arrow takes the cell itself."""
+    """Return the conversion of a cell to an Arrow value; None where Arrow accepts the cell
+    itself.
+    """
     match types.unrestricted(types.inner(of)):
         case types.Decimal(scale=scale):
             return lambda cell: decimal.Decimal(_whole(cell)).scaleb(-scale, _EXACT)
@@ -204,14 +206,14 @@ def to_rows(log: LogSpec, table: pa.Table) -> list[LogRow]:
     ]
 
 
-def _cells(table: pa.Table, of: Columns) -> list[tuple[Cell, ...]]:
+def _cells(table: pa.Table, of: ColumnTypes) -> list[tuple[Cell, ...]]:
     if not of:
         return [()] * int(table.num_rows)
     read = [read_column(table.column(name), kind) for name, kind in of.items()]
     return list(zip(*read, strict=True))
 
 
-def read_column(column: Column, of: DataType) -> list[Cell]:
+def read_column(column: ArrowColumn, of: DataType) -> list[Cell]:
     """Read the cells of one column of the Arrow form."""
     # The stubs of Arrow know only columns of a type that is known to them.
     found: list[Cell] = column.to_pylist()  # type: ignore[misc,assignment]

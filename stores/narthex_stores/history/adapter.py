@@ -29,12 +29,12 @@ _TRASH = ".trash"
 
 
 def storage_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Give the object store's options that the environment holds: all `AWS_…` variables."""
+    """Return the object store's options that the environment holds: all `AWS_…` variables."""
     return {name: value for name, value in environment.items() if name.startswith("AWS_")}
 
 
 def history_path(history_dir: str, name: str) -> str:
-    """Give the path or URL of the history of that physical name.
+    """Return the path or URL of the history of that physical name.
 
     Raises:
         MalformedNameError: The name could lead elsewhere.

@@ -6,7 +6,7 @@ import numpy as np
 
 from narthex._base import Json
 from narthex._formats import render_cell
-from narthex._ir import NEVER, Cell, Fact, HistorySpec, LogSpec, types
+from narthex._ir import TOMBSTONE_TIME, Cell, Fact, HistorySpec, LogSpec, types
 from narthex_stores.facts.states import alive
 from narthex_stores.facts.tables import to_rows
 from narthex_stores.history.table import HistoryTable
@@ -16,7 +16,7 @@ _MORE_STATES = 4
 
 
 def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[str, Json]]:
-    """Give the rows of the greatest event times, the newest first, as JSON by public names.
+    """Return the rows of the greatest event times, the newest first, as JSON by public names.
 
     Args:
         path: Where the history stands.
@@ -29,7 +29,7 @@ def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[st
     """
     table = HistoryTable(path, HistorySpec(log=log))
     times = table.scan(columns=["event_time"]).column("event_time").to_numpy()
-    order = np.sort(times[times < NEVER])
+    order = np.sort(times[times < TOMBSTONE_TIME])
     states = newest * _MORE_STATES
     while True:
         # What takes a row back is read with any span, so no row is cut in two.

@@ -18,7 +18,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from narthex._formats.avro import encode
-from narthex._ir import NEVER, HistorySpec, LogSpec
+from narthex._ir import TOMBSTONE_TIME, HistorySpec, LogSpec
 from narthex_stores.errors import ForeignAssetError, TransientError
 from narthex_stores.facts.states import below, is_below
 from narthex_stores.facts.tables import LogRow, fact_schema, to_table
@@ -156,7 +156,7 @@ class HistoryTable:
         return True
 
     def offsets(self) -> dict[int, int]:
-        """Give the next offset of each partition that the table has read from."""
+        """Return the next offset of each partition that the table has read from."""
         self._refresh()
         partitions = self._table.transaction_version(_PARTITIONS_APP) or 0
         found = {
@@ -180,7 +180,8 @@ class HistoryTable:
     ) -> pa.Table:
         """Read fact states, superseded and dead ones too.
 
-        What takes a row back has no event time of its own (`NEVER`), and is read with any span.
+        What takes a row back has no event time of its own (`TOMBSTONE_TIME`), and is read with any
+        span.
 
         Args:
             columns: Names of the Arrow form; all when not given.
@@ -197,7 +198,7 @@ class HistoryTable:
         return found.cast(pa.schema([self._schema.field(name) for name in names]))
 
     def newest_event_time(self) -> int | None:
-        """Give the greatest event time of any state, dead ones too; None of an empty table.
+        """Return the greatest event time of any state, dead ones too; None of an empty table.
 
         The table's own statistics of its files say it: no file is read, but where rows were taken
         back, which has no event time.
@@ -207,13 +208,13 @@ class HistoryTable:
         if not files.num_rows:
             return None
         found = pc.max(files.column("max.event_time")).as_py()
-        if found == NEVER:
+        if found == TOMBSTONE_TIME:
             times = self.scan(columns=["event_time"]).column("event_time").to_numpy()
-            found = max(times[times < NEVER], default=None)
+            found = max(times[times < TOMBSTONE_TIME], default=None)
         return None if found is None else int(found)
 
     def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
-        """Rewrite small files into large ones; give how many files that replaced.
+        """Rewrite small files into large ones; return how many files that replaced.
 
         What the table holds, and its offsets, stay. Replaced files are deleted once they have
         been out of use for `keep`, and so are those that no write came to name; entries of its
@@ -257,7 +258,7 @@ def _terms(
     if from_us is not None:
         terms.append(pc.field("event_time") >= from_us)
     if to_us is not None:
-        terms.append((pc.field("event_time") < to_us) | (pc.field("event_time") == NEVER))
+        terms.append((pc.field("event_time") < to_us) | (pc.field("event_time") == TOMBSTONE_TIME))
     if offsets is not None:
         terms.append(is_below(offsets))
     return terms

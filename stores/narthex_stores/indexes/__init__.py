@@ -8,38 +8,38 @@ depends on the instant of a lookup.
 from narthex_stores.indexes.adapter import index_adapter
 from narthex_stores.indexes.lmdb.auditing import Part, StoredDifference, stored_differences
 from narthex_stores.indexes.lmdb.index import LmdbIndex
-from narthex_stores.indexes.lmdb.reading import Snapshot as IndexSnapshot
+from narthex_stores.indexes.lmdb.reading import IndexSnapshot as IndexSnapshot
 from narthex_stores.indexes.memory import InMemoryIndex
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
-    Fenced,
-    Found,
+    IndexFenced,
     IndexMismatchError,
     IndexMissingError,
     IndexReader,
     IndexStore,
+    Invalidation,
+    LookupResult,
     NotCorrectableError,
     Offsets,
-    Touched,
     WrongShapeError,
 )
 
 __all__ = [
     "AppliedBatch",
-    "Fenced",
-    "Found",
     "InMemoryIndex",
+    "IndexFenced",
     "IndexMismatchError",
     "IndexMissingError",
     "IndexReader",
     "IndexSnapshot",
     "IndexStore",
+    "Invalidation",
     "LmdbIndex",
+    "LookupResult",
     "NotCorrectableError",
     "Offsets",
     "Part",
     "StoredDifference",
-    "Touched",
     "WrongShapeError",
     "index_adapter",
     "stored_differences",

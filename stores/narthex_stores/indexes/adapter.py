@@ -9,7 +9,7 @@ from narthex_stores.indexes.lmdb.index import LmdbIndex
 
 
 def index_adapter(root: Path) -> DirectoryAdapter:
-    """Give the adapter of the indexes below `root`.
+    """Return the adapter of the indexes below `root`.
 
     A new directory holds an empty environment from its first instant, so readers may open it
     before the writer has.

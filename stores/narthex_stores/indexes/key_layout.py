@@ -27,9 +27,9 @@ import attrs
 import msgspec
 import numpy as np
 
-from narthex._formats import Conversion, cell_bytes, lifting, lowering
+from narthex._formats import Conversion, cell_bytes, from_storage, to_storage
 from narthex._formats.avro import key_encoder, keyed_row_id
-from narthex._ir import NEVER, Cell, Column, Fact, IndexSpec, LogShape
+from narthex._ir import TOMBSTONE_TIME, Cell, Column, Fact, IndexSpec, LogShape
 from narthex_stores.facts.columns import FactColumns
 
 Plain: TypeAlias = Any
@@ -50,21 +50,21 @@ unpack: Callable[[bytes], Plain] = msgspec.msgpack.Decoder().decode
 
 
 def group_of(key: bytes) -> bytes:
-    """Give the prefix of all that belongs to a key's canonical bytes; none begins another."""
+    """Return the prefix of all that belongs to a key's canonical bytes; none begins another."""
     if len(key) <= _LONGEST_GROUP:
         return b"\x00" + key
     return b"\x01" + key[:32] + hashlib.sha256(key).digest()
 
 
 def row_of(row_id: bytes) -> bytes:
-    """Give a row's part of a key."""
+    """Return a row's part of a key."""
     if len(row_id) <= _LONGEST_ROW:
         return b"\x00" + row_id
     return b"\x01" + row_id[:64] + hashlib.sha256(row_id).digest()
 
 
 def instant_of(instant: int) -> bytes:
-    """Give an instant's part of a key; what 64 bits cannot say is their nearest end."""
+    """Return an instant's part of a key; what 64 bits cannot say is their nearest end."""
     return _instant.pack(min(max(instant + _BIAS, 0), _LAST))
 
 
@@ -75,7 +75,7 @@ def event_time_of(key: bytes, group: bytes) -> int:
 
 
 def instants_of(instants: Sequence[int]) -> list[bytes]:
-    """Give `instant_of` of many that 64 bits can say."""
+    """Return `instant_of` for many instants that fit in 64 bits."""
     # The sign bit turned over adds 2^63 without leaving 64 bits.
     biased = np.array(instants, dtype=np.int64).view(np.uint64) ^ np.uint64(_BIAS)
     end_to_end = biased.astype(">u8").tobytes()
@@ -85,7 +85,7 @@ def instants_of(instants: Sequence[int]) -> list[bytes]:
 def places_of(
     groups: Sequence[bytes], instants: Sequence[int], row_ids: Sequence[bytes]
 ) -> list[bytes]:
-    """Give the keys in `facts` of many rows that have a row_id of their own."""
+    """Return the keys in `facts` of many rows that have a row_id of their own."""
     at = instants_of(instants)
     if max(map(len, row_ids), default=0) > _LONGEST_ROW:
         rows = map(row_of, row_ids)
@@ -97,24 +97,24 @@ def places_of(
 
 
 def tile_keys(tiles: Sequence[tuple[bytes, int]], level: int) -> list[bytes]:
-    """Give the keys of tiles of one level: of (group, number) each."""
+    """Return the keys of tiles of one level: of (group, number) each."""
     prefix = bytes([level])
     numbers = instants_of([number for _, number in tiles])
     return [group + prefix + number for (group, _), number in zip(tiles, numbers, strict=True)]
 
 
 def tile_key(group: bytes, level: int, number: int) -> bytes:
-    """Give the key of a tile."""
+    """Return the key of a tile."""
     return b"%b%c%b" % (group, level, _instant.pack(number + _BIAS))
 
 
 def level_prefix(group: bytes, level: int) -> bytes:
-    """Give how the keys of all tiles of a level begin."""
+    """Return the key prefix of all tiles of a level."""
     return b"%b%c" % (group, level)
 
 
 @attrs.frozen(kw_only=True)
-class Layout:
+class IndexLayout:
     """The layout of one index.
 
     Attributes:
@@ -150,7 +150,7 @@ class Layout:
         return self.spec.log.shape is LogShape.KEYED and not self.spec.by
 
     @_lives.default
-    def _has_lives(self) -> bool:
+    def _has_validity(self) -> bool:
         return self.spec.log.lives and not self.spec.by
 
     @_keeps_key.default
@@ -169,14 +169,14 @@ class Layout:
 
     @_lower.default
     def _find_lower(self) -> tuple[tuple[int, Conversion], ...]:
-        return _changed([lowering(column.type) for column in self.columns])
+        return _changed([to_storage(column.type) for column in self.columns])
 
     @_lift.default
     def _find_lift(self) -> tuple[tuple[int, Conversion], ...]:
-        return _changed([lifting(column.type) for column in self.columns])
+        return _changed([from_storage(column.type) for column in self.columns])
 
     def group(self, cells: Sequence[Cell]) -> bytes:
-        """Give the group of key cells."""
+        """Return the group of key cells."""
         return group_of(self._encode_key(cells))
 
     def has_place(self, fact: Fact) -> bool:
@@ -185,15 +185,15 @@ class Layout:
         A row that is gone stands nowhere; of a keyed log, a fact that is not alive says that its
         key is absent from its instant on, unless that is never.
         """
-        return fact.alive or (self.keyed and fact.event_time != NEVER)
+        return fact.alive or (self.keyed and fact.event_time != TOMBSTONE_TIME)
 
     def ended_key(self, fact: Fact, group: bytes) -> bytes | None:
-        """Give the key of a contribution that has ended; None of one that has not."""
+        """Return the key of a contribution that has ended; None of one that has not."""
         end = fact.values[-1] if self._lives else None
         return group + instant_of(end) + row_of(fact.row_id) if isinstance(end, int) else None
 
     def locate(self, fact: Fact) -> tuple[bytes, bytes]:
-        """Give the key of a fact in `facts`, and its group."""
+        """Return the key of a fact in `facts`, and its group."""
         if self.spec.by:
             cells = (*fact.key, *fact.values)
             canonical = self._encode_key([cells[place] for place in self._places])
@@ -206,7 +206,7 @@ class Layout:
         return at + row_of(fact.row_id), group
 
     def groups(self, keys: Sequence[Sequence[Cell]]) -> list[bytes]:
-        """Give the groups of many keys, which come by columns; each distinct one is made once."""
+        """Return the groups of many keys, which come by columns; each distinct one is made once."""
         if len(keys) == 1:
             (column,) = keys
             encode = cell_bytes(self.grouped_by[0].type)

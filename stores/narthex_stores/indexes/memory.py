@@ -6,18 +6,18 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._aggregates import LivingFolding, fold, seen_until
-from narthex._ir import NEVER, Cell, Fact, IndexSpec, LogShape
+from narthex._aggregates import IntervalFolding, fold, seen_until
+from narthex._ir import TOMBSTONE_TIME, Cell, Fact, IndexSpec, LogShape
 from narthex_stores.indexes.decay import as_they_are
-from narthex_stores.indexes.key_layout import Layout
+from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
-    Fenced,
-    Found,
+    IndexFenced,
+    Invalidation,
     Key,
+    LookupResult,
     NotCorrectableError,
     Offsets,
-    Touched,
     WrongShapeError,
 )
 from narthex_stores.indexes.read_time_folds import folding_of
@@ -32,12 +32,12 @@ class MemorySnapshot:
     """Answers from the facts as they stood: each is found by looking at all of a group."""
 
     spec: IndexSpec
-    layout: Layout
+    layout: IndexLayout
     groups: dict[bytes, list[Fact]]
     offsets: Offsets
 
-    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[Found | None]:
-        """Give what stands under each key as of its instant."""
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
+        """Return the value of each key as of its instant."""
         if self.spec.by:
             raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
         if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
@@ -45,24 +45,26 @@ class MemorySnapshot:
             return as_they_are(self.spec.log, found, as_of)
         return [self._folded(key, at) for key, at in zip(keys, as_of, strict=True)]
 
-    def _folded(self, key: Key, as_of: int) -> Found | None:
+    def _folded(self, key: Key, as_of: int) -> LookupResult | None:
         facts = self.groups.get(self.layout.group(key), [])
         rows = [(fact.event_time, fact.row_id, fact.values) for fact in facts]
-        living = folding_of(self.spec)
-        if isinstance(living, LivingFolding):
-            answer = living.fold(rows, as_of)
-            return None if answer is None else Found(values=answer[0], event_time=answer[1])
+        intervals = folding_of(self.spec)
+        if isinstance(intervals, IntervalFolding):
+            answer = intervals.fold(rows, as_of)
+            return None if answer is None else LookupResult(values=answer[0], event_time=answer[1])
         until = seen_until(self.spec.aggregates, as_of) if self.spec.aggregates else as_of
         seen = [fact.event_time for fact in facts if fact.event_time <= until]
         if not seen:
             return None
         columns = tuple(column.name for column in self.spec.log.values)
-        return Found(values=fold(self.spec.aggregates, columns, rows, as_of), event_time=max(seen))
+        return LookupResult(
+            values=fold(self.spec.aggregates, columns, rows, as_of), event_time=max(seen)
+        )
 
     def floor(
         self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
-    ) -> list[Found | None]:
-        """Give the newest row of each key at or before an instant, unless it is too old."""
+    ) -> list[LookupResult | None]:
+        """Return the newest row of each key at or before an instant, unless it is too old."""
         if not self.layout.keyed:
             raise WrongShapeError("only a keyed log has a newest row")
         return [
@@ -70,7 +72,7 @@ class MemorySnapshot:
             for key, at, least in zip(keys, as_of, not_before, strict=True)
         ]
 
-    def _floor(self, key: Key, as_of: int, not_before: int | None) -> Found | None:
+    def _floor(self, key: Key, as_of: int, not_before: int | None) -> LookupResult | None:
         facts = self.groups.get(self.layout.group(key), [])
         known = [fact for fact in facts if fact.event_time <= as_of]
         newest = max(known, key=lambda fact: (fact.event_time, fact.version), default=None)
@@ -78,10 +80,10 @@ class MemorySnapshot:
             return None
         if not_before is not None and newest.event_time < not_before:
             return None
-        return Found(values=newest.values, event_time=newest.event_time)
+        return LookupResult(values=newest.values, event_time=newest.event_time)
 
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
-        """Give the living rows whose `by` columns have these cells."""
+        """Return the living rows whose `by` columns have these cells."""
         if not self.spec.by:
             raise WrongShapeError("only an index by columns has rows")
         found = [
@@ -100,7 +102,7 @@ class InMemoryIndex:
     def __init__(self, spec: IndexSpec) -> None:
         """Begin empty."""
         self.spec = spec
-        self._layout = Layout(spec=spec)
+        self._layout = IndexLayout(spec=spec)
         self._states: _States = {}
         self._offsets: Offsets = {}
         self._epoch = -1
@@ -110,7 +112,7 @@ class InMemoryIndex:
     ) -> AppliedBatch:
         """Take facts in, all of them and the offsets, or none."""
         self.raise_epoch(epoch)
-        if not self.spec.correctable and any(fact.event_time == NEVER for fact in facts):
+        if not self.spec.correctable and any(fact.event_time == TOMBSTONE_TIME for fact in facts):
             raise NotCorrectableError("a fact takes a row back")
         fresh = 0
         changed: _Places = {}
@@ -126,7 +128,7 @@ class InMemoryIndex:
         for partition, offset in offsets.items():
             self._offsets[partition] = max(offset, self._offsets.get(partition, offset))
         return AppliedBatch(
-            fresh=fresh, duplicates=len(facts) - fresh, touched=self._touched(changed)
+            fresh=fresh, duplicates=len(facts) - fresh, invalidations=self._invalidations(changed)
         )
 
     def _places(self, *states: tuple[bytes, Fact] | None) -> _Places:
@@ -141,12 +143,12 @@ class InMemoryIndex:
             return (fact.row_id,)
         return self._layout.locate(fact)
 
-    def _touched(self, changed: _Places) -> tuple[Touched, ...]:
+    def _invalidations(self, changed: _Places) -> tuple[Invalidation, ...]:
         if not self._layout.keyed:
             return ()
         groups = self._groups()
         return tuple(
-            Touched(
+            Invalidation(
                 key=key,
                 from_us=event_time,
                 to_us=min(
@@ -157,23 +159,25 @@ class InMemoryIndex:
             for (group, event_time), key in changed.items()
         )
 
-    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+    def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
         """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
         changed: _Places = {}
         for fact in facts:
             known = self._states.get(self._identity(fact))
             if known is None or known[1].version < fact.version:
                 changed |= self._places(known, (self._layout.locate(fact)[1], fact))
-        return self._touched(changed)
+        return self._invalidations(changed)
 
     def raise_epoch(self, epoch: int) -> None:
         """Refuse writers of earlier epochs from now on."""
         if epoch < self._epoch:
-            raise Fenced(f"a writer of epoch {self._epoch} has taken over; epoch {epoch} must stop")
+            raise IndexFenced(
+                f"a writer of epoch {self._epoch} has taken over; epoch {epoch} must stop"
+            )
         self._epoch = epoch
 
     def offsets(self) -> Offsets:
-        """Give the log offsets that the index contains."""
+        """Return the log offsets that the index contains."""
         return dict(self._offsets)
 
     def _groups(self) -> dict[bytes, list[Fact]]:

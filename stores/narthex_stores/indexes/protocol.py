@@ -20,7 +20,7 @@ Key: TypeAlias = Sequence[Cell]
 """The cells of the key columns, in the log's order."""
 
 
-class Fenced(Exception):
+class IndexFenced(Exception):
     """A writer of a later epoch has taken the index over; this one must stop."""
 
 
@@ -41,7 +41,7 @@ class NotCorrectableError(ValueError):
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class LookupResult:
     """What a lookup found.
 
     Attributes:
@@ -54,7 +54,7 @@ class Found:
 
 
 @attrs.frozen(kw_only=True)
-class Touched:
+class Invalidation:
     """A span of a key's past that changed: from inclusive, to exclusive; None is no end."""
 
     key: tuple[Cell, ...]
@@ -69,12 +69,12 @@ class AppliedBatch:
     Attributes:
         fresh: Facts that changed the state.
         duplicates: Facts that it knew already, or knew newer.
-        touched: For a keyed log, what each fresh fact changed, up to the next version.
+        invalidations: For a keyed log, what each fresh fact changed, up to the next version.
     """
 
     fresh: int
     duplicates: int
-    touched: tuple[Touched, ...]
+    invalidations: tuple[Invalidation, ...]
 
 
 class IndexReader(Protocol):
@@ -84,8 +84,8 @@ class IndexReader(Protocol):
     def offsets(self) -> Offsets:
         """The log offsets that the snapshot contains."""
 
-    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[Found | None]:
-        """Give what stands under each key as of its instant.
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
+        """Return the value of each key as of its instant.
 
         Of a keyed log the newest row at or before it, None if there is none or it is absent. Of
         contributions the aggregates' values, the empty ones too; None if no contribution was
@@ -94,15 +94,15 @@ class IndexReader(Protocol):
 
     def floor(
         self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
-    ) -> list[Found | None]:
-        """Give the newest row of each key at or before an instant, unless it is too old.
+    ) -> list[LookupResult | None]:
+        """Return the newest row of each key at or before an instant, unless it is too old.
 
         Raises:
             WrongShapeError: The log is not keyed.
         """
 
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
-        """Give the living rows whose `by` columns have these cells, by event time and row_id.
+        """Return the living rows whose `by` columns have these cells, by event time and row_id.
 
         Their event times are from `from_us` to before `to_us`; None is no end.
 
@@ -127,22 +127,22 @@ class IndexStore(Protocol):
         event time is `NEVER` takes the row back, as if it had never been. Offsets never go back.
 
         Raises:
-            Fenced: The index has seen a later epoch.
+            IndexFenced: The index has seen a later epoch.
             NotCorrectableError: A row is taken back, and the index is not correctable.
         """
 
-    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+    def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
         """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
 
     def raise_epoch(self, epoch: int) -> None:
         """Refuse writers of earlier epochs from now on.
 
         Raises:
-            Fenced: The index has seen a later epoch.
+            IndexFenced: The index has seen a later epoch.
         """
 
     def offsets(self) -> Offsets:
-        """Give the log offsets that the index contains."""
+        """Return the log offsets that the index contains."""
 
     def read(self) -> AbstractContextManager[IndexReader]:
         """Open a snapshot; a thread holds one of an index at a time, and not for long."""

@@ -1,11 +1,11 @@
 """What an index folds at read time, by its spec."""
 
-from narthex._aggregates import Folding, LivingFolding, folding
-from narthex._ir import LIVES, IndexSpec, LogShape
+from narthex._aggregates import Folding, IntervalFolding, folding
+from narthex._ir import VALIDITY_COLUMNS, IndexSpec, LogShape
 
 
-def folding_of(spec: IndexSpec) -> Folding | LivingFolding | None:
-    """Give the aggregates of an index of contributions; None of other shapes.
+def folding_of(spec: IndexSpec) -> Folding | IntervalFolding | None:
+    """Return the aggregates of an index of contributions; None of other shapes.
 
     Contributions that are there for a while only have no tiles: their rows are folded.
     """
@@ -15,5 +15,5 @@ def folding_of(spec: IndexSpec) -> Folding | LivingFolding | None:
     ready = folding(spec.aggregates, names)
     if not spec.log.lives:
         return ready
-    since, until = (names.index(column.name) for column in LIVES)
-    return LivingFolding(folding=ready, since=since, until=until, along=spec.log.along)
+    since, until = (names.index(column.name) for column in VALIDITY_COLUMNS)
+    return IntervalFolding(folding=ready, since=since, until=until, along=spec.log.along)

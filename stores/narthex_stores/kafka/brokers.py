@@ -56,7 +56,7 @@ class Broker:
     ca_file: str = ""
 
     def config(self) -> dict[str, str]:
-        """Give what librdkafka is told."""
+        """Return the settings for librdkafka."""
         told = {"bootstrap.servers": self.bootstrap}
         if self.protocol != "PLAINTEXT":
             told["security.protocol"] = self.protocol
@@ -72,7 +72,8 @@ class Broker:
 
 
 def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:
-    """Give what every client of a cluster, or of the one at these addresses, is set up with.
+    """Return the settings that every client of a cluster, or of the cluster at these addresses,
+    shares.
 
     What goes wrong is said by errors and events; the client itself prints nothing.
     """
@@ -99,6 +100,6 @@ def is_transient(error: KafkaError) -> bool:
 
 
 def store_error(what: str, error: KafkaError) -> StoreError:
-    """Give our error for one of the client's."""
+    """Convert an error of the client library to our own."""
     said = f"{what}: {error.name()}: {error.str()}"
     return TransientError(said) if is_transient(error) else PermanentError(said)

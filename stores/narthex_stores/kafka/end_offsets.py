@@ -9,7 +9,7 @@ from narthex_stores.errors import TransientError
 from narthex_stores.kafka.brokers import Broker, client_config, store_error
 
 
-class LogTips:
+class EndOffsetReader:
     """Asks a cluster for the ends of many topics; partitions are looked up once."""
 
     def __init__(self, broker: Broker | str) -> None:
@@ -18,7 +18,7 @@ class LogTips:
         self._partitions: dict[str, int] = {}
 
     def ends(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[str, dict[int, int]]:
-        """Give the offset after the last record of each partition of the topics that are there.
+        """Return the offset after the last record of each partition of the topics that are there.
 
         Raises:
             StoreError: The cluster did not answer in time.

@@ -29,7 +29,7 @@ from narthex_stores.kafka.brokers import (
 )
 
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
-Place: TypeAlias = tuple[str, int]
+PartitionKey: TypeAlias = tuple[str, int]
 """A topic and one of its partitions."""
 
 _EVENTS_KEPT = 256
@@ -266,7 +266,7 @@ class LogProducer:
             self._replace(client, error.args[0])
 
     def _flush(self, timeout_s: float) -> int:
-        """Wait until nothing is on its way; give how much still is after the timeout."""
+        """Wait until nothing is on its way; return how much still is after the timeout."""
         client = self._client
         try:
             return int(client.flush(timeout_s))
@@ -298,7 +298,7 @@ class LogReader:
     def __init__(
         self,
         broker: Broker | str,
-        starts: Mapping[Place, int] | None = None,
+        starts: Mapping[PartitionKey, int] | None = None,
         *,
         fetch_wait_ms: int = 5,
     ) -> None:
@@ -331,15 +331,15 @@ class LogReader:
                 "error_cb": self._events.add,
             }
         )
-        self._places: dict[Place, int] = {}
+        self._places: dict[PartitionKey, int] = {}
         self.assign(starts or {})
 
     @property
-    def positions(self) -> dict[Place, int]:
+    def positions(self) -> dict[PartitionKey, int]:
         """For each assigned partition, the offset to go on from."""
         return dict(self._places)
 
-    def assign(self, starts: Mapping[Place, int]) -> None:
+    def assign(self, starts: Mapping[PartitionKey, int]) -> None:
         """Read exactly these partitions from now on, each from that offset.
 
         One that stands at its offset already is not disturbed: add to `positions` to add.
@@ -355,7 +355,7 @@ class LogReader:
         self._places = dict(starts)
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
-        """Give the next records: at once when there are some, else none after the timeout.
+        """Return the next records: at once when there are some, else none after the timeout.
 
         Records of one partition come in the order of their offsets, without gap or repetition.
         """
@@ -393,7 +393,7 @@ class LogReader:
         return self._events.take()
 
     def partitions(self, topic: str, *, timeout_s: float = 10.0) -> int:
-        """Give the number of partitions of a topic; 0 when it is not there.
+        """Return the number of partitions of a topic; 0 when it is not there.
 
         Raises:
             TransientError: The cluster did not answer in time.
@@ -405,23 +405,29 @@ class LogReader:
         found = metadata.topics.get(topic)
         return 0 if found is None or found.error is not None else len(found.partitions)
 
-    def end_offsets(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[Place, int]:
-        """Give the offset after the last record of each partition of the topics that are there.
+    def end_offsets(
+        self, topics: Iterable[str], *, timeout_s: float = 10.0
+    ) -> dict[PartitionKey, int]:
+        """Return the offset after the last record of each partition of the topics that are there.
 
         Raises:
             TransientError: The cluster did not answer in time.
         """
         return self._ends(topics, timeout_s=timeout_s, which=1)
 
-    def first_offsets(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[Place, int]:
-        """Give the offset of the first record kept of each partition of the topics.
+    def first_offsets(
+        self, topics: Iterable[str], *, timeout_s: float = 10.0
+    ) -> dict[PartitionKey, int]:
+        """Return the offset of the first record kept of each partition of the topics.
 
         Raises:
             TransientError: The cluster did not answer in time.
         """
         return self._ends(topics, timeout_s=timeout_s, which=0)
 
-    def _ends(self, topics: Iterable[str], *, timeout_s: float, which: int) -> dict[Place, int]:
+    def _ends(
+        self, topics: Iterable[str], *, timeout_s: float, which: int
+    ) -> dict[PartitionKey, int]:
         found = {}
         for topic in topics:
             for partition in range(self.partitions(topic, timeout_s=timeout_s)):

@@ -32,7 +32,7 @@ class _Found:
 
 
 def topic_config(spec: TopicSpec) -> dict[str, str]:
-    """Give the topic-level configuration that a spec asks for, and with which it is compared."""
+    """Return the topic-level configuration that a spec asks for, and with which it is compared."""
     config = {
         "cleanup.policy": "delete",
         "retention.ms": str(-1 if spec.retention_ms is None else spec.retention_ms),
@@ -54,7 +54,7 @@ class TopicAdapter:
 
     @classmethod
     def connect(cls, bootstrap_servers: str) -> "TopicAdapter":
-        """Give the adapter of a cluster, which need not answer yet."""
+        """Return the adapter of a cluster, which need not answer yet."""
         return cls(AdminClient(client_config(bootstrap_servers)))
 
     @property

@@ -23,7 +23,7 @@ import lmdb
 Transaction: TypeAlias = Any
 """An LMDB transaction."""
 
-Table: TypeAlias = Any
+LmdbTable: TypeAlias = Any
 """A named table of an LMDB environment."""
 
 MAP_SIZE = 64 << 30
@@ -47,7 +47,7 @@ class LmdbEnvironment:
         tables: The tables by name.
     """
 
-    tables: Mapping[bytes, Table]
+    tables: Mapping[bytes, LmdbTable]
 
     def __init__(
         self, path: Path, *, tables: Sequence[bytes], readonly: bool, map_size: int = MAP_SIZE

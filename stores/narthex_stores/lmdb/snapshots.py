@@ -209,7 +209,7 @@ class SnapshotStore:
             shutil.rmtree(making, ignore_errors=True)
 
     def prune(self, name: str, *, keep: int) -> int:
-        """Delete all snapshots of a name but the latest; give how many went."""
+        """Delete all snapshots of a name but the latest; return how many went."""
         gone = self.list(name)[keep:]
         try:
             for view in gone:

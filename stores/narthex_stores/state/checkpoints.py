@@ -7,7 +7,7 @@ from narthex_stores.adapters.directories import DirectoryAdapter
 
 
 def checkpoint_adapter(root: Path) -> DirectoryAdapter:
-    """Give the adapter of the checkpoints below `root`.
+    """Return the adapter of the checkpoints below `root`.
 
     Spark makes its own files below the directory: `live` and `backfill`.
     """

@@ -31,7 +31,7 @@ import lmdb
 from narthex_stores.indexes.key_layout import group_of, pack, row_of, unpack
 from narthex_stores.indexes.lmdb.meta import advance, fence, offsets_of
 from narthex_stores.indexes.protocol import Offsets
-from narthex_stores.lmdb.environment import MAP_SIZE, LmdbEnvironment, Table, Transaction
+from narthex_stores.lmdb.environment import MAP_SIZE, LmdbEnvironment, LmdbTable, Transaction
 
 _R = TypeVar("_R")
 
@@ -61,7 +61,7 @@ class StateBatch:
     """
 
     number: int
-    _tables: Mapping[bytes, Table]
+    _tables: Mapping[bytes, LmdbTable]
     _transaction: Transaction
 
     def supersede(self, source: int, row_id: bytes, version: bytes) -> bool:
@@ -74,19 +74,19 @@ class StateBatch:
         return True
 
     def place(self, step: int, side: int, row_id: bytes) -> bytes | None:
-        """Give the group in which a step keeps a row; None if it keeps none of that identity."""
+        """Return the group in which a step keeps a row; None if it keeps none of that identity."""
         found: bytes | None = self._get(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
         return found
 
     def keep(self, step: int, side: int, key: bytes, row_id: bytes, row: bytes) -> bytes:
-        """Keep a row in the group of a key's canonical bytes; give the group."""
+        """Keep a row in the group of a key's canonical bytes; return the group."""
         group, of = group_of(key), row_of(row_id)
         self._put(b"places", b"%c%c%b" % (step, side, of), group)
         self._put(b"members", b"%c%c%b%b" % (step, side, group, of), row)
         return group
 
     def kept(self, step: int, side: int, group: bytes, row_id: bytes) -> bytes | None:
-        """Give a row that a step keeps in a group."""
+        """Return a row that a step keeps in a group."""
         key = b"%c%c%b%b" % (step, side, group, row_of(row_id))
         found: bytes | None = self._get(b"members", key)
         return found
@@ -101,11 +101,11 @@ class StateBatch:
         self.forget(step, side, group, row_id)
 
     def members(self, step: int, side: int, group: bytes) -> Iterator[bytes]:
-        """Give all rows of a group."""
+        """Yield all rows of a group."""
         return self._scan(b"members", b"%c%c%b" % (step, side, group))
 
     def given(self, step: int, group: bytes) -> Iterator[bytes]:
-        """Give the rows that a step gave for a group."""
+        """Yield the rows that a step gave for a group."""
         return self._scan(b"given", b"%c%b" % (step, group))
 
     def give(self, step: int, group: bytes, row_id: bytes, row: bytes) -> None:
@@ -117,7 +117,7 @@ class StateBatch:
         self._delete(b"given", b"%c%b%b" % (step, group, row_of(row_id)))
 
     def told(self, row_id: bytes) -> bytes | None:
-        """Give what was told of a row last; None if nothing was, or that it is no more."""
+        """Return what was emitted last for a row; None if nothing was emitted, or its deletion."""
         found: bytes | None = self._get(b"told", row_of(row_id))
         return found
 
@@ -138,12 +138,14 @@ class StateBatch:
         self._delete(b"doubts", row_of(row_id))
 
     def meant(self, row_id: bytes) -> bytes | None:
-        """Give what this state means of a row: what was told of it, unless that is in doubt."""
+        """Return the row as this state defines it: what was emitted last, unless that is in
+        doubt.
+        """
         found = self._get(b"doubts", row_of(row_id))
         return self.told(row_id) if found is None else unpack(found)[1]
 
     def doubts(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Give the rows in doubt, each with what this state means of it."""
+        """Yield the rows in doubt, each with what this state means of it."""
         for packed in self._scan(b"doubts", b""):
             row_id, meant = unpack(packed)
             yield row_id, meant
@@ -237,12 +239,14 @@ class JobState:
                 return done
 
     def number(self) -> int:
-        """Give the greatest number that a batch had; 0 of a fresh state."""
+        """Return the greatest number that a batch had; 0 of a fresh state."""
         found = self._meta(_NUMBER)
         return 0 if found is None else int(unpack(found))
 
     def doubt_ends(self) -> Offsets | None:
-        """Give how far topics must be read until doubts are settled; None if there are none."""
+        """Return the offsets up to which topics must be read to settle doubts; None without
+        doubts.
+        """
         found = self._meta(_DOUBT)
         if found is None:
             return None
@@ -254,7 +258,7 @@ class JobState:
             return found
 
     def outbox(self) -> list[tuple[bytes, bytes]]:
-        """Give the records (key, value) that may not have been produced yet, in order."""
+        """Return the records (key, value) that may not have been produced yet, in order."""
         with (
             self._environment.transaction(write=False) as transaction,
             transaction.cursor(db=self._environment.tables[b"outbox"]) as cursor,
@@ -272,7 +276,7 @@ class JobState:
             transaction.drop(self._environment.tables[b"outbox"], delete=False)
 
     def offsets(self) -> Offsets:
-        """Give how far topics are read: (topic, partition) to the next offset."""
+        """Return the read offsets: (topic, partition) to the next offset."""
         with self._environment.transaction(write=False) as transaction:
             return offsets_of(transaction, self._environment.tables[b"meta"])
 
@@ -293,7 +297,7 @@ class JobState:
 
 
 def offsets_in_state(path: Path) -> Offsets:
-    """Give how far the state in a directory has read, without opening it for a run.
+    """Return the offsets that the state in a directory has read, without opening it for a run.
 
     Raises:
         EnvironmentMissingError: No state stands there.

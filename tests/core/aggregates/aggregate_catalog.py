@@ -94,7 +94,7 @@ SPECS: tuple[AggregateSpec, ...] = (
 
 
 def typed(spec: AggregateSpec, column: str, *, into: str, window: Window) -> TypedAggregate | None:
-    """Give an aggregate of a column, or None where it does not take such columns."""
+    """Return an aggregate of a column, or None where it does not take such columns."""
     of = None if spec.of is None else column
     asked = attrs.evolve(spec, into=into, window=window, **({} if of is None else {"of": of}))
     found = type_aggregate(asked, None if of is None else COLUMNS[column][0])
@@ -102,7 +102,7 @@ def typed(spec: AggregateSpec, column: str, *, into: str, window: Window) -> Typ
 
 
 def catalog(window: Window, *, prefix: str = "x") -> tuple[TypedAggregate, ...]:
-    """Give all aggregates of all columns over a window, each with a name of its own."""
+    """Return all aggregates of all columns over a window, each with a name of its own."""
     found: list[TypedAggregate] = []
     for spec in SPECS:
         for column in COLUMNS if spec.of is not None else ("small",):

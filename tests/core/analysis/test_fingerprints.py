@@ -358,7 +358,7 @@ def test_a_tag_separates_what_has_the_same_value() -> None:
 
 
 def _moved(value: Value) -> Value:
-    """Give a value with every origin, owner and description changed."""
+    """Return a value with every origin, owner and description changed."""
     if isinstance(value, tuple):
         return tuple(_moved(item) for item in value)
     if isinstance(value, Origin):

@@ -10,7 +10,7 @@ from narthex._analysis.graph import check
 from narthex._base.canonical import encode
 from narthex._base.records import Value
 from narthex._compiler.blueprint import compile_blueprint
-from narthex._compiler.log_reuse import carry_on
+from narthex._compiler.log_reuse import reuse_logs
 from narthex._formats.wire import CommitPayload, decode_commit, encode_commit
 from narthex._ir.aggregate_specs import AggregateSpec, Count, LastK, Max, Sum
 from narthex._ir.assets import AssetBlueprint, AssetSpec, LogShape, PipelineJobSpec
@@ -74,14 +74,14 @@ def shared(old: Definitions, new: Definitions, name: str = "Spend") -> set[str]:
 
 
 def _made_of(spec: AssetSpec) -> AssetSpec:
-    """Give a spec without what a job that fills groups does not use: what is folded of them."""
+    """Return a spec without what a job that fills groups does not use: what is folded of them."""
     if isinstance(spec, PipelineJobSpec) and spec.log.shape is LogShape.CONTRIBUTIONS:
         return attrs.evolve(spec, schema=Schema(()))
     return spec
 
 
 def test_a_window_more_needs_another_index_and_no_other_rows(shop: Definitions) -> None:
-    new = carry_on(shop, change(shop, "Spend", with_week))
+    new = reuse_logs(shop, change(shop, "Spend", with_week))
 
     assert shared(shop, new) == FILLED
 
@@ -89,7 +89,7 @@ def test_a_window_more_needs_another_index_and_no_other_rows(shop: Definitions) 
 def test_an_aggregate_of_a_column_that_is_kept_needs_no_other_rows(shop: Definitions) -> None:
     largest = Max(into="largest", window=Continuous("1d"), of="amount", default=0.0)
 
-    new = carry_on(shop, change(shop, "Spend", lambda one: with_spec(one, largest, Float())))
+    new = reuse_logs(shop, change(shop, "Spend", lambda one: with_spec(one, largest, Float())))
 
     assert shared(shop, new) == FILLED
 
@@ -102,13 +102,13 @@ def test_one_aggregate_less_needs_no_other_rows_if_another_folds_its_column(
         less = with_aggregate(dataset, lambda a: attrs.evolve(a, specs=a.specs[:-1]))
         return raised(attrs.evolve(less, schema=Schema(fields)))
 
-    assert shared(shop, carry_on(shop, change(shop, "Spend", without_last))) == FILLED
+    assert shared(shop, reuse_logs(shop, change(shop, "Spend", without_last))) == FILLED
 
 
 def test_without_a_commit_before_a_version_stands_for_itself(shop: Definitions) -> None:
     new = change(shop, "Spend", with_week)
 
-    assert carry_on(None, new) == new
+    assert reuse_logs(None, new) == new
     assert shared(shop, new) == set()
 
 
@@ -148,7 +148,7 @@ def _along(dataset: Dataset) -> Dataset:
     ],
 )
 def test_any_other_change_has_a_log_of_its_own(shop: Definitions, edit: Edit) -> None:
-    new = carry_on(shop, change(shop, "Spend", edit))
+    new = reuse_logs(shop, change(shop, "Spend", edit))
 
     assert shared(shop, new) == set()
 
@@ -177,16 +177,16 @@ def test_whatever_decides_on_contributions_is_in_their_fingerprint(edit: dict[st
 def test_a_change_upstream_is_computed_again(shop: Definitions) -> None:
     both = change(change(shop, "Spend", with_week), "Enriched", raised)
 
-    assert shared(shop, carry_on(shop, both)) == set()
+    assert shared(shop, reuse_logs(shop, both)) == set()
 
 
 def test_versions_go_on_with_the_first_log_until_one_asks_for_another(shop: Definitions) -> None:
-    second = carry_on(shop, change(shop, "Spend", with_week))
+    second = reuse_logs(shop, change(shop, "Spend", with_week))
     month = Sum(into="month", window=Continuous("30d"), of="amount")
-    third = carry_on(second, change(second, "Spend", lambda one: with_spec(one, month, Float())))
-    again = carry_on(third, change(third, "Spend", raised))
+    third = reuse_logs(second, change(second, "Spend", lambda one: with_spec(one, month, Float())))
+    again = reuse_logs(third, change(third, "Spend", raised))
     year = Sum(into="year", window=Continuous("365d"), of="amount")
-    fifth = carry_on(again, change(again, "Spend", lambda one: with_spec(one, year, Float())))
+    fifth = reuse_logs(again, change(again, "Spend", lambda one: with_spec(one, year, Float())))
 
     assert shared(shop, second) == shared(shop, third) == FILLED
     assert shared(third, again) == set()
@@ -195,23 +195,23 @@ def test_versions_go_on_with_the_first_log_until_one_asks_for_another(shop: Defi
 
 def test_the_same_again_is_the_same(shop: Definitions) -> None:
     asked = change(shop, "Spend", with_week)
-    second = carry_on(shop, asked)
+    second = reuse_logs(shop, asked)
 
-    assert carry_on(second, asked) == second
-    assert carry_on(second, second) == second
+    assert reuse_logs(second, asked) == second
+    assert reuse_logs(second, second) == second
 
 
 def test_what_a_dataset_carries_counts_only_where_its_log_is_the_same(shop: Definitions) -> None:
-    second = carry_on(shop, change(shop, "Spend", with_week))
+    second = reuse_logs(shop, change(shop, "Spend", with_week))
     upstream = change(second, "Enriched", raised)
 
     assert shared(second, upstream) == set()
-    assert shared(shop, carry_on(second, upstream)) == set()
+    assert shared(shop, reuse_logs(second, upstream)) == set()
 
 
 def test_an_author_cannot_say_whose_log_a_dataset_has(shop: Definitions) -> None:
     wanted = by_path(shop)["dataset/Enriched/log"].fingerprint
-    second = carry_on(shop, change(shop, "Spend", with_week))
+    second = reuse_logs(shop, change(shop, "Spend", with_week))
     carried = next(one.carried for one in second.datasets if one.name == "Spend")
     assert carried is not None
 
@@ -221,7 +221,7 @@ def test_an_author_cannot_say_whose_log_a_dataset_has(shop: Definitions) -> None
     for deployed in (None, shop, second):
         for name in ("Orders", "Spend"):
             forged = change(shop, name, forge)
-            assert carry_on(deployed, forged) == carry_on(deployed, shop)
+            assert reuse_logs(deployed, forged) == reuse_logs(deployed, shop)
 
 
 def test_who_reads_the_dataset_is_computed_again(shop: Definitions) -> None:
@@ -235,7 +235,7 @@ def test_who_reads_the_dataset_is_computed_again(shop: Definitions) -> None:
     old = attrs.evolve(ended, datasets=(*ended.datasets, _reader()))
     week = attrs.evolve(WEEK, window=Tumbling("7d"))
 
-    new = carry_on(old, change(old, "Spend", lambda one: with_spec(one, week, Float())))
+    new = reuse_logs(old, change(old, "Spend", lambda one: with_spec(one, week, Float())))
 
     assert shared(old, new) == FILLED
     assert shared(old, new, "Rich") == set()
@@ -261,7 +261,7 @@ def _reader() -> Dataset:
 
 
 def test_what_is_carried_travels_with_the_bundle(shop: Definitions) -> None:
-    second = carry_on(shop, change(shop, "Spend", with_week))
+    second = reuse_logs(shop, change(shop, "Spend", with_week))
 
     body = encode_commit(CommitPayload(message="", definitions=second))
 

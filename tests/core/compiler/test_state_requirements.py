@@ -9,10 +9,10 @@ from narthex._analysis.graph import typed_datasets
 from narthex._base.records import from_plain, to_plain
 from narthex._compiler.blueprint import compile_blueprint
 from narthex._compiler.capability import not_carried_out
-from narthex._compiler.state_requirements import Keeping, KeptFor, kept_for
+from narthex._compiler.state_requirements import StateRequirement, StateUse, state_requirements
 from narthex._ir.aggregate_specs import AggregateSpec, Count, Sum
 from narthex._ir.assets import (
-    LIVES,
+    VALIDITY_COLUMNS,
     AssetBlueprint,
     Blueprint,
     IndexSpec,
@@ -190,15 +190,15 @@ def test_an_assign_leaves_rows_out_where_it_may_have_no_value(
     step = Assign(Latest(ORDERS, ("user",)), (Assignment("x", Float(), expression),))
     optional = Assign(Latest(ORDERS, ("user",)), (Assignment("x", Optional(Float()), expression),))
 
-    assert [one.keeping for one in _kept(step, shop)] == (
-        [Keeping.LATEST_AND_LEFT_OUT] if leaves_out else []
+    assert [one.state_use for one in _kept(step, shop)] == (
+        [StateUse.LATEST_AND_LEFT_OUT] if leaves_out else []
     )
     assert _kept(optional, shop) == []
 
 
-def _kept(step: Operator, shop: Definitions) -> list[KeptFor]:
+def _kept(step: Operator, shop: Definitions) -> list[StateRequirement]:
     infos = {one.dataset.name: one.info for one in typed_datasets(shop)}
-    return list(kept_for(step, infos, ()))
+    return list(state_requirements(step, infos, ()))
 
 
 def test_what_stands_on_the_other_side_of_a_union_is_found(shop: Definitions) -> None:
@@ -206,7 +206,7 @@ def test_what_stands_on_the_other_side_of_a_union_is_found(shop: Definitions) ->
 
     found = _kept(Union(ORDERS, other), shop)
 
-    assert [one.keeping for one in found] == [Keeping.EXPLODE, Keeping.DEDUP, Keeping.UNION]
+    assert [one.state_use for one in found] == [StateUse.EXPLODE, StateUse.DEDUP, StateUse.UNION]
 
 
 def test_the_aggregate_that_a_dataset_ends_in_is_told_to_whoever_reads_it(edited: Edited) -> None:
@@ -235,7 +235,7 @@ def test_contributions_of_keyed_rows_say_when_they_are_there(edited: Edited) -> 
     assert isinstance(index, IndexSpec)
     assert job.operators == USERS
     assert job.log.shape is LogShape.CONTRIBUTIONS
-    assert job.log.values == LIVES
+    assert job.log.values == VALIDITY_COLUMNS
     assert job.log.lives
     assert job.log.inputs == ()
     assert not job.log.along

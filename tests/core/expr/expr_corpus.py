@@ -87,7 +87,7 @@ class Case:
 
 
 def cast(written: Expr, target: DataType) -> Expr:
-    """Give an expression with the cast that `astype` comes to in a column of the target."""
+    """Return an expression with the cast that `astype` comes to in a column of the target."""
     return Expr(Call("cast", (written.node,), target=target))
 
 

@@ -6,7 +6,7 @@ from narthex._ir.expression_nodes import Call, Case, Node
 
 
 def parts_of(node: Node) -> Iterator[Node]:
-    """Give an expression and everything in it."""
+    """Yield an expression and everything in it."""
     yield node
     match node:
         case Call(arguments=arguments):

@@ -142,7 +142,7 @@ def deeper(of: DataType, depth: int) -> st.SearchStrategy[Node]:
 def zoned(
     name: str, *arguments: st.SearchStrategy[Node], **options: LiteralValue
 ) -> st.SearchStrategy[Node]:
-    """Give a call in a time zone or another."""
+    """Return a call in a time zone or another."""
     return st.tuples(st.sampled_from(ZONES), *arguments).map(
         lambda found: Call(
             name, found[1:], tuple(sorted({**options, "timezone": found[0]}.items()))
@@ -157,7 +157,7 @@ def with_target(
 
 
 def over_items(name: str, over: st.SearchStrategy[Node], *bodies: Node) -> st.SearchStrategy[Node]:
-    """Give a function with the variable `e`."""
+    """Return a function with the variable `e`."""
     return st.tuples(over, st.sampled_from(bodies)).map(
         lambda found: Call(name, found, (("var", "e"),))
     )
@@ -179,7 +179,7 @@ CHANGES = (
 
 
 def lists(sub: object) -> list[st.SearchStrategy[Node]]:
-    """Give calls that make a list of ints."""
+    """Return calls that make a list of ints."""
     assert callable(sub)
     small = st.integers(-1, 3).map(lambda count: Literal(count, INT))
     whole = leaf(List(INT))
@@ -306,7 +306,7 @@ def special(of: DataType, sub: object) -> list[st.SearchStrategy[Node]]:
 
 
 def structs(sub: object) -> list[st.SearchStrategy[Node]]:
-    """Give calls that make a struct."""
+    """Return calls that make a struct."""
     assert callable(sub)
     return [
         with_target("struct.make", POINT, leaf_of(INT), sub(STR)),
@@ -315,7 +315,7 @@ def structs(sub: object) -> list[st.SearchStrategy[Node]]:
 
 
 def leaf_of(of: DataType) -> st.SearchStrategy[Node]:
-    """Give columns and constants that are never null."""
+    """Return columns and constants that are never null."""
     columns = [Ref(name) for name, known in SCHEMA.items() if known == of]
     return st.sampled_from(columns) | cells(of).map(lambda cell: Literal(cell, of))  # type: ignore[arg-type]
 

@@ -57,7 +57,7 @@ types = st.recursive(
 
 
 def wider(of: DataType) -> st.SearchStrategy[DataType]:
-    """Give types that a type is promotable to."""
+    """Return types that a type is promotable to."""
     match base_type(of):
         case Optional(of=inside):
             return wider(inside).map(optional)

@@ -50,7 +50,7 @@ RECORDS: dict[str, object] = {
 
 
 def _strategy(annotation: object, depth: int) -> st.SearchStrategy[object]:
-    """Give values of a record's field."""
+    """Return values of a record's field."""
     if isinstance(annotation, str | typing.ForwardRef):
         name = annotation if isinstance(annotation, str) else annotation.__forward_arg__
         return _named(name.strip("\"'"), depth)

@@ -22,7 +22,7 @@ from narthex._ir.facts import Cell
 from narthex._ir.schema import Metadata
 from narthex._ir.types import Float, Int, List, Optional, Str
 from narthex._query.execution import execute
-from narthex._query.lookup_batch import Asking
+from narthex._query.lookup_batch import LookupBatch
 from narthex._query.read_plan import CodeStep, LookupRequest, LookupStep, ReadPlan, plan
 from narthex._runtime.workers import WorkerPool
 from narthex.errors import DefinitionErrors, LookupImpossible, UserCodeError
@@ -277,7 +277,7 @@ def test_lists_of_keys_of_different_lengths_are_refused() -> None:
     request = LookupRequest(keys=("F.a", "F.b"), takes=(), is_list=True)
 
     with pytest.raises(LookupImpossible, match=r"`F\.a` has 2, `F\.b` has 1"):
-        Asking().add(request, {"F.a": [(1, 2)], "F.b": [(1,)]}, [5])
+        LookupBatch().add(request, {"F.a": [(1, 2)], "F.b": [(1,)]}, [5])
 
 
 def test_an_alias_gives_its_default_for_null(
@@ -293,7 +293,7 @@ def test_an_alias_gives_its_default_for_null(
 
 
 def test_keys_that_are_structs_are_asked_for_once() -> None:
-    asking = Asking()
+    asking = LookupBatch()
     request = LookupRequest(keys=("F.w",), takes=())
 
     asked = asking.add(request, {"F.w": [{"begin": 1, "end": 2}, {"end": 2, "begin": 1}]}, [5, 5])

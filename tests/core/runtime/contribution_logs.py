@@ -7,13 +7,13 @@ import attrs
 from narthex._ir.assets import LogSpec
 from narthex._ir.facts import Cell, Fact, Version
 from narthex._ir.node_schema import NodeSchema
-from narthex._runtime.steps import Rows, Timelines, life_of, rows_of
+from narthex._runtime.steps import RowBatch, Timelines, rows_of, validity_of
 
 _NO_VERSION = Version(b"")
 
 
-def logged(rows: Rows, log: LogSpec, *, along: str | None) -> tuple[Fact, ...]:
-    """Give the contributions of rows, by place and row id, without versions.
+def logged(rows: RowBatch, log: LogSpec, *, along: str | None) -> tuple[Fact, ...]:
+    """Return the contributions of rows, by place and row id, without versions.
 
     Args:
         rows: The rows before the aggregate: all, or if they are keyed all of some keys.
@@ -38,7 +38,7 @@ def logged(rows: Rows, log: LogSpec, *, along: str | None) -> tuple[Fact, ...]:
     return tuple(sorted(found, key=lambda fact: (fact.event_time, fact.row_id)))
 
 
-def _standing(rows: Rows, log: LogSpec) -> Iterable[tuple[int, tuple[Cell, ...]]]:
+def _standing(rows: RowBatch, log: LogSpec) -> Iterable[tuple[int, tuple[Cell, ...]]]:
     if not log.lives:
         return ((at, ()) for at in range(len(rows)))
     return (
@@ -48,15 +48,15 @@ def _standing(rows: Rows, log: LogSpec) -> Iterable[tuple[int, tuple[Cell, ...]]
     )
 
 
-def contributed(facts: Iterable[Fact], log: LogSpec) -> Rows:
-    """Give standing contributions as keyless rows, with their lives if they have any."""
+def contributed(facts: Iterable[Fact], log: LogSpec) -> RowBatch:
+    """Return standing contributions as keyless rows, with their lives if they have any."""
     columns = (*log.keys, *log.inputs)
     schema = NodeSchema(keys=(), values=columns, timestamp=log.time_field, correctable=True)
     living = [fact for fact in facts if fact.alive]
     rows = rows_of((_keyless(fact, len(columns)) for fact in living), schema)
     if not log.lives:
         return rows
-    return attrs.evolve(rows, lives=[life_of(fact) for fact in living])
+    return attrs.evolve(rows, lives=[validity_of(fact) for fact in living])
 
 
 def _keyless(fact: Fact, columns: int) -> Fact:

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 from narthex._analysis.schemas.pipelines import output_schema
 from narthex._formats.avro.fact_codec import encode, keyed_row_id
 from narthex._ir.aggregate_specs import AggregateSpec, Count, LastK, Min, Sum
-from narthex._ir.assets import LIVES, LogShape, LogSpec, PipelineInput
+from narthex._ir.assets import VALIDITY_COLUMNS, LogShape, LogSpec, PipelineInput
 from narthex._ir.facts import Fact, RowId, Version, position
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
 from narthex._ir.operators import Aggregate, DatasetRef
 from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Str
 from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
-from narthex._runtime.steps import Rows, facts_of, rows_of, versions_of
+from narthex._runtime.steps import RowBatch, facts_of, rows_of, versions_of
 from narthex._runtime.steps.logged import NoAggregateError
 from narthex._runtime.steps.plain_groups import PlainGroups
 from tests.core.runtime.contribution_logs import contributed, logged
 
-ROWS = DatasetRef("Rows")
+ROWS = DatasetRef("RowBatch")
 INSTANTS = range(-1, 14, 2)
 some = settings(max_examples=15)
 AT = Field(name="at", type=Datetime(), role=Role.TIMESTAMP)
@@ -70,7 +70,7 @@ def _log(before: NodeSchema, aggregate: Aggregate) -> LogSpec:
     return LogSpec(
         shape=LogShape.CONTRIBUTIONS,
         keys=(Column("team", Str()),),
-        values=(Column("x", Int()), *(LIVES if before.keys else ())),
+        values=(Column("x", Int()), *(VALIDITY_COLUMNS if before.keys else ())),
         time_field="at",
         along=bool(before.keys) and aggregate.along is not None,
     )
@@ -89,13 +89,13 @@ def _given(aggregate: Aggregate, log: LogSpec, groups: NodeSchema) -> PipelineIn
     )
 
 
-def _through_the_log(rows: Rows, log: LogSpec, along: str | None) -> Rows:
+def _through_the_log(rows: RowBatch, log: LogSpec, along: str | None) -> RowBatch:
     codec = encode(log)
     written: Sequence[bytes] = [codec.encode(fact) for fact in logged(rows, log, along=along)]
     return contributed(reversed(codec.decode_many(written)), log)
 
 
-def _equal(rows: Rows, aggregate: Aggregate, before: NodeSchema, groups: NodeSchema) -> None:
+def _equal(rows: RowBatch, aggregate: Aggregate, before: NodeSchema, groups: NodeSchema) -> None:
     log = _log(before, aggregate)
     given_ = _given(aggregate, log, groups)
     read = _through_the_log(rows, log, aggregate.along)
@@ -120,10 +120,10 @@ def _equal(rows: Rows, aggregate: Aggregate, before: NodeSchema, groups: NodeSch
 def test_keyed_rows_are_folded_alike_from_their_log(
     window: Window, along: str | None, facts: tuple[Fact, ...]
 ) -> None:
-    info = DatasetSchemaInfo(name="Rows", schema=Schema((KEY, *PLAIN)))
+    info = DatasetSchemaInfo(name="RowBatch", schema=Schema((KEY, *PLAIN)))
     aggregate = _aggregate(window, along)
     before = of_dataset(info)
-    groups = output_schema(aggregate, {"Rows": info})
+    groups = output_schema(aggregate, {"RowBatch": info})
 
     assert groups.errors == ()
     _equal(rows_of(facts, before), aggregate, before, groups)
@@ -136,17 +136,17 @@ def test_keyed_rows_are_folded_alike_from_their_log(
 def test_keyless_rows_are_folded_alike_from_their_log(
     window: Window, along: str | None, facts: tuple[Fact, ...]
 ) -> None:
-    info = DatasetSchemaInfo(name="Rows", schema=Schema(PLAIN))
+    info = DatasetSchemaInfo(name="RowBatch", schema=Schema(PLAIN))
     aggregate = _aggregate(window, along)
     before = of_dataset(info)
-    groups = output_schema(aggregate, {"Rows": info})
+    groups = output_schema(aggregate, {"RowBatch": info})
 
     assert groups.errors == ()
     _equal(rows_of(facts, before), aggregate, before, groups)
 
 
 def test_a_keyed_window_along_a_column_with_a_lookback_is_folded_alike() -> None:
-    info = DatasetSchemaInfo(name="Rows", schema=Schema((KEY, *PLAIN)))
+    info = DatasetSchemaInfo(name="RowBatch", schema=Schema((KEY, *PLAIN)))
     aggregate = _aggregate(Tumbling(2, lookback=4), "due")
     before = of_dataset(info)
     facts = [
@@ -160,12 +160,12 @@ def test_a_keyed_window_along_a_column_with_a_lookback_is_folded_alike() -> None
         for at, due in ((0, 5), (3, 1), (6, 4), (8, 0))
     ]
 
-    _equal(rows_of(facts, before), aggregate, before, output_schema(aggregate, {"Rows": info}))
+    _equal(rows_of(facts, before), aggregate, before, output_schema(aggregate, {"RowBatch": info}))
 
 
 def test_a_log_of_rows_is_not_folded() -> None:
     log = LogSpec(shape=LogShape.ROWS, keys=(), values=(), time_field="at")
-    rows = PipelineInput(dataset="Rows", log=log, schema=Schema(PLAIN))
+    rows = PipelineInput(dataset="RowBatch", log=log, schema=Schema(PLAIN))
 
-    with pytest.raises(NoAggregateError, match="`Rows` holds rows"):
+    with pytest.raises(NoAggregateError, match="`RowBatch` holds rows"):
         versions_of(rows, rows_of((), of_dataset(DatasetSchemaInfo(name="", schema=Schema(PLAIN)))))

@@ -12,12 +12,12 @@ from narthex._ir.code import UserCode
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._runtime.ingest.row_parser import (
-    Admission,
-    Admitted,
-    Admitter,
-    LeftOut,
-    Moved,
-    Refused,
+    FilteredRow,
+    ParsedRow,
+    RejectedRow,
+    RekeyedRow,
+    RowOutcome,
+    RowParser,
 )
 from narthex._runtime.workers import WorkerPool
 from narthex._sdk.datasets.datasets import dataset_entity
@@ -51,26 +51,26 @@ def _users() -> Dataset:
     return Users
 
 
-def _admitter(of: Dataset, *, cdc: str = "append", **options: Any) -> Admitter:
+def _row_parser(of: Dataset, *, cdc: str = "append", **options: Any) -> RowParser:
     made = source(Webhook("w").endpoint("e"), disorder="1h", cdc=cdc, **options)(of)
     entity = dataset_entity(made)
-    return Admitter.of(entity.sources[0], entity.schema)
+    return RowParser.of(entity.sources[0], entity.schema)
 
 
-def _one(admitter: Admitter, raw: Mapping[str, Json], **options: Any) -> Admission:
-    (found,) = admitter.admit_all([raw], now_us=[0], **options)
-    if not admitter.runs_code:
-        assert admitter.admit(raw, now_us=0) == found
+def _one(row_parser: RowParser, raw: Mapping[str, Json], **options: Any) -> RowOutcome:
+    (found,) = row_parser.parse_rows([raw], now_us=[0], **options)
+    if not row_parser.runs_code:
+        assert row_parser.parse_row(raw, now_us=0) == found
     return found
 
 
-def _cells(admission: Admission) -> dict[str, Cell]:
-    assert isinstance(admission, Admitted), admission
+def _cells(admission: RowOutcome) -> dict[str, Cell]:
+    assert isinstance(admission, ParsedRow), admission
     return admission.cells
 
 
-def _reasons(admission: Admission) -> str:
-    assert isinstance(admission, Refused), admission
+def _reasons(admission: RowOutcome) -> str:
+    assert isinstance(admission, RejectedRow), admission
     return "; ".join(str(problem) for problem in admission.problems)
 
 
@@ -100,27 +100,27 @@ class Plain:
 
 
 def test_nested_references_lead_into_objects_and_give_null_where_they_end() -> None:
-    admitter = _admitter(_orders(), preproc={"uid": ref("user[id]"), "kind": ref("user[a][b]")})
+    row_parser = _row_parser(_orders(), preproc={"uid": ref("user[id]"), "kind": ref("user[a][b]")})
 
-    found = _cells(_one(admitter, {"user": {"id": 7, "a": {"b": "x"}}, "at": AT}))
+    found = _cells(_one(row_parser, {"user": {"id": 7, "a": {"b": "x"}}, "at": AT}))
     assert found == {"uid": 7, "kind": "x", "at": AT_US}
-    assert _cells(_one(admitter, {"user": {"id": 7}, "at": AT}))["kind"] is None
-    assert _cells(_one(admitter, {"user": {"id": 7, "a": 5}, "at": AT}))["kind"] is None
-    assert "`uid`: found null" in _reasons(_one(admitter, {"user": 7, "at": AT}))
+    assert _cells(_one(row_parser, {"user": {"id": 7}, "at": AT}))["kind"] is None
+    assert _cells(_one(row_parser, {"user": {"id": 7, "a": 5}, "at": AT}))["kind"] is None
+    assert "`uid`: found null" in _reasons(_one(row_parser, {"user": 7, "at": AT}))
 
 
 def test_preproc_comes_before_where_and_where_before_the_type_check() -> None:
-    admitter = _admitter(
+    row_parser = _row_parser(
         _orders(), preproc={"uid": eval(col("uid") + lit(1))}, where=eval(col("uid") > lit(1))
     )
 
-    assert _cells(_one(admitter, {"uid": 1, "at": AT}))["uid"] == 2
-    assert isinstance(_one(admitter, {"uid": 0, "at": "no instant"}), LeftOut)
-    assert "`at`" in _reasons(_one(admitter, {"uid": 5, "at": "no instant"}))
+    assert _cells(_one(row_parser, {"uid": 1, "at": AT}))["uid"] == 2
+    assert isinstance(_one(row_parser, {"uid": 0, "at": "no instant"}), FilteredRow)
+    assert "`at`" in _reasons(_one(row_parser, {"uid": 5, "at": "no instant"}))
 
 
 def test_code_computes_fields_and_leaves_rows_out_many_at_a_time() -> None:
-    admitter = _admitter(
+    row_parser = _row_parser(
         _orders(),
         preproc={"kind": eval(lambda df: df["raw"].str.upper(), schema={"raw": str})},
         where=lambda df: df["kind"] != "B",
@@ -133,11 +133,11 @@ def test_code_computes_fields_and_leaves_rows_out_many_at_a_time() -> None:
     ]
 
     with WorkerPool(1) as pool:
-        found = admitter.admit_all(raws, now_us=[0] * 4, runner=pool)
+        found = row_parser.parse_rows(raws, now_us=[0] * 4, runner=pool)
 
-    assert admitter.runs_code
+    assert row_parser.runs_code
     assert _cells(found[0]) == {"uid": 1, "kind": "A", "at": AT_US}
-    assert isinstance(found[1], LeftOut)
+    assert isinstance(found[1], FilteredRow)
     assert "`raw`: found null" in _reasons(found[2])
     assert "`uid`" in _reasons(found[3])
 
@@ -152,9 +152,9 @@ def test_rows_for_which_code_fails_are_found_and_the_others_stand() -> None:
         return whole(frame)
 
     runner = Plain(failing)
-    admitter = _admitter(_orders(), preproc={"kind": eval(lambda df: df["uid"])})
+    row_parser = _row_parser(_orders(), preproc={"kind": eval(lambda df: df["uid"])})
 
-    found = admitter.admit_all(
+    found = row_parser.parse_rows(
         [{"uid": uid, "at": AT} for uid in (1, 2, 0, 5)], now_us=[0] * 4, runner=runner
     )
 
@@ -164,56 +164,56 @@ def test_rows_for_which_code_fails_are_found_and_the_others_stand() -> None:
 
 
 def test_null_from_code_where_the_field_has_none_is_a_reason() -> None:
-    admitter = _admitter(_orders(), preproc={"uid": eval(lambda df: df["uid"])})
+    row_parser = _row_parser(_orders(), preproc={"uid": eval(lambda df: df["uid"])})
 
-    found = _one(admitter, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
+    found = _one(row_parser, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
 
     assert _reasons(found) == "`uid`: its preproc gives null"
 
 
 def test_a_where_that_gives_null_leaves_the_row_out() -> None:
-    admitter = _admitter(_orders(), where=lambda df: df["uid"] > 0)
+    row_parser = _row_parser(_orders(), where=lambda df: df["uid"] > 0)
 
-    found = _one(admitter, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
+    found = _one(row_parser, {"uid": 1, "at": AT}, runner=Plain(lambda _: [None]))
 
-    assert isinstance(found, LeftOut)
+    assert isinstance(found, FilteredRow)
 
 
 def test_code_needs_somebody_who_runs_it() -> None:
-    admitter = _admitter(_orders(), where=lambda df: df["uid"] > 0)
+    row_parser = _row_parser(_orders(), where=lambda df: df["uid"] > 0)
 
     with pytest.raises(TypeError, match="nobody was named to run it"):
-        admitter.admit({"uid": 1, "at": AT}, now_us=0)
+        row_parser.parse_row({"uid": 1, "at": AT}, now_us=0)
 
 
 def test_a_sample_takes_the_same_rows_each_time_and_about_its_share() -> None:
-    admitter = _admitter(_orders(), sample=Sample(0.25, using=["uid"]))
+    row_parser = _row_parser(_orders(), sample=Sample(0.25, using=["uid"]))
     raws: list[dict[str, Json]] = [{"uid": uid, "kind": str(uid), "at": AT} for uid in range(4000)]
 
-    first = [isinstance(one, Admitted) for one in admitter.admit_all(raws, now_us=[0] * 4000)]
-    again = [isinstance(admitter.admit(raw, now_us=9), Admitted) for raw in reversed(raws)]
+    first = [isinstance(one, ParsedRow) for one in row_parser.parse_rows(raws, now_us=[0] * 4000)]
+    again = [isinstance(row_parser.parse_row(raw, now_us=9), ParsedRow) for raw in reversed(raws)]
 
     assert first == again[::-1]
     assert 900 < sum(first) < 1100
     assert first[:12] == [
-        admitter.admit({"uid": uid, "kind": "other", "at": AT}, now_us=0) != LeftOut()
+        row_parser.parse_row({"uid": uid, "kind": "other", "at": AT}, now_us=0) != FilteredRow()
         for uid in range(12)
     ]
 
 
 def test_a_sample_of_one_takes_all_and_of_zero_none() -> None:
     rows: list[dict[str, Json]] = [{"uid": uid, "at": AT} for uid in range(50)]
-    every = _admitter(_orders(), sample=1.0).admit_all(rows, now_us=[0] * 50)
-    none = _admitter(_orders(), sample=0.0).admit_all(rows, now_us=[0] * 50)
+    every = _row_parser(_orders(), sample=1.0).parse_rows(rows, now_us=[0] * 50)
+    none = _row_parser(_orders(), sample=0.0).parse_rows(rows, now_us=[0] * 50)
 
-    assert all(isinstance(one, Admitted) for one in every)
-    assert none == [LeftOut()] * 50
+    assert all(isinstance(one, ParsedRow) for one in every)
+    assert none == [FilteredRow()] * 50
 
 
 def test_a_row_that_is_wrong_is_refused_even_if_the_sample_does_not_want_it() -> None:
-    admitter = _admitter(_orders(), sample=0.0)
+    row_parser = _row_parser(_orders(), sample=0.0)
 
-    assert "`at`" in _reasons(_one(admitter, {"uid": 1, "at": "x"}))
+    assert "`at`" in _reasons(_one(row_parser, {"uid": 1, "at": "x"}))
 
 
 def _envelope(op: str, before: Json = None, after: Json = None, **more: Json) -> dict[str, Json]:
@@ -225,76 +225,76 @@ ANN: dict[str, Json] = {"uid": 1, "name": "ann", "at": AT}
 
 @pytest.mark.parametrize("op", ["c", "r", "u"])
 def test_an_envelope_that_writes_admits_the_row_after(op: str) -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
 
-    found = _one(admitter, _envelope(op, after=ANN))
+    found = _one(row_parser, _envelope(op, after=ANN))
 
-    assert found == Admitted(cells={"uid": 1, "name": "ann", "at": AT_US})
+    assert found == ParsedRow(cells={"uid": 1, "name": "ann", "at": AT_US})
 
 
 def test_a_delete_ends_the_row_when_it_was_written() -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
     end = AT_US + 60_000_000
 
-    ended = Admitted(cells={"uid": 1, "name": None, "at": end}, alive=False)
-    assert _one(admitter, _envelope("d", before=ANN)) == ended
-    assert _one(admitter, _envelope("d", before={"uid": 1})) == ended
+    ended = ParsedRow(cells={"uid": 1, "name": None, "at": end}, alive=False)
+    assert _one(row_parser, _envelope("d", before=ANN)) == ended
+    assert _one(row_parser, _envelope("d", before={"uid": 1})) == ended
 
 
 def test_a_delete_is_never_before_the_rows_own_event_time() -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
     late = {**ANN, "at": "2024-01-01T01:00:00Z"}
 
-    found = _one(admitter, _envelope("d", before=late))
+    found = _one(row_parser, _envelope("d", before=late))
 
     assert _cells(found)["at"] == AT_US + HOUR_US
 
 
 def test_an_update_that_gives_another_key_ends_the_old_one() -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
 
-    moved = _one(admitter, _envelope("u", before={"uid": 9}, after=ANN))
-    same = _one(admitter, _envelope("u", before={"uid": 1}, after=ANN))
+    moved = _one(row_parser, _envelope("u", before={"uid": 9}, after=ANN))
+    same = _one(row_parser, _envelope("u", before={"uid": 1}, after=ANN))
 
-    assert moved == Moved(
-        ended=Admitted(cells={"uid": 9, "name": None, "at": AT_US}, alive=False),
-        admitted=Admitted(cells={"uid": 1, "name": "ann", "at": AT_US}),
+    assert moved == RekeyedRow(
+        ended=ParsedRow(cells={"uid": 9, "name": None, "at": AT_US}, alive=False),
+        admitted=ParsedRow(cells={"uid": 1, "name": "ann", "at": AT_US}),
     )
-    assert isinstance(same, Admitted)
+    assert isinstance(same, ParsedRow)
 
 
 def test_an_update_to_a_row_that_is_not_wanted_ends_it() -> None:
-    admitter = _admitter(_users(), cdc="debezium", where=eval(col("name") != lit("bob")))
+    row_parser = _row_parser(_users(), cdc="debezium", where=eval(col("name") != lit("bob")))
     bob = {**ANN, "name": "bob"}
 
-    gone = _one(admitter, _envelope("u", before=ANN, after=bob))
+    gone = _one(row_parser, _envelope("u", before=ANN, after=bob))
 
-    assert gone == Admitted(cells={"uid": 1, "name": None, "at": AT_US}, alive=False)
-    assert _one(admitter, _envelope("c", after=bob)) == LeftOut()
-    assert isinstance(_one(admitter, _envelope("d", before=bob)), Admitted)
+    assert gone == ParsedRow(cells={"uid": 1, "name": None, "at": AT_US}, alive=False)
+    assert _one(row_parser, _envelope("c", after=bob)) == FilteredRow()
+    assert isinstance(_one(row_parser, _envelope("d", before=bob)), ParsedRow)
 
 
 def test_preproc_reaches_into_the_rows_of_an_envelope_and_the_envelope_itself() -> None:
-    admitter = _admitter(
+    row_parser = _row_parser(
         _users(), cdc="debezium", preproc={"uid": ref("key[id]"), "at": ref("ts_ms")}
     )
     row: dict[str, Json] = {"key": {"id": 5}, "name": "eve"}
 
-    written = _one(admitter, _envelope("c", after=row))
-    deleted = _one(admitter, _envelope("d", before=row))
+    written = _one(row_parser, _envelope("c", after=row))
+    deleted = _one(row_parser, _envelope("d", before=row))
 
     end = AT_US + 60_000_000
     assert _cells(written) == {"uid": 5, "name": "eve", "at": end}
-    assert deleted == Admitted(cells={"uid": 5, "name": None, "at": end}, alive=False)
+    assert deleted == ParsedRow(cells={"uid": 5, "name": None, "at": end}, alive=False)
 
 
 def test_an_envelope_may_stand_in_a_payload_and_have_its_rows_as_text() -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
     wrapped: dict[str, Json] = {"schema": {}, "payload": _envelope("c", after=ANN)}
     as_text = _envelope("c", after='{"uid": 1, "name": "ann", "at": "2024-01-01T00:00:00Z"}')
 
-    assert _one(admitter, wrapped) == _one(admitter, as_text)
-    assert isinstance(_one(admitter, as_text), Admitted)
+    assert _one(row_parser, wrapped) == _one(row_parser, as_text)
+    assert isinstance(_one(row_parser, as_text), ParsedRow)
 
 
 @pytest.mark.parametrize(
@@ -315,20 +315,20 @@ def test_an_envelope_may_stand_in_a_payload_and_have_its_rows_as_text() -> None:
 def test_what_is_no_envelope_is_refused_with_the_reason(
     envelope: dict[str, Json], says: str
 ) -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
 
-    assert says in _reasons(_one(admitter, envelope))
+    assert says in _reasons(_one(row_parser, envelope))
 
 
 def test_a_message_and_nothing_at_all_say_nothing_of_rows() -> None:
-    admitter = _admitter(_users(), cdc="debezium")
+    row_parser = _row_parser(_users(), cdc="debezium")
 
-    assert _one(admitter, {"op": "m", "message": {}}) == LeftOut()
-    assert _one(admitter, {}) == LeftOut()
+    assert _one(row_parser, {"op": "m", "message": {}}) == FilteredRow()
+    assert _one(row_parser, {}) == FilteredRow()
 
 
 def test_code_sees_the_rows_of_envelopes() -> None:
-    admitter = _admitter(
+    row_parser = _row_parser(
         _users(), cdc="debezium", preproc={"uid": eval(lambda df: df["id"], schema={"id": int})}
     )
     envelopes = [
@@ -340,19 +340,19 @@ def test_code_sees_the_rows_of_envelopes() -> None:
         return frame["id"]
 
     runner = Plain(ids)
-    found = admitter.admit_all(envelopes, now_us=[0, 0], runner=runner)
+    found = row_parser.parse_rows(envelopes, now_us=[0, 0], runner=runner)
 
     assert [_cells(one)["uid"] for one in found] == [1, 2]
     assert len(runner.calls) == 1
 
 
 def test_a_sample_by_key_draws_deletes_as_it_draws_rows() -> None:
-    admitter = _admitter(_users(), cdc="debezium", sample=0.5)
+    row_parser = _row_parser(_users(), cdc="debezium", sample=0.5)
     raws = [_envelope("c", after={**ANN, "uid": uid}) for uid in range(40)]
     ends = [_envelope("d", before={"uid": uid}) for uid in range(40)]
 
     def drawn(rows: list[dict[str, Json]]) -> list[bool]:
-        return [isinstance(one, Admitted) for one in admitter.admit_all(rows, now_us=[0] * 40)]
+        return [isinstance(one, ParsedRow) for one in row_parser.parse_rows(rows, now_us=[0] * 40)]
 
     assert drawn(raws) == drawn(ends)
     assert 0 < sum(drawn(raws)) < 40

@@ -241,7 +241,7 @@ POINT = Struct("P", (StructField("at", Datetime()), StructField("d", Decimal(2))
 
 
 class _BrokenOff(Exception):
-    """Somebody who answers look-ups will not."""
+    """Somebody who answers lookups will not."""
 
 
 def test_a_call_that_is_broken_off_leaves_no_worker_behind() -> None:
@@ -270,7 +270,7 @@ def test_a_call_that_is_broken_off_leaves_no_worker_behind() -> None:
 
 
 def _children() -> list[int]:
-    """Give the processes that this one started and that live."""
+    """Return the processes that this one started and that live."""
     found = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
     return [

@@ -1,4 +1,4 @@
-"""Expectations are promises about fields that exist, by arguments that can be held."""
+"""Expectations are expectations about fields that exist, by arguments that can be held."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime

@@ -119,7 +119,7 @@ class _SeenError(Exception):
 
 
 def _errors(body: Any) -> list[DefinitionError]:
-    """Give what is wrong with a step, without what its dataset does not declare."""
+    """Return what is wrong with a step, without what its dataset does not declare."""
     with pytest.raises(DefinitionErrors) as raised:
         _pipeline_of(body)
     found = raised.value.exceptions_flat()

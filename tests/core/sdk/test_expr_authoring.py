@@ -272,7 +272,7 @@ NAMES = {name: getattr(expr, name) for name in expr.__all__} | {
 
 
 def renamed(node: Node) -> Node:
-    """Give an expression over the struct of this file."""
+    """Return an expression over the struct of this file."""
     return from_plain(json.loads(json.dumps(to_plain(node)).replace('"Point"', '"Spot"')))  # type: ignore[return-value]
 
 

@@ -1,4 +1,4 @@
-"""Defaults of look-ups of whatever type; and what passes where leniency is asked for."""
+"""Defaults of lookups of whatever type; and what passes where leniency is asked for."""
 
 from datetime import datetime
 from decimal import Decimal as PythonDecimal
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from narthex._analysis.tolerance import RefusedElsewhere, lenient
+from narthex._analysis.tolerance import ToleratedWarning, tolerant
 from narthex._expr.python import literal_cell
 from narthex._ir.literals import is_literal_of
 from narthex._sdk.annotations import parse_annotation
@@ -101,5 +101,5 @@ def test_a_key_of_another_type_is_refused_and_passes_with_a_warning_where_asked_
 
     with pytest.raises(DefinitionErrors, match="as a key of `Users`"):
         declare()
-    with lenient(), pytest.warns(RefusedElsewhere, match="a platform refuses that"):
+    with tolerant(), pytest.warns(ToleratedWarning, match="a platform refuses that"):
         declare()

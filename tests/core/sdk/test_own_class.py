@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from narthex._analysis.tolerance import RefusedElsewhere, lenient
+from narthex._analysis.tolerance import ToleratedWarning, tolerant
 from narthex._ir.code import UserCode
 from narthex._ir.entities import CodeExtractor
 from narthex._ir.operators import AssignCode, Filter
@@ -151,14 +151,14 @@ def test_code_that_draws_at_random_is_refused(tmp_path: Path) -> None:
 def test_where_leniency_is_asked_for_such_code_is_warned_of_but_files_are_not(
     tmp_path: Path,
 ) -> None:
-    with lenient(), pytest.warns(RefusedElsewhere, match=r"numpy.random.rand.*a platform refuses"):
+    with tolerant(), pytest.warns(ToleratedWarning, match=r"numpy.random.rand.*a platform refuses"):
         code = _predicate(_load(tmp_path, RANDOM))
-    with lenient():
+    with tolerant():
         (error,) = _load(tmp_path, RANDOM.replace("np.random.rand()", "len(open('f'))")).errors
 
     assert isinstance(error, CodeForbidden)
     assert [type(found) for found in verify(code)] == [CodeForbidden]
-    with lenient(), warnings.catch_warnings(action="ignore"):
+    with tolerant(), warnings.catch_warnings(action="ignore"):
         assert verify(code) == ()
 
 

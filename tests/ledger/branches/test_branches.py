@@ -15,11 +15,11 @@ from narthex_ledger import (
     Desired,
     IdempotencyKeyReused,
     Ledger,
+    LedgerRefused,
     MainStays,
     Moment,
     NotFound,
     PromotionState,
-    Refused,
 )
 from tests.ledger.world import (
     LATER,
@@ -36,7 +36,7 @@ RETURNS = webhook_dataset("returns")
 SHOP = blueprint(ORDERS, RETURNS)
 
 
-def wish(world: World, number: int, name: str, *, key: str = "") -> BranchRequest:
+def plan_request(world: World, number: int, name: str, *, key: str = "") -> BranchRequest:
     return BranchRequest(
         commit_id=UUID(int=number),
         tenant=world.tenant,
@@ -48,7 +48,7 @@ def wish(world: World, number: int, name: str, *, key: str = "") -> BranchReques
 
 
 def cloned(world: World, number: int, name: str, source: str = "main") -> BranchView:
-    return world.ledger.clone_branch(wish(world, number, name), source=source)
+    return world.ledger.clone_branch(plan_request(world, number, name), source=source)
 
 
 def refs(world: World, commit_id: UUID) -> set[int]:
@@ -73,7 +73,7 @@ def counts(world: World) -> dict[str, int]:
 
 
 def test_a_new_branch_is_empty_and_takes_commits_of_its_own(world: World) -> None:
-    dev = world.ledger.init_branch(wish(world, 10, "dev"))
+    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
 
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
@@ -84,27 +84,27 @@ def test_a_new_branch_is_empty_and_takes_commits_of_its_own(world: World) -> Non
 
 
 def test_a_name_stands_for_one_branch(world: World) -> None:
-    world.ledger.init_branch(wish(world, 10, "dev"))
+    world.ledger.init_branch(plan_request(world, 10, "dev"))
 
     with pytest.raises(BranchExists):
-        world.ledger.init_branch(wish(world, 11, "dev"))
+        world.ledger.init_branch(plan_request(world, 11, "dev"))
     with pytest.raises(BranchExists):
         cloned(world, 12, "dev")
     with pytest.raises(BranchExists):
-        world.ledger.init_branch(wish(world, 13, "main"))
+        world.ledger.init_branch(plan_request(world, 13, "main"))
 
 
 def test_the_same_request_again_changes_nothing_and_gives_the_same(world: World) -> None:
     world.serving(world.request(1), SHOP)
-    first = (world.ledger.init_branch(wish(world, 10, "dev")), cloned(world, 11, "copy"))
+    first = (world.ledger.init_branch(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
     before = counts(world)
 
-    again = (world.ledger.init_branch(wish(world, 10, "dev")), cloned(world, 11, "copy"))
+    again = (world.ledger.init_branch(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
 
     assert again == first
     assert counts(world) == before
     with pytest.raises(IdempotencyKeyReused):
-        world.ledger.init_branch(wish(world, 12, "other", key="key-of-branch-10"))
+        world.ledger.init_branch(plan_request(world, 12, "other", key="key-of-branch-10"))
 
 
 def test_a_clone_reads_and_deploys_what_its_source_does(world: World) -> None:
@@ -125,7 +125,7 @@ def test_a_clone_reads_and_deploys_what_its_source_does(world: World) -> None:
 def test_a_clone_takes_as_many_rows_for_many_assets_as_for_few(world: World) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     many = blueprint(*(webhook_dataset(f"d{n}") for n in range(40)))
-    other = world.ledger.init_branch(wish(world, 20, "other"))
+    other = world.ledger.init_branch(plan_request(world, 20, "other"))
     world.serving(world.request(2, branch=other.branch_id), many)
     empty = counts(world)
 
@@ -143,8 +143,8 @@ def test_the_parent_of_a_commit_is_the_one_before_it_whatever_that_one_did(world
     world.serving(world.request(1), blueprint(ORDERS))
     world.committed(world.request(2), SHOP)
     copy = cloned(world, 10, "copy").branch_id
-    world.ledger.delete_branch(wish(world, 11, "copy"))
-    world.ledger.undelete_branch(wish(world, 12, "copy"))
+    world.ledger.delete_branch(plan_request(world, 11, "copy"))
+    world.ledger.undelete_branch(plan_request(world, 12, "copy"))
     world.planned(world.request(3, branch=copy), blueprint(RETURNS))
 
     found = world.ledger.commits(branch=copy)
@@ -224,10 +224,10 @@ def test_what_a_clone_holds_stays_when_its_source_moves_on(world: World) -> None
 
 
 def test_a_deleted_branch_is_kept_for_a_while_and_then_let_go(world: World) -> None:
-    dev = world.ledger.init_branch(wish(world, 10, "dev"))
+    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
-    gone = world.ledger.delete_branch(wish(world, 11, "dev"))
+    gone = world.ledger.delete_branch(plan_request(world, 11, "dev"))
     world.collect(world.at(LATER))
     kept = set(world.states(UUID(int=1)).values())
     later = world.at(LATER * 10_000)
@@ -239,18 +239,18 @@ def test_a_deleted_branch_is_kept_for_a_while_and_then_let_go(world: World) -> N
     assert kept == {"live"}
     assert set(world.states(UUID(int=1)).values()) == {"destroyed"}
     assert world.outside == set()
-    with pytest.raises(Refused, match="past the window"):
-        world.ledger.undelete_branch(wish(world, 12, "dev"))
+    with pytest.raises(LedgerRefused, match="past the window"):
+        world.ledger.undelete_branch(plan_request(world, 12, "dev"))
 
 
 def test_the_jobs_of_a_deleted_branch_rest_and_go_on_when_it_is_back(world: World) -> None:
-    dev = world.ledger.init_branch(wish(world, 10, "dev"))
+    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
-    world.ledger.delete_branch(wish(world, 11, "dev"))
+    world.ledger.delete_branch(plan_request(world, 11, "dev"))
     world.ledger.pause_cold_jobs()
     rested = {job.desired for job in world.ledger.jobs()}
-    back = world.ledger.undelete_branch(wish(world, 12, "dev"))
+    back = world.ledger.undelete_branch(plan_request(world, 12, "dev"))
 
     assert rested == {Desired.PAUSED}
     assert {job.desired for job in world.ledger.jobs()} == {Desired.RUNNING}
@@ -264,13 +264,13 @@ def test_the_jobs_of_a_deleted_branch_rest_and_go_on_when_it_is_back(world: Worl
 
 
 def test_a_branch_comes_back_with_the_promotion_that_was_due(world: World) -> None:
-    dev = world.ledger.init_branch(wish(world, 10, "dev"))
+    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), blueprint(ORDERS))
     world.committed(world.request(2, branch=dev.branch_id), SHOP)
 
-    world.ledger.delete_branch(wish(world, 11, "dev"))
+    world.ledger.delete_branch(plan_request(world, 11, "dev"))
     superseded = world.ledger.commit(UUID(int=2)).promotion
-    back = world.ledger.undelete_branch(wish(world, 12, "dev"))
+    back = world.ledger.undelete_branch(plan_request(world, 12, "dev"))
 
     assert superseded is PromotionState.SUPERSEDED
     assert (back.head_commit_id, back.serving_commit_id) == (UUID(int=12), UUID(int=1))
@@ -278,13 +278,13 @@ def test_a_branch_comes_back_with_the_promotion_that_was_due(world: World) -> No
 
 
 def test_a_deleted_name_is_free_and_then_not_brought_back(world: World) -> None:
-    world.ledger.init_branch(wish(world, 10, "dev"))
-    world.ledger.delete_branch(wish(world, 11, "dev"))
+    world.ledger.init_branch(plan_request(world, 10, "dev"))
+    world.ledger.delete_branch(plan_request(world, 11, "dev"))
 
-    world.ledger.init_branch(wish(world, 12, "dev"))
+    world.ledger.init_branch(plan_request(world, 12, "dev"))
 
     with pytest.raises(BranchExists):
-        world.ledger.undelete_branch(wish(world, 13, "dev"))
+        world.ledger.undelete_branch(plan_request(world, 13, "dev"))
     listed = [(branch.name, branch.state) for branch in world.ledger.branches(world.tenant)]
     assert listed == [("dev", "active"), ("main", "active")]
 
@@ -292,7 +292,7 @@ def test_a_deleted_name_is_free_and_then_not_brought_back(world: World) -> None:
 def test_a_branch_that_can_be_brought_back_is_listed_with_its_end(world: World) -> None:
     world.serving(world.request(1), SHOP)
     cloned(world, 10, "copy")
-    world.ledger.delete_branch(wish(world, 11, "copy"))
+    world.ledger.delete_branch(plan_request(world, 11, "copy"))
 
     main, copy = world.ledger.branches(world.tenant)
 
@@ -303,19 +303,19 @@ def test_a_branch_that_can_be_brought_back_is_listed_with_its_end(world: World) 
 
 def test_main_stays_and_so_does_what_is_not_there(world: World) -> None:
     with pytest.raises(MainStays):
-        world.ledger.delete_branch(wish(world, 10, "main"))
+        world.ledger.delete_branch(plan_request(world, 10, "main"))
     with pytest.raises(NotFound):
-        world.ledger.delete_branch(wish(world, 11, "dev"))
+        world.ledger.delete_branch(plan_request(world, 11, "dev"))
     with pytest.raises(NotFound):
-        world.ledger.undelete_branch(wish(world, 12, "dev"))
+        world.ledger.undelete_branch(plan_request(world, 12, "dev"))
 
 
 def test_a_commit_in_flight_is_in_the_way_of_a_deletion_and_is_named(world: World) -> None:
-    dev = world.ledger.init_branch(wish(world, 10, "dev"))
+    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
     world.planned(world.request(1, branch=dev.branch_id), SHOP)
 
     with pytest.raises(CommitInProgress) as refused:
-        world.ledger.delete_branch(wish(world, 11, "dev"))
+        world.ledger.delete_branch(plan_request(world, 11, "dev"))
 
     assert refused.value.commit_id == UUID(int=1)
     assert world.ledger.branch(world.tenant, "dev").state == "active"
@@ -328,12 +328,12 @@ def test_a_clone_waits_for_a_commit_of_its_source_and_sees_it_whole(world: World
     world.ledger.ready(commit_id, fence)
     at_commit, go_on = threading.Event(), threading.Event()
 
-    def seam(name: str, moment: Moment) -> None:
+    def fault_hook(name: str, moment: Moment) -> None:
         if (name, moment) == ("commit_point", Moment.BEFORE_COMMIT):
             at_commit.set()
             assert go_on.wait(30)
 
-    slow = Ledger(world.dsn, seam=seam)
+    slow = Ledger(world.dsn, fault_hook=fault_hook)
     world.opened.append(slow)
     committing = threading.Thread(target=slow.commit_point, args=(commit_id, fence))
     committing.start()

@@ -25,7 +25,7 @@ COLD = LATER * 60
 """Later than the hot window, earlier than the cold one."""
 
 
-def wish(world: World, number: int) -> BranchRequest:
+def plan_request(world: World, number: int) -> BranchRequest:
     return BranchRequest(
         commit_id=UUID(int=number),
         tenant=world.tenant,
@@ -37,7 +37,7 @@ def wish(world: World, number: int) -> BranchRequest:
 
 
 def back(world: World, number: int, *, to_seq: int | None = None) -> RolledBack:
-    return world.ledger.roll_back(wish(world, number), to_seq=to_seq)
+    return world.ledger.roll_back(plan_request(world, number), to_seq=to_seq)
 
 
 def test_readers_go_back_at_once_while_the_old_jobs_run(world: World) -> None:
@@ -122,8 +122,8 @@ def test_a_commit_that_no_reader_read_is_taken_back_and_its_assets_go(world: Wor
     world.serving(world.request(1), ONE)
     world.committed(world.request(2), TWO)
 
-    done = world.ledger.withdraw(wish(world, 10), UUID(int=2))
-    again = world.ledger.withdraw(wish(world, 10), UUID(int=2))
+    done = world.ledger.revert(plan_request(world, 10), UUID(int=2))
+    again = world.ledger.revert(plan_request(world, 10), UUID(int=2))
     world.collect(world.at(LATER))
     world.collect(world.at(LATER * 2))
 
@@ -138,7 +138,7 @@ def test_a_commit_that_no_reader_read_is_taken_back_and_its_assets_go(world: Wor
 def test_the_first_commit_of_a_branch_is_taken_back_to_nothing(world: World) -> None:
     world.committed(world.request(1), ONE)
 
-    done = world.ledger.withdraw(wish(world, 10), UUID(int=1))
+    done = world.ledger.revert(plan_request(world, 10), UUID(int=1))
     world.collect(world.at(LATER))
     world.collect(world.at(LATER * 2))
 
@@ -154,7 +154,7 @@ def test_the_first_commit_of_a_branch_is_taken_back_to_nothing(world: World) -> 
 def test_a_commit_that_readers_read_is_not_withdrawn(world: World) -> None:
     world.serving(world.request(1), ONE)
 
-    assert world.ledger.withdraw(wish(world, 10), UUID(int=1)) is None
+    assert world.ledger.revert(plan_request(world, 10), UUID(int=1)) is None
     assert world.ledger.branch(world.tenant, "main").head_seq == 1
 
 

@@ -12,8 +12,8 @@ from narthex_ledger import (
     DestroyOrder,
     Fenced,
     Go,
+    LedgerRefused,
     NotNow,
-    Refused,
     Waiting,
     WrongState,
 )
@@ -77,7 +77,7 @@ def test_a_call_in_flight_is_waited_for_before_its_asset_is_destroyed(world: Wor
     order = world.ledger.destroy_intent(log, "collector-1")
     assert isinstance(order, DestroyOrder)
     assert isinstance(world.ledger.destroy_call(log, order.fence, call_timeout_s=5), NotNow)
-    with pytest.raises(Refused):
+    with pytest.raises(LedgerRefused):
         world.ledger.destroyed(log, order.fence)
     assert world.ledger.aborted(commit_id) is CommitState.ABORTING
 
@@ -201,7 +201,7 @@ def test_a_quarantined_asset_is_neither_shared_nor_made_again(world: World) -> N
         world.plan(second, other, blueprint(ORDERS))
     assert world.ledger.aborted(first) is CommitState.ABORTING
 
-    world.ledger.condemn(log, actor="grace")
+    world.ledger.force_destroy(log, actor="grace")
     world.collect(world.at(LATER))
     assert world.ledger.aborted(first) is CommitState.ABORTED
 
@@ -314,5 +314,5 @@ def test_a_manifest_binds_all_that_its_assets_need(world: World) -> None:
     world.committed(world.request(1), blueprint(ORDERS))
     second, fence = world.claimed(world.request(2))
 
-    with pytest.raises(Refused, match="needed and not bound"):
+    with pytest.raises(LedgerRefused, match="needed and not bound"):
         world.plan(second, fence, blueprint(ORDERS[-1:]))

@@ -285,12 +285,12 @@ def test_a_commit_whose_answer_is_lost_is_read_before_it_is_repeated(world: Worl
     world.ledger.ready(commit_id, fence)
     lost: list[str] = []
 
-    def seam(name: str, moment: Moment) -> None:
+    def fault_hook(name: str, moment: Moment) -> None:
         if moment is Moment.AFTER_COMMIT and not lost:
             lost.append(name)
             raise BrokenConnection
 
-    unlucky = Ledger(world.dsn, seam=seam)
+    unlucky = Ledger(world.dsn, fault_hook=fault_hook)
     world.opened.append(unlucky)
 
     assert unlucky.commit_point(commit_id, fence) == 1
@@ -304,12 +304,12 @@ def test_every_step_survives_a_connection_that_breaks_once_in_each_transaction(
 ) -> None:
     broken: set[str] = set()
 
-    def seam(name: str, at: Moment) -> None:
+    def fault_hook(name: str, at: Moment) -> None:
         if at is moment and name not in broken:
             broken.add(name)
             raise BrokenConnection
 
-    unlucky = Ledger(world.dsn, seam=seam)
+    unlucky = Ledger(world.dsn, fault_hook=fault_hook)
     world.opened.append(unlucky)
     weathered = World(
         dsn=world.dsn,

@@ -42,12 +42,12 @@ class Race:
         """Start the work, and return when it stands before its COMMIT."""
         arrived, go = threading.Event(), threading.Event()
 
-        def seam(_name: str, moment: Moment) -> None:
+        def fault_hook(_name: str, moment: Moment) -> None:
             if moment is Moment.BEFORE_COMMIT:
                 arrived.set()
                 go.wait(WAIT_S)
 
-        ledger = Ledger(self._world.dsn, seam=seam, clock_shift=LATER * shift)
+        ledger = Ledger(self._world.dsn, fault_hook=fault_hook, clock_shift=LATER * shift)
         self._world.opened.append(ledger)
         future = self._pool.submit(work, ledger)
         assert arrived.wait(WAIT_S)
@@ -78,7 +78,7 @@ def race(world: World) -> Iterator[Race]:
 
 @pytest.fixture
 def retiring(world: World) -> int:
-    """Give the feed of an aborted commit: retiring and due."""
+    """Return the feed of an aborted commit: retiring and due."""
     first, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(first, fence)
     world.ledger.abort(first, error=None, actor="ada")

@@ -33,7 +33,7 @@ def test_a_ledger_goes_on_when_its_killed_database_is_back(tmp_path: Path) -> No
         password=secrets.token_hex(8),
         is_durable=False,
     )
-    database = postgres.Database(name="kept", password=secrets.token_hex(8))
+    database = postgres.ServiceDatabase(name="kept", password=secrets.token_hex(8))
     service = postgres.service(cluster, databases=(database,), home=tmp_path)
     dsn = postgres.dsn(
         user=database.name, password=database.password, port=port, database=database.name

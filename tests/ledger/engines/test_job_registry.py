@@ -8,11 +8,11 @@ from narthex_ledger import (
     AuditView,
     Fenced,
     LeaseHeld,
+    LedgerRefused,
     NotPinned,
     NotReady,
     OfflineState,
     Phase,
-    Refused,
     ShardReport,
 )
 from tests.ledger.world import FLIGHTS, LATER, ORDERS, World, blueprint, webhook_dataset
@@ -191,7 +191,7 @@ def test_a_backfill_follows_the_commit_point(world: World) -> None:
     world.create(commit_id, fence)
     (job,) = [j.asset.asset_id for j in world.ledger.jobs() if j.needs_backfill]
 
-    with pytest.raises(Refused):
+    with pytest.raises(LedgerRefused):
         world.ledger.claim_job_for_backfill(commit_id, job)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 COMMITS = range(3)
 INCARNATIONS = range(3)
-BANKED = frozenset({"planned", "creating", "live", "retiring"})
+RETAINED = frozenset({"planned", "creating", "live", "retiring"})
 RELEASED = {"planned": "destroyed", "creating": "destroying", "live": "retiring"}
 
 Call = tuple[str, int]
@@ -58,10 +58,10 @@ START = World(
 
 
 def plan(world: World, commit: int, without: str) -> Iterator[Step]:
-    shareable = BANKED | ({"destroying"} if without == "destroying is final" else set())
-    banked = [i for i in INCARNATIONS if world.assets[i] in shareable]
-    if banked:
-        found = banked[0]
+    shareable = RETAINED | ({"destroying"} if without == "destroying is final" else set())
+    retained = [i for i in INCARNATIONS if world.assets[i] in shareable]
+    if retained:
+        found = retained[0]
         state = world.assets[found]
         after = world.asset(found, "live" if state in {"retiring", "destroying"} else state)
         yield f"share {found}", _take(after, commit, found)
@@ -164,7 +164,7 @@ def steps(world: World, without: str) -> Iterator[Step]:
 
 def wrong(world: World) -> str:
     """Name the promise that a state breaks, or nothing."""
-    if sum(state in BANKED for state in world.assets) > 1:
+    if sum(state in RETAINED for state in world.assets) > 1:
         return "a fingerprint is in the bank twice"
     told = (_wrong_commit(world, *commit) for commit in world.commits)
     found = (_wrong_asset(world, incarnation) for incarnation in INCARNATIONS)

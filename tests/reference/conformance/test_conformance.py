@@ -4,22 +4,24 @@ import pytest
 
 from narthex._analysis.graph import check as check_graph
 from narthex.errors import OwnerMissing
-from narthex_reference.conformance import CASES, Case, CaseFailed, EngineFactory, check
+from narthex_reference.conformance import CASES, CaseFailed, ConformanceCase, EngineFactory, check
 from narthex_reference.conformance.case import case, found, missing, row
 from narthex_reference.conformance.shop import Users
 
 
-def _named(one: Case) -> str:
+def _named(one: ConformanceCase) -> str:
     return one.name
 
 
 @pytest.mark.parametrize("one", CASES, ids=_named)
-def test_the_reference_answers_as_was_written(one: Case, engine_factory: EngineFactory) -> None:
+def test_the_reference_answers_as_was_written(
+    one: ConformanceCase, engine_factory: EngineFactory
+) -> None:
     check(one, engine_factory)
 
 
 @pytest.mark.parametrize("one", CASES, ids=_named)
-def test_a_case_is_what_a_commit_would_take(one: Case) -> None:
+def test_a_case_is_what_a_commit_would_take(one: ConformanceCase) -> None:
     wrong = [e for e in check_graph(one.definitions) if not isinstance(e, OwnerMissing)]
 
     assert wrong == []

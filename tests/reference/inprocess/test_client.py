@@ -91,7 +91,7 @@ def users(*rows: tuple[int, str, int, datetime]) -> pd.DataFrame:
 
 @pytest.fixture
 def client() -> MockClient:
-    """Give a client at noon, with the shop committed."""
+    """Return a client at noon, with the shop committed."""
     made = MockClient()
     made.clock.set(NOON)
     made.commit("the shop", datasets=[Orders, Users, Spend], featuresets=[Buyer])

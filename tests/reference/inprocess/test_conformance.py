@@ -2,14 +2,14 @@
 
 import pytest
 
-from narthex_reference.conformance import CASES, Case, check
+from narthex_reference.conformance import CASES, ConformanceCase, check
 from narthex_reference.inprocess import engine_of
 
 
-def _named(one: Case) -> str:
+def _named(one: ConformanceCase) -> str:
     return one.name
 
 
 @pytest.mark.parametrize("one", CASES, ids=_named)
-def test_a_case_is_answered_as_was_written(one: Case) -> None:
+def test_a_case_is_answered_as_was_written(one: ConformanceCase) -> None:
     check(one, engine_of)

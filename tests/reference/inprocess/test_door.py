@@ -24,7 +24,7 @@ def _entry_points() -> dict[str, dict[str, str]]:
 
 @pytest.fixture
 def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Give `narthex.testing`, with what the project installs installed."""
+    """Return `narthex.testing`, with what the project installs installed."""
     lines = [f"{name} = {target}" for name, target in _entry_points()["narthex.testing"].items()]
     known = tmp_path / "door-0.dist-info"
     known.mkdir()

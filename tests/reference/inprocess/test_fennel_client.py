@@ -6,7 +6,7 @@ from typing import Any, Optional
 import pandas as pd
 import pytest
 
-from narthex.compat.connectors import S3, LeftOut, Postgres
+from narthex.compat.connectors import S3, OmittedArgument, Postgres
 from narthex.compat.declaring import dataset, featureset
 from narthex.compat.errors import FennelError
 from narthex.compat.testing import InternalTestClient, MockClient, log, mock
@@ -271,9 +271,9 @@ def test_mistakes_are_of_the_classes_that_fennel_raised_and_know_their_own() -> 
 
 
 def test_credentials_do_not_travel_and_unknown_arguments_are_left_out() -> None:
-    with pytest.warns(LeftOut) as warned:
+    with pytest.warns(OmittedArgument) as warned:
         made = S3(name="s", aws_access_key_id="AKIA", aws_secret_access_key="x", bucket="b")  # type: ignore[call-arg, arg-type]
-    with pytest.warns(LeftOut, match=r"Secret\('p/password'\)"):
+    with pytest.warns(OmittedArgument, match=r"Secret\('p/password'\)"):
         Postgres("p", "host", "db", Secret("user"), "open sesame")  # type: ignore[arg-type]
 
     assert made.aws_access_key_id == Secret("s/aws_access_key_id")

@@ -292,7 +292,7 @@ def test_code_that_looks_up_amiss_fails_like_in_a_worker(client: MockClient) -> 
 
     client.commit("wrong", datasets=[Clicks, Small], featuresets=[Wrong])
 
-    with pytest.raises(UserCodeError, match=r"LookupError: a look-up of `Small` names \['id'\]"):
+    with pytest.raises(UserCodeError, match=r"LookupError: a lookup of `Small` names \['id'\]"):
         client.query(
             inputs=[Wrong.user],
             outputs=[Wrong.clicks],

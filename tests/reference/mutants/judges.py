@@ -144,7 +144,7 @@ def law_failed() -> str | None:
 
 
 def _states(found: Algebra, rows: list[tuple[Order, Cell]]) -> Iterator[State]:
-    """Give the state of all rows, however they were cut."""
+    """Yield the state of all rows, however they were cut."""
     yield _gathered(found, rows)
     for number in range(4):
         order = np.random.default_rng(number).permutation(len(rows))

@@ -55,7 +55,7 @@ STORED = [
     ),
     Mutant(
         "ties go by arrival",
-        edited(rows.Rows.order, "(self.times[at], self.ids[at])", "self.times[at]"),
+        edited(rows.RowBatch.order, "(self.times[at], self.ids[at])", "self.times[at]"),
         "in the source",
     ),
     Mutant(

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from narthex._ir.facts import Fact, RowId, Version
-from narthex_reference.proving import Difference, Proof
+from narthex_reference.proving import Proof, ProofDifference
 from narthex_stack import kafka_broker
 from narthex_stores import HistoryTable, LmdbIndex
 from tests.reference.proving.proving_shop import (
@@ -60,8 +60,8 @@ class Corruption:
     written: Callable[[], dict[str, list[Fact]]] | None = None
     key: str | None = None
 
-    def found_in(self, proof: Proof) -> Difference | None:
-        """Give a difference that names what is wrong; None if none does."""
+    def found_in(self, proof: Proof) -> ProofDifference | None:
+        """Return a difference that names what is wrong; None if none does."""
         for one in proof.differences:
             is_key = self.key is None or (one.key is not None and one.key.get("buyer") == self.key)
             if one.dataset == self.dataset and one.store == self.store and is_key:
@@ -81,7 +81,7 @@ def tables(shop: Shop, dataset: str) -> Iterator[Any]:
 
 
 def _entry(shop: Shop, dataset: str, fact: Fact) -> tuple[bytes, bytes]:
-    """Give the key under which an index has a fact, and the part of it that is the group."""
+    """Return the key under which an index has a fact, and the part of it that is the group."""
     path, spec = shop.index(dataset)
     index = LmdbIndex(path, spec, readonly=True)
     try:
@@ -186,7 +186,7 @@ def missing_retraction(shop: Shop) -> None:
 
 
 def taken_back() -> Fact:
-    """Give the contribution that a later state takes back, as it was at first."""
+    """Return the contribution that a later state takes back, as it was at first."""
     row_id = orders()[RETRACTED].row_id
     return next(one for one in contributions() if one.row_id == row_id)
 
@@ -389,7 +389,7 @@ CORRUPTIONS: tuple[Corruption, ...] = (
 
 
 def spoiled(sound: Shop, one: Corruption, home: Path) -> Shop:
-    """Give a shop in which one thing is wrong: a copy, or one whose logs were written so."""
+    """Return a shop in which one thing is wrong: a copy, or one whose logs were written so."""
     if one.written is not None:
         return store_shop(sound.bootstrap, home, written=one.written())
     shutil.copytree(sound.home, home, dirs_exist_ok=True)
@@ -422,7 +422,7 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _cells(found: Difference | None) -> tuple[str, ...]:
+def _cells(found: ProofDifference | None) -> tuple[str, ...]:
     if found is None:
         return ("NOT FOUND", "", "", "", "", "")
     return (

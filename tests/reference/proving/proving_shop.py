@@ -38,14 +38,14 @@ from narthex.expr import col
 from narthex.featuresets import feature, featureset
 from narthex.lib import inputs
 from narthex_reference.inprocess import engine_of
-from narthex_reference.proving import Asked, Deployed, Proof, prove
+from narthex_reference.proving import Deployed, Proof, ProofRequest, prove
 from narthex_stores import (
+    EndOffsetReader,
     HistoryAdapter,
     HistoryTable,
     LmdbIndex,
     LogProducer,
     LogReader,
-    LogTips,
     TopicAdapter,
     history_path,
     index_adapter,
@@ -206,7 +206,7 @@ def buyers() -> list[Fact]:
 
 
 def contributions() -> list[Fact]:
-    """Give what the job of `Spend` writes of the orders."""
+    """Return what the job of `Spend` writes of the orders."""
     return [
         attrs.evolve(one, key=(one.values[0],), values=(one.values[1], one.values[2]))
         for one in orders()
@@ -215,7 +215,7 @@ def contributions() -> list[Fact]:
 
 
 def joined() -> list[Fact]:
-    """Give what the job of `Priced` has written in the end."""
+    """Return what the job of `Priced` has written in the end."""
     engine = engine_of(definitions(list(DATASETS), list(FEATURESETS)))
     engine.append("Orders", orders())
     engine.append("Buyers", buyers())
@@ -223,7 +223,7 @@ def joined() -> list[Fact]:
 
 
 def logs() -> dict[str, list[Fact]]:
-    """Give the facts of each dataset's log, in the order in which they were appended."""
+    """Return the facts of each dataset's log, in the order in which they were appended."""
     return {
         "Orders": orders(),
         "Buyers": buyers(),
@@ -241,21 +241,21 @@ class Shop:
     home: Path
 
     def index(self, name: str) -> tuple[Path, IndexSpec]:
-        """Give where the index of a dataset stands, and its spec."""
+        """Return where the index of a dataset stands, and its spec."""
         feed = self.platform.bindings[f"dataset/{name}/index_feed"]
         need = feed.need("index")
         assert isinstance(need.spec, IndexSpec)
         return self.platform.index_dir / need.physical_name, need.spec
 
     def history(self, name: str) -> tuple[str, HistorySpec]:
-        """Give where the history of a dataset stands, and its spec."""
+        """Return where the history of a dataset stands, and its spec."""
         asset = self.platform.bindings[f"dataset/{name}/history"]
         assert isinstance(asset.spec, HistorySpec)
         return history_path(self.platform.history_dir, asset.physical_name), asset.spec
 
     def prove(self, *datasets: str, sample: float = 1.0, wait_s: float = 20.0) -> Proof:
         """Prove it, with authors' code called in this process."""
-        asked = Asked(datasets=datasets, sample=sample, wait_s=wait_s)
+        asked = ProofRequest(datasets=datasets, sample=sample, wait_s=wait_s)
         return prove(self.platform, asked, calls=InProcessCalls(), tell=lambda _: None)
 
 
@@ -373,9 +373,9 @@ def _resolved(blueprint: Blueprint, number: int) -> dict[str, ResolvedAsset]:
 def _all_read(
     bootstrap: str, bindings: Mapping[str, ResolvedAsset]
 ) -> dict[int, dict[str, dict[int, int]]]:
-    tips = LogTips(bootstrap)
+    end_offsets = EndOffsetReader(bootstrap)
     return {
-        asset.asset_id: tips.ends(
+        asset.asset_id: end_offsets.ends(
             need.physical_name for need in asset.needs if need.kind is AssetKind.KAFKA_TOPIC
         )
         for asset in bindings.values()

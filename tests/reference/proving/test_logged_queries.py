@@ -10,12 +10,12 @@ from narthex._formats.json_cells import render_cells
 from narthex._ir.assets import DatasetPlan, TopicRole, TopicSpec
 from narthex._ir.facts import Cell
 from narthex._query.execution import execute
-from narthex._query.logged_queries import KeptAnswer, answers_topic
+from narthex._query.logged_queries import LoggedQuery, answers_topic
 from narthex._query.read_plan import plan as plan_read
 from narthex._testing.in_process import InProcessCalls
 from narthex_reference.proving.__main__ import DIFFERENT, status_of, told
 from narthex_reference.proving.logs import read_log
-from narthex_stores import Found, LmdbIndex, LogProducer, LogReader, TopicAdapter
+from narthex_stores import LmdbIndex, LogProducer, LogReader, LookupResult, TopicAdapter
 from tests.reference.proving.proving_shop import MINUTE, ORDERS, START, Shop, store_shop
 
 pytestmark = pytest.mark.kafka
@@ -30,25 +30,27 @@ def shop(kafka_bootstrap: str, tmp_path: Path) -> Shop:
     return store_shop(kafka_bootstrap, tmp_path / "shop")
 
 
-def answered(shop: Shop, share: float, *, home: Path) -> KeptAnswer:
+def answered(shop: Shop, share: float, *, home: Path) -> LoggedQuery:
     """Answer as the server would that has taken in a share of each log."""
     platform = shop.platform
     plan = plan_read(
         platform.definitions, platform.plans, inputs=("Buyer.buyer",), outputs=("Buyer",)
     )
     offsets: dict[str, dict[str, dict[str, int]]] = {}
-    tips = LogReader(shop.bootstrap)
+    end_offsets = LogReader(shop.bootstrap)
 
     def lookup(
         plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
-    ) -> Sequence[Found | None]:
+    ) -> Sequence[LookupResult | None]:
         topic = platform.topic(plan.name).physical_name
         whole = read_log(
             shop.bootstrap,
             topic,
             dataset=plan.name,
             spec=plan.log,
-            ends={partition: end for (_, partition), end in tips.end_offsets([topic]).items()},
+            ends={
+                partition: end for (_, partition), end in end_offsets.end_offsets([topic]).items()
+            },
             tell=lambda _: None,
         )
         ends = {partition: int(share * end) for partition, end in whole.ends.items()}
@@ -62,7 +64,7 @@ def answered(shop: Shop, share: float, *, home: Path) -> KeptAnswer:
         index.close()
         return found
 
-    with tips:
+    with end_offsets:
         answers = execute(
             plan,
             {"Buyer.buyer": ASKED},
@@ -70,7 +72,7 @@ def answered(shop: Shop, share: float, *, home: Path) -> KeptAnswer:
             workers=InProcessCalls(),
             as_of=[LATE] * len(ASKED),
         )
-    return KeptAnswer(
+    return LoggedQuery(
         tenant="1",
         branch="main",
         commit_id=str(platform.commit_id),
@@ -82,7 +84,7 @@ def answered(shop: Shop, share: float, *, home: Path) -> KeptAnswer:
     )
 
 
-def keep(shop: Shop, answers: Sequence[KeptAnswer]) -> None:
+def keep(shop: Shop, answers: Sequence[LoggedQuery]) -> None:
     topic = answers_topic(shop.platform.install_id)
     spec = TopicSpec(role=TopicRole.INGEST, partitions=1)
     TopicAdapter.connect(shop.bootstrap).create(topic, spec, asset_id=0, timeout_s=30.0)

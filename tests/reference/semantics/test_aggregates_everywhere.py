@@ -28,7 +28,7 @@ from narthex_reference.cell_equality import same_cells
 from narthex_reference.engine import Answer
 from narthex_reference.engines import reference
 from narthex_reference.inprocess import engine_of
-from narthex_stores.indexes import Found, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import InMemoryIndex, LmdbIndex, LookupResult
 from tests.core.aggregates.aggregate_catalog import COLUMNS, catalog
 
 OWNED = Metadata(owner="a@b.co")
@@ -132,7 +132,7 @@ def _index_spec(definitions: Definitions) -> IndexSpec:
     return spec
 
 
-def _agree(found: Answer | Found | None, wanted: Answer | None) -> bool:
+def _agree(found: Answer | LookupResult | None, wanted: Answer | None) -> bool:
     if found is None or wanted is None:
         return found is None and wanted is None
     return found.event_time == wanted.event_time and same_cells(found.values, wanted.values)

@@ -2,7 +2,7 @@
 
 from narthex_reference.conformance import feed
 from narthex_reference.conformance.aggregate_values import Lists, Numbers, Population
-from narthex_reference.conformance.case import SECOND, Case, case, delete, row
+from narthex_reference.conformance.case import SECOND, ConformanceCase, case, delete, row
 from narthex_reference.conformance.joined_rows import Rated, SpentWhere
 from narthex_reference.conformance.remade_rows import FirstOrder, LatestOrder
 from narthex_reference.conformance.shop import Countries, Orders, Users
@@ -13,14 +13,16 @@ from narthex_reference.semantics.evaluator import Reference
 S = SECOND
 
 
-def _engine(of: Case) -> Reference:
+def _engine(of: ConformanceCase) -> Reference:
     engine = reference(of.definitions)
     feed(engine, tuple((dataset, (fact,)) for dataset, fact in of.facts))
     return engine
 
 
-def _explained(of: Case, dataset: str, key: int | str, as_of: int) -> list[tuple[str, int]]:
-    """Give the datasets and event times of what is named."""
+def _explained(
+    of: ConformanceCase, dataset: str, key: int | str, as_of: int
+) -> list[tuple[str, int]]:
+    """Return the datasets and event times of what is named."""
     engine = _engine(of)
     return [(made.dataset, made.event_time) for made in engine.explain(dataset, (key,), as_of)]
 

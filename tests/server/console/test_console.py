@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from narthex_ledger import Desired, Phase, ShardReport
-from narthex_server.console.rendering import PAGES, Place, page
+from narthex_server.console.rendering import PAGES, PageLocation, page
 from narthex_server.security.browser_sessions import COOKIE
 from tests.server.calling import TestClient
 from tests.server.commits.test_plan import raised
@@ -329,7 +329,7 @@ def poisoned(value: Any) -> Any:
 
 
 def test_no_text_that_the_api_could_answer_becomes_markup(told: Told) -> None:
-    here = Place(path="/console/x", branch=HOSTILE)
+    here = PageLocation(path="/console/x", branch=HOSTILE)
     read = {
         "branches": "branch/list",
         "assets": "assets",

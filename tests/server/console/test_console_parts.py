@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex_server.commits.commit_blockers import has_ended, why_waiting
+from narthex_server.commits.commit_blockers import commit_blockers, has_ended
 from narthex_server.console.lineage_drawing import BOX_HEIGHT, BOX_WIDTH, draw, picked, read
-from narthex_server.console.rendering import Place, mood, number, short, when
+from narthex_server.console.rendering import PageLocation, mood, number, short, when
 
 NAMES = [f"n{number}" for number in range(12)]
 
@@ -104,8 +104,8 @@ def test_nothing_is_drawn_of_nothing_and_a_long_name_is_cut() -> None:
 
 
 def test_links_hold_below_any_prefix_and_say_their_branch() -> None:
-    home = Place(path="/console", branch="main")
-    page = Place(path="/console/commits/1", branch="a/b &c")
+    home = PageLocation(path="/console", branch="main")
+    page = PageLocation(path="/console/commits/1", branch="a/b &c")
 
     assert home.to("jobs") == "console/jobs?branch=main"
     assert page.to("jobs") == "../../console/jobs?branch=a%2Fb+%26c"
@@ -167,12 +167,12 @@ JOBS = {
 def test_a_commit_waits_for_what_the_ledger_says(
     shown: dict[str, Any], readiness: dict[str, Any], reasons: list[str]
 ) -> None:
-    assert list(why_waiting(shown, readiness)) == reasons
+    assert list(commit_blockers(shown, readiness)) == reasons
 
 
 @pytest.mark.parametrize("state", ["QUEUED", "ABORTING"])
 def test_a_commit_without_assets_says_why_it_waits_too(state: str) -> None:
-    assert len(why_waiting(commit(state), {})) == 1
+    assert len(commit_blockers(commit(state), {})) == 1
 
 
 @pytest.mark.parametrize(

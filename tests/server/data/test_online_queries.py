@@ -62,7 +62,9 @@ class Cards:
 
 
 @pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> Iterator[House]:
+def retained_assets(
+    tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str
+) -> Iterator[House]:
     settings = settings_at(tmp_path_factory.mktemp("bank"), dsn=module_postgres_dsn, kafka=NOBODY)
     adapters = in_memory() | {AssetKind.INDEX: index_adapter(settings.index_dir)}
     with house_at(settings, adapters=adapters) as house:
@@ -92,8 +94,12 @@ def look_up(house: House, **call: Any) -> Any:
     return answer.json()
 
 
-def test_a_key_never_seen_has_the_defaults_that_its_aggregates_declare(bank: House) -> None:
-    found = look_up(bank, keys=[{"card": "a"}, {"card": "b"}], timestamps=[EVENT_TIME, EVENT_TIME])
+def test_a_key_never_seen_has_the_defaults_that_its_aggregates_declare(
+    retained_assets: House,
+) -> None:
+    found = look_up(
+        retained_assets, keys=[{"card": "a"}, {"card": "b"}], timestamps=[EVENT_TIME, EVENT_TIME]
+    )
 
     assert found["found"] == [True, False]
     assert found["data"] == {
@@ -107,16 +113,18 @@ def test_a_key_never_seen_has_the_defaults_that_its_aggregates_declare(bank: Hou
     }
 
 
-def test_a_window_that_has_emptied_is_found(bank: House) -> None:
+def test_a_window_that_has_emptied_is_found(retained_assets: House) -> None:
     later = EVENT_TIME + 3_600_000_001
 
-    found = look_up(bank, keys=[{"card": "a"}], timestamps=[later], fields=["n", "mean", "newest"])
+    found = look_up(
+        retained_assets, keys=[{"card": "a"}], timestamps=[later], fields=["n", "mean", "newest"]
+    )
 
     assert found == {"found": [True], "data": {"n": [0], "mean": [-3.5], "newest": [[]]}}
 
 
-def test_fields_that_are_not_there_are_refused_by_name(bank: House) -> None:
-    answer = bank.client.post(
+def test_fields_that_are_not_there_are_refused_by_name(retained_assets: House) -> None:
+    answer = retained_assets.client.post(
         "/api/v1/dataset/Cards/lookup", json={"keys": [{"card": "a"}], "fields": ["n", "m"]}
     )
 

@@ -16,7 +16,13 @@ from narthex._ir.entities import (
 from narthex._ir.expression_nodes import Call, Literal, Ref
 from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Bool, Datetime, Float, Int, Str
-from narthex._runtime.ingest.row_parser import Admission, Admitted, LeftOut, Refused, admit
+from narthex._runtime.ingest.row_parser import (
+    FilteredRow,
+    ParsedRow,
+    RejectedRow,
+    RowOutcome,
+    parse_row,
+)
 
 DAY_US = 86_400_000_000
 SCHEMA = Schema(
@@ -52,23 +58,23 @@ ROW: dict[str, Json] = {
 }
 
 
-def admitted(source: Source = SOURCE, **changed: Json) -> Admission:
-    return admit(source, SCHEMA, {**ROW, **changed}, now_us=0)
+def admitted(source: Source = SOURCE, **changed: Json) -> RowOutcome:
+    return parse_row(source, SCHEMA, {**ROW, **changed}, now_us=0)
 
 
-def reasons(found: Admission) -> dict[str, str]:
-    assert isinstance(found, Refused)
+def reasons(found: RowOutcome) -> dict[str, str]:
+    assert isinstance(found, RejectedRow)
     return {problem.field: problem.reason for problem in found.problems}
 
 
 def test_preproc_gives_fields_from_constants_other_columns_and_expressions() -> None:
-    assert admitted(unknown="ignored") == Admitted(
+    assert admitted(unknown="ignored") == ParsedRow(
         cells={"user": "ann", "amount": 2.5, "shop": "oslo", "at": DAY_US}
     )
 
 
 def test_a_row_that_where_does_not_want_is_left_out_before_its_types_are_looked_at() -> None:
-    assert admitted(test=True, user=7) == LeftOut()
+    assert admitted(test=True, user=7) == FilteredRow()
 
 
 def test_where_sees_a_column_that_is_not_typed_as_a_problem() -> None:
@@ -89,8 +95,8 @@ def test_since_is_inclusive_and_until_is_not(
 ) -> None:
     found = admitted(attrs.evolve(SOURCE, since_us=since_us, until_us=until_us))
 
-    assert isinstance(found, Admitted) is is_wanted
-    assert is_wanted or found == LeftOut()
+    assert isinstance(found, ParsedRow) is is_wanted
+    assert is_wanted or found == FilteredRow()
 
 
 def test_every_problem_of_a_row_is_named_at_once() -> None:
@@ -103,7 +109,7 @@ def test_every_problem_of_a_row_is_named_at_once() -> None:
 def test_a_column_that_is_not_there_is_null_and_refused_where_null_may_not_be() -> None:
     row = {name: value for name, value in ROW.items() if name != "user"}
 
-    found = reasons(admit(SOURCE, SCHEMA, row, now_us=0))
+    found = reasons(parse_row(SOURCE, SCHEMA, row, now_us=0))
 
     assert found == {"user": "found null; the column is `str`, not Optional"}
 

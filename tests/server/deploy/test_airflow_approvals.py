@@ -81,7 +81,7 @@ def house(
 
 
 def waiting(house: House) -> str:
-    """Give a commit of a protected branch that only waits for a person."""
+    """Return a commit of a protected branch that only waits for a person."""
     post(house, "branch/protect", {"protected": True})
     commit_id = committed(house, shop_definitions())
     step(house.client, commit_id, "backfilled")

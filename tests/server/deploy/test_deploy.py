@@ -201,7 +201,7 @@ def test_a_commit_during_which_kafka_stops_is_undone_and_its_retry_succeeds(
     tmp_path: Path, postgres_dsn: str
 ) -> None:
     port, controller_port = free_ports(2)
-    broker = kafka.Broker(
+    broker = kafka.KafkaNode(
         directory=tmp_path / "broker" / "kafka",
         port=port,
         controller_port=controller_port,

@@ -47,7 +47,7 @@ def with_token(house: House, **asked: Any) -> TestClient:
 
 
 def everything_stored(house: House) -> str:
-    """Give all rows of all tables of the ledger, as text; bytes are in it as they are too."""
+    """Return all rows of all tables of the ledger, as text; bytes are in it as they are too."""
     engine = sa.create_engine(house.services.settings.ledger_dsn)
     with engine.connect() as connection:
         tables = sa.inspect(connection).get_table_names()
@@ -76,7 +76,7 @@ def change(house: House, statement: str) -> None:
 
 
 def connections_to(dsn: str) -> set[int]:
-    """Give the server's numbers of the connections of ledgers to a database."""
+    """Return the server's numbers of the connections of ledgers to a database."""
     engine = sa.create_engine(dsn, poolclass=sa.NullPool)
     with engine.connect() as connection:
         found = connection.execute(

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from narthex._ir.entities import Definitions, LookupExtractor
-from narthex_server.definitions.inherited_tags import tags_of, touched
+from narthex_server.definitions.inherited_tags import changed_entities, tags_of
 from narthex_server.security.auth import RIGHTS, WHOLE, Right
 from tests.server.calling import TestClient
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
@@ -20,7 +20,7 @@ HIDDEN = ("Users", "users", "country", "pii")
 
 
 def said(definitions: Definitions, name: str, *tags: str) -> Definitions:
-    """Give definitions in which a dataset or a feature has these tags."""
+    """Return definitions in which a dataset or a feature has these tags."""
 
     def tagged(one: Any, title: str) -> Any:
         if title != name:
@@ -44,7 +44,7 @@ def tagged_shop() -> Definitions:
 
 
 def without(definitions: Definitions, dataset: str, feature: str) -> Definitions:
-    """Give definitions without a dataset, and without the feature that looks it up."""
+    """Return definitions without a dataset, and without the feature that looks it up."""
     return attrs.evolve(
         definitions,
         datasets=tuple(one for one in definitions.datasets if one.name != dataset),
@@ -100,12 +100,12 @@ def test_a_commit_touches_what_differs_wherever_it_stands_in_its_file() -> None:
         ),
     )
 
-    assert touched(before, moved) == frozenset()
-    assert touched(before, said(before, "Users", "pii")) == {("dataset", "Users")}
-    assert touched(before, attrs.evolve(before, datasets=before.datasets[1:])) == {
+    assert changed_entities(before, moved) == frozenset()
+    assert changed_entities(before, said(before, "Users", "pii")) == {("dataset", "Users")}
+    assert changed_entities(before, attrs.evolve(before, datasets=before.datasets[1:])) == {
         ("dataset", "Orders")
     }
-    assert touched(None, attrs.evolve(before, featuresets=())) == {
+    assert changed_entities(None, attrs.evolve(before, featuresets=())) == {
         ("dataset", name) for name in ("Orders", "Users", "Spend")
     }
 

@@ -12,7 +12,7 @@ import pytest
 
 from narthex_ledger import IdempotencyKeyReused, Ledger
 from narthex_server.services import idempotency
-from narthex_server.services.idempotency import Once
+from narthex_server.services.idempotency import IdempotencyKeyStore
 from narthex_stores import Delivered, TransientError
 from tests.server.conftest import House, house_at, settings_at
 from tests.server.data.test_log import GOOD, ingest_topic, log, records
@@ -195,9 +195,9 @@ def _die() -> "Future[Delivered]":
     raise Died
 
 
-def _once(house: House, ledger: Ledger) -> Once:
-    """Give what another process of the server would have."""
-    return Once(ledger, house.services.once.open_reader)
+def _once(house: House, ledger: Ledger) -> IdempotencyKeyStore:
+    """Return what another process of the server would have."""
+    return IdempotencyKeyStore(ledger, house.services.once.open_reader)
 
 
 def _appending(house: House, key: str) -> idempotency.Append:

@@ -1,5 +1,7 @@
 # mypy: disable-error-code="assignment"
-"""Answers are kept when the asker wants it, as they were given, with what they were read from."""
+"""Answers are kept when the principal wants it, as they were given, with what they were read
+from.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,11 +11,11 @@ import attrs
 import pytest
 
 from narthex._ir.assets import AssetKind
-from narthex._query.logged_queries import GarbledAnswerError, KeptAnswer, answers_topic
+from narthex._query.logged_queries import GarbledAnswerError, LoggedQuery, answers_topic
 from narthex._sdk.commit_definitions import definitions
 from narthex.expr import col
 from narthex.featuresets import feature, featureset
-from narthex_server.services.logged_queries import AnswerLog, is_drawn
+from narthex_server.services.logged_queries import QueryLog, is_drawn
 from narthex_stores import InMemoryAdapter, LogProducer, LogReader, TopicAdapter, index_adapter
 from tests.server.conftest import NOBODY, House, house_at, in_memory, settings_at
 from tests.server.data.test_online_queries import Cards, Payments
@@ -31,7 +33,7 @@ class Risk:
     more: int = feature(col("payments") + 1)
 
 
-ANSWER = KeptAnswer(
+ANSWER = LoggedQuery(
     tenant="1",
     branch="main",
     commit_id="c",
@@ -44,7 +46,7 @@ ANSWER = KeptAnswer(
 
 
 @pytest.fixture
-def bank(
+def retained_assets(
     tmp_path_factory: pytest.TempPathFactory, postgres_dsn: str, kafka_bootstrap: str
 ) -> Iterator[House]:
     home = tmp_path_factory.mktemp("bank")
@@ -63,28 +65,28 @@ def ask(house: House, **more: Any) -> Any:
     return house.client.post("/api/v1/query", json=asked | more)
 
 
-def kept(house: House) -> list[KeptAnswer]:
+def kept(house: House) -> list[LoggedQuery]:
     topic = answers_topic(house.services.settings.install_id)
-    found: list[KeptAnswer] = []
+    found: list[LoggedQuery] = []
     with LogReader(house.services.settings.kafka) as reader:
         ends = reader.end_offsets([topic])
         reader.assign(dict.fromkeys(ends, 0))
         while len(found) < sum(ends.values()):
             records = reader.poll(max_records=100, timeout_s=5.0)
-            found += [KeptAnswer.decoded(one.value or b"") for one in records]
+            found += [LoggedQuery.decoded(one.value or b"") for one in records]
     return found
 
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_an_answer_is_kept_as_it_was_given_when_it_is_wanted(bank: House) -> None:
-    assert ask(bank).status_code == 200
-    assert kept(bank) == []
+def test_an_answer_is_kept_as_it_was_given_when_it_is_wanted(retained_assets: House) -> None:
+    assert ask(retained_assets).status_code == 200
+    assert kept(retained_assets) == []
 
-    given = ask(bank, log=True, workflow="ranking")
-    assert ask(bank, log=True, sampling_rate=0.0).status_code == 200
+    given = ask(retained_assets, log=True, workflow="ranking")
+    assert ask(retained_assets, log=True, sampling_rate=0.0).status_code == 200
 
-    (one,) = kept(bank)
+    (one,) = kept(retained_assets)
     read = json.loads(given.headers["x-narthex-read"])
     assert (
         one.outputs
@@ -99,13 +101,16 @@ def test_an_answer_is_kept_as_it_was_given_when_it_is_wanted(bank: House) -> Non
     assert (one.branch, one.workflow) == ("main", "ranking")
     assert (one.commit_id, one.as_of) == (read["commit_id"], read["as_of"])
     assert one.offsets == read["offsets"]
-    assert 'narthex_kept_answers_total{stands="true"} 1' in bank.client.get("/api/v1/metrics").text
+    assert (
+        'narthex_logged_queries_total{stands="true"} 1'
+        in retained_assets.client.get("/api/v1/metrics").text
+    )
 
 
 @pytest.mark.postgres
 @pytest.mark.kafka
-def test_a_share_that_is_none_is_refused(bank: House) -> None:
-    refused = ask(bank, log=True, sampling_rate=1.5)
+def test_a_share_that_is_none_is_refused(retained_assets: House) -> None:
+    refused = ask(retained_assets, log=True, sampling_rate=1.5)
 
     assert refused.status_code == 400
     assert "sampling_rate" in refused.text
@@ -114,7 +119,7 @@ def test_a_share_that_is_none_is_refused(bank: House) -> None:
 @pytest.mark.kafka
 def test_an_answer_that_no_broker_takes_is_not_kept() -> None:
     with LogProducer(NOBODY) as producer:
-        log = AnswerLog(
+        log = QueryLog(
             install_id="keepers1",
             producer=producer,
             topics=InMemoryAdapter(AssetKind.KAFKA_TOPIC),
@@ -136,7 +141,7 @@ def test_a_share_of_answers_is_drawn_by_what_they_say() -> None:
 
 
 def test_a_kept_answer_is_read_as_it_was_written() -> None:
-    assert KeptAnswer.decoded(ANSWER.encoded()) == ANSWER
+    assert LoggedQuery.decoded(ANSWER.encoded()) == ANSWER
     for garbled in (b"", b"[]", b'{"tenant": "1"}'):
-        with pytest.raises(GarbledAnswerError, match="no kept answer"):
-            KeptAnswer.decoded(garbled)
+        with pytest.raises(GarbledAnswerError, match="no logged query"):
+            LoggedQuery.decoded(garbled)

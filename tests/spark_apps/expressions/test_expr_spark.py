@@ -127,7 +127,7 @@ def rendered(one: Case, number: int, now_us: int) -> object:
 
 
 def answers(spark: SparkSession, cases: Sequence[Case], *, now_us: int = NOW) -> list[Answer]:
-    """Give what Spark makes of cases: of each its cell, or why it has none."""
+    """Return what Spark makes of cases: of each its cell, or why it has none."""
     found: dict[int, Answer] = {}
     columns = {}
     for number, one in enumerate(cases):

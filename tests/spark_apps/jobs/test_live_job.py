@@ -19,7 +19,7 @@ from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
 from narthex_spark_apps.platform.log_consumer import LogEnds
-from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_stores import Broker
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (
@@ -85,16 +85,16 @@ def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) ->
 def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
 ) -> None:
-    live = LiveJob.of(Assignment(asset=job.asset, epoch=1, generation=1), spark, platform, ends)
+    live = LiveJob.of(WorkAssignment(asset=job.asset, epoch=1, generation=1), spark, platform, ends)
 
-    tend_until(live, lambda: live.is_short(LONG_S))
+    reconcile_until(live, lambda: live.is_short(LONG_S))
     assert live.interval_s == REAL_TIME_S
     noted = committed_offsets(checkpoint_of(job.asset, platform) / "live")
     assert noted == {job.input_topic: {0: 3}}
     assert live.progress.read == {job.input_topic: {0: 3}}
     live.start_again()
     assert not live.is_short(LONG_S)
-    tend_until(live, lambda: live.query is not None)
+    reconcile_until(live, lambda: live.query is not None)
     send(log, job, 3, 2)
     found = log.records(job.output, count=5, distinct=True)
     told = live.report()
@@ -113,15 +113,15 @@ def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
 def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
 ) -> None:
-    first, second = (Assignment(asset=job.asset, epoch=epoch, generation=1) for epoch in (1, 2))
+    first, second = (WorkAssignment(asset=job.asset, epoch=epoch, generation=1) for epoch in (1, 2))
     before = LiveJob.of(first, spark, platform, ends)
-    tend_until(before, lambda: before.is_short(LONG_S))
+    reconcile_until(before, lambda: before.is_short(LONG_S))
 
     live = LiveJob.of(second, spark, platform, ends, after=(before,))
-    live.tend()
+    live.reconcile()
     waits = live.query is None
     before.stop()
-    tend_until(live, lambda: live.query is not None)
+    reconcile_until(live, lambda: live.query is not None)
 
     assert waits
     send(log, job, 3, 2)
@@ -158,11 +158,11 @@ def send(log: Log, job: PipelineJob, first: int, count: int) -> None:
         log.send(job.input_topic, codec.encode(fact))
 
 
-def tend_until(live: LiveJob, happens: Callable[[], bool]) -> None:
+def reconcile_until(live: LiveJob, happens: Callable[[], bool]) -> None:
     """Tend the job, as the driver does, until something is true of it."""
 
     def has_happened() -> bool:
-        live.tend(interval_s=LONG_S)
+        live.reconcile(interval_s=LONG_S)
         assert live.progress.error is None
         return happens()
 

@@ -11,7 +11,7 @@ from narthex._ir.operators import DatasetRef, Drop
 from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Str
 from narthex_spark_apps.jobs.progress import Progress
-from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from tests.spark_apps.spark_jobs import checkpoint_need, log_of, pipeline_job, topic_need
 
 ROWS = Schema(
@@ -54,7 +54,7 @@ def progress(world: World, tmp_path: Path) -> Progress:
         ),
     )
     found = Progress(
-        assignment=Assignment(asset=job.asset, epoch=1, generation=1),
+        assignment=WorkAssignment(asset=job.asset, epoch=1, generation=1),
         ends=world,
         clock=world.clock,
         known=True,

@@ -1,4 +1,4 @@
-"""Look-ups of a history in Spark: the states that were read by given offsets, and no others."""
+"""Lookups of a history in Spark: the states that were read by given offsets, and no others."""
 
 import json
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from narthex._ir.assets import DatasetPlan, HistorySpec, IndexSpec
 from narthex._ir.facts import Cell, Fact, Version
 from narthex._ir.schema import Schema
 from narthex._ir.windows import Continuous, Hopping, Tumbling
-from narthex_spark_apps.offline.historical_lookup import Limits
-from narthex_spark_apps.offline.queries import OfflineDataset, Wanted, look_up
+from narthex_spark_apps.offline.historical_lookup import ReplayLimit
+from narthex_spark_apps.offline.queries import OfflineDataset, OfflineLookup, look_up
 from narthex_stores import HistoryAdapter, HistoryTable, LogRow
-from narthex_stores.indexes import Found, InMemoryIndex
+from narthex_stores.indexes import InMemoryIndex, LookupResult
 from tests.stores.indexes.index_suite import KEYED, KEYS, Delivery, row, same, taken_back
 from tests.stores.indexes.test_index_validity import (
     GROUPS,
@@ -50,7 +50,7 @@ def plan_of(spec: IndexSpec) -> DatasetPlan:
 
 
 def logged(facts: Sequence[Fact]) -> list[LogRow]:
-    """Give facts the offsets of a log, in the partition of their key."""
+    """Return facts the offsets of a log, in the partition of their key."""
     ends = [0] * PARTITIONS
     rows: list[LogRow] = []
     for fact in facts:
@@ -69,8 +69,8 @@ def history_of(path: Path, spec: IndexSpec, rows: Sequence[LogRow]) -> OfflineDa
     return OfflineDataset(plan=plan_of(spec), history=str(path / "nx_h"), log="topic")
 
 
-def online(spec: IndexSpec, rows: Sequence[LogRow], wanted: Wanted) -> Found | None:
-    """Give what an index says that has read up to the offsets."""
+def online(spec: IndexSpec, rows: Sequence[LogRow], wanted: OfflineLookup) -> LookupResult | None:
+    """Return what an index says that has read up to the offsets."""
     ends = json.loads(wanted.limits) if wanted.limits else None
     facts = [r.fact for r in rows if ends is None or r.offset < ends.get(str(r.partition), 0)]
     index = InMemoryIndex(spec)
@@ -79,14 +79,18 @@ def online(spec: IndexSpec, rows: Sequence[LogRow], wanted: Wanted) -> Found | N
         return reader.lookup([wanted.key], [wanted.as_of])[0]
 
 
-def asked(keys: Sequence[Cell], instants: Sequence[int], rows: Sequence[LogRow]) -> list[Wanted]:
+def asked(
+    keys: Sequence[Cell], instants: Sequence[int], rows: Sequence[LogRow]
+) -> list[OfflineLookup]:
     """Ask each key as of each instant, at all offsets and at some."""
     some = [
         json.dumps({str(p): sum(r.partition == p for r in rows) * part // 3 for p in range(2)})
         for part in (1, 2)
     ]
-    texts: tuple[Limits, ...] = ("", *some)
-    return [Wanted("D", (key,), at, text) for text in texts for key in keys for at in instants]
+    texts: tuple[ReplayLimit, ...] = ("", *some)
+    return [
+        OfflineLookup("D", (key,), at, text) for text in texts for key in keys for at in instants
+    ]
 
 
 def drawn_rows(rng: Random, count: int) -> list[Fact]:

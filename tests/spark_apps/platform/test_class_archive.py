@@ -28,7 +28,7 @@ print(Path(f"/proc/{number}/maps").read_text())
 
 @pytest.fixture
 def machine(platform: Settings, tmp_path: Path) -> Settings:
-    """Give settings of a machine that has the connectors, and no archive."""
+    """Return settings of a machine that has the connectors, and no archive."""
     jars = tmp_path / "jars" / "spark"
     jars.mkdir(parents=True)
     for jar in platform.jars_dir.glob("*.jar"):

@@ -26,7 +26,7 @@ NAMES = (
 
 @pytest.fixture
 def found(tmp_path: Path, settings_of: Settings) -> Settings:
-    """Give settings whose jars are named as they should be, and are empty."""
+    """Return settings whose jars are named as they should be, and are empty."""
     jars = tmp_path / "jars" / "spark"
     jars.mkdir(parents=True)
     for name in NAMES:
@@ -36,7 +36,7 @@ def found(tmp_path: Path, settings_of: Settings) -> Settings:
 
 @pytest.fixture
 def java(tmp_path: Path) -> Path:
-    """Give a home of a Java that only lies there."""
+    """Return a home of a Java that only lies there."""
     binary = tmp_path / "java" / "bin" / "java"
     binary.parent.mkdir(parents=True)
     binary.write_text("a program")

@@ -28,7 +28,7 @@ from narthex._ir.connections import (
     Table,
 )
 from narthex._ir.entities import Sink
-from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.schema import Column, Field, Role, Schema
 from narthex._ir.types import Datetime, Decimal, Int, List, Optional, Str
 from narthex.settings import Settings
@@ -85,7 +85,7 @@ def row(
     return Fact(
         row_id=identity,
         version=Version(version.to_bytes(8, "big")),
-        event_time=T0 + at if void < 0 else NEVER,
+        event_time=T0 + at if void < 0 else TOMBSTONE_TIME,
         key=key,
         values=(name, 250, ("a", "b")),
         alive=alive and void < 0,

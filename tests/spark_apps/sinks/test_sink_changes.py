@@ -15,12 +15,12 @@ from narthex._ir.assets import (
 from narthex._ir.connections import (
     KafkaTopic,
 )
-from narthex._ir.facts import NEVER, Cell, Fact
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact
 from narthex._ir.schema import Column
 from narthex._ir.types import Int
-from narthex_spark_apps.sinks.changes import Change, Op, Standing
+from narthex_spark_apps.sinks.changes import Op, RowChange, SinkState
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, SinkStage
-from narthex_stores import Fenced, JobState
+from narthex_stores import IndexFenced, JobState
 from tests.spark_apps.sinks.sink_world import (
     KEYLESS,
     T0,
@@ -37,11 +37,11 @@ class InMemory:
     """A target that remembers what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[Change] = []
+        self.told: list[RowChange] = []
         self.marks: list[int] = []
         self.fails = False
 
-    def write(self, changes: Sequence[Change], *, mark: int) -> None:
+    def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
         if self.fails:
             raise SinkFailedError("not now")
         self.told += changes
@@ -77,7 +77,7 @@ FACTS = st.builds(
 
 
 def expected(facts: Sequence[Fact]) -> dict[bytes, tuple[int, tuple[Cell, ...]]]:
-    """Give what stands, as the definition of a keyed dataset says it."""
+    """Return what stands, as the definition of a keyed dataset says it."""
     rows: dict[bytes, Fact] = {}
     for fact in facts:
         known = rows.get(fact.row_id)
@@ -85,7 +85,7 @@ def expected(facts: Sequence[Fact]) -> dict[bytes, tuple[int, tuple[Cell, ...]]]
             rows[fact.row_id] = fact
     newest: dict[tuple[Cell, ...], Fact] = {}
     for fact in sorted(rows.values(), key=lambda one: (one.event_time, one.version)):
-        if fact.event_time != NEVER:
+        if fact.event_time != TOMBSTONE_TIME:
             newest[fact.key] = fact
     return {
         key_bytes((Column("uid", Int()),), key): (fact.event_time, fact.values)
@@ -139,14 +139,14 @@ def with_failure(stage: SinkStage) -> None:
             stage.tell()
 
 
-def outbox(stage: SinkStage) -> list[tuple[int, Change]]:
+def outbox(stage: SinkStage) -> list[tuple[int, RowChange]]:
     return [stage._unpacked(key, value) for key, value in stage.state.outbox()]  # noqa: SLF001
 
 
-def changes(spec: SinkJobSpec, facts: Sequence[Fact], path: Path) -> list[Change]:
+def changes(spec: SinkJobSpec, facts: Sequence[Fact], path: Path) -> list[RowChange]:
     state = JobState(path, epoch=1)
     try:
-        return state.run(lambda batch: list(Standing(spec).changes(batch, facts)))
+        return state.run(lambda batch: list(SinkState(spec).changes(batch, facts)))
     finally:
         state.close()
 
@@ -190,6 +190,6 @@ def test_a_run_that_was_taken_over_takes_nothing_in(tmp_path: Path) -> None:
     state = JobState(tmp_path / "state", epoch=2)
     state.close()
 
-    with pytest.raises(Fenced):
+    with pytest.raises(IndexFenced):
         JobState(tmp_path / "state", epoch=1)
     assert spec.log.shape is LogShape.KEYED

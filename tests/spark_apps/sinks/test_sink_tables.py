@@ -61,7 +61,7 @@ class Place:
     ]
 )
 def place(request: pytest.FixtureRequest, platform: Settings) -> Iterator[Place]:
-    """Give each kind of database in turn."""
+    """Yield each kind of database in turn."""
     if request.param == "snowflake":
         yield from snowflake_place(platform)
     else:
@@ -98,7 +98,7 @@ def snowflake_place(platform: Settings) -> Iterator[Place]:
 
 
 def plain(cell: object) -> object:
-    """Give a cell as every database could have said it."""
+    """Return a cell as every database could have said it."""
     if isinstance(cell, dt.datetime):
         return cell.astimezone(dt.UTC)
     return json.loads(cell) if isinstance(cell, str) and cell.startswith("[") else cell

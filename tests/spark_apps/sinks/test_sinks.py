@@ -159,7 +159,7 @@ def test_a_server_is_told_call_by_call_and_again_with_the_same_key_when_it_faile
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Give the address of a server that speaks S3, with nothing in it."""
+    """Yield the address of a server that speaks S3, with nothing in it."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -171,7 +171,7 @@ def address() -> Iterator[str]:
 def place(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, dict[str, str]]:
-    """Give where a table may stand, and what its store wants to be told."""
+    """Return where a table may stand, and what its store wants to be told."""
     if request.param == "below a directory":
         return "lake/users", {}
     url: str = request.getfixturevalue("address")

@@ -44,7 +44,7 @@ class Guarded:
 def guarded_broker(home: Path) -> Iterator[Guarded]:
     """Run such a broker below a directory."""
     port, controller_port, guarded_port = free_ports(3)
-    broker = kafka.Broker(directory=home / "kafka", port=port, controller_port=controller_port)
+    broker = kafka.KafkaNode(directory=home / "kafka", port=port, controller_port=controller_port)
     keystore, ca_file = _certificate(home)
     doors = Guarded(open=broker.bootstrap, guarded=f"127.0.0.1:{guarded_port}", ca_file=ca_file)
 
@@ -62,7 +62,7 @@ def guarded_broker(home: Path) -> Iterator[Guarded]:
         yield doors
 
 
-def _second_door(broker: kafka.Broker, doors: Guarded, keystore: Path) -> str:
+def _second_door(broker: kafka.KafkaNode, doors: Guarded, keystore: Path) -> str:
     # In a file of properties a backslash is written twice, and the login's text wants it escaped.
     word = WORD.replace("\\", "\\\\").replace('"', '\\"').replace("\\", "\\\\")
     login = "org.apache.kafka.common.security"

@@ -82,11 +82,11 @@ class World:
         self.shop.put(access.table.table, (number, T0, "ann", 2.5, changed))
 
     def renamed(self, access: TableAccess, **names: str) -> TableAccess:
-        """Give the access to a table, or a column of it, of another name."""
+        """Return the access to a table, or a column of it, of another name."""
         return self.access(attrs.evolve(access.table, **names))
 
     def with_word(self, access: TableAccess, word: str) -> TableAccess:
-        """Give the access with another password."""
+        """Return the access with another password."""
         changed = attrs.evolve(self, secrets={**self.secrets, WORD: word})
         return changed.access(access.table)
 
@@ -152,7 +152,7 @@ class MongoShop(Shop):
 
 
 def postgres_world(dsn: str, *, as_redshift: bool = False) -> Iterator[World]:
-    """Give a database of Postgres; it also proves what is Postgres's in the client of Redshift."""
+    """Yield a database of Postgres; it also proves what is Postgres's in the client of Redshift."""
     address = urlsplit(dsn)
     where = {
         "name": "crm",
@@ -182,7 +182,7 @@ def postgres_world(dsn: str, *, as_redshift: bool = False) -> Iterator[World]:
 
 
 def mysql_world(server: MariaDb) -> Iterator[World]:
-    """Give a database of MariaDB."""
+    """Yield a database of MariaDB."""
     with contextlib.closing(server.connect(init_command="SET time_zone = '+00:00'")) as connection:
 
         def execute(statement: str, row: tuple[object, ...]) -> None:
@@ -208,7 +208,7 @@ def mysql_world(server: MariaDb) -> Iterator[World]:
 
 
 def account_world(kind: str) -> Iterator[World]:
-    """Give the database of an account, as its environment variable describes it."""
+    """Yield the database of an account, as its environment variable describes it."""
     parts: dict[str, Any] = json.loads(os.environ[ACCOUNTS[kind]])
     secret = parts.pop("service_account_key" if kind == "bigquery" else "password")
     parts |= {"name": "account"}

@@ -61,7 +61,9 @@ def delta_job(*, needs: tuple[ResolvedNeed, ...] = (), where: Where | None = Non
 
 
 def told(path: str, job: SourceJob, *, versions: int | None = None) -> list[list[Fact]]:
-    """Give the facts of each version, or of the first few; none of them may hold a refused row."""
+    """Return the facts of each version, or of the first few; none of them may hold a refused
+    row.
+    """
     renderer = RowRenderer.of(
         json.dumps(to_plain(job.spec)), source_id="", output="log", quarantine="refused"
     )

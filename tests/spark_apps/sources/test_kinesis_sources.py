@@ -16,7 +16,7 @@ from moto.server import ThreadedMotoServer
 from narthex._formats.avro.fact_codec import encode
 from narthex._ir.connections import KinesisStream
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.start import asked_source
+from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.streams.kinesis import StreamError
 from narthex_stores import LogProducer
@@ -88,7 +88,7 @@ def job_of(log: Log, stream: Stream, start: str | int = "trim_horizon", **parts:
 
 
 def read(job: SourceJob, platform: Settings) -> dict[str, int]:
-    found = asked_source(job.asset, platform)
+    found = polling_source(job.asset, platform)
     assert found is not None
     with LogProducer(platform.kafka) as producer:
         counts = found.read(producer)

@@ -14,9 +14,9 @@ import pytest
 from narthex._formats.avro.fact_codec import encode
 from narthex._ir.connections import PubSubTopic, SecretRef
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.start import asked_source
+from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.platform.optional_clients import ClientMissingError, load_client
-from narthex_spark_apps.sources.polling_source import AskedSource
+from narthex_spark_apps.sources.polling_source import PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_stores import LogProducer, StoreError
 from tests.mounted_secrets import grant, mount
@@ -74,8 +74,8 @@ def job_of(log: Log) -> SourceJob:
     return spark_jobs.source_job(connector, needs=needs)
 
 
-def opened(job: SourceJob, platform: Settings) -> AskedSource:
-    found = asked_source(job.asset, platform)
+def opened(job: SourceJob, platform: Settings) -> PollingSource:
+    found = polling_source(job.asset, platform)
     assert found is not None
     return found
 

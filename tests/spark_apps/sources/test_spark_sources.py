@@ -144,7 +144,7 @@ def test_a_live_job_counts_its_rows(
 
     counted = (report.progress["rows"], report.progress["quarantined"], report.progress["left_out"])
     assert counted == (3, 1, 0)
-    assert report.progress["watermark"] == T0 + 3
+    assert report.progress["newest_event_time"] == T0 + 3
 
 
 def test_a_source_with_an_expression_that_spark_cannot_say_is_read_all_the_same(

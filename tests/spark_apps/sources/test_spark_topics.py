@@ -26,7 +26,7 @@ from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.schema_registry import RegistryError
-from narthex_spark_apps.sources.validated_rows import Place
+from narthex_spark_apps.sources.validated_rows import RawRowPosition
 from tests.mounted_secrets import grant, mount
 from tests.spark_apps import spark_jobs
 from tests.spark_apps.conftest import Log
@@ -208,7 +208,7 @@ def test_a_registry_that_lets_nobody_in_refuses_no_row(
     with pytest.raises(RegistryError, match="answered 401"):
         reader.rows(
             avro(8, {"id": 1, "at": 1, "who": None, "amount": Decimal(1)}),
-            place=Place(),
+            place=RawRowPosition(),
             now_us=0,
         )
 

@@ -49,7 +49,7 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDb]:
     ]
 )
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    """Give each kind of database in turn."""
+    """Yield each kind of database in turn."""
     match request.param:
         case "postgres":
             yield from postgres_world(request.getfixturevalue("postgres_dsn"))

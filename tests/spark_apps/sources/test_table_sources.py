@@ -16,9 +16,14 @@ from narthex._ir.facts import Fact, parse_position
 from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Optional, Str
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.start import asked_source
+from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.tables.cursors import NoCursorError, Reach, cursor_of, place_of
+from narthex_spark_apps.sources.tables.cursors import (
+    NoCursorError,
+    TablePosition,
+    cursor_of,
+    place_of,
+)
 from narthex_spark_apps.sources.tables.reader import TableError
 from narthex_stores import LogProducer
 from tests.mounted_secrets import grant, mount
@@ -33,7 +38,7 @@ Connection = psycopg.Connection[tuple[object, ...]]
 
 @pytest.fixture
 def database(postgres_dsn: str) -> Iterator[Connection]:
-    """Give a connection to an empty database."""
+    """Yield a connection to an empty database."""
     with psycopg.connect(
         postgres_dsn.replace("postgresql+psycopg2", "postgresql"), autocommit=True
     ) as connection:
@@ -91,7 +96,7 @@ def put(database: Connection, number: int, changed: object, **other: object) -> 
 
 
 def read(job: SourceJob, platform: Settings) -> dict[str, int]:
-    found = asked_source(job.asset, platform)
+    found = polling_source(job.asset, platform)
     assert found is not None
     with LogProducer(platform.kafka) as producer:
         counts = found.read(producer)
@@ -178,7 +183,7 @@ def test_what_is_known_to_be_there_is_not_appended_again_and_what_changed_is(
 ) -> None:
     orders(database, cursor="changed timestamptz, PRIMARY KEY (id)")
     job = table_job(log, postgres_dsn, platform)
-    source = asked_source(job.asset, platform)
+    source = polling_source(job.asset, platform)
     assert source is not None
     put(database, 1, T0)
     put(database, 2, T0)
@@ -265,18 +270,18 @@ def test_what_orders_nothing_is_no_cursor(value: object) -> None:
 
 
 def test_a_number_is_read_again_from_where_it_stood_as_long_ago_as_rows_may_be_late() -> None:
-    reach = Reach()
+    reach = TablePosition()
     for at, high in [(0, 10), (50, 20), (120, 30)]:
         reach = reach.after(high, now_us=at, disorder_us=100)
 
-    assert Reach().start(now_us=0, disorder_us=100) is None
+    assert TablePosition().start(now_us=0, disorder_us=100) is None
     assert reach.start(now_us=120, disorder_us=100) == 10
     assert reach.start(now_us=160, disorder_us=100) == 20
-    assert Reach.parse(json.loads(json.dumps(reach.plain()))) == reach
+    assert TablePosition.parse(json.loads(json.dumps(reach.plain()))) == reach
 
 
 def test_an_instant_is_read_again_from_before_it() -> None:
-    reach = Reach().after(T0, now_us=5, disorder_us=HOUR_US)
+    reach = TablePosition().after(T0, now_us=5, disorder_us=HOUR_US)
 
     assert reach.start(now_us=6, disorder_us=HOUR_US) == T0 - dt.timedelta(hours=1)
-    assert Reach.parse(json.loads(json.dumps(reach.plain()))) == reach
+    assert TablePosition.parse(json.loads(json.dumps(reach.plain()))) == reach

@@ -12,23 +12,23 @@ from narthex._compiler.log_specs import final_aggregate
 from narthex._formats.avro.fact_codec import encode as fact_codec
 from narthex._ir.assets import AssetRef, LogSpec, PipelineJobSpec
 from narthex._ir.entities import Definitions
-from narthex._ir.facts import NEVER, Cell, Fact, RowId
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId
 from narthex._ir.node_schema import of_dataset
 from narthex._ir.operators import Aggregate
 from narthex._runtime.steps import (
     ABSENT,
-    Context,
-    Rows,
+    RowBatch,
+    StepContext,
     Timelines,
     facts_of,
     rows_of,
     rows_of_dataset,
 )
-from narthex._runtime.steps.logged import faded
+from narthex._runtime.steps.logged import decayed
 from narthex._runtime.steps.plain_groups import PlainGroups
 from narthex._testing.in_process import InProcessCalls
 from narthex_reference.engine import Answer
-from narthex_spark_apps.stateful.emitted import Told
+from narthex_spark_apps.stateful.emitted import RowEmitter
 from narthex_spark_apps.stateful.tree import tree_of
 from narthex_stores import JobState, StateBatch
 from tests.core.runtime.contribution_logs import contributed
@@ -47,8 +47,8 @@ class Log:
                 self.facts[fact.row_id] = fact
 
     def standing(self) -> list[Fact]:
-        """Give the rows and absences, without those that are no more."""
-        return [fact for fact in self.facts.values() if fact.event_time != NEVER]
+        """Return the rows and absences, without those that are no more."""
+        return [fact for fact in self.facts.values() if fact.event_time != TOMBSTONE_TIME]
 
 
 class Job:
@@ -60,9 +60,9 @@ class Job:
         directory.mkdir(parents=True)
         self.output = topics[spec.dataset]
         self.reads = {one.dataset: topics[one.dataset] for one in spec.inputs}
-        context = Context(calls=InProcessCalls(), title=f"`{spec.dataset}`")
+        context = StepContext(calls=InProcessCalls(), title=f"`{spec.dataset}`")
         self._tree = tree_of(spec, context)
-        self._told = Told.of(spec, self._tree.schema)
+        self._told = RowEmitter.of(spec, self._tree.schema)
         self._codec = fact_codec(spec.log)
         self._state = JobState(directory, epoch=1, map_size=1 << 20)
 
@@ -111,14 +111,14 @@ class StatefulEngine:
             arrived.setdefault(job.output, []).extend(told)
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
-        """Give the facts that stand, by event time and row id."""
+        """Return the current facts, sorted by event time and row id."""
         schema = self._datasets[dataset].schema
         return facts_of(self._rows(dataset), schema.values)
 
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Give what stands under each key as of its instant."""
+        """Return the value of each key as of its instant."""
         aggregate = final_aggregate(self._datasets[dataset])
         if aggregate is not None and aggregate.window is None:
             return self._folded(dataset, aggregate, keys, as_of)
@@ -136,7 +136,7 @@ class StatefulEngine:
             return None
         rows = timelines.rows
         values = tuple([rows.column(column.name)[found[1]] for column in rows.schema.values])
-        return Answer(faded(log, values, found[0], as_of), found[0])
+        return Answer(decayed(log, values, found[0], as_of), found[0])
 
     def _folded(
         self,
@@ -159,7 +159,7 @@ class StatefulEngine:
             for one in found
         ]
 
-    def _rows(self, dataset: str) -> Rows:
+    def _rows(self, dataset: str) -> RowBatch:
         one = self._datasets[dataset]
         aggregate = final_aggregate(one)
         if aggregate is None or aggregate.window is not None:

@@ -15,18 +15,18 @@ from narthex._formats.avro.fact_codec import encode as fact_codec
 from narthex._formats.avro.fact_codec import key_bytes, keyed_row_id
 from narthex._ir.aggregate_specs import Count, Sum
 from narthex._ir.assets import PipelineInput, Trigger
-from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version, position
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version, position
 from narthex._ir.operators import Aggregate, DatasetRef, Union
 from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Float, Int, Str, Struct, StructField
 from narthex._ir.windows import Session
 from narthex.settings import Settings, environment_of
 from narthex_spark_apps.jobs.start import checkpoint_of
-from narthex_spark_apps.jobs.stateful_backfill import work_off_stateful
+from narthex_spark_apps.jobs.stateful_backfill import drain_stateful
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.stateful import StatefulStage
 from narthex_spark_apps.storage.snapshots import STATE, snapshots_of
-from narthex_stores import Fenced, JobState, LogReader
+from narthex_stores import IndexFenced, JobState, LogReader
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (
     checkpoint_need,
@@ -68,7 +68,7 @@ STEPS = Aggregate(
 
 @pytest.fixture
 def job(log: Log, platform: Settings, tmp_path: Path) -> PipelineJob:
-    """Give a job that gathers visits into stays."""
+    """Return a job that gathers visits into stays."""
     (platform.checkpoint_dir / "job").mkdir(parents=True)
     return pipeline_job(
         STEPS,
@@ -102,7 +102,7 @@ def send(log: Log, job: PipelineJob, *facts: Fact) -> None:
 
 
 def told(platform: Settings, job: PipelineJob) -> list[Fact]:
-    """Give everything that the job has told."""
+    """Return everything that the job has told."""
     codec = fact_codec(job.spec.log)
     found: list[Fact] = []
     with LogReader(platform.kafka) as reader:
@@ -115,7 +115,7 @@ def told(platform: Settings, job: PipelineJob) -> list[Fact]:
 
 
 def standing(facts: Sequence[Fact]) -> dict[tuple[str, int, int], tuple[Cell, ...]]:
-    """Give what stands: by person, begin and end of the stay, what is said of it last."""
+    """Return what stands: by person, begin and end of the stay, what is said of it last."""
     newest: dict[RowId, Fact] = {}
     for fact in facts:
         known = newest.get(fact.row_id)
@@ -124,7 +124,7 @@ def standing(facts: Sequence[Fact]) -> dict[tuple[str, int, int], tuple[Cell, ..
     found: dict[tuple[str, int, int], tuple[Cell, ...]] = {}
     for fact in sorted(newest.values(), key=lambda fact: fact.event_time):
         who, window = fact.key
-        if fact.event_time == NEVER or not isinstance(window, dict):
+        if fact.event_time == TOMBSTONE_TIME or not isinstance(window, dict):
             continue
         place = (str(who), _whole(window, "begin"), _whole(window, "end"))
         found.pop(place, None)
@@ -155,7 +155,7 @@ def test_a_late_row_joins_two_stays_and_what_they_were_is_no_more(
 
     found = told(platform, job)
     assert standing(found) == {("ann", 100, 116): (3, 4.5), ("bob", 100, 100): (1, 1.5)}
-    assert any(fact.event_time == NEVER for fact in found)
+    assert any(fact.event_time == TOMBSTONE_TIME for fact in found)
 
 
 def test_a_restart_goes_on_and_repetitions_say_nothing(
@@ -219,7 +219,7 @@ def test_a_run_of_an_earlier_epoch_is_refused(platform: Settings, job: PipelineJ
     checkpoint = checkpoint_of(job.asset, platform)
     StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=2).close()
 
-    with pytest.raises(Fenced, match="epoch 2"):
+    with pytest.raises(IndexFenced, match="epoch 2"):
         StatefulStage(job, settings=platform, checkpoint=checkpoint, epoch=1)
 
 
@@ -231,7 +231,7 @@ def test_a_backfill_and_the_live_run_after_it_are_one(
         reached = reader.end_offsets([job.input_topic])
     ends: dict[str, dict[int, int]] = {job.input_topic: {p: end for (_, p), end in reached.items()}}
     notes: list[object] = []
-    read = work_off_stateful(job.asset, ends, settings=platform, epoch=1, note=notes.append)
+    read = drain_stateful(job.asset, ends, settings=platform, epoch=1, note=notes.append)
     assert read == 2
     assert notes
 

@@ -4,19 +4,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from narthex_reference.comparing import differs
-from narthex_reference.conformance import CASES, Case, check
+from narthex_reference.conformance import CASES, ConformanceCase, check
 from narthex_reference.engines import reference
 from narthex_reference.generate.project import Project
 from narthex_reference.generate.projects import projects
 from tests.spark_apps.stateful.stateful_engine import engine_of
 
 
-def _named(one: Case) -> str:
+def _named(one: ConformanceCase) -> str:
     return one.name
 
 
 @pytest.mark.parametrize("one", CASES, ids=_named)
-def test_a_case_is_answered_as_was_written(one: Case) -> None:
+def test_a_case_is_answered_as_was_written(one: ConformanceCase) -> None:
     check(one, engine_of, orders=3)
 
 

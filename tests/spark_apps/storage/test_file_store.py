@@ -40,7 +40,7 @@ _ROWS: list[dict[str, str | int | None]] = [
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Give the address of a server that speaks S3, with nothing in it."""
+    """Yield the address of a server that speaks S3, with nothing in it."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

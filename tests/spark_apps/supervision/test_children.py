@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from narthex_spark_apps.supervision.child_messages import (
-    Desired,
+    DesiredAssignments,
     OfflineRun,
     render_desired,
-    render_trust,
+    render_lease,
 )
 
-WORK = Desired(assignments=(), offline=(OfflineRun(request_id="r", epoch=1, request=None),), turn=7)
-IDLE = Desired(assignments=(), turn=7)
+WORK = DesiredAssignments(
+    assignments=(), offline=(OfflineRun(request_id="r", epoch=1, request=None),), turn=7
+)
+IDLE = DesiredAssignments(assignments=(), turn=7)
 
 CHILD = """
 import os, sys
@@ -53,7 +55,7 @@ def tell(process: "subprocess.Popen[str]", *lines: str) -> None:
 
 
 def given(process: "subprocess.Popen[str]") -> str:
-    """Give the next set that the child was given: its turn, and how much work."""
+    """Return the next set that the child was given: its turn, and how much work."""
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("given "):
@@ -62,7 +64,7 @@ def given(process: "subprocess.Popen[str]") -> str:
 
 
 def in_s(seconds: float) -> str:
-    return render_trust(time.monotonic() + seconds)
+    return render_lease(time.monotonic() + seconds)
 
 
 def until_given(process: "subprocess.Popen[str]", wanted: str) -> bool:
@@ -100,4 +102,4 @@ def test_a_child_that_has_no_work_need_not_let_go() -> None:
 
 
 def test_a_trust_is_one_line() -> None:
-    assert json.loads(render_trust(1.5)) == {"trusted_until": 1.5}
+    assert json.loads(render_lease(1.5)) == {"leased_until": 1.5}

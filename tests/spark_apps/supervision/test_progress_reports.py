@@ -1,4 +1,4 @@
-"""What jobs and supervisors say of how far they are, and in which order jobs are worked off."""
+"""What jobs and supervisors say of how far they are, and in which order jobs are drained ."""
 
 import threading
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 from narthex._ir.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
 from narthex._ir.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
-from narthex_spark_apps.jobs.dependency_order import each_after
+from narthex_spark_apps.jobs.dependency_order import in_dependency_order
 from narthex_spark_apps.jobs.progress import Progress
 from narthex_spark_apps.jobs.read_positions import Positions
-from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.supervision.report_throttle import (
     PASS_ON_EVERY_S,
     SAME_EVERY_S,
@@ -19,7 +19,7 @@ from narthex_spark_apps.supervision.report_throttle import (
     ReportGate,
 )
 from narthex_spark_apps.supervision.supervisor import child_of
-from narthex_stores import Fenced
+from narthex_stores import IndexFenced
 from tests.spark_apps import spark_jobs
 
 TOPIC = "theirs"
@@ -46,7 +46,7 @@ def asset(trigger: Trigger = Trigger.STAGE) -> ResolvedAsset:
 
 
 def progress_of(ends: Ends, clock: Clock) -> Progress:
-    assignment = Assignment(asset=asset(), epoch=1, generation=1)
+    assignment = WorkAssignment(asset=asset(), epoch=1, generation=1)
     progress = Progress(assignment=assignment, ends=ends, stale_s=2.0, clock=clock)
     progress.known = True
     return progress
@@ -145,11 +145,11 @@ def test_each_thing_is_done_after_those_before_it() -> None:
             done.append(thing)
         return thing
 
-    assert sorted(each_after(before, work, at_once=3)) == [1, 2, 3, 4, 5]
+    assert sorted(in_dependency_order(before, work, at_once=3)) == [1, 2, 3, 4, 5]
 
 
 def test_a_ring_is_broken_at_its_first_and_the_rest_follows() -> None:
-    done = list(each_after({7: (9,), 8: (7,), 9: (8,)}, lambda thing: thing, at_once=2))
+    done = list(in_dependency_order({7: (9,), 8: (7,), 9: (8,)}, lambda thing: thing, at_once=2))
 
     assert done == [7, 8, 9]
 
@@ -162,7 +162,7 @@ def test_an_error_is_raised_and_nothing_new_begins() -> None:
         raise OSError(thing)
 
     with pytest.raises(OSError, match="1"):
-        list(each_after({1: (), 2: (1,)}, work, at_once=2))
+        list(in_dependency_order({1: (), 2: (1,)}, work, at_once=2))
     assert begun == [1]
 
 
@@ -185,9 +185,9 @@ def test_an_older_owner_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
     newer.claim()
     newer.keep({("t", 0): 9})
 
-    with pytest.raises(Fenced, match="epoch 1 must stop"):
+    with pytest.raises(IndexFenced, match="epoch 1 must stop"):
         older.keep({("t", 0): 6})
-    with pytest.raises(Fenced):
+    with pytest.raises(IndexFenced):
         older.claim()
     assert newer.load(()) == {("t", 0): 9}
 

@@ -16,11 +16,11 @@ from narthex._ir.assets import (
     TopicRole,
     TopicSpec,
 )
-from narthex._ir.facts import NEVER, Fact, RowId, Version, position
+from narthex._ir.facts import TOMBSTONE_TIME, Fact, RowId, Version, position
 from narthex._ir.schema import Column
 from narthex._ir.types import Int
 from narthex.settings import Settings
-from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers import history_writer
 from narthex_spark_apps.writers.history_writer import (
     WRITE_EVERY_S,
@@ -96,7 +96,7 @@ def open_feed_again(settings: Settings, *, disorder_us: int | None = None) -> Hi
             ),
         ),
     )
-    return HistoryFeed.open(Assignment(asset=asset, epoch=1, generation=1), settings)
+    return HistoryFeed.open(WorkAssignment(asset=asset, epoch=1, generation=1), settings)
 
 
 def test_a_late_row_is_written_like_any_other_and_told(settings: Settings) -> None:
@@ -137,10 +137,10 @@ def test_what_takes_a_row_back_is_no_newest_event(settings: Settings) -> None:
     feed = open_feed(settings, disorder_us=None)
     assert feed.newest_us is None
 
-    feed.waiting = [record(0, NEVER)]
+    feed.waiting = [record(0, TOMBSTONE_TIME)]
     feed.write()
     assert feed.newest_us is None
-    feed.waiting = [record(1, 1_000), record(2, NEVER)]
+    feed.waiting = [record(1, 1_000), record(2, TOMBSTONE_TIME)]
     feed.write()
 
     assert feed.newest_us == 1_000

@@ -23,7 +23,7 @@ from narthex._ir.schema import Column
 from narthex._ir.types import DataType, Decimal, Int, Str
 from narthex._ir.windows import Continuous
 from narthex.settings import Settings
-from narthex_spark_apps.supervision.child_messages import Assignment
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
 from narthex_stores import LogProducer, Record, index_adapter
 
@@ -86,12 +86,12 @@ def open_feed(settings: Settings, of: DataType, *, epoch: int = 1) -> IndexFeed:
             ),
         ),
     )
-    return IndexFeed.open(Assignment(asset=asset, epoch=epoch, generation=1), settings)
+    return IndexFeed.open(WorkAssignment(asset=asset, epoch=epoch, generation=1), settings)
 
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Settings:
-    """Give settings of directories of this test's own; there is no broker."""
+    """Return settings of directories of this test's own; there is no broker."""
     return Settings(
         home=tmp_path,
         install_id="testtest",
@@ -109,7 +109,7 @@ def platform(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def producer() -> LogProducer:
-    """Give one that nothing listens to: a feed without joins announces nothing."""
+    """Return one that nothing listens to: a feed without joins announces nothing."""
     return LogProducer("127.0.0.1:1")
 
 

@@ -11,7 +11,7 @@ from narthex_stack.errors import BadConfigError
 from narthex_stack.install.config import parse_config
 from narthex_stack.install.credentials import ensure_credentials
 from narthex_stack.install.installation import load_installation
-from narthex_stack.install.layout import Layout
+from narthex_stack.install.layout import HomeLayout
 from narthex_stack.install.policy_file import COMMENTED
 from narthex_stack.services.service_plan import GROUPS, externals, parse_groups, services
 
@@ -45,7 +45,7 @@ def test_what_cannot_be_meant_is_refused_by_name(text: str, said: str) -> None:
 
 
 def test_what_has_an_address_is_not_started(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = HomeLayout(tmp_path)
     layout.make()
     layout.config.write_text(
         'kafka = "broker:9092"\nserver_url = "http://there:1"\ntoken = "t"\n'
@@ -65,7 +65,7 @@ def test_what_has_an_address_is_not_started(tmp_path: Path) -> None:
 
 
 def test_several_supervisors_have_names_and_heartbeats_of_their_own(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = HomeLayout(tmp_path)
     layout.make()
     layout.config.write_text('supervisors = "2"')
 
@@ -96,7 +96,7 @@ def test_only_brings_what_the_named_ones_need() -> None:
 
 
 def test_the_settings_are_written_for_its_own_account_only(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
+    layout = HomeLayout(tmp_path)
 
     installation = load_installation(layout, environment={}, files_root=tmp_path)
 
@@ -109,7 +109,7 @@ def test_the_settings_are_written_for_its_own_account_only(tmp_path: Path) -> No
 def test_an_installation_begins_with_a_policy_without_rules_and_keeps_its_own(
     tmp_path: Path,
 ) -> None:
-    layout = Layout(tmp_path)
+    layout = HomeLayout(tmp_path)
     installation = load_installation(layout, environment={}, files_root=tmp_path)
     first = load_policy(installation.settings.policy_file)
     (tmp_path / "policy.toml").write_text("[egress]\nallow = []\n")
@@ -141,7 +141,7 @@ def test_secrets_are_drawn_once(tmp_path: Path) -> None:
 def test_airflow_gets_its_own_token_and_neither_the_platforms_nor_the_ledger(
     tmp_path: Path,
 ) -> None:
-    installation = load_installation(Layout(tmp_path), environment={})
+    installation = load_installation(HomeLayout(tmp_path), environment={})
     settings, keys = installation.settings, installation.credentials
 
     given = {

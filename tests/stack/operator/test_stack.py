@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from narthex_stack import NotStartedError, ServiceStatus, Stack, State
+from narthex_stack import NotStartedError, ServiceState, ServiceStatus, Stack
 from narthex_stack.install.installation import load_installation
-from narthex_stack.install.layout import Layout
+from narthex_stack.install.layout import HomeLayout
 from narthex_stack.operator.status import load_children
 from narthex_stack.processes.die_with_parent import main as tether_main
 from narthex_stack.processes.process_table import Process, leftovers
@@ -144,7 +144,7 @@ def test_a_home_where_nothing_was_ever_started_has_a_status_too(tmp_path: Path) 
 
 def test_a_home_is_wiped_from_a_directory_that_was_deleted(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    installed = load_installation(Layout(home), environment={}, files_root=tmp_path)
+    installed = load_installation(HomeLayout(home), environment={}, files_root=tmp_path)
     data = cluster(installed).data
     data.mkdir(parents=True)
 
@@ -195,7 +195,7 @@ def test_the_four_processes_of_airflow_become_healthy_and_end(
             "airflow-dag-processor",
             "airflow-api-server",
         ),
-        State.HEALTHY,
+        ServiceState.HEALTHY,
     )
     assert leftovers(home, children) == ()
     stack.wipe()

@@ -14,21 +14,27 @@ from narthex_stack.operator.service_loop import LONGEST_DELAY_S, delay_s
 from narthex_stack.operator.status import (
     GIVES_UP_AFTER,
     NEXT,
+    ServiceState,
     ServiceStatus,
-    State,
     Status,
     load_services,
     plain,
     store_status,
 )
 from narthex_stack.processes.process_table import Process, is_alive, process_of
-from narthex_stack.servers.kafka import Broker, cluster_id, properties
+from narthex_stack.servers.kafka import KafkaNode, cluster_id, properties
 from narthex_stack.services.probes import look_at_heartbeat, sandbox_of
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 ME = Process(pid=7, start=70)
 KAFKA = ServiceStatus(
-    name="kafka", group="kafka", state=State.HEALTHY, since=NOON, process=ME, port=9, restarts=2
+    name="kafka",
+    group="kafka",
+    state=ServiceState.HEALTHY,
+    since=NOON,
+    process=ME,
+    port=9,
+    restarts=2,
 )
 
 
@@ -38,11 +44,11 @@ def test_a_status_comes_back_from_its_file_as_it_was(tmp_path: Path) -> None:
     assert load_services(tmp_path / "s") == (KAFKA,)
 
 
-@pytest.mark.parametrize("state", State)
-def test_only_healthy_and_external_services_are_well(state: State) -> None:
+@pytest.mark.parametrize("state", ServiceState)
+def test_only_healthy_and_external_services_are_well(state: ServiceState) -> None:
     service = ServiceStatus(name="x", group="x", state=state, since=NOON)
 
-    assert service.is_well is (state in {State.HEALTHY, State.EXTERNAL})
+    assert service.is_well is (state in {ServiceState.HEALTHY, ServiceState.EXTERNAL})
 
 
 def test_nothing_is_well_without_a_keeper() -> None:
@@ -50,13 +56,17 @@ def test_nothing_is_well_without_a_keeper() -> None:
 
 
 def test_each_state_but_the_last_can_be_stopped() -> None:
-    for state in set(State) - {State.STOPPING, State.STOPPED, State.EXTERNAL}:
-        assert State.STOPPING in NEXT[state]
+    for state in set(ServiceState) - {
+        ServiceState.STOPPING,
+        ServiceState.STOPPED,
+        ServiceState.EXTERNAL,
+    }:
+        assert ServiceState.STOPPING in NEXT[state]
 
 
 def test_a_service_that_keeps_failing_is_hopeless() -> None:
     service = ServiceStatus(
-        name="x", group="x", state=State.BACKING_OFF, since=NOON, failures=GIVES_UP_AFTER
+        name="x", group="x", state=ServiceState.BACKING_OFF, since=NOON, failures=GIVES_UP_AFTER
     )
 
     assert service.is_hopeless
@@ -92,7 +102,7 @@ def test_a_heartbeat_is_fresh_or_it_says_how_old(tmp_path: Path) -> None:
 
 
 def test_a_broker_makes_no_topic_by_itself(tmp_path: Path) -> None:
-    broker = Broker(directory=tmp_path, port=1, controller_port=2, cache=tmp_path)
+    broker = KafkaNode(directory=tmp_path, port=1, controller_port=2, cache=tmp_path)
 
     assert "auto.create.topics.enable=false\n" in properties(broker)
     assert len(cluster_id(broker)) == 22
@@ -119,7 +129,7 @@ def test_people_are_told_where_they_look_as_far_as_it_is_there(tmp_path: Path) -
         jars_dir=tmp_path,
     )
 
-    def told(*names: str, state: State = State.HEALTHY) -> list[str]:
+    def told(*names: str, state: ServiceState = ServiceState.HEALTHY) -> list[str]:
         services = tuple(
             ServiceStatus(name=name, group=name, state=state, since=NOON) for name in names
         )
@@ -131,7 +141,7 @@ def test_people_are_told_where_they_look_as_far_as_it_is_there(tmp_path: Path) -
         "Airflow: http://h:2 (sign in with `airflow_user` and `airflow_password` of /keys.json)",
     ]
     assert told("kafka") == []
-    assert told("server", "airflow-api", state=State.UNWELL) == []
+    assert told("server", "airflow-api", state=ServiceState.UNWELL) == []
 
 
 class _Health(http.server.BaseHTTPRequestHandler):

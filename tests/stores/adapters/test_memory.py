@@ -7,12 +7,12 @@ from narthex_stores import (
     Adapter,
     Crash,
     Fault,
+    FaultTiming,
     InMemoryAdapter,
     Match,
     Operation,
     TransientError,
     Unknown,
-    When,
 )
 from tests.stores.adapters.adapter_suite import TIMEOUT_S, AdapterSuite
 
@@ -37,7 +37,7 @@ class TestInMemoryAdapter(AdapterSuite):
 
 
 def test_a_create_whose_answer_is_lost_has_made_the_thing() -> None:
-    fault = Fault(operation=Operation.CREATE, error=TransientError("lost"), when=When.AFTER)
+    fault = Fault(operation=Operation.CREATE, error=TransientError("lost"), when=FaultTiming.AFTER)
     adapter = InMemoryAdapter(AssetKind.CHECKPOINT, faults=[fault])
 
     with pytest.raises(TransientError):

@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from narthex._formats.avro.fact_codec import encode
 from narthex._ir import types
-from narthex._ir.assets import LIVES, AssetSpec, HistorySpec, LogShape, LogSpec
-from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.assets import VALIDITY_COLUMNS, AssetSpec, HistorySpec, LogShape, LogSpec
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
 from narthex_stores import (
     Adapter,
@@ -389,7 +389,7 @@ def test_a_row_that_was_taken_back_is_nowhere_and_has_no_event_time(
     path: str, table: HistoryTable
 ) -> None:
     gone = row(1, "a", None, at=300, alive=False)
-    taken_back = attrs.evolve(gone, fact=attrs.evolve(gone.fact, event_time=NEVER))
+    taken_back = attrs.evolve(gone, fact=attrs.evolve(gone.fact, event_time=TOMBSTONE_TIME))
     table.append_rows([row(0, "a", 1, at=300), row(0, "b", 2, at=100, partition=1)])
 
     table.append_rows([taken_back])
@@ -405,7 +405,7 @@ def test_a_row_that_was_taken_back_is_nowhere_and_has_no_event_time(
 
 
 def test_the_lives_of_contributions_are_shown_to_nobody() -> None:
-    log = attrs.evolve(LOG, shape=LogShape.CONTRIBUTIONS, values=(*LOG.values, *LIVES))
+    log = attrs.evolve(LOG, shape=LogShape.CONTRIBUTIONS, values=(*LOG.values, *VALIDITY_COLUMNS))
     alone = row(0, "a", 7).fact
     fact = attrs.evolve(alone, values=(*alone.values, 100, None))
 

@@ -25,16 +25,16 @@ from narthex._ir.aggregate_specs import (
     TypedAggregate,
 )
 from narthex._ir.assets import IndexSpec, LogShape, LogSpec
-from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
 from narthex._ir.types import Bool, DataType, Decimal, Float, Int, List, Optional, Str
 from narthex._ir.windows import Continuous, Tumbling, Window
 from narthex_stores.indexes import (
-    Fenced,
-    Found,
+    IndexFenced,
     IndexStore,
+    Invalidation,
+    LookupResult,
     NotCorrectableError,
-    Touched,
     WrongShapeError,
 )
 
@@ -139,11 +139,11 @@ def row(user: str, at: int, version: bytes, *cells: Cell, alive: bool = True) ->
 
 def taken_back(fact: Fact) -> Fact:
     """Make a keyed fact one that says: there is no such row, at no instant."""
-    return attrs.evolve(fact, event_time=NEVER, values=(None, None), alive=False)
+    return attrs.evolve(fact, event_time=TOMBSTONE_TIME, values=(None, None), alive=False)
 
 
 def standing(facts: Iterable[Fact]) -> list[Fact]:
-    """Give the state of each row with the greatest version: the definition of a dataset."""
+    """Return the state of each row with the greatest version: the definition of a dataset."""
     newest: dict[bytes, Fact] = {}
     for fact in facts:
         if fact.row_id not in newest or newest[fact.row_id].version < fact.version:
@@ -153,8 +153,8 @@ def standing(facts: Iterable[Fact]) -> list[Fact]:
 
 def expected_fold(
     facts: Sequence[Fact], user: str, as_of: int, windows: Sequence[Window]
-) -> Found | None:
-    """Give what a lookup must find, by definition and without an algebra."""
+) -> LookupResult | None:
+    """Return what a lookup must find, by definition and without an algebra."""
     known = [f for f in standing(facts) if f.key == (user,) and f.event_time <= as_of and f.alive]
     if not known:
         return None
@@ -167,7 +167,7 @@ def expected_fold(
             key=lambda f: (f.event_time, f.row_id),
         )
         values += _values_of(rows, as_of)
-    return Found(values=tuple(values), event_time=max(f.event_time for f in known))
+    return LookupResult(values=tuple(values), event_time=max(f.event_time for f in known))
 
 
 def _values_of(rows: Sequence[Fact], as_of: int) -> list[Cell]:
@@ -194,7 +194,7 @@ def _values_of(rows: Sequence[Fact], as_of: int) -> list[Cell]:
     ]
 
 
-def same(found: Found | None, wanted: Found | None) -> bool:
+def same(found: LookupResult | None, wanted: LookupResult | None) -> bool:
     """Compare answers; floats to 1e-9."""
     if found is None or wanted is None:
         return found is wanted
@@ -352,7 +352,7 @@ class IndexSuite:
             known = [f for f in standing(delivery.facts) if f.key == (user,) and f.event_time <= at]
             newest = max(known, key=lambda fact: fact.event_time, default=None)
             wanted = (
-                Found(values=newest.values, event_time=newest.event_time)
+                LookupResult(values=newest.values, event_time=newest.event_time)
                 if newest is not None and newest.alive
                 else None
             )
@@ -368,13 +368,13 @@ class IndexSuite:
             for batch in delivery.batches:
                 with index.read() as reader:
                     before = reader.lookup(keys, moments * len(KEYS))
-                announced = index.preview_touched(batch)
-                touched = index.apply(batch, offsets={}, epoch=1).touched
+                announced = index.preview_invalidations(batch)
+                invalidations = index.apply(batch, offsets={}, epoch=1).invalidations
                 with index.read() as reader:
                     after = reader.lookup(keys, moments * len(KEYS))
                 for key, at, old, new in zip(keys, moments * len(KEYS), before, after, strict=True):
                     if old != new:
-                        assert _covers(touched, key, at)
+                        assert _covers(invalidations, key, at)
                         assert _covers(announced, key, at)
 
     @_examples
@@ -428,20 +428,20 @@ class IndexSuite:
                 assert index.apply(moved, offsets={}, epoch=1).fresh == 0
 
         assert (first.fresh, first.duplicates) == (2, 0)
-        assert (again.fresh, again.duplicates, again.touched) == (0, 2, ())
+        assert (again.fresh, again.duplicates, again.invalidations) == (0, 2, ())
 
     def test_a_touched_span_ends_where_the_next_version_begins(self) -> None:
         with self.opened(IndexSpec(log=KEYED)) as index:
             index.apply([row("a", 7, b"v", 1, ()), row("b", 6, b"v", 1, ())], offsets={}, epoch=1)
             late = [row("a", 6, b"v", 1, ()), row("a", 7, b"w", 1, ())]
-            announced = index.preview_touched(late)
+            announced = index.preview_invalidations(late)
             applied = index.apply(late, offsets={}, epoch=1)
 
         spans = (
-            Touched(key=("a",), from_us=6, to_us=7),
-            Touched(key=("a",), from_us=7, to_us=None),
+            Invalidation(key=("a",), from_us=6, to_us=7),
+            Invalidation(key=("a",), from_us=7, to_us=None),
         )
-        assert applied.touched == spans
+        assert applied.invalidations == spans
         assert announced == spans
 
     def test_a_row_that_is_taken_back_shows_the_one_before_it_until_it_is_said_again(self) -> None:
@@ -455,18 +455,18 @@ class IndexSuite:
         with self.opened(IndexSpec(log=KEYED, correctable=True)) as index:
             seen = []
             for facts in steps:
-                announced = index.preview_touched(facts)
-                touched = index.apply(facts, offsets={}, epoch=1).touched
+                announced = index.preview_invalidations(facts)
+                invalidations = index.apply(facts, offsets={}, epoch=1).invalidations
                 with index.read() as reader:
                     (found,) = reader.lookup([("a",)], [9])
-                seen.append((found.values[0] if found else None, announced, touched))
+                seen.append((found.values[0] if found else None, announced, invalidations))
             with index.read() as reader:
-                last = reader.floor([("a",)], [NEVER - 1], not_before=[6])
+                last = reader.floor([("a",)], [TOMBSTONE_TIME - 1], not_before=[6])
 
-        span = (Touched(key=("a",), from_us=7, to_us=None),)
+        span = (Invalidation(key=("a",), from_us=7, to_us=None),)
         assert [value for value, _, _ in seen] == [2, 1, 1, 2]
         assert [announced for _, announced, _ in seen[1:]] == [span, (), span]
-        assert [touched for _, _, touched in seen[1:]] == [span, (), span]
+        assert [invalidations for _, _, invalidations in seen[1:]] == [span, (), span]
         assert last[0] is not None
 
     def test_an_index_whose_rows_never_go_refuses_one_that_goes(self) -> None:
@@ -561,9 +561,9 @@ class IndexSuite:
             index.apply([], offsets={}, epoch=2)
             index.raise_epoch(3)
 
-            with pytest.raises(Fenced):
+            with pytest.raises(IndexFenced):
                 index.apply([row("a", 5, b"v", 1, ())], offsets={("t", 0): 1}, epoch=2)
-            with pytest.raises(Fenced):
+            with pytest.raises(IndexFenced):
                 index.raise_epoch(2)
             assert index.offsets() == {}
             with index.read() as reader:
@@ -586,8 +586,8 @@ class IndexSuite:
                 reader.floor([("a",)], [0], not_before=[None])
 
 
-def _covers(touched: Iterable[Touched], key: tuple[Cell, ...], at: int) -> bool:
+def _covers(invalidations: Iterable[Invalidation], key: tuple[Cell, ...], at: int) -> bool:
     return any(
         span.key == key and span.from_us <= at and (span.to_us is None or at < span.to_us)
-        for span in touched
+        for span in invalidations
     )

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from narthex._ir.assets import IndexSpec
 from narthex_stores.indexes import (
-    Fenced,
+    IndexFenced,
     IndexMismatchError,
     IndexMissingError,
     InMemoryIndex,
@@ -38,7 +38,7 @@ SPEC = contributions_spec((4, 12, 24), correctable=True)
 PREAMBLE = """
 import itertools, sys
 from pathlib import Path
-from narthex_stores.indexes import Fenced, LmdbIndex
+from narthex_stores.indexes import IndexFenced, LmdbIndex
 from tests.stores.indexes.index_suite import EMPTY, contribution, contributions_spec
 SPEC = contributions_spec((4, 12, 24), correctable=True)
 index = LmdbIndex(Path(sys.argv[1]), SPEC, {arguments})
@@ -159,7 +159,7 @@ def test_a_zombie_in_another_process_is_fenced(tmp_path: Path) -> None:
 
         assert child.stdout.readline() == "fenced\n"
         assert index.offsets() == {}
-        with pytest.raises(Fenced):
+        with pytest.raises(IndexFenced):
             index.raise_epoch(1)
         index.close()
 
@@ -252,6 +252,6 @@ def test_what_was_committed_is_there_after_a_reopening(tmp_path: Path) -> None:
         (found,) = reader.lookup([("a",)], [5])
     assert found is not None
     assert found.values == (129, ("x",))
-    with pytest.raises(Fenced):
+    with pytest.raises(IndexFenced):
         again.apply([], offsets={}, epoch=3)
     again.close()

@@ -25,8 +25,8 @@ from narthex._ir.aggregate_specs import (
     Quantile,
     Sum,
 )
-from narthex._ir.assets import LIVES, IndexSpec, LogShape, LogSpec
-from narthex._ir.facts import NEVER, Cell, Fact, RowId, Version
+from narthex._ir.assets import VALIDITY_COLUMNS, IndexSpec, LogShape, LogSpec
+from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Aggregate, DatasetRef
 from narthex._ir.schema import Column
@@ -35,7 +35,7 @@ from narthex._ir.windows import Continuous, Hopping, Tumbling, Window
 from narthex_reference.semantics.aggregates import find, groups
 from narthex_reference.semantics.content import Content, content, rows_of_facts
 from narthex_reference.semantics.grouped_rows import contributions
-from narthex_stores.indexes import Found, IndexStore, InMemoryIndex, LmdbIndex
+from narthex_stores.indexes import IndexStore, InMemoryIndex, LmdbIndex, LookupResult
 from tests.stores.indexes.index_suite import Delivery, same
 
 USERS = NodeSchema(
@@ -95,7 +95,7 @@ def spec_of(step: Aggregate) -> IndexSpec:
     log = LogSpec(
         shape=LogShape.CONTRIBUTIONS,
         keys=made.keys,
-        values=(*(Column(name, columns[name]) for name in INPUTS), *LIVES),
+        values=(*(Column(name, columns[name]) for name in INPUTS), *VALIDITY_COLUMNS),
         time_field="at",
         along=step.along is not None,
     )
@@ -103,12 +103,12 @@ def spec_of(step: Aggregate) -> IndexSpec:
 
 
 def rows_of(facts: Sequence[Fact]) -> Content:
-    """Give the keyed rows that stand."""
+    """Return the keyed rows that stand."""
     return content(rows_of_facts("Users", facts, USERS), USERS)
 
 
 def contributed(step: Aggregate, rows: Content) -> State:
-    """Give the contributions that stand, without versions."""
+    """Return the contributions that stand, without versions."""
     return {
         one.row.row_id: Fact(
             row_id=one.row.row_id,
@@ -122,14 +122,14 @@ def contributed(step: Aggregate, rows: Content) -> State:
 
 
 def differences(before: State, after: State) -> Iterator[Fact]:
-    """Give what a job tells when its contributions have changed."""
+    """Yield what a job tells when its contributions have changed."""
     for row_id, fact in after.items():
         if before.get(row_id) != fact:
             yield fact
     for row_id, fact in before.items():
         if row_id not in after:
             yield attrs.evolve(
-                fact, event_time=NEVER, values=(None,) * len(fact.values), alive=False
+                fact, event_time=TOMBSTONE_TIME, values=(None,) * len(fact.values), alive=False
             )
 
 
@@ -183,14 +183,14 @@ def told(draw: st.DrawFn) -> Told:
     return Told(step, rows_of(known), Delivery(log, batches))
 
 
-def expected(one: Told, group: str, as_of: int) -> Found | None:
-    """Give what the reference says."""
+def expected(one: Told, group: str, as_of: int) -> LookupResult | None:
+    """Return what the reference says."""
     schema = aggregate_schema(one.step, USERS)
     value = find(one.step, groups(one.step, one.rows, schema), schema, {"group": group}, as_of)
     if value is None:
         return None
     values = tuple(value.cells[spec.into] for spec in one.step.specs)
-    return Found(values=values, event_time=value.event_time)
+    return LookupResult(values=values, event_time=value.event_time)
 
 
 class LivesSuite:
@@ -232,7 +232,7 @@ class LivesSuite:
         row_id = RowId(b"r")
         gone = attrs.evolve(
             _contribution(row_id, b"\x02", since=5),
-            event_time=NEVER,
+            event_time=TOMBSTONE_TIME,
             alive=False,
             values=(None,) * 4,
         )

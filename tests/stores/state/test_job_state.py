@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from narthex_stores import Fenced, JobState, StateBatch
+from narthex_stores import IndexFenced, JobState, StateBatch
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_offsets_never_go_back(state: JobState) -> None:
 def test_a_run_of_an_earlier_epoch_is_refused_when_it_opens(path: Path) -> None:
     JobState(path, epoch=5).close()
 
-    with pytest.raises(Fenced, match="epoch 5"):
+    with pytest.raises(IndexFenced, match="epoch 5"):
         JobState(path, epoch=4)
 
 

@@ -1,4 +1,6 @@
-"""What can be wrong with promises about rows: their columns, their arguments, where they stand."""
+"""What can be wrong with expectations about rows: their columns, their arguments, where they
+stand.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -26,7 +28,7 @@ _Arguments = Mapping[str, LiteralValue]
 
 
 def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[DefinitionError]:
-    """Find what is wrong with the promises of a dataset.
+    """Find what is wrong with the expectations of a dataset.
 
     Args:
         dataset: The dataset.
@@ -35,11 +37,11 @@ def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[Defin
     if dataset.expectations and is_terminal:
         yield no_rows(dataset.name, dataset.origin)
     for one in dataset.expectations:
-        yield from promise_errors(one, dataset.schema, dataset.origin)
+        yield from invalid_expectation(one, dataset.schema, dataset.origin)
 
 
 def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
-    """Say that a dataset of continuous windows has no rows that promises could be about."""
+    """Say that a dataset of continuous windows has no rows that expectations could be about."""
     return ExpectationInvalid(
         f"dataset `{dataset}` has expectations, but ends in an aggregate over continuous windows, "
         "which changes at every instant",
@@ -48,21 +50,21 @@ def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
     )
 
 
-def promise_errors(
-    promise: Expectation, schema: Schema, origin: Origin
+def invalid_expectation(
+    expectation: Expectation, schema: Schema, origin: Origin
 ) -> Iterator[DefinitionError]:
-    """Find what is wrong with one promise about rows of a schema."""
-    given = dict(promise.arguments)
+    """Find what is wrong with one expectation about rows of a schema."""
+    given = dict(expectation.arguments)
     for column in _named(given):
         if column not in schema.columns:
             yield ExpectationInvalid(
-                f"`{promise.kind}` is about `{column}`, which is not a field; there are "
+                f"`{expectation.kind}` is about `{column}`, which is not a field; there are "
                 f"{listed(schema.columns)}",
                 origin=origin,
                 hint=did_you_mean(column, schema.columns),
             )
-    for wrong in (*_bounds(given), *_patterns(given), *_ways(promise.kind, given)):
-        yield ExpectationInvalid(f"`{promise.kind}`: {wrong}", origin=origin)
+    for wrong in (*_bounds(given), *_patterns(given), *_ways(expectation.kind, given)):
+        yield ExpectationInvalid(f"`{expectation.kind}`: {wrong}", origin=origin)
 
 
 def _named(given: _Arguments) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 import attrs
 
-from narthex._analysis.tolerance import passes
+from narthex._analysis.tolerance import is_tolerated
 from narthex._expr.expression_types import misfit
 from narthex._expr.typing import references
 from narthex._ir.entities import (
@@ -35,7 +35,7 @@ from narthex.errors import (
 
 
 @attrs.frozen
-class _Known:
+class _KnownFeatures:
     datasets: Mapping[str, Dataset]
     featuresets: Mapping[str, Featureset]
     features: Mapping[str, DataType]
@@ -43,7 +43,7 @@ class _Known:
 
 def feature_errors(definitions: Definitions) -> Iterator[DefinitionError]:
     """Find everything that is wrong with the featuresets of a commit."""
-    known = _Known(
+    known = _KnownFeatures(
         {dataset.name: dataset for dataset in definitions.datasets},
         {featureset.name: featureset for featureset in definitions.featuresets},
         {
@@ -62,7 +62,7 @@ def feature_errors(definitions: Definitions) -> Iterator[DefinitionError]:
 def extractor_inputs(
     featureset: Featureset, extractor: Extractor, datasets: Mapping[str, Dataset]
 ) -> tuple[str, ...]:
-    """Give the features that an extractor needs, fully qualified, in order."""
+    """Return the features that an extractor needs, fully qualified, in order."""
     match extractor:
         case LookupExtractor():
             dataset = datasets.get(extractor.dataset)
@@ -81,7 +81,7 @@ def extractor_inputs(
 
 
 def extractor_outputs(featureset: Featureset, extractor: Extractor) -> tuple[str, ...]:
-    """Give the features that an extractor gives, fully qualified, in order."""
+    """Return the features that an extractor gives, fully qualified, in order."""
     names = extractor.outputs if isinstance(extractor, CodeExtractor) else (extractor.feature,)
     return tuple(f"{featureset.name}.{name}" for name in names)
 
@@ -100,7 +100,7 @@ def _twice(featureset: Featureset) -> Iterator[DefinitionError]:
 
 
 def _extractor_errors(
-    featureset: Featureset, extractor: Extractor, known: _Known
+    featureset: Featureset, extractor: Extractor, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     missing = [
         name for name in extractor_outputs(featureset, extractor) if name not in known.features
@@ -126,7 +126,7 @@ def _extractor_errors(
 
 
 def _lookup_errors(
-    featureset: Featureset, extractor: LookupExtractor, known: _Known
+    featureset: Featureset, extractor: LookupExtractor, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     dataset = known.datasets.get(extractor.dataset)
     title = f"feature `{featureset.name}.{extractor.feature}`"
@@ -149,7 +149,7 @@ def _lookup_errors(
 
 
 def _key_errors(
-    featureset: Featureset, extractor: LookupExtractor, dataset: Dataset, known: _Known
+    featureset: Featureset, extractor: LookupExtractor, dataset: Dataset, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     for key in dataset.schema.keys:
         found = known.features.get(f"{featureset.name}.{key.name}")
@@ -166,17 +166,17 @@ def _key_errors(
                 f"feature `{featureset.name}.{key.name}` has type `{type_name(found)}`; as a key "
                 f"of `{dataset.name}` it has type `{type_name(wanted)}`"
             )
-            if not passes(wrong):
+            if not is_tolerated(wrong):
                 yield FeatureInvalid(wrong, origin=extractor.origin)
 
 
 def plain_key(of: DataType) -> DataType:
-    """Give the type of a key, or of a list of keys, without its restrictions."""
+    """Return the type of a key, or of a list of keys, without its restrictions."""
     return List(unrestricted(of.of)) if isinstance(of, List) else unrestricted(of)
 
 
 def _value_errors(
-    featureset: Featureset, extractor: LookupExtractor, dataset: Dataset, known: _Known
+    featureset: Featureset, extractor: LookupExtractor, dataset: Dataset, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     columns = dataset.schema.columns
     declared = known.features[f"{featureset.name}.{extractor.feature}"]
@@ -191,7 +191,7 @@ def _value_errors(
     given = List(wanted) if extractor.is_list else wanted
     if declared != given:
         yield FeatureInvalid(
-            f"{title} has type `{type_name(declared)}`; the look-up of "
+            f"{title} has type `{type_name(declared)}`; the lookup of "
             f"`{dataset.name}.{extractor.column}` gives `{type_name(given)}`",
             origin=extractor.origin,
             hint="" if extractor.has_default else "a key may never have been seen: give a default",
@@ -205,7 +205,7 @@ def _value_errors(
 
 
 def _alias_errors(
-    featureset: Featureset, extractor: AliasExtractor, known: _Known
+    featureset: Featureset, extractor: AliasExtractor, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     name = f"{featureset.name}.{extractor.feature}"
     found = known.features.get(extractor.source)
@@ -228,7 +228,7 @@ def _alias_errors(
 
 
 def _expression_errors(
-    featureset: Featureset, extractor: ExpressionExtractor, known: _Known
+    featureset: Featureset, extractor: ExpressionExtractor, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     columns = {feature.name: feature.type for feature in featureset.features}
     name = f"{featureset.name}.{extractor.feature}"
@@ -250,7 +250,7 @@ def _expression_errors(
 
 
 def _code_errors(
-    featureset: Featureset, extractor: CodeExtractor, known: _Known
+    featureset: Featureset, extractor: CodeExtractor, known: _KnownFeatures
 ) -> Iterator[DefinitionError]:
     for name in extractor.inputs:
         if name not in known.features:
@@ -265,7 +265,9 @@ def _code_errors(
             )
 
 
-def _input_missing(title: str, name: str, extractor: Extractor, known: _Known) -> DefinitionError:
+def _input_missing(
+    title: str, name: str, extractor: Extractor, known: _KnownFeatures
+) -> DefinitionError:
     owner, _, _ = name.partition(".")
     if owner not in known.featuresets:
         return EntityMissing(

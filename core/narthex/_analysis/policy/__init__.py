@@ -38,9 +38,9 @@ from narthex._analysis.policy.platform_places import own_places
 from narthex._analysis.policy.policy import Policy, granted, load_policy
 
 __all__ = [
+    "GOOGLE",
     "AddressInvalidError",
     "EgressRules",
-    "GOOGLE",
     "HttpAddress",
     "Place",
     "Policy",

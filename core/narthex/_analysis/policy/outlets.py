@@ -47,7 +47,7 @@ AWS: Final = Target("amazonaws.com", 443)
 """The clouds' own endpoints: no part of a definition leads a client elsewhere."""
 
 ATLAS: Final = ".mongodb.net"
-"""Hosts of Atlas are names of whole clusters, which a look-up of services resolves."""
+"""Hosts of Atlas are names of whole clusters, which a lookup of services resolves."""
 
 KAFKA_PORT: Final = 9092
 MONGO_PORT: Final = 27017
@@ -91,7 +91,7 @@ class MongoAddress:
     """Where a MongoDB deployment is.
 
     Attributes:
-        targets: Its hosts; with `is_srv`, the one name that a look-up of services resolves.
+        targets: Its hosts; with `is_srv`, the one name that a lookup of services resolves.
         options: Of `MONGO_OPTIONS`.
     """
 

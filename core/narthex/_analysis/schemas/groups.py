@@ -37,7 +37,7 @@ def is_live(aggregate: Aggregate) -> bool:
 
 
 def aggregate_schema(aggregate: Aggregate, before: NodeSchema) -> NodeSchema:
-    """Give the group keys, its window if it has one, and a value for each aggregate."""
+    """Return the group keys, its window if it has one, and a value for each aggregate."""
     typed: list[TypedAggregate] = []
     errors: list[DefinitionError] = [*_group_errors(aggregate, before)]
     if not aggregate.specs and aggregate.window is None:
@@ -63,7 +63,7 @@ def aggregate_schema(aggregate: Aggregate, before: NodeSchema) -> NodeSchema:
 
 
 def whole_row_schema(step: First | Latest, before: NodeSchema) -> NodeSchema:
-    """Give the rows keyed by the group: its columns as keys, every other one as a value."""
+    """Return the rows keyed by the group: its columns as keys, every other one as a value."""
     errors: list[DefinitionError] = [*_group_errors(step, before)]
     if before.keys:
         name = type(step).__name__.lower()

@@ -9,7 +9,7 @@ from narthex._ir.operators import Assign, AssignCode, Join, Operator, Rename
 
 
 def joins_of(operator: Operator) -> tuple[tuple[Join, tuple[str | None, ...]], ...]:
-    """Give each join of a pipeline with its left columns as the stream's log names them.
+    """Return each join of a pipeline with its left columns as the stream's log names them.
 
     A column that was computed, or taken from another join's right side, is None.
     """

@@ -21,7 +21,7 @@ from narthex.errors import (
 def join_schema(
     join: Join, left: NodeSchema, inputs: Mapping[str, DatasetSchemaInfo]
 ) -> NodeSchema:
-    """Give the left rows' schema with the columns that are taken from the right."""
+    """Return the left rows' schema with the columns that are taken from the right."""
     right = inputs.get(join.right.dataset)
     if right is None:
         return left.with_errors(

@@ -71,7 +71,9 @@ __all__ = [
 
 
 def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -> NodeSchema:
-    """Give the schema of a pipeline's step; `errors` of it lists all that is wrong up to there."""
+    """Return the schema of a pipeline's step; `errors` of it lists all that is wrong up to
+    there.
+    """
     ref, steps = steps_of(operator)
     schema = _read(ref, inputs)
     if schema is None:
@@ -82,7 +84,7 @@ def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -
 
 
 def steps_of(operator: Operator) -> tuple[DatasetRef, tuple[Operator, ...]]:
-    """Give the dataset whose rows a pipeline follows, and the steps after it, first to last.
+    """Return the dataset whose rows a pipeline follows, and the steps after it, first to last.
 
     Of a union this is the left side; what lies on the other one is the union's own.
     """
@@ -94,7 +96,7 @@ def steps_of(operator: Operator) -> tuple[DatasetRef, tuple[Operator, ...]]:
 
 
 def all_steps(operator: Operator) -> tuple[Operator, ...]:
-    """Give every step of a pipeline with the datasets that it reads, inputs before what they feed.
+    """Return every step of a pipeline and the datasets that it reads, inputs before consumers.
 
     The right side of a join is part of the join; the other side of a union comes before it.
     """
@@ -118,7 +120,7 @@ def is_terminal(operator: Operator) -> bool:
 def step_schema(
     step: Operator, before: NodeSchema, inputs: Mapping[str, DatasetSchemaInfo]
 ) -> NodeSchema:
-    """Give what one step makes of its input's schema; its own mistakes come last in `errors`."""
+    """Return the output schema of one step; the step's own errors come last in `errors`."""
     if not isinstance(step, DatasetRef):
         before = _continued(step, step.input, before)
     match step:
@@ -137,14 +139,14 @@ def step_schema(
 
 
 def schema_of_union(step: Union, left: NodeSchema, right: NodeSchema) -> NodeSchema:
-    """Give what a union makes of the schemas of its sides; `errors` holds those of both."""
+    """Return the output schema of a union; `errors` contains the errors of both sides."""
     return union_schema(
         step, _continued(step, step.input, left), _continued(step, step.other, right)
     )
 
 
 def _continued(step: Operator, last: Operator, before: NodeSchema) -> NodeSchema:
-    """Give what the last step gives as the input of another one."""
+    """Return the output of the last step as the input of another pipeline."""
     if not isinstance(last, Aggregate):
         return before
     rows = attrs.evolve(before, aggregates=(), correctable=True)

@@ -21,7 +21,7 @@ from narthex.errors import (
 
 
 def transform_schema(step: Transform, before: NodeSchema) -> NodeSchema:
-    """Give the columns that the author says the function gives."""
+    """Return the columns that the author says the function gives."""
     fixed = {key.name for key in before.keys} | {before.timestamp}
     errors = tuple(
         ColumnRoleWrong(
@@ -35,7 +35,7 @@ def transform_schema(step: Transform, before: NodeSchema) -> NodeSchema:
 
 
 def dedup_schema(step: Dedup, before: NodeSchema) -> NodeSchema:
-    """Give the same columns; a later row may still replace one that stood."""
+    """Return the same columns; a later row may still replace one that stood."""
     errors = [*_keyless("dedup", before, step), *_dedup_columns(step, before)]
     if step.window is not None:
         errors += [
@@ -67,7 +67,7 @@ def _dedup_columns(step: Dedup, before: NodeSchema) -> Iterator[DefinitionError]
 
 
 def explode_schema(step: Explode, before: NodeSchema) -> NodeSchema:
-    """Give the elements' types, which may be null: an empty list gives one row with null."""
+    """Return the elements' types, which may be null: an empty list gives one row with null."""
     columns = before.columns
     errors: list[DefinitionError] = [*_keyless("explode", before, step)]
     exploded: dict[str, DataType] = {}
@@ -94,7 +94,7 @@ def explode_schema(step: Explode, before: NodeSchema) -> NodeSchema:
 
 
 def union_schema(step: Union, left: NodeSchema, right: NodeSchema) -> NodeSchema:
-    """Give the schema that both sides have; `errors` holds those of both sides."""
+    """Return the schema that both sides have; `errors` holds those of both sides."""
     known = [error.render() for error in left.errors]
     errors: list[DefinitionError] = [error for error in right.errors if error.render() not in known]
     keyed = [*_keyless("a union", left, step)] or [*_keyless("a union", right, step)]
@@ -133,7 +133,7 @@ def _union_differences(
 
 
 def changelog_schema(step: Changelog, before: NodeSchema) -> NodeSchema:
-    """Give the keys and values as values, with the column that tells inserts from deletes."""
+    """Return the keys and values as values, with the column that tells inserts from deletes."""
     errors: list[DefinitionError] = []
     if not before.keys:
         errors.append(

@@ -28,9 +28,9 @@ __all__ = [
     "EXAMPLE",
     "EXAMPLE_NOW_US",
     "FUNCTIONS",
-    "Function",
     "GROUPS",
     "MOST_REPEATS",
+    "Function",
     "Nulls",
 ]
 

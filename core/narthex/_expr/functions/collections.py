@@ -11,7 +11,7 @@ _LOST = "an item that is not Optional has no value"
 
 
 def lists() -> tuple[Function, ...]:
-    """Give `list.*` and `repeat`."""
+    """List the functions of `list.*` and `repeat`."""
 
     def of_list(
         name: str, rule: Rule, promise: str, *others: str, column: str = "l", undefined: str = ""
@@ -131,7 +131,7 @@ def lists() -> tuple[Function, ...]:
 
 
 def records() -> tuple[Function, ...]:
-    """Give `struct.*` and `dict.*`."""
+    """List the functions of `struct.*` and `dict.*`."""
     return (
         Function(
             name="struct.get",

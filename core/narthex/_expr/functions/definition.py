@@ -57,7 +57,7 @@ class Function:
     binds: bool = False
 
     def result(self, call: Call, arguments: tuple[DataType, ...]) -> DataType | Wrong:
-        """Give the type of a call whose arguments have these types."""
+        """Return the type of a call whose arguments have these types."""
         least, greatest = self.arguments
         if len(arguments) < least or (greatest is not None and len(arguments) > greatest):
             return Wrong(f"`{self.name}` has {len(arguments)} arguments")

@@ -45,7 +45,7 @@ def _read(  # noqa: PLR0913 (what a definition says)
 
 
 def texts() -> tuple[Function, ...]:
-    """Give `str.*`."""
+    """List the functions of `str.*`."""
     return (
         _pure("len", Int(), "The number of characters (code points)"),
         _pure("lower", Str(), "The text in lower case, by the table of Unicode 14"),

@@ -37,8 +37,8 @@ COLUMNAR_ROWS = 64
 """From how many rows on an expression is evaluated by column; below, by row: it starts faster."""
 
 PolarsType: TypeAlias = pl.DataType | type[pl.DataType]
-Element: TypeAlias = (
-    "None | bool | int | float | str | bytes | Sequence[Element] | Mapping[str, Element]"
+SeriesValue: TypeAlias = (
+    "None | bool | int | float | str | bytes | Sequence[SeriesValue] | Mapping[str, SeriesValue]"
 )
 """What Polars gives for one place of a series."""
 
@@ -60,7 +60,7 @@ class UnknownColumnTypeError(TypeError):
 
 
 def polars_type(of: DataType) -> PolarsType:
-    """Give the Polars type of a column of that type."""
+    """Return the Polars type of a column of that type."""
     plain = unrestricted(inner(of))
     match plain:
         case List(of=item):
@@ -84,12 +84,12 @@ def _scalar_type(of: DataType) -> PolarsType:
 
 
 def frame_schema(schema: Mapping[str, DataType]) -> dict[str, PolarsType]:
-    """Give the Polars schema of a frame with these columns."""
+    """Return the Polars schema of a frame with these columns."""
     return {name: polars_type(of) for name, of in schema.items()}
 
 
 def series_of(name: str, cells: Sequence[Cell], of: DataType) -> pl.Series:
-    """Give cells of a type as a series."""
+    """Convert cells of a type to a series."""
     if is_plain(of):
         return pl.Series(name, list(cells), dtype=polars_type(of))
     write = _writer(base_type(of))
@@ -97,19 +97,19 @@ def series_of(name: str, cells: Sequence[Cell], of: DataType) -> pl.Series:
 
 
 def cells_of(series: pl.Series, of: DataType) -> list[Cell]:
-    """Give the cells of a series that has a column's type."""
-    elements: list[Element] = series.to_list()
+    """Return the cells of a series that has a column's type."""
+    elements: list[SeriesValue] = series.to_list()
     read = _reader(base_type(of))
     return [read(element) for element in elements] if read is not None else _scalars(elements)
 
 
-def _scalars(elements: list[Element]) -> list[Cell]:
+def _scalars(elements: list[SeriesValue]) -> list[Cell]:
     # Elements of a scalar type are cells already; nothing is done to any of them.
     return elements  # type: ignore[return-value]
 
 
 def frame_of(columns: Mapping[str, Sequence[Cell]], schema: Mapping[str, DataType]) -> pl.DataFrame:
-    """Give columns of cells as a frame."""
+    """Convert columns of cells to a frame."""
     return pl.DataFrame([series_of(name, columns[name], of) for name, of in schema.items()])
 
 
@@ -118,13 +118,13 @@ def is_plain(of: DataType) -> bool:
     return not isinstance(unrestricted(inner(of)), List | Embedding | Map | Struct)
 
 
-_Read: TypeAlias = Callable[[Element], Cell]
-_Write: TypeAlias = Callable[[Cell], Element]
+_Read: TypeAlias = Callable[[SeriesValue], Cell]
+_Write: TypeAlias = Callable[[Cell], SeriesValue]
 
 
 @functools.lru_cache(maxsize=1024)
 def _writer(of: DataType) -> _Write:
-    """Give what turns cells of a type into elements; made once for many."""
+    """Return the function that converts cells of a type to elements; built once for many cells."""
     match inner(of):
         case List(of=item):
             return _list_writer(None if is_plain(item) else _writer(item))
@@ -138,14 +138,14 @@ def _writer(of: DataType) -> _Write:
             return _same_element
 
 
-def _same_element(cell: Cell) -> Element:
+def _same_element(cell: Cell) -> SeriesValue:
     if isinstance(cell, tuple | dict):
         raise UnknownColumnTypeError(f"{cell!r} is no scalar")
     return cell
 
 
 def _list_writer(item: _Write | None) -> _Write:
-    def write(cell: Cell) -> Element:
+    def write(cell: Cell) -> SeriesValue:
         if not isinstance(cell, tuple):
             return _same_element(cell)
         return [item(member) for member in cell] if item is not None else list(cell)
@@ -154,7 +154,7 @@ def _list_writer(item: _Write | None) -> _Write:
 
 
 def _map_writer(value: _Write) -> _Write:
-    def write(cell: Cell) -> Element:
+    def write(cell: Cell) -> SeriesValue:
         if not isinstance(cell, dict):
             return _same_element(cell)
         return [{"key": key, "value": value(member)} for key, member in cell.items()]
@@ -163,7 +163,7 @@ def _map_writer(value: _Write) -> _Write:
 
 
 def _struct_writer(members: Mapping[str, _Write]) -> _Write:
-    def write(cell: Cell) -> Element:
+    def write(cell: Cell) -> SeriesValue:
         if not isinstance(cell, dict):
             return _same_element(cell)
         return {name: member(cell.get(name)) for name, member in members.items()}
@@ -173,7 +173,9 @@ def _struct_writer(members: Mapping[str, _Write]) -> _Write:
 
 @functools.lru_cache(maxsize=1024)
 def _reader(of: DataType) -> _Read | None:
-    """Give what turns elements into cells of a type; None where they are cells already."""
+    """Return the function that converts elements to cells of a type; None where elements already
+    are cells.
+    """
     match inner(of):
         case List(of=item):
             return _list_reader(_reader(item))
@@ -187,14 +189,14 @@ def _reader(of: DataType) -> _Read | None:
             return None
 
 
-def _scalar(element: Element) -> Cell:
+def _scalar(element: SeriesValue) -> Cell:
     if isinstance(element, Sequence | Mapping) and not isinstance(element, str | bytes):
         raise UnknownColumnTypeError(f"{element!r} is no scalar")
     return element
 
 
 def _list_reader(item: _Read | None) -> _Read:
-    def read(element: Element) -> Cell:
+    def read(element: SeriesValue) -> Cell:
         if not isinstance(element, list):
             return _scalar(element)
         return tuple([item(member) for member in element]) if item is not None else tuple(element)
@@ -203,7 +205,7 @@ def _list_reader(item: _Read | None) -> _Read:
 
 
 def _map_reader(value: _Read) -> _Read:
-    def read(element: Element) -> Cell:
+    def read(element: SeriesValue) -> Cell:
         if not isinstance(element, list):
             return _scalar(element)
         return dict(_entry(entry, value) for entry in element)
@@ -211,7 +213,7 @@ def _map_reader(value: _Read) -> _Read:
     return read
 
 
-def _entry(entry: Element, value: _Read) -> tuple[str, Cell]:
+def _entry(entry: SeriesValue, value: _Read) -> tuple[str, Cell]:
     match entry:
         case {"key": str(key), "value": element}:
             return key, value(element)
@@ -220,7 +222,7 @@ def _entry(entry: Element, value: _Read) -> tuple[str, Cell]:
 
 
 def _struct_reader(members: Mapping[str, _Read]) -> _Read:
-    def read(element: Element) -> Cell:
+    def read(element: SeriesValue) -> Cell:
         if not isinstance(element, dict):
             return _scalar(element)
         return {name: member(element.get(name)) for name, member in members.items()}

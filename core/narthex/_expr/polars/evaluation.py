@@ -28,7 +28,7 @@ class UnboundError(LookupError):
 
 
 @attrs.frozen(kw_only=True)
-class Rendered:
+class TypedPolarsExpr:
     """A Polars expression and the type of its values.
 
     Attributes:
@@ -48,7 +48,7 @@ def evaluate(
     *,
     target: DataType | None = None,
 ) -> pl.Series:
-    """Give the values of an expression on all rows of a frame.
+    """Return the values of an expression on all rows of a frame.
 
     Args:
         node: The expression.
@@ -70,8 +70,10 @@ def evaluate(
     return series.cast(polars_type(rendered.type))
 
 
-def render(node: Node, schema: Mapping[str, DataType], now_us: int | None = None) -> Rendered:
-    """Give an expression for Polars.
+def render(
+    node: Node, schema: Mapping[str, DataType], now_us: int | None = None
+) -> TypedPolarsExpr:
+    """Return an expression for Polars.
 
     Raises:
         ExpressionTypeError: It has no type over the schema.
@@ -88,10 +90,10 @@ class _Rendering:
         self.schema = schema
         self.now_us = now_us
 
-    def render(self, node: Node) -> Rendered:
+    def render(self, node: Node) -> TypedPolarsExpr:
         match node:
             case Ref(name=name):
-                return Rendered(expr=pl.col(name), type=infer(node, self.schema))
+                return TypedPolarsExpr(expr=pl.col(name), type=infer(node, self.schema))
             case Var():
                 raise UnboundError(f"variable `{node.name}` stands for nothing in a column")
             case Literal(value=value, type=of):
@@ -105,7 +107,7 @@ class _Rendering:
             case _:
                 assert_never(node)
 
-    def _call(self, call: Call) -> Rendered:
+    def _call(self, call: Call) -> TypedPolarsExpr:
         result = infer(call, self.schema)
         if call.function == "now":
             if self.now_us is None:
@@ -117,12 +119,12 @@ class _Rendering:
         if not is_native(signature):
             if any(argument.by_row for argument in arguments):
                 return self._by_row(call)
-            return Rendered(expr=_by_row(signature, arguments), type=result, by_row=True)
+            return TypedPolarsExpr(expr=_by_row(signature, arguments), type=result, by_row=True)
         common = signature.common
         operands = [one.expr if common is None else _as_type(one, common) for one in arguments]
-        return Rendered(expr=NATIVE[call.function](signature, operands), type=result)
+        return TypedPolarsExpr(expr=NATIVE[call.function](signature, operands), type=result)
 
-    def _by_row(self, call: Call) -> Rendered:
+    def _by_row(self, call: Call) -> TypedPolarsExpr:
         """Render a call that is evaluated row by row as a whole, with all that is in it."""
         result = infer(call, self.schema)
         prepared, now_us = prepare(call, self.schema), self.now_us
@@ -142,31 +144,31 @@ class _Rendering:
             return_dtype=polars_type(result),
             is_elementwise=True,
         )
-        return Rendered(expr=expr, type=result, by_row=True)
+        return TypedPolarsExpr(expr=expr, type=result, by_row=True)
 
-    def _case(self, case: Case) -> Rendered:
+    def _case(self, case: Case) -> TypedPolarsExpr:
         result = infer(case, self.schema)
         value = _as_type(self.render(case.otherwise), result)
         for branch in reversed(case.branches):
             condition = _holds(self.render(branch.condition))
             then = _as_type(self.render(branch.value), result)
             value = pl.when(condition).then(then).otherwise(value)
-        return Rendered(expr=value, type=result)
+        return TypedPolarsExpr(expr=value, type=result)
 
 
-def _holds(condition: Rendered) -> pl.Expr:
+def _holds(condition: TypedPolarsExpr) -> pl.Expr:
     if inner(condition.type) != Bool():
         return pl.lit(value=False)
     return condition.expr.fill_null(value=False)
 
 
-def _literal(cell: Cell, of: DataType) -> Rendered:
+def _literal(cell: Cell, of: DataType) -> TypedPolarsExpr:
     if isinstance(cell, tuple | dict):
-        return Rendered(expr=pl.lit(series_of("", [cell], of)).first(), type=of)
-    return Rendered(expr=pl.lit(cell, dtype=polars_type(of)), type=of)
+        return TypedPolarsExpr(expr=pl.lit(series_of("", [cell], of)).first(), type=of)
+    return TypedPolarsExpr(expr=pl.lit(cell, dtype=polars_type(of)), type=of)
 
 
-def _as_type(value: Rendered, target: DataType) -> pl.Expr:
+def _as_type(value: TypedPolarsExpr, target: DataType) -> pl.Expr:
     if polars_type(value.type) == polars_type(target):
         return value.expr
     if isinstance(inner(value.type), Int) and isinstance(inner(target), Float):
@@ -183,7 +185,7 @@ def _as_type(value: Rendered, target: DataType) -> pl.Expr:
     return value.expr.map_batches(converted, return_dtype=polars_type(target))
 
 
-def _by_row(signature: Signature, arguments: list[Rendered]) -> pl.Expr:
+def _by_row(signature: Signature, arguments: list[TypedPolarsExpr]) -> pl.Expr:
     types = [argument.type for argument in arguments]
     result = signature.result or Null()
 

@@ -110,19 +110,19 @@ def _quantifier(decisive: bool) -> Compute:
 
 
 def whole_items(members: Sequence[Cell], of: DataType | None) -> Cell:
-    """Give items as a list of a type; None when one is null that must not be."""
+    """Convert items to a list of a type; None when an item is null and its type is not optional."""
     item = None if of is None else _item(of)
     lost = item is not None and not isinstance(item, Optional | Null) and None in members
     return None if lost else tuple(members)
 
 
 def mapped_items(found: Sequence[tuple[Cell, Cell]], result: DataType | None) -> Cell:
-    """Give what `list.map` makes of items and the values for them."""
+    """Return the result of `list.map` for items and their values."""
     return whole_items([value for _, value in found], result)
 
 
 def kept_items(found: Sequence[tuple[Cell, Cell]], _: DataType | None) -> Cell:
-    """Give what `list.filter` makes of items and whether the predicate holds for them."""
+    """Return the result of `list.filter` for items and the predicate's results."""
     return tuple([item for item, holds in found if holds is True])
 
 
@@ -134,7 +134,7 @@ def _repeat(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 
 def _members(signature: Signature, cells: tuple[Cell, ...], types: Sequence[DataType]) -> Cell:
-    """Give cells as the target struct; None when a member is null that must not be."""
+    """Convert cells to the target struct; None when a required member is null."""
     target = signature.call.target
     if not isinstance(target, Struct):
         return None

@@ -40,7 +40,7 @@ def evaluate(
     *,
     now_us: int | None = None,
 ) -> Cell:
-    """Give the value of an expression on one row.
+    """Return the value of an expression on one row.
 
     Without a schema, ints are not told from decimals: an expression over decimals needs one.
 
@@ -52,7 +52,7 @@ def evaluate(
 
 
 def prepare(node: Node, schema: Mapping[str, DataType] | None = None) -> Prepared:
-    """Give what evaluates the expression on many rows.
+    """Return a prepared evaluator of the expression for many rows.
 
     Raises:
         ExpressionTypeError: It has no type over the schema.
@@ -63,7 +63,7 @@ def prepare(node: Node, schema: Mapping[str, DataType] | None = None) -> Prepare
 
 
 def apply(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
-    """Give the value of one call from those of its arguments."""
+    """Return the value of one call from those of its arguments."""
     function = FUNCTIONS[signature.call.function]
     if function.nulls is Nulls.PROPAGATE and None in cells:
         return None
@@ -92,7 +92,9 @@ def _prepared(node: Node, schema: Mapping[str, DataType] | None) -> Prepared:
 
 
 def literal_cell(value: LiteralValue, of: DataType | None = None) -> Cell:
-    """Give a constant as a cell; of a struct or a map, which are tuples, only its type can say."""
+    """Return a constant as a cell; of a struct or a map, which are tuples, only its type can
+    say.
+    """
     if not isinstance(value, tuple) or of is None:
         return value
     match base_type(inner(of)):

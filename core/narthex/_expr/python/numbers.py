@@ -22,7 +22,7 @@ _LARGEST_EXPONENT = 63
 
 
 def defined(value: float) -> float | None:
-    """Give the float; None for NaN."""
+    """Return the float; None for NaN."""
     return None if math.isnan(value) else value
 
 
@@ -84,7 +84,7 @@ def _div(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 
 def rank(cell: Cell) -> tuple[bool, Cell]:
-    """Give what orders a value among its like: NaN is equal to itself and the greatest."""
+    """Return the sort key of a value: NaN equals itself and is the greatest."""
     if isinstance(cell, float) and math.isnan(cell):
         return (True, 0.0)
     return (False, cell)
@@ -174,8 +174,8 @@ def _to_string(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 def _pow(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     base, exponent = number(cells[0]), number(cells[1])
-    whole_result = signature.result is None or not isinstance(inner(signature.result), Float)
-    if whole_result and isinstance(base, int) and isinstance(exponent, int):
+    complete_result = signature.result is None or not isinstance(inner(signature.result), Float)
+    if complete_result and isinstance(base, int) and isinstance(exponent, int):
         return _int_pow(base, exponent)
     return defined(_float_pow(float(base), float(exponent)))
 

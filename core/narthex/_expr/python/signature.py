@@ -53,18 +53,20 @@ class Signature:
         return common
 
     def brought_together(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        """Give the arguments as their common type, where the function wants one."""
+        """Return the arguments as their common type, where the function wants one."""
         if self.common is None or self.arguments is None:
             return cells
         pairs = zip(cells, self.arguments, strict=True)
         return tuple([convert(cell, of, self.common) for cell, of in pairs])
 
     def option(self, name: str) -> LiteralValue:
-        """Give a constant of the call; None when it has none of that name."""
+        """Return a constant of the call; None when it has none of that name."""
         return dict(self.call.options).get(name)
 
     def scale(self, index: int) -> int:
-        """Give how many digits an argument has after the point; 0 for what is no decimal."""
+        """Return the number of digits after the decimal point; 0 for an argument that is not a
+        decimal.
+        """
         found = inner(self.arguments[index]) if self.arguments is not None else None
         return found.scale if isinstance(found, Decimal) else 0
 
@@ -75,12 +77,12 @@ Compute: TypeAlias = Callable[[Signature, tuple[Cell, ...]], Cell]
 Number: TypeAlias = int | float
 
 
-class WrongCellError(TypeError):
+class WrongColumnCellError(TypeError):
     """A cell that is not of the type that its column has."""
 
 
 def timezone_of(signature: Signature) -> str:
-    """Give the time zone of a call; UTC, unless it says another."""
+    """Return the time zone of a call; UTC, unless it says another."""
     return text(signature.option("timezone") or "UTC")
 
 
@@ -88,44 +90,44 @@ def number(cell: Cell) -> Number:
     """Take a cell as a number."""
     if isinstance(cell, int | float):
         return cell
-    raise WrongCellError(f"{cell!r} is no number")
+    raise WrongColumnCellError(f"{cell!r} is no number")
 
 
 def whole(cell: Cell) -> int:
     """Take a cell as an int, an instant, a day or an unscaled decimal."""
     if isinstance(cell, int):
         return cell
-    raise WrongCellError(f"{cell!r} is no int")
+    raise WrongColumnCellError(f"{cell!r} is no int")
 
 
 def text(cell: Cell) -> str:
     """Take a cell as text."""
     if isinstance(cell, str):
         return cell
-    raise WrongCellError(f"{cell!r} is no text")
+    raise WrongColumnCellError(f"{cell!r} is no text")
 
 
 def items(cell: Cell) -> tuple[Cell, ...]:
     """Take a cell as a list."""
     if isinstance(cell, tuple):
         return cell
-    raise WrongCellError(f"{cell!r} is no tuple")
+    raise WrongColumnCellError(f"{cell!r} is no tuple")
 
 
 def entries(cell: Cell) -> dict[str, Cell]:
     """Take a cell as a struct or a map."""
     if isinstance(cell, dict):
         return cell
-    raise WrongCellError(f"{cell!r} is no dict")
+    raise WrongColumnCellError(f"{cell!r} is no dict")
 
 
 def int64(value: int) -> int | None:
-    """Give an int of 64 bits; None beyond."""
+    """Return an int of 64 bits; None beyond."""
     return value if INT_MIN <= value <= INT_MAX else None
 
 
 def convert(cell: Cell, found: DataType, target: DataType) -> Cell:
-    """Give the same value as the target type, to which `found` can be brought."""
+    """Return the same value as the target type, to which `found` can be brought."""
     if cell is None or found is target:
         return cell
     match inner(target):
@@ -150,7 +152,7 @@ def _of(found: DataType) -> DataType:
 
 
 def kept(cell: Cell, of: DataType | None) -> Cell:
-    """Give the cell; None for a decimal of more than 28 digits."""
+    """Return the cell; None for a decimal of more than 28 digits."""
     if isinstance(cell, int) and of is not None and isinstance(inner(of), Decimal):
         return cell if abs(cell) < DECIMAL_LIMIT else None
     return cell

@@ -69,7 +69,7 @@ def _json_extract(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 
 def _encodable(said: str) -> str:
-    """Give a text that UTF-8 can write; JSON can say halves of characters, which it cannot."""
+    """Return a text that UTF-8 can write; JSON can say halves of characters, which it cannot."""
     said.encode()
     return said
 

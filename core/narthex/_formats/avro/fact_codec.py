@@ -22,8 +22,8 @@ from narthex._formats.cells import (
     UnsupportedColumnError,
     WrongCellError,
     cell_bytes,
-    lifting,
-    lowering,
+    from_storage,
+    to_storage,
 )
 from narthex._ir.assets import LogSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
@@ -78,7 +78,7 @@ def key_bytes(columns: Sequence[Column], cells: Sequence[Cell]) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def key_encoder(columns: tuple[Column, ...]) -> Callable[[Sequence[Cell]], bytes]:
-    """Give `key_bytes` of these columns, made ready once."""
+    """Return `key_bytes` for these columns, prepared once."""
     encoders = tuple(cell_bytes(column.type) for column in columns)
     if len(encoders) == 1:
         return _single_key(encoders[0])
@@ -101,12 +101,12 @@ def _single_key(encoder: CellBytes) -> Callable[[Sequence[Cell]], bytes]:
 
 
 def keyed_row_id(key: bytes, event_time: int) -> RowId:
-    """Give the identity of a keyed row: what `key_bytes` gave, and its instant."""
+    """Return the identity of a keyed row: what `key_bytes` gave, and its instant."""
     return RowId(b"k" + len(key).to_bytes(4, "big") + key + (event_time + _BIAS).to_bytes(8, "big"))
 
 
 def avro_schema(log: LogSpec) -> str:
-    """Give the Avro schema of a log's facts, as JSON text that never varies.
+    """Return the Avro schema of a log's facts, as JSON text that never varies.
 
     Raises:
         UnsupportedColumnError: A name is no Avro name, or no log carries the type.
@@ -200,7 +200,7 @@ def _bare_decimal(scale: int) -> Json:
 
 @functools.lru_cache(maxsize=1024)
 def encode(log: LogSpec) -> "FactCodec":
-    """Give the codec of a log's facts.
+    """Return the codec of a log's facts.
 
     Raises:
         UnsupportedColumnError: A name is no Avro name, or no log carries the type.
@@ -208,7 +208,7 @@ def encode(log: LogSpec) -> "FactCodec":
     return FactCodec(log=log)
 
 
-_Names: TypeAlias = tuple[tuple[str, Conversion | None], ...]
+_Conversions: TypeAlias = tuple[tuple[str, Conversion | None], ...]
 _Lowers: TypeAlias = tuple[tuple[str, Conversion], ...]
 
 
@@ -224,8 +224,8 @@ class FactCodec:
     _schema: dict[str, Json] = attrs.field(init=False, repr=False, eq=False)
     _batch: dict[str, Json] = attrs.field(init=False, repr=False, eq=False)
     _lowers: _Lowers = attrs.field(init=False, repr=False, eq=False)
-    _keys: _Names = attrs.field(init=False, repr=False, eq=False)
-    _values: _Names = attrs.field(init=False, repr=False, eq=False)
+    _keys: _Conversions = attrs.field(init=False, repr=False, eq=False)
+    _values: _Conversions = attrs.field(init=False, repr=False, eq=False)
 
     @_schema.default
     def _parse_schema(self) -> dict[str, Json]:
@@ -241,17 +241,17 @@ class FactCodec:
 
     @_lowers.default
     def _find_lowers(self) -> _Lowers:
-        named = [("k_" + column.name, lowering(column.type)) for column in self.log.keys]
-        named += [("v_" + column.name, lowering(column.type)) for column in self.log.values]
+        named = [("k_" + column.name, to_storage(column.type)) for column in self.log.keys]
+        named += [("v_" + column.name, to_storage(column.type)) for column in self.log.values]
         return tuple((name, lower) for name, lower in named if lower is not None)
 
     @_keys.default
-    def _name_keys(self) -> _Names:
-        return tuple(("k_" + column.name, lifting(column.type)) for column in self.log.keys)
+    def _name_keys(self) -> _Conversions:
+        return tuple(("k_" + column.name, from_storage(column.type)) for column in self.log.keys)
 
     @_values.default
-    def _name_values(self) -> _Names:
-        return tuple(("v_" + column.name, lifting(column.type)) for column in self.log.values)
+    def _name_values(self) -> _Conversions:
+        return tuple(("v_" + column.name, from_storage(column.type)) for column in self.log.values)
 
     def encode(self, fact: Fact) -> bytes:
         """Render one fact.
@@ -324,7 +324,7 @@ class FactCodec:
         ]
 
 
-def _cells_of(names: _Names) -> Callable[[dict[str, Cell]], tuple[Cell, ...]]:
+def _cells_of(names: _Conversions) -> Callable[[dict[str, Cell]], tuple[Cell, ...]]:
     if all(lift is None for _, lift in names):
         plain = tuple(name for name, _ in names)
         return lambda datum: tuple([datum[name] for name in plain])

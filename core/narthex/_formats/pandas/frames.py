@@ -29,30 +29,30 @@ from narthex._ir.types import (
     unrestricted,
 )
 
-Columns: TypeAlias = dict[str, list[Json]]
+JsonColumns: TypeAlias = dict[str, list[Json]]
 
 _DTYPES = {Int: "Int64", Float: "Float64", Bool: "boolean", Str: "string"}
 
 
-def columns_of(frame: pd.DataFrame) -> Columns:
-    """Give a frame as plain columns: instants as text in UTC, missing values as null."""
+def columns_of(frame: pd.DataFrame) -> JsonColumns:
+    """Return a frame as plain columns: instants as text in UTC, missing values as null."""
     return {str(name): values_of(frame[name]) for name in frame.columns}
 
 
 def values_of(series: Iterable[object]) -> list[Json]:
-    """Give a series, or any list of values, as plain values."""
+    """Return a series, or any list of values, as plain values."""
     return [plain_value(value) for value in series]
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Json]]:
-    """Give a frame as plain rows."""
+    """Return a frame as plain rows."""
     columns = columns_of(frame)
     names = list(columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def plain_value(value: object) -> Json:  # noqa: C901 (one case a type)
-    """Give one value as JSON can say it."""
+    """Convert one value to JSON."""
     match value:
         case bool() | str():
             return value
@@ -127,14 +127,14 @@ class StructRow(dict[str, object]):
     """The members of a struct, by name and as attributes."""
 
     def __getattr__(self, name: str) -> object:
-        """Give a member."""
+        """Return a member."""
         try:
             return self[name]
         except KeyError:
             raise AttributeError(name) from None
 
     def as_json(self) -> dict[str, object]:
-        """Give the members by name, as an instance of the struct's class does."""
+        """Return the members by name, as an instance of the struct's class does."""
         return {name: _members(value) for name, value in self.items()}
 
 

@@ -32,7 +32,7 @@ class CommitPayload:
 
 
 def encode_commit(request: CommitPayload) -> bytes:
-    """Give a commit's bytes; the same request always gives the same bytes.
+    """Return a commit's bytes; the same request always gives the same bytes.
 
     Raises:
         RecordNotUnderstood: A value in it does not travel.

@@ -23,7 +23,7 @@ class ValueWriter:
         self._known: dict[tuple[str, str], int] = {}
 
     def write(self, value: object) -> int:
-        """Write a value; give its position.
+        """Write a value; return its position.
 
         Raises:
             RecordNotUnderstood: It has a number beyond 64 bits, or is nothing that travels.
@@ -136,7 +136,7 @@ def _read_record(record: commit_pb2.Record, found: Sequence[object]) -> object:
 
 
 def pick(found: Sequence[object], at: int) -> object:
-    """Give the value at a position that was read already.
+    """Return the value at a position that was read already.
 
     Raises:
         RecordNotUnderstood: There is none.

@@ -6,24 +6,24 @@ Start with `row_parser`.
 from narthex._runtime.ingest.lateness import Lateness, LateRow, render_late_row
 from narthex._runtime.ingest.preproc_steps import Problem, Runner
 from narthex._runtime.ingest.row_parser import (
-    Admission,
-    Admitted,
-    Admitter,
-    LeftOut,
-    Moved,
-    Refused,
+    FilteredRow,
+    ParsedRow,
+    RejectedRow,
+    RekeyedRow,
+    RowOutcome,
+    RowParser,
 )
 
 __all__ = [
-    "Admission",
-    "Admitted",
-    "Admitter",
+    "FilteredRow",
     "LateRow",
     "Lateness",
-    "LeftOut",
-    "Moved",
+    "ParsedRow",
     "Problem",
-    "Refused",
+    "RejectedRow",
+    "RekeyedRow",
+    "RowOutcome",
+    "RowParser",
     "Runner",
     "render_late_row",
 ]

@@ -66,7 +66,7 @@ class _Progress:
     greatest: list[int] = attrs.field(factory=list)
 
     def before(self, step: bytes) -> int | None:
-        """Give the greatest event time known below or at a position; None before the first."""
+        """Return the greatest event time known below or at a position; None before the first."""
         place = bisect_right(self.steps, step)
         return self.greatest[place - 1] if place else None
 

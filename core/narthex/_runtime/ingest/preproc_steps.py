@@ -51,7 +51,7 @@ class Runner(Protocol):
 
 
 @attrs.frozen
-class Accepted:
+class RequiredColumn:
     """A column that a row must have, made ready for many rows."""
 
     name: str
@@ -59,7 +59,7 @@ class Accepted:
     to_cell: Callable[[Json], Cell]
 
     @classmethod
-    def of(cls, column: Column) -> "Accepted":
+    def of(cls, column: Column) -> "RequiredColumn":
         """Prepare a column."""
         return cls(column.name, isinstance(column.type, Optional), coercion(column.type))
 
@@ -68,7 +68,7 @@ class Accepted:
 class Expression:
     """An expression with the columns that it reads."""
 
-    inputs: tuple[Accepted, ...]
+    inputs: tuple[RequiredColumn, ...]
     value: Prepared
 
     @classmethod
@@ -77,7 +77,7 @@ class Expression:
     ) -> "Expression":
         """Prepare an expression, to give exactly the type `target`."""
         return cls(
-            tuple(Accepted.of(column) for column in columns),
+            tuple(RequiredColumn.of(column) for column in columns),
             _prepared(expression, columns, target),
         )
 
@@ -92,19 +92,19 @@ class CodeCall:
     """
 
     code: UserCode
-    required: tuple[tuple[Column, Accepted], ...]
-    offered: tuple[tuple[Column, Accepted], ...]
+    required: tuple[tuple[Column, RequiredColumn], ...]
+    offered: tuple[tuple[Column, RequiredColumn], ...]
 
     @classmethod
     def of(
         cls, code: UserCode, required: tuple[Column, ...], offered: tuple[Column, ...]
     ) -> "CodeCall":
         """Prepare a call."""
-        lenient = [Column(one.name, optional(one.type)) for one in offered]
+        tolerated = [Column(one.name, optional(one.type)) for one in offered]
         return cls(
             code,
-            tuple((one, Accepted.of(one)) for one in required),
-            tuple((one, Accepted.of(one)) for one in lenient),
+            tuple((one, RequiredColumn.of(one)) for one in required),
+            tuple((one, RequiredColumn.of(one)) for one in tolerated),
         )
 
 
@@ -133,7 +133,7 @@ def prepare_preproc(
 
 
 @attrs.define(eq=False)
-class Row:
+class DraftRow:
     """A row so far: what arrived, what preproc has made cells of, and what is wrong with it."""
 
     arrived: Mapping[str, Json]
@@ -144,7 +144,7 @@ class Row:
     is_wanted: bool = True
 
     @classmethod
-    def of(cls, raw: Mapping[str, Json], now_us: int) -> "Row":
+    def of(cls, raw: Mapping[str, Json], now_us: int) -> "DraftRow":
         """Begin with a row as it arrived."""
         return cls(arrived=raw, raw=raw, now_us=now_us)
 
@@ -155,8 +155,8 @@ class Row:
             value = value.get(member) if isinstance(value, dict) else None
         self.raw = {**self.raw, name: value}
 
-    def typed(self, wanted: Sequence[Accepted], problems: list[Problem]) -> dict[str, Cell]:
-        """Give columns as cells of their types; a cell of preproc's is one already."""
+    def typed(self, wanted: Sequence[RequiredColumn], problems: list[Problem]) -> dict[str, Cell]:
+        """Coerce columns to cells of their types; a cell that preproc made is already one."""
         found: dict[str, Cell] = {}
         for column in wanted:
             name = column.name
@@ -172,14 +172,14 @@ class Row:
         return found
 
 
-_Due: TypeAlias = tuple[Row, dict[str, Cell]]
+_Due: TypeAlias = tuple[DraftRow, dict[str, Cell]]
 """A row, and what its code sees of it."""
 
 
 def run_code(
-    call: CodeCall, rows: Sequence[Row], output: Column, runner: Runner, *, title: str
-) -> list[tuple[Row, Cell]]:
-    """Let code compute a cell for each row that has no problem; give those rows with their cells.
+    call: CodeCall, rows: Sequence[DraftRow], output: Column, runner: Runner, *, title: str
+) -> list[tuple[DraftRow, Cell]]:
+    """Let code compute a cell for each row that has no problem; return those rows with their cells.
 
     Where the code fails, the rows that it fails for are found by halving, and have a problem.
     """
@@ -192,7 +192,7 @@ def run_code(
     return _compute(call, due, output, runner, title=title)
 
 
-def _offered(call: CodeCall, row: Row) -> dict[str, Cell]:
+def _offered(call: CodeCall, row: DraftRow) -> dict[str, Cell]:
     found: dict[str, Cell] = {}
     for _, column in call.offered:
         found[column.name] = row.typed([column], []).get(column.name)
@@ -201,7 +201,7 @@ def _offered(call: CodeCall, row: Row) -> dict[str, Cell]:
 
 def _compute(
     call: CodeCall, due: Sequence[_Due], output: Column, runner: Runner, *, title: str
-) -> list[tuple[Row, Cell]]:
+) -> list[tuple[DraftRow, Cell]]:
     if not due:
         return []
     columns = [column for column, _ in call.required]

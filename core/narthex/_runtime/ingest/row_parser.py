@@ -18,11 +18,11 @@ from narthex._ir.facts import Cell
 from narthex._ir.schema import Column, Schema
 from narthex._ir.types import Bool, DataType, Optional
 from narthex._runtime.ingest.preproc_steps import (
-    Accepted,
     CodeCall,
+    DraftRow,
     Expression,
     Problem,
-    Row,
+    RequiredColumn,
     Runner,
     prepare_preproc,
     run_code,
@@ -30,20 +30,20 @@ from narthex._runtime.ingest.preproc_steps import (
 from narthex._runtime.ingest.sampling import is_drawn
 
 __all__ = [
-    "Admission",
-    "Admitted",
-    "Admitter",
-    "LeftOut",
-    "Moved",
+    "FilteredRow",
+    "ParsedRow",
     "Problem",
-    "Refused",
+    "RejectedRow",
+    "RekeyedRow",
+    "RowOutcome",
+    "RowParser",
     "Runner",
-    "admit",
+    "parse_row",
 ]
 
 
 @attrs.frozen(kw_only=True)
-class Admitted:
+class ParsedRow:
     """The row as cells, by field name.
 
     Attributes:
@@ -55,31 +55,31 @@ class Admitted:
 
 
 @attrs.frozen(kw_only=True)
-class Moved:
+class RekeyedRow:
     """An update gave the row another key: it ends under the old one and stands under the new."""
 
-    ended: Admitted
-    admitted: Admitted
+    ended: ParsedRow
+    admitted: ParsedRow
 
 
 @attrs.frozen(kw_only=True)
-class LeftOut:
+class FilteredRow:
     """The author's `where`, `since`, `until` or `sample` does not want the row; it is counted."""
 
 
 @attrs.frozen(kw_only=True)
-class Refused:
+class RejectedRow:
     """The row cannot be a row of the dataset; every reason at once."""
 
     problems: tuple[Problem, ...]
 
 
-Admission: TypeAlias = Admitted | Moved | LeftOut | Refused
+RowOutcome: TypeAlias = ParsedRow | RekeyedRow | FilteredRow | RejectedRow
 _Raw: TypeAlias = Mapping[str, Json]
-_LEFT_OUT = LeftOut()
+_LEFT_OUT = FilteredRow()
 
 
-def admit(source: Source, schema: Schema, raw: _Raw, *, now_us: int) -> Admission:
+def parse_row(source: Source, schema: Schema, raw: _Raw, *, now_us: int) -> RowOutcome:
     """Decide what becomes of a raw row; columns that nobody asked for are ignored.
 
     Args:
@@ -88,7 +88,7 @@ def admit(source: Source, schema: Schema, raw: _Raw, *, now_us: int) -> Admissio
         raw: The row as it arrived.
         now_us: What the expression `now()` means, microseconds.
     """
-    return Admitter.of(source, schema).admit(raw, now_us=now_us)
+    return RowParser.of(source, schema).parse_row(raw, now_us=now_us)
 
 
 def _runner(runner: Runner | None) -> Runner:
@@ -98,26 +98,26 @@ def _runner(runner: Runner | None) -> Runner:
 
 
 @attrs.frozen(kw_only=True)
-class Admitter:
+class RowParser:
     """What a source asks of its rows, prepared once for many of them."""
 
     source: Source
     timestamp: str
     _types: Mapping[str, DataType]
-    _fields: tuple[Accepted, ...]
-    _keys: tuple[Accepted, ...]
+    _fields: tuple[RequiredColumn, ...]
+    _keys: tuple[RequiredColumn, ...]
     _wanted: Expression | CodeCall | None
     _preprocs: tuple[tuple[str, Constant | ColumnRef | Expression | CodeCall], ...]
 
     @classmethod
-    def of(cls, source: Source, schema: Schema) -> "Admitter":
+    def of(cls, source: Source, schema: Schema) -> "RowParser":
         """Prepare the admission of a source's rows."""
         return cls(
             source=source,
             timestamp=schema.timestamp,
             types=schema.columns,
-            fields=tuple(Accepted.of(Column(f.name, f.type)) for f in schema.fields),
-            keys=tuple(map(Accepted.of, schema.keys)),
+            fields=tuple(RequiredColumn.of(Column(f.name, f.type)) for f in schema.fields),
+            keys=tuple(map(RequiredColumn.of, schema.keys)),
             wanted=_prepare_where(source.where),
             preprocs=tuple(
                 (name, prepare_preproc(one, schema.columns.get(name)))
@@ -131,11 +131,11 @@ class Admitter:
         steps = (self._wanted, *(step for _, step in self._preprocs))
         return any(isinstance(step, CodeCall) for step in steps)
 
-    def admit(self, raw: _Raw, *, now_us: int) -> Admission:
+    def parse_row(self, raw: _Raw, *, now_us: int) -> RowOutcome:
         """Decide what becomes of a raw row of a source without code of an author."""
         if self.source.cdc is Cdc.DEBEZIUM:
-            return self._admit_envelopes([raw], [now_us], None)[0]
-        row = Row(raw, raw, now_us)
+            return self._parse_envelopes([raw], [now_us], None)[0]
+        row = DraftRow(raw, raw, now_us)
         rows = (row,)
         if self._preprocs:
             self._preprocess(rows, None)
@@ -143,9 +143,9 @@ class Admitter:
             self._judge(rows, None)
         return self._finish(row)
 
-    def admit_all(
+    def parse_rows(
         self, raws: Sequence[_Raw], *, now_us: Sequence[int], runner: Runner | None = None
-    ) -> list[Admission]:
+    ) -> list[RowOutcome]:
         """Decide what becomes of raw rows, each with its own `now()`.
 
         Args:
@@ -154,13 +154,13 @@ class Admitter:
             runner: Runs code of authors, many rows at a time.
         """
         if self.source.cdc is Cdc.DEBEZIUM:
-            return self._admit_envelopes(raws, now_us, runner)
-        rows = [Row.of(raw, now) for raw, now in zip(raws, now_us, strict=True)]
+            return self._parse_envelopes(raws, now_us, runner)
+        rows = [DraftRow.of(raw, now) for raw, now in zip(raws, now_us, strict=True)]
         self._preprocess(rows, runner)
         self._judge(rows, runner)
         return [self._finish(row) for row in rows]
 
-    def _preprocess(self, rows: Sequence[Row], runner: Runner | None) -> None:
+    def _preprocess(self, rows: Sequence[DraftRow], runner: Runner | None) -> None:
         for name, step in self._preprocs:
             match step:
                 case CodeCall():
@@ -172,7 +172,7 @@ class Admitter:
                     for row in rows:
                         _take_step(row, name, step)
 
-    def _judge(self, rows: Sequence[Row], runner: Runner | None) -> None:
+    def _judge(self, rows: Sequence[DraftRow], runner: Runner | None) -> None:
         """Say which rows `where` wants; a row with problems is not asked for."""
         match self._wanted:
             case None:
@@ -188,18 +188,18 @@ class Admitter:
                         if not row.problems:
                             row.is_wanted = expression.value(seen, row.now_us) is True
 
-    def _finish(self, row: Row) -> Admission:
+    def _finish(self, row: DraftRow) -> RowOutcome:
         if row.problems:
-            return Refused(problems=tuple(row.problems))
+            return RejectedRow(problems=tuple(row.problems))
         if not row.is_wanted:
             return _LEFT_OUT
         cells = row.typed(self._fields, row.problems)
         if row.problems:
-            return Refused(problems=tuple(row.problems))
+            return RejectedRow(problems=tuple(row.problems))
         sample = self.source.sample
         if sample is not None and not is_drawn(sample, cells, self._types):
             return _LEFT_OUT
-        return Admitted(cells=cells) if self._is_within(cells[self.timestamp]) else _LEFT_OUT
+        return ParsedRow(cells=cells) if self._is_within(cells[self.timestamp]) else _LEFT_OUT
 
     def _is_within(self, event_time: Cell) -> bool:
         if not isinstance(event_time, int):
@@ -207,68 +207,72 @@ class Admitter:
         since, until = self.source.since_us, self.source.until_us
         return (since is None or event_time >= since) and (until is None or event_time < until)
 
-    def _admit_envelopes(
+    def _parse_envelopes(
         self, raws: Sequence[_Raw], now_us: Sequence[int], runner: Runner | None
-    ) -> list[Admission]:
-        opened = [_Opened.of(raw, now) for raw, now in zip(raws, now_us, strict=True)]
+    ) -> list[RowOutcome]:
+        opened = [_OpenedEnvelope.of(raw, now) for raw, now in zip(raws, now_us, strict=True)]
         after = [one.after for one in opened if one.after is not None]
         before = [one.before for one in opened if one.before is not None]
         self._preprocess([*after, *before], runner)
         self._judge(after, runner)
         return [self._finish_envelope(one) for one in opened]
 
-    def _finish_envelope(self, opened: "_Opened") -> Admission:
+    def _finish_envelope(self, opened: "_OpenedEnvelope") -> RowOutcome:
         match opened:
-            case _Opened(refused=Refused() as refused):
+            case _OpenedEnvelope(refused=RejectedRow() as refused):
                 return refused
-            case _Opened(envelope=None):
+            case _OpenedEnvelope(envelope=None):
                 return _LEFT_OUT
-            case _Opened(after=None, before=Row() as before, envelope=Envelope() as envelope):
+            case _OpenedEnvelope(
+                after=None, before=DraftRow() as before, envelope=Envelope() as envelope
+            ):
                 return self._deleted(before, envelope.at_us)
-            case _Opened(after=Row() as after, before=before, envelope=Envelope() as envelope):
+            case _OpenedEnvelope(
+                after=DraftRow() as after, before=before, envelope=Envelope() as envelope
+            ):
                 return self._updated(after, before, envelope)
             case _:
                 return _LEFT_OUT
 
-    def _updated(self, after: Row, before: Row | None, envelope: Envelope) -> Admission:
+    def _updated(self, after: DraftRow, before: DraftRow | None, envelope: Envelope) -> RowOutcome:
         found = self._finish(after)
-        if not envelope.is_update or isinstance(found, Refused):
+        if not envelope.is_update or isinstance(found, RejectedRow):
             return found
         own = self._own_time(after)
         at_us = envelope.at_us if own is None else own
         if not after.is_wanted:  # it became a row that the author does not want
             return self._end(before or after, at_us)
         ended = None if before is None else self._end(before, at_us)
-        if not isinstance(found, Admitted) or not isinstance(ended, Admitted):
+        if not isinstance(found, ParsedRow) or not isinstance(ended, ParsedRow):
             return found
-        return found if self._same_key(ended, found) else Moved(ended=ended, admitted=found)
+        return found if self._same_key(ended, found) else RekeyedRow(ended=ended, admitted=found)
 
-    def _deleted(self, before: Row, at_us: int | None) -> Admission:
+    def _deleted(self, before: DraftRow, at_us: int | None) -> RowOutcome:
         own = self._own_time(before)
         known = [instant for instant in (at_us, own) if instant is not None]
         return self._end(before, max(known, default=None))
 
-    def _same_key(self, one: Admitted, other: Admitted) -> bool:
+    def _same_key(self, one: ParsedRow, other: ParsedRow) -> bool:
         return all(one.cells[key.name] == other.cells[key.name] for key in self._keys)
 
-    def _own_time(self, row: Row) -> int | None:
+    def _own_time(self, row: DraftRow) -> int | None:
         wanted = [one for one in self._fields if one.name == self.timestamp]
         found = row.typed(wanted, []).get(self.timestamp)
         return found if isinstance(found, int) else None
 
-    def _end(self, row: Row, at_us: int | None) -> Admission:
+    def _end(self, row: DraftRow, at_us: int | None) -> RowOutcome:
         problems: list[Problem] = []
         known = row.typed(self._keys, problems)
         if at_us is None:
             problems.append(Problem(field="ts_ms", reason="found null; a delete has an instant"))
         if problems:
-            return Refused(problems=tuple(problems))
+            return RejectedRow(problems=tuple(problems))
         cells = dict.fromkeys(self._types) | known | {self.timestamp: at_us}
         sample = self.source.sample
         by_key = sample is not None and known.keys() >= set(sample.using)
         if by_key and sample is not None and not is_drawn(sample, cells, self._types):
             return _LEFT_OUT
-        return Admitted(cells=cells, alive=False) if self._is_within(at_us) else _LEFT_OUT
+        return ParsedRow(cells=cells, alive=False) if self._is_within(at_us) else _LEFT_OUT
 
 
 def _prepare_where(where: Where | WhereByCode | None) -> Expression | CodeCall | None:
@@ -281,7 +285,7 @@ def _prepare_where(where: Where | WhereByCode | None) -> Expression | CodeCall |
             return Expression.of(where.expression, where.schema)
 
 
-def _take_step(row: Row, name: str, step: Constant | ColumnRef | Expression) -> None:
+def _take_step(row: DraftRow, name: str, step: Constant | ColumnRef | Expression) -> None:
     match step:
         case Constant(value=value):
             row.cells[name] = literal_cell(value)
@@ -295,23 +299,23 @@ def _take_step(row: Row, name: str, step: Constant | ColumnRef | Expression) -> 
 
 
 @attrs.frozen(kw_only=True)
-class _Opened:
+class _OpenedEnvelope:
     """An envelope with its rows, or why there is none."""
 
     envelope: Envelope | None = None
-    after: Row | None = None
-    before: Row | None = None
-    refused: Refused | None = None
+    after: DraftRow | None = None
+    before: DraftRow | None = None
+    refused: RejectedRow | None = None
 
     @classmethod
-    def of(cls, raw: _Raw, now_us: int) -> "_Opened":
+    def of(cls, raw: _Raw, now_us: int) -> "_OpenedEnvelope":
         try:
             envelope = open_envelope(raw)
         except NoEnvelopeError as error:
             problem = Problem(field="op", reason=str(error))
-            return cls(refused=Refused(problems=(problem,)))
+            return cls(refused=RejectedRow(problems=(problem,)))
         if envelope is None:
             return cls()
-        after = None if envelope.after is None else Row.of(envelope.after, now_us)
-        before = None if envelope.before is None else Row.of(envelope.before, now_us)
+        after = None if envelope.after is None else DraftRow.of(envelope.after, now_us)
+        before = None if envelope.before is None else DraftRow.of(envelope.before, now_us)
         return cls(envelope=envelope, after=after, before=before)

@@ -28,12 +28,12 @@ from narthex._ir.schema import Schema
 from narthex._runtime.steps.joins import join
 from narthex._runtime.steps.plain_groups import PlainGroups
 from narthex._runtime.steps.reshaping import changelog, dedup, explode, first, latest, union
-from narthex._runtime.steps.row_steps import Context, row_step
-from narthex._runtime.steps.rows import Rows, keyed_ids
+from narthex._runtime.steps.row_steps import StepContext, row_step
+from narthex._runtime.steps.rows import RowBatch, keyed_ids
 from narthex._runtime.steps.timelines import Timelines
 from narthex._runtime.steps.windowed_groups import WindowedGroups
 
-Step: TypeAlias = (
+KernelStep: TypeAlias = (
     Filter
     | Assign
     | AssignCode
@@ -59,15 +59,15 @@ class SideMissingError(ValueError):
 
 
 def apply_step(
-    operator: Step,
-    rows: Rows,
+    operator: KernelStep,
+    rows: RowBatch,
     *,
-    other: Rows | None = None,
+    other: RowBatch | None = None,
     right: Timelines | None = None,
     schema: NodeSchema,
-    context: Context,
-) -> Rows:
-    """Give what one step makes of rows; what its input is in the tree is not looked at.
+    context: StepContext,
+) -> RowBatch:
+    """Apply one step to rows; the step's own input in the tree is ignored.
 
     It is a function of the set of rows: their order changes no row, only the order of some.
 
@@ -104,8 +104,8 @@ def apply_step(
 
 
 def _reshaped(
-    step: Explode | Dedup | Changelog | First | Latest, rows: Rows, schema: NodeSchema
-) -> Rows:
+    step: Explode | Dedup | Changelog | First | Latest, rows: RowBatch, schema: NodeSchema
+) -> RowBatch:
     match step:
         case Explode():
             return explode(step, rows, schema)
@@ -121,8 +121,8 @@ def _reshaped(
             assert_never(step)
 
 
-def rows_of_dataset(rows: Rows, declared: Schema) -> Rows:
-    """Give what a pipeline gives with the dataset's own order of keys, in ids too."""
+def rows_of_dataset(rows: RowBatch, declared: Schema) -> RowBatch:
+    """Return a pipeline's result with the keys in the dataset's own order, also inside row ids."""
     keys = declared.keys
     schema = attrs.evolve(rows.schema, keys=keys, values=declared.values)
     if not keys:

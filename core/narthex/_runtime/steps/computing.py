@@ -12,12 +12,12 @@ from narthex._expr.typing import fit, infer, references
 from narthex._ir.expression_nodes import Node
 from narthex._ir.facts import Cell
 from narthex._ir.types import DataType
-from narthex._runtime.steps.rows import Cells, Rows
+from narthex._runtime.steps.rows import Cells, RowBatch
 from narthex._runtime.workers import array_of
 
 
-def computed(expression: Node, rows: Rows, *, target: DataType | None = None) -> list[Cell]:
-    """Give the values of an expression on rows, by row or by column: both give the same.
+def computed(expression: Node, rows: RowBatch, *, target: DataType | None = None) -> list[Cell]:
+    """Return the values of an expression on rows, by row or by column: both give the same.
 
     `now()` is the event time of each row.
 
@@ -55,13 +55,13 @@ def _by_row(
     ]
 
 
-def table_of(rows: Rows) -> pa.Table:
-    """Give rows as authors' code is given them: keys, values, event time."""
+def table_of(rows: RowBatch) -> pa.Table:
+    """Convert rows to the table that authors' code receives: keys, values, event time."""
     types = rows.schema.columns
     arrays = [array_of(rows.column(name), of) for name, of in types.items()]
     return pa.table(arrays, names=list(types))
 
 
 def passing(flags: Sequence[object]) -> list[int]:
-    """Give the places where a flag is true; null counts as false."""
+    """Return the places where a flag is true; null counts as false."""
     return [at for at, flag in enumerate(flags) if flag is True]

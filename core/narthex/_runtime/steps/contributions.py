@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from narthex._aggregates import Folding, Order, Row
+from narthex._aggregates import Folding, FoldRow, Order
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.operators import Aggregate
 from narthex._ir.schema import Column
-from narthex._runtime.steps.rows import Cells, Life, Rows
+from narthex._runtime.steps.rows import Cells, RowBatch, ValidityInterval
 from narthex._runtime.steps.timelines import Timelines
 
 
@@ -28,16 +28,16 @@ class Contributions:
 
     key: tuple[Cell, ...]
     instants: Sequence[int]
-    rows: Sequence[Row]
+    rows: Sequence[FoldRow]
     columns: Sequence[Cells]
     orders: Sequence[Order]
-    lives: Sequence[Life] | None
+    lives: Sequence[ValidityInterval] | None
 
 
 def contributions(
-    step: Aggregate, rows: Rows, folding: Folding, inputs: Sequence[str], by: Sequence[Column]
+    step: Aggregate, rows: RowBatch, folding: Folding, inputs: Sequence[str], by: Sequence[Column]
 ) -> dict[bytes, Contributions]:
-    """Give the rows of each group, by the bytes of the columns that they are grouped by.
+    """Return the rows of each group, by the bytes of the columns that they are grouped by.
 
     A keyless row stands for ever, from its place on the time axis on. A keyed row stands from
     its event time until its key changes; `along` only says which windows it belongs to. Rows
@@ -62,7 +62,7 @@ def contributions(
     }
 
 
-def _standing(rows: Rows) -> tuple[Sequence[int], Sequence[Life] | None]:
+def _standing(rows: RowBatch) -> tuple[Sequence[int], Sequence[ValidityInterval] | None]:
     if rows.lives is not None or not rows.schema.keys:
         return range(len(rows)), rows.lives
     found = [
@@ -70,21 +70,21 @@ def _standing(rows: Rows) -> tuple[Sequence[int], Sequence[Life] | None]:
         for timeline in Timelines(rows).by_key.values()
         for begin, place, end in timeline.lives()
     ]
-    return [place for place, _ in found], [life for _, life in found]
+    return [place for place, _ in found], [validity for _, validity in found]
 
 
 def _group(
     key: tuple[Cell, ...],
     found: Sequence[tuple[int, RowId, int, int]],
     cells: Sequence[Cells],
-    lives: Sequence[Life] | None,
+    lives: Sequence[ValidityInterval] | None,
     folding: Folding,
 ) -> Contributions:
     columns = [[column[at] for _, _, at, _ in found] for column in cells]
     read: list[tuple[Cell, ...]] = (
         list(zip(*columns, strict=True)) if columns else [()] * len(found)
     )
-    rows: list[Row] = [
+    rows: list[FoldRow] = [
         (instant, row_id, values)
         for (instant, row_id, _, _), values in zip(found, read, strict=True)
     ]

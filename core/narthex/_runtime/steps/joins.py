@@ -6,26 +6,26 @@ from narthex._formats.avro.fact_codec import keyed_row_id
 from narthex._ir.facts import Cell, RowId
 from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Join, JoinHow
-from narthex._runtime.steps.rows import Absence, Cells, Rows
+from narthex._runtime.steps.rows import Absence, Cells, RowBatch
 from narthex._runtime.steps.timelines import ABSENT, Timeline, Timelines
 
 
-def join(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -> Rows:
-    """Give the left rows with the columns of their right rows."""
+def join(step: Join, left: RowBatch, right: Timelines, schema: NodeSchema) -> RowBatch:
+    """Return the left rows with the columns of their right rows."""
     if left.schema.keys:
         return _keys_joined(step, left, right, schema)
     return _rows_joined(step, left, right, schema)
 
 
-def _named(step: Join, left: Rows, right: Timelines) -> list[Timeline | None]:
-    """Give, for each left row, the timeline of the right key that it names."""
+def _named(step: Join, left: RowBatch, right: Timelines) -> list[Timeline | None]:
+    """Return, for each left row, the timeline of the right key that it names."""
     left_of = {right_name: left_name for left_name, right_name in step.on}
     columns = [left.column(left_of[column.name]) for column in right.rows.schema.keys]
     return [right.of(cells) for cells in zip(*columns, strict=True)]
 
 
-def _taken(step: Join, right: Rows, places: Sequence[int]) -> dict[str, Cells]:
-    """Give the right columns at places; null where there is none."""
+def _taken(step: Join, right: RowBatch, places: Sequence[int]) -> dict[str, Cells]:
+    """Return the right columns at places; null where there is none."""
     found: dict[str, Cells] = {}
     for name in step.fields:
         column = right.column(name)
@@ -33,7 +33,7 @@ def _taken(step: Join, right: Rows, places: Sequence[int]) -> dict[str, Cells]:
     return found
 
 
-def _rows_joined(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -> Rows:
+def _rows_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchema) -> RowBatch:
     low, high = step.within_low_us, step.within_high_us
     matches: list[int] = []
     for time, timeline in zip(left.times, _named(step, left, right), strict=True):
@@ -43,7 +43,7 @@ def _rows_joined(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -
     if step.how is JoinHow.INNER:
         places = [at for at, match in enumerate(matches) if match != ABSENT]
         left, matches = left.take(places), [matches[at] for at in places]
-    return Rows(
+    return RowBatch(
         schema=schema,
         ids=left.ids,
         times=left.times,
@@ -51,7 +51,7 @@ def _rows_joined(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -
     )
 
 
-def _keys_joined(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -> Rows:
+def _keys_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchema) -> RowBatch:
     """While a left row stands, each change of its right row is a change of the joined row."""
     named = _named(step, left, right)
     ids: list[RowId] = []
@@ -73,7 +73,7 @@ def _keys_joined(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -
     cells: dict[str, list[Cell]] = {
         name: [column[at] for at in places] for name, column in left.cells.items()
     }
-    return Rows(
+    return RowBatch(
         schema=schema,
         ids=ids,
         times=times,
@@ -83,7 +83,7 @@ def _keys_joined(step: Join, left: Rows, right: Timelines, schema: NodeSchema) -
 
 
 def _changes(right: Timeline | None, begin: int, end: int | None) -> Iterator[tuple[int, int]]:
-    """Give (from when, place) of what stands on the right while a left row does."""
+    """Yield (from when, place) of what stands on the right while a left row does."""
     found = None if right is None else right.floor(begin)
     yield begin, ABSENT if found is None else found[1]
     if right is None:

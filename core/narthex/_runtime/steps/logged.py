@@ -7,15 +7,15 @@ from narthex._ir.operators import Aggregate
 from narthex._ir.schema import Column
 from narthex._runtime.steps.apply import rows_of_dataset
 from narthex._runtime.steps.plain_groups import PlainGroups
-from narthex._runtime.steps.rows import Life, Rows
+from narthex._runtime.steps.rows import RowBatch, ValidityInterval
 
 
 class NoAggregateError(ValueError):
     """The log of a pipeline's input holds rows, which need no folding."""
 
 
-def life_of(fact: Fact) -> Life:
-    """Give from when until when a contribution with a life is there."""
+def validity_of(fact: Fact) -> ValidityInterval:
+    """Return the validity interval of a contribution."""
     since, until = fact.values[-2:]
     return (
         since if isinstance(since, int) else fact.event_time,
@@ -23,8 +23,8 @@ def life_of(fact: Fact) -> Life:
     )
 
 
-def faded(log: LogSpec, values: tuple[Cell, ...], since: int, as_of: int) -> tuple[Cell, ...]:
-    """Give the values of a keyed row as they are at an instant; some decay from its own one on.
+def decayed(log: LogSpec, values: tuple[Cell, ...], since: int, as_of: int) -> tuple[Cell, ...]:
+    """Return the values of a keyed row as they are at an instant; some decay from its own one on.
 
     Args:
         log: The row's log.
@@ -34,17 +34,17 @@ def faded(log: LogSpec, values: tuple[Cell, ...], since: int, as_of: int) -> tup
     """
     if not log.decays:
         return values
-    faded_by = {one.column: 2 ** ((since - as_of) / one.half_life_us) for one in log.decays}
+    decayed_by = {one.column: 2 ** ((since - as_of) / one.half_life_us) for one in log.decays}
     return tuple(
         [
-            cell * faded_by.get(column.name, 1.0) if isinstance(cell, float) else cell
+            cell * decayed_by.get(column.name, 1.0) if isinstance(cell, float) else cell
             for column, cell in zip(log.values, values, strict=True)
         ]
     )
 
 
-def versions_of(given: PipelineInput, contributions: Rows) -> Rows:
-    """Give the rows of a dataset that ends in an aggregate, of all contributions of some groups.
+def versions_of(given: PipelineInput, contributions: RowBatch) -> RowBatch:
+    """Return the rows of a dataset that ends in an aggregate, of all contributions of some groups.
 
     Raises:
         NoAggregateError: The log of the input holds rows.

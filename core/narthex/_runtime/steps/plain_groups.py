@@ -15,7 +15,7 @@ from narthex._ir.operators import Aggregate
 from narthex._ir.window_spans import counted_during, lookback_of
 from narthex._ir.windows import Session
 from narthex._runtime.steps.contributions import Contributions, contributions
-from narthex._runtime.steps.rows import Cells, Life, Rows
+from narthex._runtime.steps.rows import Cells, RowBatch, ValidityInterval
 
 
 class SessionSpanError(TypeError):
@@ -23,7 +23,7 @@ class SessionSpanError(TypeError):
 
 
 @attrs.define
-class _Known:
+class _RunState:
     """The state of a run of rows, so that a longer run needs only what came after."""
 
     begin: int = 0
@@ -34,7 +34,7 @@ class _Known:
 class PlainGroups:
     """The groups of an aggregate, by key."""
 
-    def __init__(self, step: Aggregate, rows: Rows, schema: NodeSchema) -> None:
+    def __init__(self, step: Aggregate, rows: RowBatch, schema: NodeSchema) -> None:
         """Group rows.
 
         Args:
@@ -52,16 +52,16 @@ class PlainGroups:
         self._encode = key_encoder(schema.keys)
 
     def answer(self, key: tuple[Cell, ...], asked_at: int) -> tuple[tuple[Cell, ...], int] | None:
-        """Give (values, since when) of a group as of an instant; None if it was never seen."""
+        """Return (values, since when) of a group as of an instant; None if it was never seen."""
         if None in key:
             return None
         group = self._groups.get(self._encode(key))
         if group is None:
             return None
-        return self._answer(group, asked_at, [_Known() for _ in self._folding.slots])
+        return self._answer(group, asked_at, [_RunState() for _ in self._folding.slots])
 
     def _answer(
-        self, group: Contributions, asked_at: int, known: Sequence[_Known]
+        self, group: Contributions, asked_at: int, known: Sequence[_RunState]
     ) -> tuple[tuple[Cell, ...], int] | None:
         spans = self._folding.spans(asked_at)
         changed_at = self._changed_at(group, max(last for _, last in spans), asked_at)
@@ -74,11 +74,11 @@ class PlainGroups:
         return tuple(values), changed_at
 
     def _as_of(self, last: int, asked_at: int) -> int:
-        """Give the instant whose rows count: along a column, a row may come after its window."""
+        """Return the instant whose rows count: along a column, a row may come after its window."""
         return asked_at - self._lookback if self._along else last
 
     def _changed_at(self, group: Contributions, known_until: int, asked_at: int) -> int | None:
-        """Give the newest change of the rows that the windows know; None if they know none."""
+        """Return the newest change of the rows that the windows know; None if they know none."""
         seen = bisect_right(group.instants, known_until)
         if group.lives is None:
             return group.instants[seen - 1] if seen else None
@@ -93,7 +93,7 @@ class PlainGroups:
         )
 
     def _state(
-        self, group: Contributions, partial: int, wanted: Span, asked_at: int, known: _Known
+        self, group: Contributions, partial: int, wanted: Span, asked_at: int, known: _RunState
     ) -> State:
         first, last = wanted
         begin = 0 if first is None else bisect_left(group.instants, first)
@@ -113,8 +113,8 @@ class PlainGroups:
         known.begin, known.end = begin, end
         return known.state
 
-    def versions(self) -> Rows:
-        """Give the groups as keyed rows: one at each instant at which a group's values change."""
+    def versions(self) -> RowBatch:
+        """Return the groups as keyed rows: one at each instant at which a group's values change."""
         ids: list[RowId] = []
         times: list[int] = []
         keys: list[tuple[Cell, ...]] = []
@@ -130,11 +130,11 @@ class PlainGroups:
             column.name: [(*key, *values)[at] for key, values in zip(keys, made, strict=True)]
             for at, column in enumerate(columns)
         }
-        return Rows(schema=self.schema, ids=ids, times=times, cells=cells)
+        return RowBatch(schema=self.schema, ids=ids, times=times, cells=cells)
 
     def _versions(self, group: Contributions) -> Iterator[tuple[int, tuple[Cell, ...]]]:
         render = [cell_bytes(column.type) for column in self.schema.values]
-        known = [_Known() for _ in self._folding.slots]
+        known = [_RunState() for _ in self._folding.slots]
         before: list[bytes] | None = None
         for instant in sorted(set(self._changes(group))):
             found = self._answer(group, instant, known)
@@ -146,7 +146,7 @@ class PlainGroups:
             before = shown
 
     def _changes(self, group: Contributions) -> Iterator[int]:
-        """Give the instants at which a row enters a window, leaves it, or is replaced."""
+        """Yield the instants at which a row enters a window, leaves it, or is replaced."""
         windows = {one.spec.window for one in self._aggregates}
         for window in windows:
             if isinstance(window, Session):
@@ -163,6 +163,6 @@ class PlainGroups:
                     yield from (bound + self._lookback for bound in bounds)
 
 
-def _is_there(life: Life, as_of: int) -> bool:
-    since, until = life
+def _is_there(validity: ValidityInterval, as_of: int) -> bool:
+    since, until = validity
     return since <= as_of and (until is None or as_of < until)

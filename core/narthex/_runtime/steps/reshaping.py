@@ -10,13 +10,13 @@ from narthex._ir.node_schema import NodeSchema
 from narthex._ir.operators import Change, Changelog, Dedup, Explode, First, Latest
 from narthex._ir.schema import Column
 from narthex._ir.windows import Session, Tumbling
-from narthex._runtime.steps.rows import Cells, Rows, keyed_ids
+from narthex._runtime.steps.rows import Cells, RowBatch, keyed_ids
 from narthex._runtime.steps.timelines import Timelines
 from narthex.errors import UserCodeError
 
 
-def explode(step: Explode, rows: Rows, schema: NodeSchema) -> Rows:
-    """Give a row for each element; one with null for an empty list or none.
+def explode(step: Explode, rows: RowBatch, schema: NodeSchema) -> RowBatch:
+    """Return a row for each element; one with null for an empty list or none.
 
     Raises:
         UserCodeError: A row's lists are not of one length.
@@ -50,10 +50,10 @@ def _elements(cell: Cell) -> tuple[Cell, ...]:
     return cell if isinstance(cell, tuple) and cell else (None,)
 
 
-def union(left: Rows, right: Rows, schema: NodeSchema) -> Rows:
-    """Give the rows of both sides; equal rows stay two."""
+def union(left: RowBatch, right: RowBatch, schema: NodeSchema) -> RowBatch:
+    """Return the rows of both sides; equal rows stay two."""
     names = [column.name for column in schema.values]
-    return Rows(
+    return RowBatch(
         schema=schema,
         ids=[
             RowId(row_id + bytes([side]))
@@ -65,8 +65,8 @@ def union(left: Rows, right: Rows, schema: NodeSchema) -> Rows:
     )
 
 
-def dedup(step: Dedup, rows: Rows, schema: NodeSchema) -> Rows:
-    """Give, of rows that are the same, the last."""
+def dedup(step: Dedup, rows: RowBatch, schema: NodeSchema) -> RowBatch:
+    """Keep the last of each group of equal rows."""
     ordered = rows.take(rows.order())
     by = [Column(name, of) for name, of in rows.schema.columns.items() if name in step.by]
     last: dict[RowId, int] = {}
@@ -87,7 +87,7 @@ def _grouped(keys: Iterable[bytes]) -> dict[bytes, list[int]]:
 def _last_of_same(
     step: Dedup, places: Sequence[int], times: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Give (instant of its identity, place) of the last of each rows that are the same."""
+    """Return (instant of its identity, place) of the last of each rows that are the same."""
     match step.window:
         case Session(gap=gap):
             return [
@@ -101,8 +101,8 @@ def _last_of_same(
             return list({times[at]: at for at in places}.items())
 
 
-def changelog(step: Changelog, rows: Rows, schema: NodeSchema) -> Rows:
-    """Give a row for each beginning and each end of a keyed row; an end has the old values."""
+def changelog(step: Changelog, rows: RowBatch, schema: NodeSchema) -> RowBatch:
+    """Return a row for each beginning and each end of a keyed row; an end has the old values."""
     ids: list[RowId] = []
     times: list[int] = []
     places: list[int] = []
@@ -120,11 +120,11 @@ def changelog(step: Changelog, rows: Rows, schema: NodeSchema) -> Rows:
             if end is not None:
                 tell(key, end, place, inserts=False)
     made = rows.take(places)
-    return Rows(schema=schema, ids=ids, times=times, cells={**made.cells, step.column: flags})
+    return RowBatch(schema=schema, ids=ids, times=times, cells={**made.cells, step.column: flags})
 
 
-def first(step: First, rows: Rows, schema: NodeSchema) -> Rows:
-    """Give the oldest row of each group; of several at one instant, the first seen."""
+def first(step: First, rows: RowBatch, schema: NodeSchema) -> RowBatch:
+    """Return the oldest row of each group; of several at one instant, the first seen."""
     ordered = rows.take(rows.order())
     keys = ordered.keys(_columns(rows, step.by))
     oldest: dict[bytes, int] = {}
@@ -133,19 +133,21 @@ def first(step: First, rows: Rows, schema: NodeSchema) -> Rows:
     return _keyed(ordered, list(oldest.values()), keys, schema)
 
 
-def latest(step: Latest, rows: Rows, schema: NodeSchema) -> Rows:
-    """Give the newest row of each group at every instant; of several, the last seen."""
+def latest(step: Latest, rows: RowBatch, schema: NodeSchema) -> RowBatch:
+    """Return the newest row of each group at every instant; of several, the last seen."""
     ordered = rows.take(rows.order())
     keys = ordered.keys(_columns(rows, step.by))
     newest = {(key, ordered.times[at]): at for at, key in enumerate(keys)}
     return _keyed(ordered, list(newest.values()), keys, schema)
 
 
-def _columns(rows: Rows, names: Sequence[str]) -> list[Column]:
+def _columns(rows: RowBatch, names: Sequence[str]) -> list[Column]:
     types = rows.schema.columns
     return [Column(name, types[name]) for name in names]
 
 
-def _keyed(rows: Rows, places: Sequence[int], keys: Sequence[bytes], schema: NodeSchema) -> Rows:
+def _keyed(
+    rows: RowBatch, places: Sequence[int], keys: Sequence[bytes], schema: NodeSchema
+) -> RowBatch:
     made = rows.take(places)
     return attrs.evolve(made, schema=schema, ids=keyed_ids([keys[at] for at in places], made.times))

@@ -20,7 +20,7 @@ from narthex._ir.operators import (
 )
 from narthex._ir.types import Optional
 from narthex._runtime.steps.computing import computed, passing, table_of
-from narthex._runtime.steps.rows import Absence, Cells, Rows
+from narthex._runtime.steps.rows import Absence, Cells, RowBatch
 from narthex._runtime.workers import CodeCalls
 from narthex._runtime.workers import cells_of as cells_of_array
 
@@ -28,7 +28,7 @@ RowStep: TypeAlias = Filter | Assign | AssignCode | Transform | Select | Drop | 
 
 
 @attrs.frozen(kw_only=True)
-class Context:
+class StepContext:
     """What steps need besides rows.
 
     Attributes:
@@ -40,8 +40,8 @@ class Context:
     title: str
 
 
-def row_step(step: RowStep, rows: Rows, schema: NodeSchema, context: Context) -> Rows:
-    """Give what a step makes of rows; `schema` is that of the result."""
+def row_step(step: RowStep, rows: RowBatch, schema: NodeSchema, context: StepContext) -> RowBatch:
+    """Apply a step to rows; `schema` is the schema of the result."""
     match step:
         case Filter():
             made = kept(rows, _filtered(step, rows, context))
@@ -67,8 +67,8 @@ def row_step(step: RowStep, rows: Rows, schema: NodeSchema, context: Context) ->
     )
 
 
-def kept(rows: Rows, places: Sequence[int]) -> Rows:
-    """Give the rows at some places; keyed ones that go leave their absence."""
+def kept(rows: RowBatch, places: Sequence[int]) -> RowBatch:
+    """Return the rows at some places; keyed ones that go leave their absence."""
     if len(places) == len(rows):
         return rows
     found = rows.take(places)
@@ -83,7 +83,7 @@ def kept(rows: Rows, places: Sequence[int]) -> Rows:
     return attrs.evolve(found, gone=(*rows.gone, *gone))
 
 
-def _filtered(step: Filter, rows: Rows, context: Context) -> Sequence[int]:
+def _filtered(step: Filter, rows: RowBatch, context: StepContext) -> Sequence[int]:
     if not isinstance(step.predicate, UserCode):
         return passing(computed(step.predicate, rows))
     if not len(rows):
@@ -92,12 +92,12 @@ def _filtered(step: Filter, rows: Rows, context: Context) -> Sequence[int]:
     return passing(context.calls.filter(step.predicate, table_of(rows), title=title).to_pylist())
 
 
-def _without_null(rows: Rows, names: Sequence[str]) -> Sequence[int]:
+def _without_null(rows: RowBatch, names: Sequence[str]) -> Sequence[int]:
     columns = [rows.column(name) for name in names]
     return [at for at in range(len(rows)) if all(column[at] is not None for column in columns)]
 
 
-def _assigned(step: Assign, rows: Rows) -> Rows:
+def _assigned(step: Assign, rows: RowBatch) -> RowBatch:
     fresh: dict[str, Cells] = {
         one.column: computed(one.expression, rows, target=one.type) for one in step.assignments
     }
@@ -109,7 +109,7 @@ def _assigned(step: Assign, rows: Rows) -> Rows:
     return made
 
 
-def _assigned_by_code(step: AssignCode, rows: Rows, context: Context) -> Rows:
+def _assigned_by_code(step: AssignCode, rows: RowBatch, context: StepContext) -> RowBatch:
     name, cells = step.column.name, list[Cell]()
     if len(rows):
         title = f"`assign` of `{name}` in {context.title}"
@@ -118,7 +118,7 @@ def _assigned_by_code(step: AssignCode, rows: Rows, context: Context) -> Rows:
     return attrs.evolve(rows, cells={**rows.cells, name: cells})
 
 
-def _transformed(step: Transform, rows: Rows, context: Context) -> Rows:
+def _transformed(step: Transform, rows: RowBatch, context: StepContext) -> RowBatch:
     made: dict[str, Cells] = {column.name: [] for column in step.columns}
     if len(rows):
         title = f"`transform` of {context.title}"

@@ -12,7 +12,7 @@ from narthex._ir.schema import Column
 from narthex._ir.types import DataType
 
 Cells: TypeAlias = Sequence[Cell]
-Life: TypeAlias = tuple[int, int | None]
+ValidityInterval: TypeAlias = tuple[int, int | None]
 """From when until when a row is there, microseconds; the end is exclusive, None for ever."""
 
 _NO_VERSION = Version(b"")
@@ -32,7 +32,7 @@ class Absence:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Rows:
+class RowBatch:
     """Living rows by column, and the absences between those of a key.
 
     Attributes:
@@ -49,22 +49,22 @@ class Rows:
     times: Sequence[int]
     cells: Mapping[str, Cells]
     gone: tuple[Absence, ...] = ()
-    lives: Sequence[Life] | None = None
+    lives: Sequence[ValidityInterval] | None = None
 
     def __len__(self) -> int:
-        """Give how many rows live."""
+        """Return the number of rows."""
         return len(self.ids)
 
     def column(self, name: str) -> Cells:
-        """Give a column; the event time is one."""
+        """Return a column; the event time is one."""
         return self.times if name == self.schema.timestamp else self.cells[name]
 
     def columns(self, names: Iterable[str]) -> dict[str, Cells]:
-        """Give columns by name."""
+        """Return the columns by name."""
         return {name: self.column(name) for name in names}
 
-    def take(self, places: Sequence[int]) -> "Rows":
-        """Give some of the living rows, in that order, with all absences."""
+    def take(self, places: Sequence[int]) -> "RowBatch":
+        """Select rows in the given order, with all absences."""
         return attrs.evolve(
             self,
             ids=[self.ids[at] for at in places],
@@ -74,27 +74,27 @@ class Rows:
         )
 
     def order(self) -> list[int]:
-        """Give the places of the living rows by event time and row id."""
+        """Return the places of the living rows by event time and row id."""
         return sorted(range(len(self.ids)), key=lambda at: (self.times[at], self.ids[at]))
 
     def keys(self, columns: Sequence[Column]) -> list[bytes]:
-        """Give the cells of some columns of each row as bytes that only equal cells have."""
+        """Return the cells of some columns of each row as bytes that only equal cells have."""
         encode = key_encoder(tuple(columns))
         cells = [self.column(column.name) for column in columns]
         return [encode(key) for key in zip(*cells, strict=True)]
 
     def key_cells(self, at: int) -> tuple[Cell, ...]:
-        """Give the cells of a row's key."""
+        """Return the cells of a row's key."""
         return tuple(self.cells[column.name][at] for column in self.schema.keys)
 
 
 def types_of(schema: NodeSchema) -> dict[str, DataType]:
-    """Give the types of all columns, the event time's too."""
+    """Return the types of all columns, the event time's too."""
     return schema.columns
 
 
-def rows_of(facts: Iterable[Fact], schema: NodeSchema) -> Rows:
-    """Give standing facts as rows."""
+def rows_of(facts: Iterable[Fact], schema: NodeSchema) -> RowBatch:
+    """Convert current facts to rows."""
     living: list[Fact] = []
     gone: list[Absence] = []
     for fact in facts:
@@ -108,7 +108,7 @@ def rows_of(facts: Iterable[Fact], schema: NodeSchema) -> Rows:
     cells |= {
         column.name: [fact.values[at] for fact in living] for at, column in enumerate(schema.values)
     }
-    return Rows(
+    return RowBatch(
         schema=schema,
         ids=[fact.row_id for fact in living],
         times=[fact.event_time for fact in living],
@@ -117,8 +117,8 @@ def rows_of(facts: Iterable[Fact], schema: NodeSchema) -> Rows:
     )
 
 
-def facts_of(rows: Rows, values: Sequence[Column]) -> tuple[Fact, ...]:
-    """Give rows as facts, with cells in the order of the columns, by event time and row id.
+def facts_of(rows: RowBatch, values: Sequence[Column]) -> tuple[Fact, ...]:
+    """Convert rows to facts, with cells in column order, sorted by event time and row id.
 
     Of keyed rows, an absence that ends nothing says nothing and is left out.
     """
@@ -164,5 +164,5 @@ def _telling(facts: Iterable[Fact], schema: NodeSchema) -> Iterable[Fact]:
 
 
 def keyed_ids(keys: Sequence[bytes], times: Sequence[int]) -> list[RowId]:
-    """Give the ids of keyed rows: key and instant."""
+    """Return the ids of keyed rows: key and instant."""
     return [keyed_row_id(key, time) for key, time in zip(keys, times, strict=True)]

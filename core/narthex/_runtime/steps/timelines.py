@@ -7,7 +7,7 @@ import attrs
 
 from narthex._formats.avro.fact_codec import key_encoder
 from narthex._ir.facts import Cell
-from narthex._runtime.steps.rows import Rows
+from narthex._runtime.steps.rows import RowBatch
 
 ABSENT = -1
 
@@ -25,12 +25,12 @@ class Timeline:
     places: list[int]
 
     def floor(self, instant: int) -> tuple[int, int] | None:
-        """Give (since when, place) of what stands as of an instant; None before the first."""
+        """Return (since when, place) of what stands as of an instant; None before the first."""
         at = bisect_right(self.times, instant)
         return (self.times[at - 1], self.places[at - 1]) if at else None
 
     def lives(self) -> Iterator[tuple[int, int, int | None]]:
-        """Give (from, to, place) of each row; the end is exclusive, None of a row that stands."""
+        """Yield (from, to, place) of each row; the end is exclusive, None of a row that stands."""
         last = len(self.times) - 1
         for at, (time, place) in enumerate(zip(self.times, self.places, strict=True)):
             if place != ABSENT:
@@ -40,7 +40,7 @@ class Timeline:
 class Timelines:
     """The timelines of keyed rows, by key."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowBatch) -> None:
         self.rows = rows
         self._encode = key_encoder(rows.schema.keys)
         events: dict[bytes, list[tuple[int, int]]] = {}

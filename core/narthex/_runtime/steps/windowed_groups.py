@@ -13,7 +13,7 @@ from narthex._ir.schema import Column
 from narthex._ir.window_spans import WindowSpan, lookback_of, spans_of
 from narthex._ir.windows import Hopping, Session, Tumbling
 from narthex._runtime.steps.contributions import Contributions, contributions
-from narthex._runtime.steps.rows import Absence, Rows
+from narthex._runtime.steps.rows import Absence, RowBatch
 
 WINDOW = "window"
 
@@ -37,7 +37,7 @@ class WindowedGroups:
         rows: The versions, with the values of their own instants.
     """
 
-    def __init__(self, step: Aggregate, rows: Rows, schema: NodeSchema) -> None:
+    def __init__(self, step: Aggregate, rows: RowBatch, schema: NodeSchema) -> None:
         wanted = dict.fromkeys(one.spec.of for one in schema.aggregates if one.spec.of is not None)
         self._ready = folding(schema.aggregates, tuple(wanted))
         self._lookback = 0 if step.window is None else lookback_of(step.window)
@@ -55,7 +55,7 @@ class WindowedGroups:
         )
 
     def values(self, place: int, asked_at: int) -> tuple[Cell, ...]:
-        """Give the values of a version, asked at an instant: some change without any row."""
+        """Return the values of a version, asked at an instant: some change without any row."""
         states, at = self._states[place], asked_at - self._lookback
         return tuple(slot.algebra.finish(states[slot.partial], at) for slot in self._ready.slots)
 
@@ -64,7 +64,7 @@ class WindowedGroups:
         versions: Sequence[tuple[tuple[Cell, ...], _Version]],
         by: Sequence[Column],
         schema: NodeSchema,
-    ) -> Rows:
+    ) -> RowBatch:
         ids: list[RowId] = []
         times: list[int] = []
         cells: dict[str, list[Cell]] = {c.name: [] for c in (*schema.keys, *schema.values)}
@@ -85,7 +85,7 @@ class WindowedGroups:
             times.append(version.instant)
             for name, column in cells.items():
                 column.append(named[name])
-        return Rows(schema=schema, ids=ids, times=times, cells=cells, gone=tuple(gone))
+        return RowBatch(schema=schema, ids=ids, times=times, cells=cells, gone=tuple(gone))
 
 
 def _versions(step: Aggregate, group: Contributions, ready: Folding) -> Iterator[_Version]:
@@ -147,7 +147,7 @@ def _gathered(group: Contributions, places: Sequence[int], ready: Folding) -> li
 def _running(
     group: Contributions, places: Sequence[int], ready: Folding
 ) -> Iterator[tuple[int, list[State]]]:
-    """Give the state of the rows until each instant, oldest first."""
+    """Yield the state of the rows until each instant, oldest first."""
     at_once: dict[int, list[int]] = {}
     for at in places:
         at_once.setdefault(group.instants[at], []).append(at)

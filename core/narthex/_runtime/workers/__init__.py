@@ -17,7 +17,7 @@ __all__ = [
     "Sandbox",
     "SandboxIncompleteError",
     "WorkerPool",
-    "arrow_type",
     "array_of",
+    "arrow_type",
     "cells_of",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from narthex._formats.cells import lifting
+from narthex._formats.cells import from_storage
 from narthex._ir.facts import Cell
 from narthex._ir.types import (
     Bool,
@@ -43,12 +43,12 @@ _CONTEXT: Final = decimal.Context(prec=PRECISION + 10)
 
 
 def arrow_type(of: DataType) -> pa.DataType:
-    """Give the Arrow type of a column: instants and dates as such, decimals as decimal128."""
+    """Return the Arrow type of a column: instants and dates as such, decimals as decimal128."""
     return _arrow_type(of, _SCALARS)
 
 
 def array_of(cells: Sequence[Cell], of: DataType) -> pa.Array:
-    """Give cells of a type as an array of `arrow_type`."""
+    """Convert cells of a type to an array of `arrow_type`."""
     plain = unrestricted(of)
     if not _touched(plain):
         return pa.array(cells, arrow_type(of))
@@ -56,13 +56,13 @@ def array_of(cells: Sequence[Cell], of: DataType) -> pa.Array:
 
 
 def cells_of(array: pa.Array | pa.ChunkedArray, of: DataType) -> list[Cell]:
-    """Give the cells of an array of `arrow_type`."""
+    """Return the cells of an array of `arrow_type`."""
     plain = unrestricted(of)
     stored = _arrow_type(plain, _STORED)
     found = (array if array.type == stored else array.cast(stored)).to_pylist()
     if _touched(plain):
         found = [_lifted(cell, plain) for cell in found]
-    lift = lifting(plain)
+    lift = from_storage(plain)
     return found if lift is None else [None if cell is None else lift(cell) for cell in found]
 
 

@@ -8,7 +8,9 @@ from narthex._ir.code import UserCode
 
 
 def place_of(code: UserCode, line: int) -> Origin:
-    """Give the author's line; for a line of a function that the entry reaches, the entry's own."""
+    """Return the author's line; for a line of a function that the entry reaches, the entry's
+    own.
+    """
     span = _entry_lines(code.source, code.entry)
     if span is None or not span[0] <= line <= span[1]:
         return code.origin

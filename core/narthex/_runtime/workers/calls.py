@@ -46,7 +46,7 @@ class CodeCalls(abc.ABC):
         outputs: Sequence[Column],
         find: Find | None = None,
     ) -> list[list[Cell]]:
-        """Call an extractor with instants and columns; give its output columns, in order.
+        """Call an extractor with instants and columns; return its output columns, in order.
 
         Args:
             code: The extractor.
@@ -54,7 +54,7 @@ class CodeCalls(abc.ABC):
             instants: As of when each row is, microseconds.
             inputs: Its arguments after the instants.
             outputs: What it must give.
-            find: Answers look-ups that it makes.
+            find: Answers lookups that it makes.
 
         Raises:
             UserCodeError: It failed, took too long, or gave something else than it declares.
@@ -129,7 +129,7 @@ class CodeCalls(abc.ABC):
         title: str,
         find: Find | None = None,
     ) -> pa.Table:
-        """Call code with a table; give a table of the outputs, as many rows as went in."""
+        """Call code with a table; return a table of the outputs, as many rows as went in."""
 
 
 def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[str, object]:
@@ -145,7 +145,7 @@ def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[st
 def judged(
     result: pa.Table, code: UserCode, outputs: Sequence[Column], *, rows: int, title: str
 ) -> pa.Table:
-    """Give a result that is what was declared.
+    """Return a result that is what was declared.
 
     Raises:
         UserCodeError: It is something else.
@@ -157,7 +157,7 @@ def judged(
 
 
 def failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCodeError:
-    """Give the error of a call whose code raised one, at the author's own line."""
+    """Return the error of a call whose code raised one, at the author's own line."""
     line = header.get("line")
     where = place_of(code, line if isinstance(line, int) else 0)
     text = f" at `{header['text']}`" if header.get("text") else ""

@@ -152,7 +152,7 @@ class Workers:
             self._spare = None
 
     def _admit(self, key: Hashable) -> WorkerProcess | None:
-        """Wait until a call may begin; give its worker, or nothing if one is to be started."""
+        """Wait until a call may begin; return its worker, or nothing if one is to be started."""
         with self._room:
             while True:
                 number = next((n for n, one in self._idle.items() if one.key == key), None)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg"
-"""Look-ups that an extractor makes while it runs, answered on our side."""
+"""Lookups that an extractor makes while it runs, answered on our side."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -16,7 +16,7 @@ from narthex._runtime.workers.results import read_question, render_table
 from narthex.errors import LookupImpossible
 
 
-class Row(Protocol):
+class LookupRow(Protocol):
     """A row that was asked for, as an author is given it."""
 
     @property
@@ -32,11 +32,11 @@ Cells: TypeAlias = Sequence[Cell]
 
 
 class Find(Protocol):
-    """Gives a dataset's columns and its rows as of instants."""
+    """Returns a dataset's columns and its rows as of instants."""
 
     def __call__(
         self, dataset: str, keys: Mapping[str, Cells], as_of: Sequence[int]
-    ) -> tuple[Sequence[Column], Sequence[Row]]: ...
+    ) -> tuple[Sequence[Column], Sequence[LookupRow]]: ...
 
 
 def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
@@ -54,13 +54,13 @@ def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int
     try:
         question = read_question(asked.body, rows=rows, most_bytes=most_bytes)
     except BrokenStreamError as error:
-        raise LookupImpossible(f"a look-up cannot be read: {error}") from None
+        raise LookupImpossible(f"a lookup cannot be read: {error}") from None
     table = found_table(str(asked.header.get("dataset")), question, find)
     return Frame({"kind": "found"}, render_table(table))
 
 
 def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
-    """Give the rows of a dataset for keys and instants; the column "" says which were found.
+    """Return the rows of a dataset for keys and instants; the column "" says which were found.
 
     Raises:
         LookupImpossible: There is nothing to look up in, or the question cannot be read.
@@ -71,9 +71,9 @@ def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
         keys = {name: _key_cells(asked.column(name)) for name in asked.column_names if name}
         instants = [at for at in cells_of(asked.column(""), Datetime()) if isinstance(at, int)]
     except pa.ArrowException as error:
-        raise LookupImpossible(f"a look-up cannot be read: {error}") from None
+        raise LookupImpossible(f"a lookup cannot be read: {error}") from None
     if len(instants) != asked.num_rows:
-        raise LookupImpossible("a look-up has no instant for some rows")
+        raise LookupImpossible("a lookup has no instant for some rows")
     columns, rows = find(dataset, keys, instants)
     arrays = [
         array_of([row.values[at] for row in rows], column.type) for at, column in enumerate(columns)

@@ -84,7 +84,7 @@ class CompartmentCalls(CodeCalls):
             raise UserCodeError(
                 f"{title} gave a wrong answer: {error}", origin=code.origin
             ) from None
-        except BaseException:  # its look-up found no answer, and it waits for one
+        except BaseException:  # its lookup found no answer, and it waits for one
             worker.close()
             raise
         finally:

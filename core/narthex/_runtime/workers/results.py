@@ -16,7 +16,7 @@ from narthex._runtime.workers.arrow_messages import BrokenStreamError, judge_str
 
 MOST_KEYS: Final = 100_000
 MOST_KEYS_A_ROW: Final = 16
-"""How many rows one look-up may ask for: the greater of the number and that many for each row."""
+"""How many rows one lookup may ask for: the greater of the number and that many for each row."""
 MOST_KEY_COLUMNS: Final = 32
 
 _KEY_TYPES: Final = (
@@ -49,7 +49,7 @@ def read_answer(body: bytes, outputs: Sequence[Column], *, rows: int, most_bytes
 
 
 def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
-    """Read the keys of a look-up: flat columns, each name once, and `""` has the instants.
+    """Read the keys of a lookup: flat columns, each name once, and `""` has the instants.
 
     Args:
         body: The Arrow stream.

@@ -100,7 +100,7 @@ def _answer(pipes: Pipes, frame: Frame) -> None:
 
 
 def _finder(pipes: Pipes) -> lookups.Finder:
-    """Answer look-ups of an extractor by asking the process that called."""
+    """Answer lookups of an extractor by asking the process that called."""
 
     def find(
         dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]

@@ -35,7 +35,7 @@ def render(table: pa.Table) -> bytes:
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """Give a table as a frame: Int64, Float64, boolean, string, instants in UTC; else objects.
+    """Return a table as a frame: Int64, Float64, boolean, string, instants in UTC; else objects.
 
     The members of structs are attributes too.
     """
@@ -77,21 +77,21 @@ def called(entry: Callable[..., object], kind: str, given: pd.DataFrame) -> obje
 
 
 def asked(instants: object, keys: Mapping[str, object]) -> pa.Table:
-    """Give the keys of a look-up as a table; the column "" has the instants."""
+    """Return the keys of a lookup as a table; the column "" has the instants."""
     arrays = {"": pa.array(pd.Series(instants), pa.timestamp("us", tz="UTC"))}
     arrays |= {name: pa.array(pd.Series(one), from_pandas=True) for name, one in keys.items()}
     return pa.table(arrays)
 
 
 def found(answer: pa.Table, fields: Sequence[str]) -> tuple[pd.DataFrame, pd.Series]:
-    """Give the answer of a look-up as a frame of the fields, and which keys were found."""
+    """Return the answer of a lookup as a frame of the fields, and which keys were found."""
     rows = frame(answer)
     was_found = rows.pop("")
     return (rows[list(fields)] if fields else rows), was_found
 
 
 def table(result: object, outputs: list[list[object]], *, index: pd.Index) -> pa.Table:
-    """Give a result as the declared columns, pairs of a name and an Arrow type as text.
+    """Return a result as the declared columns, pairs of a name and an Arrow type as text.
 
     Raises:
         WrongResultError: A column or rows are missing, or values are of another type.
@@ -141,7 +141,9 @@ def _array(name: str, column: pd.Series, of: pa.DataType | None) -> pa.Array:
 
 
 def _plain(value: object) -> object:
-    """Give a struct by its members, in lists too; any other value as it is."""
+    """Convert a struct to a dict of its members, also inside lists; any other value is
+    unchanged.
+    """
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     as_json = getattr(value, "as_json", None)

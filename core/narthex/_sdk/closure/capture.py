@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from narthex._analysis.tolerance import passes
+from narthex._analysis.tolerance import is_tolerated
 from narthex._base.origin import NOWHERE, Origin
 from narthex._ir.code import UserCode
 from narthex._ir.entities import Definitions
@@ -257,7 +257,7 @@ _STABLE: Final = {
 
 
 def scope_of(function: FunctionType) -> dict[str, object]:
-    """Give the names that a function sees outside itself: globals, and what it closes over."""
+    """Return the names that a function sees outside itself: globals, and what it closes over."""
     scope: dict[str, object] = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -327,7 +327,7 @@ def is_literal(value: object) -> bool:
 def resolve(
     function: object, *, what: str, origin: Origin, entry: str = "", own: OwnClass | None = None
 ) -> UserCode:
-    """Give a function as text with everything it reaches.
+    """Return a function as text with everything it reaches.
 
     Args:
         function: A plain one.
@@ -394,12 +394,13 @@ def _breach_errors(
 
 
 def breaches_of(source: str, what: str) -> list[Breach]:
-    """Give what a text may not do, but for what may pass here."""
+    """List the forbidden operations in a text, except those that are tolerated here."""
     return [
         breach
         for breach in find_breaches(source)
         if not (
-            breach.is_unrepeatable and passes(f"{what} uses `{breach.what}`, which {breach.why}")
+            breach.is_unrepeatable
+            and is_tolerated(f"{what} uses `{breach.what}`, which {breach.why}")
         )
     ]
 

@@ -14,7 +14,7 @@ from narthex._sdk.declare.source_locations import parsed, place
 from narthex.errors import CodeNotFound
 
 Definition: TypeAlias = ast.FunctionDef | ast.Lambda | ast.ClassDef
-Span: TypeAlias = tuple[int | None, int | None, int | None, int | None]
+SourceSpan: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -32,7 +32,7 @@ class SourceFile:
     functions: tuple[ast.FunctionDef | ast.Lambda, ...]
 
     def segment(self, node: ast.stmt | ast.expr, *, decorators: bool = False) -> str:
-        """Give the text of a node, moved to the left edge."""
+        """Return the text of a node, moved to the left edge."""
         first = node.lineno
         if decorators and isinstance(node, ast.FunctionDef | ast.ClassDef):
             first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
@@ -40,7 +40,7 @@ class SourceFile:
         return textwrap.dedent("".join(self.lines[first - 1 : last])).rstrip() + "\n"
 
     def expression(self, node: ast.expr) -> str:
-        """Give the text of an expression alone."""
+        """Return the text of an expression alone."""
         if node.end_lineno is None or node.end_col_offset is None:
             return ast.unparse(node)
         lines = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
@@ -49,7 +49,9 @@ class SourceFile:
         return b"".join(lines).decode()
 
     def assignments(self, name: str) -> list[ast.Assign | ast.AnnAssign | None]:
-        """Give what binds a name at the file's top; None stands for any other statement."""
+        """Return the statements that bind a name at the top of the file; None represents any other
+        statement.
+        """
         found: list[ast.Assign | ast.AnnAssign | None] = []
         for node in _module_level(self.tree):
             match node:
@@ -131,7 +133,7 @@ def find_function(function: FunctionType) -> tuple[SourceFile, ast.FunctionDef |
 
 
 def _lambdas(file: SourceFile, code: CodeType) -> list[ast.FunctionDef | ast.Lambda]:
-    spans: set[Span] = set(code.co_positions())
+    spans: set[SourceSpan] = set(code.co_positions())
     nearby = [
         node
         for node in file.functions
@@ -144,7 +146,7 @@ def _lambdas(file: SourceFile, code: CodeType) -> list[ast.FunctionDef | ast.Lam
     return [node for node in nearby if node.lineno == code.co_firstlineno]
 
 
-def _span(node: ast.expr) -> Span:
+def _span(node: ast.expr) -> SourceSpan:
     return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 

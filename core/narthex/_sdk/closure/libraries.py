@@ -15,12 +15,12 @@ _INTERCHANGE = "pandas"
 
 
 def normalised(name: str) -> str:
-    """Give a distribution's name in the form in which indexes compare it."""
+    """Return a distribution's name in the form in which indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def imported_modules(source: str) -> frozenset[str]:
-    """Give the top-level modules that a text imports, those of Python itself left out."""
+    """Return the top-level modules that a text imports, those of Python itself left out."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -56,7 +56,7 @@ def version_of(distribution: str) -> str | None:
 
 @functools.cache
 def _needs(distribution: str) -> frozenset[str]:
-    """Give what a distribution needs and has installed; optional extras left out."""
+    """Return the installed requirements of a distribution, without optional extras."""
     found: set[str] = set()
     for line in metadata.requires(distribution) or ():
         match = _NAME.match(line)
@@ -66,7 +66,7 @@ def _needs(distribution: str) -> frozenset[str]:
 
 
 def requirements_of(source: str) -> tuple[Requirement, ...]:
-    """Give the libraries that a text imports, and what those need, sorted by name.
+    """Return the libraries that a text imports, and what those need, sorted by name.
 
     pandas is always one of them: its frames are what code is given. Modules that no distribution
     provides are left out.

@@ -32,7 +32,7 @@ class _WithoutSignatures(ast.NodeTransformer):
 
 
 def free_names(text: str) -> tuple[str, ...]:
-    """Give the names that a module's text takes from outside, builtins left out, sorted."""
+    """Return the names that a module's text takes from outside, builtins left out, sorted."""
     stripped = ast.unparse(_WithoutSignatures().visit(ast.parse(text)))
     top = symtable.symtable(stripped, "<code>", "exec")
     bound = {

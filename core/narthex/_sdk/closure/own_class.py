@@ -27,7 +27,7 @@ class OwnClass:
     fields: Mapping[str, object]
 
     def __getattr__(self, name: str) -> object:
-        """Give a field, or a function of the class."""
+        """Return a field, or a function of the class."""
         if name in self.fields:
             return self.fields[name]
         function = self.function(name)
@@ -62,7 +62,7 @@ class CarriedClass:
 
 
 def attributes_of(text: str, name: str) -> frozenset[str]:
-    """Give what a text takes of a name by attribute: `name.this`."""
+    """Return the attributes of a name that a text reads: `name.this`."""
     return frozenset(
         node.attr
         for node in ast.walk(ast.parse(textwrap.dedent(text)))
@@ -90,7 +90,7 @@ def carry(own: OwnClass, used: frozenset[str]) -> CarriedClass:
 
 
 def _functions(own: OwnClass, used: frozenset[str]) -> Iterator[tuple[str, FunctionType]]:
-    """Give the functions that are used, and those that they use in turn, each once."""
+    """Yield the functions that are used, and those that they use in turn, each once."""
     seen: set[str] = set()
     pending = sorted(used)
     while pending:

@@ -169,7 +169,8 @@ class Breach:
 
 
 def find_breaches(source: str) -> tuple[Breach, ...]:
-    """Give all breaches of a module's text, in order; none means that it may run.
+    """List every breach in a module's text, in order; an empty result means that the module may
+    run.
 
     Raises:
         SyntaxError: It is not Python.
@@ -183,7 +184,7 @@ def find_breaches(source: str) -> tuple[Breach, ...]:
 
 
 def _meanings(tree: ast.Module) -> dict[str, str]:
-    """Give, for each imported name, the dotted path that it stands for."""
+    """Map each imported name to its dotted path."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -207,7 +208,7 @@ def _local_names(tree: ast.Module) -> Iterator[str]:
 
 
 def dotted(node: ast.AST, meanings: dict[str, str]) -> str | None:
-    """Give the dotted path that an expression names; None if it is no plain name."""
+    """Return the dotted path that an expression names; None if it is no plain name."""
     match node:
         case ast.Name(id=name):
             return meanings.get(name, name)

@@ -201,7 +201,7 @@ def _names_used(tree: ast.Module) -> Iterator[str]:
 def bindings(  # noqa: C901 (one case a statement)
     tree: ast.Module,
 ) -> Iterator[tuple[str, ast.AST]]:
-    """Give what a module's text binds at its top: each name and the statement that binds it.
+    """Yield each name that a module binds at its top, with the statement that binds it.
 
     Imports come one name at a time, in the form `from module import name`.
 
@@ -232,7 +232,7 @@ def bindings(  # noqa: C901 (one case a statement)
 
 
 def tree_of(source: str, entry: str) -> bytes:
-    """Give the fingerprint of code: 32 bytes that comments, layout and order do not change.
+    """Return the fingerprint of code: 32 bytes that comments, layout and order do not change.
 
     Raises:
         UnknownSyntaxError: The code has a construct that cannot stand in user code.

@@ -60,7 +60,7 @@ class Files:
     name: str
 
     def path(self, path: str, format: object = "csv") -> FilesEntity:
-        """Give the files at a path or an `s3://` address; `*`, `**` and `?` can stand in it.
+        """Return the files at a path or an `s3://` address; `*`, `**` and `?` can stand in it.
 
         Raises:
             DefinitionErrors: The name or the path is empty, or the format is none.
@@ -93,7 +93,7 @@ class S3:
         presorted: bool = False,  # noqa: ARG002 (Fennel's signature)
         spread: str | None = None,
     ) -> FilesEntity:
-        """Give the files below a prefix or at a path; exactly one of the two.
+        """Return the files below a prefix or at a path; exactly one of the two.
 
         Args:
             bucket_name: The bucket.

@@ -182,7 +182,7 @@ def _raw_columns(value: Eval, schema: Schema, origin: Origin) -> tuple[Column, .
 def _frame_columns(
     value: Eval, code: UserCode, schema: Schema, made: frozenset[str], origin: Origin
 ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Give the columns of a function's frame: those that must be right, and those that may be.
+    """Return the columns of a function's frame: those that must be right, and those that may be.
 
     Right must be what `schema` has, and fields that the function names; but not what is `made` by
     preproc, which may not have been there before.
@@ -199,7 +199,7 @@ def _frame_columns(
 
 
 def _used(node: Node, value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
-    """Give the raw columns that an expression reads: only they must be right for it."""
+    """Return the raw columns that an expression reads: only they must be right for it."""
     read = references(node)
     return tuple(c for c in _raw_columns(value, schema, origin) if c.name in read)
 

@@ -33,7 +33,7 @@ class SnapshotData:
 
 
 @attrs.frozen(kw_only=True)
-class _Call:
+class _SinkCall:
     """The arguments of `@sink` as they were written."""
 
     conn: object
@@ -73,7 +73,7 @@ def sink(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     Raises:
         DefinitionErrors: Everything that is wrong with the call, together.
     """
-    call = _Call(
+    call = _SinkCall(
         conn=conn,
         cdc=cdc,
         every=every,
@@ -104,7 +104,7 @@ def sink(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     return add
 
 
-def _build(call: _Call) -> tuple[Sink | None, tuple[DefinitionError, ...]]:
+def _build(call: _SinkCall) -> tuple[Sink | None, tuple[DefinitionError, ...]]:
     reader = Reader()
     origin = call.origin
     target = reader.read(lambda: _target(call.conn, origin))

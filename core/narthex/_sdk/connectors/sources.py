@@ -53,7 +53,7 @@ _PARTS: Final = {
 
 
 @attrs.frozen(kw_only=True)
-class _Call:
+class _SourceCall:
     """The arguments of `@source` as they were written."""
 
     conn: object
@@ -107,7 +107,7 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     Raises:
         DefinitionErrors: Everything that is wrong with the call, together.
     """
-    call = _Call(
+    call = _SourceCall(
         conn=conn,
         disorder=disorder,
         cdc=cdc,
@@ -150,7 +150,7 @@ class _OnTheWay:
 
 
 def _build(
-    call: _Call, dataset: str, schema: Schema | None
+    call: _SourceCall, dataset: str, schema: Schema | None
 ) -> tuple[Source | None, tuple[DefinitionError, ...]]:
     reader = Reader()
     connector = reader.read(lambda: _connector(call.conn, call.origin))
@@ -186,7 +186,7 @@ def _build(
     return built, tuple(reader.errors)
 
 
-def _on_the_way(call: _Call, dataset: str, schema: Schema, reader: Reader) -> _OnTheWay:
+def _on_the_way(call: _SourceCall, dataset: str, schema: Schema, reader: Reader) -> _OnTheWay:
     preproc: list[tuple[str, Preproc]] = []
     for field in call.preproc:
         made = reader.read(partial(read_preproc, field, call.preproc, dataset, schema, call.origin))

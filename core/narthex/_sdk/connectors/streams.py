@@ -36,7 +36,7 @@ class Webhook:
     retention: str = "7d"
 
     def endpoint(self, endpoint: str) -> WebhookEndpoint:
-        """Give one endpoint; several datasets may be fed from it.
+        """Declare one endpoint; several datasets can read from it.
 
         Raises:
             DefinitionErrors: A name is empty, or the retention no duration.
@@ -124,7 +124,7 @@ class Kafka:
     verify_cert: bool = True
 
     def topic(self, topic: str, format: object = "json") -> KafkaTopic:
-        """Give one topic, of JSON objects or of what a registry keeps the schema of.
+        """Declare one topic of JSON objects, or of records whose schema is in a registry.
 
         Raises:
             DefinitionErrors: A credential was given itself, not by reference; or the protocol,
@@ -176,7 +176,7 @@ class Kinesis:
         init_position: str | at_timestamp | datetime | float,
         format: object = "json",
     ) -> KinesisStream:
-        """Give one stream, of JSON objects or of what a registry keeps the schema of.
+        """Declare one stream of JSON objects, or of records whose schema is in a registry.
 
         Args:
             stream_arn: The stream.
@@ -243,7 +243,7 @@ class PubSub:
     service_account_key: Credential = attrs.field(repr=False)
 
     def topic(self, topic_id: str, format: str = "json") -> PubSubTopic:
-        """Give one topic, of JSON objects.
+        """Declare one topic of JSON objects.
 
         Raises:
             DefinitionErrors: The key was given itself, not by reference; or a part is missing.
@@ -291,7 +291,7 @@ class HTTP:
         limit: int | None = None,
         headers: Mapping[str, str | Credential] | None = None,
     ) -> HttpPath:
-        """Give one path; it can stand in `@sink` only.
+        """Declare one path; only `@sink` accepts it.
 
         Args:
             endpoint: The path that rows are sent to.

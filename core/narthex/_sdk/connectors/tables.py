@@ -29,7 +29,7 @@ class Postgres:
     jdbc_params: str | None = None
 
     def table(self, table_name: str, cursor: str | None = None) -> Table:
-        """Give one table; a source wants `cursor`, a column that grows with each change.
+        """Declare one table; a source needs `cursor`, a column that grows with each change.
 
         Raises:
             DefinitionErrors: A part is missing, or a credential was given itself.
@@ -55,7 +55,7 @@ class MySQL:
     jdbc_params: str | None = None
 
     def table(self, table_name: str, cursor: str) -> Table:
-        """Give one table, with a column that grows with each change.
+        """Declare one table with a column that grows with each change.
 
         Raises:
             DefinitionErrors: A part is missing, or a credential was given itself.
@@ -109,7 +109,7 @@ class Snowflake:
     role: str
 
     def table(self, table_name: str, cursor: str | None = None) -> Table:
-        """Give one table; a source wants `cursor`, a sink has none.
+        """Declare one table; a source needs `cursor`, a sink has none.
 
         Raises:
             DefinitionErrors: A part is missing, or a credential was given itself.
@@ -148,7 +148,7 @@ class BigQuery:
     service_account_key: Credential = attrs.field(repr=False)
 
     def table(self, table_name: str, cursor: str) -> Table:
-        """Give one table, with a column that grows with each change.
+        """Declare one table with a column that grows with each change.
 
         Raises:
             DefinitionErrors: A part is missing, or the key was given itself.
@@ -187,7 +187,7 @@ class Redshift:
     password: Credential | None = attrs.field(default=None, repr=False)
 
     def table(self, table_name: str, cursor: str) -> Table:
-        """Give one table, with a column that grows with each change.
+        """Declare one table with a column that grows with each change.
 
         Raises:
             DefinitionErrors: A part is missing, a credential was given itself, or there are both
@@ -233,7 +233,7 @@ class Mongo:
     password: Credential = attrs.field(repr=False)
 
     def collection(self, collection_name: str, cursor: str) -> Table:
-        """Give one collection, with a field that grows with each change.
+        """Declare one collection with a field that grows with each change.
 
         Raises:
             DefinitionErrors: A part is missing, or a credential was given itself.

@@ -115,7 +115,7 @@ class Min:
         return specs.Min(into=into, window=window, of=self.of)
 
     def build_of(self, into: str, window: Window, of: DataType) -> AggregateSpec:
-        """Give the spec with the default as a literal of the column's type.
+        """Return the spec with the default as a literal of the column's type.
 
         Raises:
             MisfitError: It is no value of that type.
@@ -145,7 +145,7 @@ class Max:
         return specs.Max(into=into, window=window, of=self.of)
 
     def build_of(self, into: str, window: Window, of: DataType) -> AggregateSpec:
-        """Give the spec with the default as a literal of the column's type.
+        """Return the spec with the default as a literal of the column's type.
 
         Raises:
             MisfitError: It is no value of that type.

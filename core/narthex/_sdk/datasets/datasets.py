@@ -94,13 +94,14 @@ class Dataset:
         return self._declared.schema.timestamp
 
     def fqn(self) -> str:
-        """Give the dataset's name."""
+        """Return the dataset's name."""
         return self._declared.name
 
     def lookup(
         self, ts: object, *positional: object, fields: Sequence[str] = (), **keys: object
     ) -> tuple[object, object]:
-        """Give rows as of `ts`: a frame of `fields`, and a column that says which were found.
+        """Return rows as of `ts`: a frame of `fields`, and a column that marks which rows were
+        found.
 
         It can be called in an extractor that names the dataset in `deps`, and wherever a client
         of `narthex.testing` answers. Without `fields`, the frame has all of them.
@@ -157,7 +158,7 @@ def later_on(cls: object, read: Callable[[Dataset], Sequence[DefinitionError]]) 
 
 
 def declared(dataset: Dataset) -> Declared:
-    """Give what is known of a dataset."""
+    """Return everything that is declared about a dataset."""
     return dataset._declared  # noqa: SLF001 (kept out of the author's sight: `Orders.name` is a field)
 
 
@@ -282,7 +283,7 @@ def _fill_expectations(
 
 
 def schema_info(dataset: Dataset) -> DatasetSchemaInfo | None:
-    """Give what a pipeline must know of a dataset; None if the dataset is broken."""
+    """Return the schema information of a dataset for a pipeline; None if the dataset has errors."""
     known = declared(dataset)
     if known.broken:
         return None
@@ -424,7 +425,7 @@ def _index_argument_errors(type: str, offline: str | None, origin: Origin) -> li
 
 
 def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
-    """Give a dataset as the value that a commit carries, for one env."""
+    """Return a dataset as the value that a commit carries, for one env."""
     known = declared(dataset)
     said = metadata_of(dataset)
     if not said.owner and known.default_owner:

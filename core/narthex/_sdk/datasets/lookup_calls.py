@@ -16,7 +16,7 @@ def check_lookup(
     keys: Mapping[str, object],
     fields: Sequence[str],
 ) -> None:
-    """Refuse a look-up that has not a column of instants and one for each key, by name.
+    """Refuse a lookup that has not a column of instants and one for each key, by name.
 
     Raises:
         LookupImpossible: Something is missing, unknown or no column.

@@ -83,7 +83,7 @@ def inputs(*given: object) -> Callable[[_F], _F]:
 
 
 def inputs_of(function: object) -> tuple[object, ...]:
-    """Give what `@inputs` named; nothing if it was not used."""
+    """Return the datasets that `@inputs` named; an empty tuple without `@inputs`."""
     given = getattr(function, INPUTS_ATTRIBUTE, ())
     return given if isinstance(given, tuple) else ()
 

@@ -96,7 +96,7 @@ class Rows:
         return self._known
 
     def schema(self) -> dict[str, DataType]:
-        """Give the columns here with their types."""
+        """Return the columns here with their types."""
         return self._schema.columns
 
     def filter(self, predicate: object) -> "Rows":
@@ -395,7 +395,7 @@ class Rows:
         return self._add(step, origin)
 
     def __add__(self, other: object) -> "Rows":
-        """Give the rows of both, which have one schema; equal rows stay two."""
+        """Return the rows of both, which have one schema; equal rows stay two."""
         origin = author_origin()
 
         if not isinstance(other, Rows):
@@ -502,7 +502,7 @@ class Groups:
 
 
 def read_dataset(trace: Trace, dataset: str, origin: Origin) -> Rows:
-    """Give the rows of an input dataset."""
+    """Return the rows of an input dataset."""
     ref = DatasetRef(dataset, origin=origin)
     schema = output_schema(ref, trace.inputs)
     trace.found(schema.errors)

@@ -135,7 +135,7 @@ def read_duration(duration: object, *, origin: Origin, what: str = "") -> int:
 
 
 def as_definition_error(error: Exception, *, what: str, origin: Origin) -> DefinitionError:
-    """Give what an author's code raised as a mistake of the author's."""
+    """Convert an exception from an author's code to a definition error."""
     match error:
         case DefinitionError():
             return error.located(origin)

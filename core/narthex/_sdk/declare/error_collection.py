@@ -51,7 +51,7 @@ class Reader:
         self.errors: list[DefinitionError] = []
 
     def read(self, part: Callable[[], _T]) -> _T | None:
-        """Give what `part` reads; None, and one more mistake, if it cannot."""
+        """Return the value that `part` reads; on failure, record an error and return None."""
         try:
             return part()
         except DefinitionErrors as errors:

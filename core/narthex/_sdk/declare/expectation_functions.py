@@ -1,4 +1,4 @@
-"""The promises that can be made about rows, by the names of Great Expectations."""
+"""The expectations about rows, by the names of Great Expectations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date

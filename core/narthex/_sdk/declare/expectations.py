@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Expectations: promises about the rows of a dataset, by the names of Great Expectations."""
+"""Expectations: expectations about the rows of a dataset, by the names of Great Expectations."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import overload
 
 import attrs
 
-from narthex._analysis.checks.expectations import promise_errors
+from narthex._analysis.checks.expectations import invalid_expectation
 from narthex._base.origin import Origin
 from narthex._base.times import render_instant, to_micros
 from narthex._ir.entities import Expectation
@@ -47,9 +47,9 @@ def expectations(
 def expectations(
     func: Callable[..., object] | None = None, *, version: int = 0
 ) -> ExpectationsCall | Callable[[Callable[..., object]], ExpectationsCall]:
-    """Declare that a method of a dataset lists promises about its rows.
+    """Declare that a method of a dataset lists expectations about its rows.
 
-    Rows that break a promise are kept and counted.
+    Rows that violate an expectation are kept and counted.
     """
     origin = author_origin()
 
@@ -81,7 +81,7 @@ def build_expectations(
     found: list[Expectation] = []
     for one in promised:
         if isinstance(one, Expected):
-            errors += promise_errors(one.expectation, schema, one.origin)
+            errors += invalid_expectation(one.expectation, schema, one.origin)
             found.append(one.expectation)
         else:
             errors.append(
@@ -114,7 +114,7 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
 
 
 def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Expected:
-    """Give a promise by its name and arguments; those left at None are left out.
+    """Return a expectation by its name and arguments; those left at None are left out.
 
     A dict, such as a JSON schema, becomes its JSON text; instants, days and decimals are text too.
 

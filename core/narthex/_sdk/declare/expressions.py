@@ -6,12 +6,12 @@ from narthex._sdk.expressions.authoring import Expr, TypedExpr
 
 
 def node_of(expression: object) -> Node | None:
-    """Give the value of an expression; None if it is none."""
+    """Return the value of an expression; None if it is none."""
     return expression.node if isinstance(expression, Expr | TypedExpr) else None
 
 
 def type_of(expression: object) -> DataType | None:
-    """Give the type that `.astype(…)` said; None if it said none.
+    """Return the type that `.astype(…)` said; None if it said none.
 
     Raises:
         TypeNotSupported: It said one that no column can have.

@@ -98,7 +98,7 @@ class Field:
     is_broken: bool = attrs.field(default=False, eq=False, repr=False)
 
     def fqn(self) -> str:
-        """Give the field's full name, `Dataset.field`."""
+        """Return the field's full name, `Dataset.field`."""
         return f"{self.dataset}.{self.name}"
 
     @override
@@ -107,7 +107,7 @@ class Field:
 
 
 def annotations_of(cls: type, frame: FrameType | None) -> dict[str, object]:
-    """Give a class's annotations, those written as text resolved where they can be.
+    """Return a class's annotations, those written as text resolved where they can be.
 
     One that cannot be resolved stays text, and is told as an unknown type.
     """

@@ -35,7 +35,7 @@ class MisfitError(ValueError):
 
 
 def literal_of(value: object, of: DataType) -> LiteralValue:
-    """Give a Python value as the literal of a type.
+    """Convert a Python value to a literal of a type.
 
     Instants are microseconds, dates days, decimals unscaled integers, lists tuples; a struct is the
     tuple of its members in order, a map that of its pairs.

@@ -51,7 +51,7 @@ def metadata(
     deprecated: bool,
     deleted: bool,
 ) -> Metadata:
-    """Give what was said as a value; one tag may stand alone."""
+    """Return the arguments as a metadata value; a single tag may be a plain string."""
     return Metadata(
         owner=owner,
         description=description,
@@ -62,13 +62,15 @@ def metadata(
 
 
 def metadata_of(entity: object) -> Metadata:
-    """Give what `@meta` said of a class or a function; nothing if it was not used."""
+    """Return the metadata that `@meta` attached to a class or function; empty metadata without
+    `@meta`.
+    """
     said = getattr(entity, META_ATTRIBUTE, None)
     return said if isinstance(said, Metadata) else Metadata()
 
 
 def said_of(call: object, function: object) -> Metadata:
-    """Give what `@meta` said above a decorator of a function, or else below it."""
+    """Return the metadata that `@meta` attached above a function's decorator, or else below it."""
     said = metadata_of(call)
     return said if said != Metadata() else metadata_of(function)
 

@@ -22,7 +22,7 @@ def shown_path(file: str) -> str:
 
 
 def place(file: str, line: int) -> Origin:
-    """Give the origin of a line of a file."""
+    """Return the origin of a line of a file."""
     return Origin(file=shown_path(file), line=line)
 
 
@@ -35,7 +35,7 @@ def author_frame() -> FrameType | None:
 
 
 def author_origin() -> Origin:
-    """Give the line of the author's file from which we were called."""
+    """Return the line of the author's file from which we were called."""
     frame = author_frame()
     return NOWHERE if frame is None else place(frame.f_code.co_filename, frame.f_lineno)
 
@@ -47,13 +47,13 @@ def code_of(function: object) -> CodeType | None:
 
 
 def function_origin(function: object) -> Origin:
-    """Give the first line of a function, decorators included."""
+    """Return the first line of a function, decorators included."""
     code = code_of(function)
     return NOWHERE if code is None else place(code.co_filename, code.co_firstlineno)
 
 
 def failure_origin(error: BaseException, *, fallback: Origin) -> Origin:
-    """Give the innermost line of the author's own file that an error passed through."""
+    """Return the innermost line of the author's own file that an error passed through."""
     found = fallback
     trace = error.__traceback__
     while trace is not None:
@@ -79,7 +79,7 @@ class ClassPlaces:
     comments: dict[str, str]
 
     def of(self, name: str) -> Origin:
-        """Give the place of a member, or else of the class."""
+        """Return the place of a member, or else of the class."""
         return self.members.get(name, self.origin)
 
 
@@ -109,7 +109,7 @@ def class_places(name: str, frame: FrameType | None) -> ClassPlaces:
 
 @functools.lru_cache(maxsize=64)
 def parsed(text: str) -> ast.Module | None:
-    """Give the tree of a file's text; None if it is not Python.
+    """Return the tree of a file's text; None if it is not Python.
 
     It is kept: a file is asked for its text at each class and each function that it defines.
     """

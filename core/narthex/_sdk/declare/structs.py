@@ -33,16 +33,16 @@ class _StructValue:
 
     @classmethod
     def expr(cls, **members: Operand) -> Expr:
-        """Give an expression for a struct of these members."""
+        """Return an expression for a struct of these members."""
         return make_struct(members, cls)
 
     @classmethod
     def zip(cls, **members: Operand) -> Expr:
-        """Give an expression for structs of the items of these lists, as long as the shortest."""
+        """Return an expression for structs of the items of these lists, as long as the shortest."""
         return zip_struct(members, cls)
 
     def as_json(self) -> dict[str, object]:
-        """Give the members by name, structs inside too."""
+        """Return the members by name, structs inside too."""
         return {name: _plain(value) for name, value in vars(self).items()}
 
     @override
@@ -79,7 +79,9 @@ def _plain(value: object) -> object:
 
 
 def struct_of(name: str, *members: str) -> type:
-    """Give a class whose instances have these members; it is what code that travels has of one."""
+    """Return a class whose instances have these members; it is what code that travels has of
+    one.
+    """
     fields = tuple(StructField(member, Bool()) for member in members)
     return type(name, (_StructValue,), {STRUCT_ATTRIBUTE: Struct(name, fields)})
 

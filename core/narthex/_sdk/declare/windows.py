@@ -15,7 +15,7 @@ _NOTHING = "0s"
 def Continuous(  # noqa: N802 (it stands where Fennel has a class)
     duration: str, *, max_error: str | None = None
 ) -> windows.Continuous:
-    """Give the window of all rows of the last `duration`, `"1h"` or `"forever"`.
+    """Return the window of all rows of the last `duration`, `"1h"` or `"forever"`.
 
     Args:
         duration: Both its ends count.
@@ -40,7 +40,7 @@ def Continuous(  # noqa: N802 (it stands where Fennel has a class)
 def Tumbling(  # noqa: N802 (it stands where Fennel has a class)
     duration: str, lookback: str = _NOTHING
 ) -> windows.Tumbling:
-    """Give the window of back-to-back spans of a length, as they stood `lookback` ago.
+    """Return the window of back-to-back spans of a length, as they stood `lookback` ago.
 
     Raises:
         DurationInvalid: One is no duration, is without end, or is not text.
@@ -53,7 +53,7 @@ def Tumbling(  # noqa: N802 (it stands where Fennel has a class)
 def Hopping(  # noqa: N802 (it stands where Fennel has a class)
     duration: str, stride: str, lookback: str = _NOTHING
 ) -> windows.Hopping:
-    """Give the window of spans that begin at each multiple of `stride` and overlap.
+    """Return the window of spans that begin at each multiple of `stride` and overlap.
 
     Raises:
         DurationInvalid: One is no duration, or is not text; only `duration` may be `"forever"`.
@@ -68,7 +68,7 @@ def Hopping(  # noqa: N802 (it stands where Fennel has a class)
 def Session(  # noqa: N802 (it stands where Fennel has a class)
     gap: str,
 ) -> windows.Session:
-    """Give the window of rows of a key that are no further apart than `gap`.
+    """Return the window of rows of a key that are no further apart than `gap`.
 
     Raises:
         DurationInvalid: It is no duration, is without end, or is not text.

@@ -234,7 +234,7 @@ class Expr:
         return self.num.floor()
 
     def typeof(self, schema: Mapping[str, Annotation] | None = None) -> Annotation:
-        """Give the type of the expression over columns with these annotations, as an annotation.
+        """Return the type of the expression over columns with these annotations, as an annotation.
 
         Raises:
             ExpressionTypeError: It has none.
@@ -261,7 +261,7 @@ class Expr:
         parse: bool = True,
         context: EvalContext | None = None,
     ) -> SeriesLike:
-        """Give its values on the rows of a pandas frame, as a series with the frame's index.
+        """Evaluate the expression on a pandas frame; return a series with the frame's index.
 
         Args:
             input_df: Has at least the columns of the schema; NaN and NA are null there.
@@ -324,7 +324,7 @@ class Expr:
 
 
 def classes_of(expressions: Sequence[Expr]) -> frozenset[type]:
-    """Give the `@struct` classes that are named in expressions."""
+    """Return the `@struct` classes that are named in expressions."""
     return frozenset().union(*(one.classes for one in expressions))
 
 

@@ -50,7 +50,7 @@ class _MisfitError(ValueError):
 
 
 def literal(value: object, of: DataType | None = None) -> Literal:
-    """Give a Python value as a literal of a type, or of its own.
+    """Convert a Python value to a literal of a type, or of its own type.
 
     Raises:
         ExpressionInvalid: It is no value of the type, or has no type of its own.
@@ -63,7 +63,7 @@ def literal(value: object, of: DataType | None = None) -> Literal:
 
 
 def own_type(value: object) -> DataType:
-    """Give the type that a value has by itself.
+    """Return the type that a value has by itself.
 
     Raises:
         ExpressionInvalid: It has none, as lists and dicts, or is a function.

@@ -81,7 +81,7 @@ def evaluate_frame(
     classes: Classes,
     context: EvalContext,
 ) -> SeriesLike:
-    """Give the values of an expression on the rows of a frame, as a series with its index.
+    """Return the values of an expression on the rows of a frame, as a series with its index.
 
     Raises:
         ExpressionTypeError: It has no type, or none that is promotable to the target.

@@ -22,18 +22,18 @@ class CallBuilder(Protocol[E_co]):
     """Applies a function to the expression before the dot."""
 
     def __call__(self, function: str, *operands: object, **options: LiteralValue) -> E_co:
-        """Give the call as an expression."""
+        """Return the call as an expression."""
 
 
 class ParseBuilder(Protocol[E_co]):
     """Applies `str.parse` to the expression before the dot."""
 
     def __call__(self, target: object, /) -> E_co:
-        """Give the call as an expression."""
+        """Return the call as an expression."""
 
 
 def _zone_option(timezone: str | None) -> dict[str, LiteralValue]:
-    """Give the option that says the time zone; UTC, which is meant without it, has none."""
+    """Return the option that says the time zone; UTC, which is meant without it, has none."""
     if timezone in {None, "UTC"}:
         return {}
     try:
@@ -157,7 +157,8 @@ class Strings(Generic[E_co]):
         return self._call("str.split", sep=sep)
 
     def json_extract(self, path: str) -> E_co:
-        """Give what a path leads to in JSON, such as `$.user.names[0]`, as text; null if nothing.
+        """Select a value by a JSON path such as `$.user.names[0]`, as text; null if the path
+        selects nothing.
 
         A text is given as it is, anything else as JSON.
         """
@@ -229,7 +230,7 @@ class Dates(Generic[E_co]):
         return self._part("microsecond")
 
     def parts(self, unit: str, timezone: str | None = None) -> E_co:
-        """Give the part of that name."""
+        """Return the part of that name."""
         name = str(unit).lower()
         if name not in {*UNIT_US, "month"}:
             _refuse(f"`parts` found unit {unit!r}; it takes {', '.join([*UNIT_US, 'month'])}")
@@ -258,11 +259,11 @@ class Dates(Generic[E_co]):
         return self._call("dt.strftime", format=expanded(format), **option)
 
     def add(self, duration: str) -> E_co:
-        """Give the instant a duration later."""
+        """Return the instant a duration later."""
         return self._call("dt.add", duration_us=_duration(duration))
 
     def sub(self, duration: str) -> E_co:
-        """Give the instant a duration earlier."""
+        """Return the instant a duration earlier."""
         return self._call("dt.sub", duration_us=_duration(duration))
 
 
@@ -290,7 +291,7 @@ class Lists(Generic[E_co]):
         return self._call("list.len")
 
     def at(self, index: object) -> E_co:
-        """Give the item there, from the end if negative; null beyond."""
+        """Return the item there, from the end if negative; null beyond."""
         return self._call("list.at", index)
 
     def contains(self, item: object) -> E_co:
@@ -322,7 +323,7 @@ class Lists(Generic[E_co]):
         return self._bound("list.filter", var, predicate)
 
     def map(self, var: str, expr: object) -> E_co:
-        """Give the value of an expression of `var(...)` for each item."""
+        """Return the value of an expression of `var(...)` for each item."""
         return self._bound("list.map", var, expr)
 
     def _bound(self, function: str, variable: str, body: object) -> E_co:
@@ -339,7 +340,7 @@ class Structs(Generic[E_co]):
         self._call = call
 
     def get(self, field: str) -> E_co:
-        """Give the member of that name, a constant."""
+        """Return the member of that name, a constant."""
         if not _is_text(field):
             _refuse(f"`struct.get` found {field!r}; it takes the name of a member")
         return self._call("struct.get", field=field)
@@ -352,7 +353,7 @@ class Dicts(Generic[E_co]):
         self._call = call
 
     def get(self, key: object, default: object = None) -> E_co:
-        """Give the entry of that key; the default, or null, without one."""
+        """Return the entry of that key; the default, or null, without one."""
         if default is None:
             return self._call("dict.get", key)
         return self._call("dict.get", key, default)

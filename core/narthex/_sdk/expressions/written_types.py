@@ -74,7 +74,7 @@ def classes_in(annotations: Iterable[Annotation]) -> dict[Struct, type]:
 
 
 def annotation_of(of: DataType, classes: Classes) -> Annotation:
-    """Give the annotation of a type; of a struct that has no known class, its type itself."""
+    """Return the annotation of a type; of a struct that has no known class, its type itself."""
     match of:
         case Optional():
             return typing.Optional[annotation_of(of.of, classes)]  # noqa: UP045 (made here)
@@ -93,7 +93,7 @@ def annotation_of(of: DataType, classes: Classes) -> Annotation:
 
 
 def types_of(schema: Mapping[str, Annotation]) -> dict[str, DataType]:
-    """Give the types that the annotations of columns mean.
+    """Return the types that the annotations of columns mean.
 
     Raises:
         TypeNotSupported: No column can have one of them.

@@ -61,7 +61,7 @@ def feature(  # type: ignore[explicit-any]
         args: A dataset's field, which is looked up by the features named as the dataset's keys;
             another featureset's feature; or an expression over features of the same featureset.
             Nothing: the feature is given, or an extractor computes it.
-        default: What stands in when the look-up finds nothing.
+        default: What stands in when the lookup finds nothing.
         version: Raised when the feature means something else from now on.
         env: The envs for which it is taken.
     """
@@ -82,5 +82,5 @@ class Feature:
     is_broken: bool = attrs.field(default=False, eq=False, repr=False)
 
     def fqn(self) -> str:
-        """Give the feature's full name, `Featureset.feature`."""
+        """Return the feature's full name, `Featureset.feature`."""
         return f"{self.featureset}.{self.name}"

@@ -27,7 +27,7 @@ from narthex._sdk.declare.source_locations import (
 )
 from narthex._sdk.features.extractors import ExtractorCall, build_extractor
 from narthex._sdk.features.features import MISSING, Feature, FeatureCall
-from narthex._sdk.features.references import Context, build_reference
+from narthex._sdk.features.references import FeatureContext, build_reference
 from narthex.errors import ArgumentInvalid, DefinitionError, ExpectationInvalid
 
 RESERVED: Final = frozenset(
@@ -75,7 +75,7 @@ class Featureset:
         return [self._feature(name) for name in self._declared.types]
 
     def fqn(self) -> str:
-        """Give the featureset's name."""
+        """Return the featureset's name."""
         return self._declared.name
 
     def _feature(self, name: str) -> Feature:
@@ -100,7 +100,7 @@ class Featureset:
 
 
 def declared_featureset(featureset: Featureset) -> DeclaredFeatureset:
-    """Give what is known of a featureset."""
+    """Return everything that is declared about a featureset."""
     return featureset._declared  # noqa: SLF001 (kept out of the author's sight)
 
 
@@ -173,7 +173,7 @@ def _fill_references(
     errors: list[DefinitionError] = []
     for feature in built.features:
         call = _call_of(cls, feature.name)
-        context = Context(
+        context = FeatureContext(
             featureset=built.name,
             feature=feature.name,
             types=built.types,
@@ -220,7 +220,7 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
 def featureset_entity(
     featureset: Featureset, env: str | None = None, *, with_deleted: bool = False
 ) -> FeaturesetEntity:
-    """Give a featureset as the value that a commit carries, for one env.
+    """Return a featureset as the value that a commit carries, for one env.
 
     Features that are marked deleted go with what looks them up, aliases or computes them alone.
     """

@@ -1,11 +1,11 @@
-"""Where a feature comes from when no function computes it: a look-up, an alias, an expression."""
+"""Where a feature comes from when no function computes it: a lookup, an alias, an expression."""
 
 from collections.abc import Mapping
 
 import attrs
 
 from narthex._analysis.checks.features import plain_key
-from narthex._analysis.tolerance import passes
+from narthex._analysis.tolerance import is_tolerated
 from narthex._base.origin import Origin
 from narthex._expr.expression_types import misfit
 from narthex._ir.entities import AliasExtractor, ExpressionExtractor, Extractor, LookupExtractor
@@ -20,7 +20,7 @@ from narthex.errors import ExpressionTypeWrong, FeatureInvalid, LookupImpossible
 
 
 @attrs.frozen(kw_only=True)
-class Context:
+class FeatureContext:
     """The feature that is being declared.
 
     Attributes:
@@ -38,8 +38,8 @@ class Context:
         return self.types[self.feature]
 
 
-def build_reference(call: FeatureCall, context: Context) -> Extractor | None:
-    """Give the extractor that `feature(…)` asks for; None if it refers to nothing.
+def build_reference(call: FeatureCall, context: FeatureContext) -> Extractor | None:
+    """Return the extractor that `feature(…)` asks for; None if it refers to nothing.
 
     Raises:
         FeatureInvalid: The reference, the type or the default does not fit.
@@ -76,7 +76,7 @@ def build_reference(call: FeatureCall, context: Context) -> Extractor | None:
             )
 
 
-def _lookup(field: Field, call: FeatureCall, context: Context) -> Extractor | None:
+def _lookup(field: Field, call: FeatureCall, context: FeatureContext) -> Extractor | None:
     if field.is_broken:
         return None
     has_default = call.default is not MISSING
@@ -97,7 +97,7 @@ def _lookup(field: Field, call: FeatureCall, context: Context) -> Extractor | No
     )
 
 
-def _check_keys(field: Field, context: Context, *, is_list: bool) -> None:
+def _check_keys(field: Field, context: FeatureContext, *, is_list: bool) -> None:
     if not field.is_indexed:
         raise LookupImpossible(
             f"feature `{context.feature}` looks up dataset `{field.dataset}`, which has no index",
@@ -119,11 +119,11 @@ def _check_keys(field: Field, context: Context, *, is_list: bool) -> None:
                 f"feature `{key.name}` is of type `{type_name(found)}`; as a key of "
                 f"`{field.dataset}` for `{context.feature}` it is of type `{type_name(wanted)}`"
             )
-            if not passes(wrong):
+            if not is_tolerated(wrong):
                 raise FeatureInvalid(wrong, origin=context.origin)
 
 
-def _default(value: object, wanted: DataType, context: Context) -> LiteralValue:
+def _default(value: object, wanted: DataType, context: FeatureContext) -> LiteralValue:
     try:
         return literal_of(value, wanted)
     except MisfitError as error:
@@ -133,13 +133,13 @@ def _default(value: object, wanted: DataType, context: Context) -> LiteralValue:
         ) from None
 
 
-def _default_hint(field: Field, context: Context) -> str:
+def _default_hint(field: Field, context: FeatureContext) -> str:
     if unrestricted(context.type) == unrestricted(field.dtype):
         return f"write `Optional[{type_name(context.type)}]`, or give a `default`"
     return ""
 
 
-def _alias(source: Feature, call: FeatureCall, context: Context) -> Extractor | None:
+def _alias(source: Feature, call: FeatureCall, context: FeatureContext) -> Extractor | None:
     if source.is_broken:
         return None
     has_default = call.default is not MISSING
@@ -161,7 +161,7 @@ def _alias(source: Feature, call: FeatureCall, context: Context) -> Extractor | 
     )
 
 
-def _check_type(wanted: DataType, of: str, context: Context, *, hint: str = "") -> None:
+def _check_type(wanted: DataType, of: str, context: FeatureContext, *, hint: str = "") -> None:
     if unrestricted(inner(context.type)) == unrestricted(inner(wanted)) and (
         context.type == inner(context.type)
     ) == (wanted == inner(wanted)):
@@ -175,7 +175,7 @@ def _check_type(wanted: DataType, of: str, context: Context, *, hint: str = "") 
 
 
 def _expression(
-    node: Node, said: DataType | None, call: FeatureCall, context: Context
+    node: Node, said: DataType | None, call: FeatureCall, context: FeatureContext
 ) -> Extractor:
     if call.default is not MISSING:
         raise FeatureInvalid(

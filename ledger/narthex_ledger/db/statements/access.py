@@ -61,7 +61,7 @@ def revoke(connection: Connection, **which: object) -> int:
     return connection.execute(revoked).rowcount
 
 
-def lock_tip(connection: Connection) -> RowMapping:
+def lock_chain_end(connection: Connection) -> RowMapping:
     """Lock the end of the chained log FOR UPDATE, with the present: appends go one at a time."""
     found = sa.select(CONTROL_LOG_TIP, NOW.label("now")).with_for_update()
     return connection.execute(found).mappings().one()
@@ -113,7 +113,7 @@ def secret_names(connection: Connection, tenant_id: TenantId) -> tuple[str, ...]
 def change_secret(
     connection: Connection, tenant_id: TenantId, name: str, *, version: int, values: dict[str, Json]
 ) -> bool:
-    """Give a secret that is at a version the next one; false when it is at another."""
+    """Advance a secret from this version to the next; false when the version differs."""
     changed = (
         sa.update(SECRET)
         .where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name, SECRET.c.version == version)

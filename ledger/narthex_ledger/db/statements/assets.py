@@ -13,9 +13,9 @@ from narthex._ir import AssetKind
 from narthex_ledger.db.schema import ASSET, ASSET_DEP, BINDING, CREATE_LEDGER, DESTROY_LEDGER
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
-from narthex_ledger.model.states import BANKED, AssetState
+from narthex_ledger.model.states import RETAINED, AssetState
 
-_BANKED = [state.value for state in BANKED]
+_RETAINED = [state.value for state in RETAINED]
 
 # Asked so often that it is built once.
 _NEEDED = ASSET.alias()
@@ -52,9 +52,9 @@ def newest_incarnation(
 
 
 def insert_asset(connection: Connection, values: dict[str, object]) -> int | None:
-    """Insert a planned asset unless its fingerprint is in the bank.
+    """Insert a planned asset unless its fingerprint exists.
 
-    A second caller waits for the first's transaction, then finds the row in the bank.
+    A second caller waits for the first's transaction, then finds the row.
     """
     row = (
         insert(ASSET)
@@ -68,10 +68,10 @@ def insert_asset(connection: Connection, values: dict[str, object]) -> int | Non
     return connection.execute(row).scalar_one_or_none()
 
 
-def lock_banked(
+def lock_retained(
     connection: Connection, tenant_id: int, refs: Sequence[tuple[AssetKind, int, bytes]]
 ) -> tuple[RowMapping, ...]:
-    """Lock the bank's rows of these fingerprints FOR NO KEY UPDATE, by (kind, fingerprint).
+    """Lock the asset rows of these fingerprints FOR NO KEY UPDATE, by (kind, fingerprint).
 
     The collector, which locks FOR UPDATE, waits; then its later statement sees our pin.
     """
@@ -80,7 +80,7 @@ def lock_banked(
         sa.select(ASSET)
         .where(
             ASSET.c.tenant_id == tenant_id,
-            ASSET.c.state.in_(_BANKED),
+            ASSET.c.state.in_(_RETAINED),
             sa.tuple_(ASSET.c.kind, ASSET.c.fp_version, ASSET.c.fingerprint).in_(wanted),
         )
         .order_by(ASSET.c.kind, ASSET.c.fingerprint)

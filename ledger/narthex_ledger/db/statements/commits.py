@@ -161,7 +161,7 @@ def lock_commit(connection: Connection, commit_id: UUID) -> RowMapping:
 
 
 def lease_commit(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> RowMapping:
-    """Give a locked commit to an owner, with a greater fence if it had another owner."""
+    """Return a locked commit to an owner, with a greater fence if it had another owner."""
     same = sa.and_(DEPLOY_COMMIT.c.owner == owner, DEPLOY_COMMIT.c.lease_expires_at > NOW)
     leased = (
         sa.update(DEPLOY_COMMIT)
@@ -209,7 +209,7 @@ def extend_lease(connection: Connection, commit_id: UUID, fence: Fence, lease_s:
 
 
 def end_lease(connection: Connection, commit_id: UUID, fence: Fence) -> None:
-    """Give the commit back; with an old fence it changes nothing."""
+    """Release the commit; with an old fence this changes nothing."""
     connection.execute(
         sa.update(DEPLOY_COMMIT)
         .where(DEPLOY_COMMIT.c.commit_id == commit_id, DEPLOY_COMMIT.c.fence == fence)

@@ -248,7 +248,7 @@ def renew_slots(
 def release_slot(
     connection: Connection, owner: str, slot_space: str, slot: int, epoch: Epoch
 ) -> None:
-    """Give one slot back; with an old epoch it changes nothing."""
+    """Release one slot; with an old epoch this changes nothing."""
     connection.execute(
         sa.update(SLOT_LEASE)
         .where(
@@ -262,7 +262,7 @@ def release_slot(
 
 
 def release_owner(connection: Connection, slot_space: str, owner: str) -> None:
-    """Give back all slots of an owner that runs nothing any more."""
+    """Release all slots of an owner that no longer runs anything."""
     connection.execute(
         sa.update(SLOT_LEASE)
         .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.owner == owner)

@@ -78,7 +78,7 @@ def next_query(connection: Connection) -> RowMapping | None:
 
 
 def lease_query(connection: Connection, request_id: UUID, owner: str, lease_s: float) -> RowMapping:
-    """Give a locked query to an engine, with a greater epoch."""
+    """Return a locked query to an engine, with a greater epoch."""
     leased = (
         sa.update(OFFLINE_QUERY)
         .where(OFFLINE_QUERY.c.request_id == request_id)

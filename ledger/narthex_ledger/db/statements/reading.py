@@ -106,7 +106,7 @@ def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, .
     return tuple(connection.execute(_BOUND_ASSETS, {"manifest_id": manifest_id}).mappings())
 
 
-def bank_rows(
+def retained_rows(
     connection: Connection,
     tenant_id: TenantId,
     *,
@@ -220,7 +220,7 @@ def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
     return tuple(connection.execute(SHARDS).mappings())
 
 
-def banked_names(
+def retained_names(
     connection: Connection, tenant_id: TenantId, refs: Sequence[AssetRef]
 ) -> tuple[RowMapping, ...]:
     """Read the names of those assets of these that live, or lived until just now."""

@@ -16,7 +16,12 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from narthex._base import Json
 from narthex_spark_apps.platform.json_values import plain
-from narthex_spark_apps.sources.validated_rows import Arrived, Place, RecordCells, RowRenderer
+from narthex_spark_apps.sources.validated_rows import (
+    Arrived,
+    RawRowPosition,
+    RecordCells,
+    RowRenderer,
+)
 from narthex_stores import require_no_links
 
 _MARK = "@"
@@ -30,7 +35,7 @@ class UnreadableTableError(OSError):
 
 
 def table_of(path: str) -> str:
-    """Give where a table stands whose files are named by a pattern."""
+    """Return the path of a table whose files are named by a pattern."""
     return path.removesuffix("/**").rstrip("/")
 
 
@@ -46,7 +51,7 @@ def versions_of(path: str, storage: Mapping[str, str], *, root: Path) -> tuple[s
 
 
 def arrived_rows(named: str, storage: Mapping[str, str], *, root: Path) -> list[Arrived]:
-    """Give the changes of one version as envelopes, those that take away first.
+    """Return the changes of one version as envelopes, those that take away first.
 
     Raises:
         OutsideError: The table is not below the root, or has a link in it.
@@ -58,7 +63,7 @@ def arrived_rows(named: str, storage: Mapping[str, str], *, root: Path) -> list[
     found.sort(key=lambda one: (one["op"] != "d", json.dumps(one, sort_keys=True)))
     return [
         # A table's rows have no arrival that a second reading repeats: theirs is the epoch.
-        Arrived(place=Place(offset=number, ordinal=ordinal), row=row, now_us=0)
+        Arrived(place=RawRowPosition(offset=number, ordinal=ordinal), row=row, now_us=0)
         for ordinal, row in enumerate(found)
     ]
 

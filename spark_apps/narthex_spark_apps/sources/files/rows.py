@@ -26,7 +26,7 @@ from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.files.delta_changes import arrived_rows, render_version
 from narthex_spark_apps.sources.validated_rows import (
     Arrived,
-    Place,
+    RawRowPosition,
     RecordCells,
     RowRenderer,
     render_batch,
@@ -61,7 +61,7 @@ class FileRun:
     root: Path
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the records of the files that are named in columns `path` and `source_id`."""
+        """Yield the records of the files that are named in columns `path` and `source_id`."""
         for batch in batches:
             for path, source_id in zip(*(c.to_pylist() for c in batch.columns), strict=True):
                 yield from self._records(str(path), str(source_id))
@@ -93,7 +93,7 @@ class FileRun:
             return
         # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
         arrived = (
-            Arrived(place=Place(ordinal=ordinal), row=row, now_us=0)
+            Arrived(place=RawRowPosition(ordinal=ordinal), row=row, now_us=0)
             for ordinal, row in enumerate(read_rows(connector, path, environment, root=self.root))
         )
         while batch := list(itertools.islice(arrived, _BATCH)):
@@ -109,7 +109,7 @@ class FileRun:
 def read_rows(
     connector: object, path: str, environment: Mapping[str, str] | None = None, *, root: Path
 ) -> Iterator[dict[str, Json] | str]:
-    """Give the raw rows of a file, in order; a line that is no JSON object comes as its text.
+    """Yield the raw rows of a file, in order; a line that is no JSON object comes as its text.
 
     Raises:
         OutsideError: The file is not below the root, or is reached over a link.

@@ -34,7 +34,7 @@ class NoFilesError(FileNotFoundError):
 def list_files(
     connector: Files, root: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Give the files of a source, in the order of their paths; of a table, its versions.
+    """Return the files of a source, in the order of their paths; of a table, its versions.
 
     Raises:
         NoFilesError: A path without a glob is no file.
@@ -54,7 +54,7 @@ def list_files(
 
 
 def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
-    """Give the source string of a file's rows: one file's is the source's own.
+    """Return the source string of a file's rows: one file's is the source's own.
 
     Files that a pattern finds have their path in it, so that a new file moves no row's identity.
     """
@@ -64,7 +64,7 @@ def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
 
 
 def name_of(file: str, root: Path) -> str:
-    """Give a file's name that stays when the root moves."""
+    """Return a file's name that stays when the root moves."""
     return file if is_url(file) else os.path.relpath(file, root)
 
 
@@ -85,7 +85,7 @@ class FileSource:
         self._memory = memory
 
     def unread(self) -> tuple[str, ...]:
-        """Give the files that were not read yet, in order."""
+        """Return the files that were not read yet, in order."""
         known = self._known()
         require_path(self._connector, self._settings)
         secrets = AuthorSecrets.of(self._settings)
@@ -94,7 +94,7 @@ class FileSource:
         return tuple(file for file in files if self._name(file) not in known)
 
     def read(self, file: str) -> dict[str, int]:
-        """Read one file to its end; give how many rows came, were refused and were left out."""
+        """Read one file to its end; return how many rows came, were refused and were left out."""
         source_id = identity_of(
             self._job.spec.source_id, self._connector, file, self._settings.files_root
         )

@@ -18,10 +18,10 @@ from narthex._base import SECOND_US, Json, from_micros, to_micros
 from narthex._ir import KinesisStream
 from narthex.settings import Settings
 from narthex_spark_apps.platform.aws_clients import client_of, region_of
-from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_spark_apps.sources.validated_rows import Arrived, Place
+from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
@@ -37,7 +37,7 @@ class StreamError(OSError):
 
 
 @attrs.frozen(kw_only=True)
-class Reach:
+class StreamPosition:
     """How far a stream was read.
 
     Attributes:
@@ -51,26 +51,26 @@ class Reach:
     after: Mapping[str, str] = attrs.field(factory=dict)
     over: frozenset[str] = frozenset()
 
-    def read(self, shard: str, sequence: str) -> "Reach":
-        """Give what is known when a shard was read to a record."""
+    def read(self, shard: str, sequence: str) -> "StreamPosition":
+        """Return the position after a shard was read up to a record."""
         return attrs.evolve(self, after={**self.after, shard: sequence})
 
-    def ended(self, shard: str) -> "Reach":
-        """Give what is known when a shard has no record any more."""
+    def ended(self, shard: str) -> "StreamPosition":
+        """Return the position after a shard was read to its end."""
         return attrs.evolve(self, over=self.over | {shard})
 
-    def within(self, shards: Sequence[str]) -> "Reach":
+    def within(self, shards: Sequence[str]) -> "StreamPosition":
         """Forget shards that the stream does not have any more."""
         after = {shard: self.after[shard] for shard in shards if shard in self.after}
         return attrs.evolve(self, after=after, over=self.over & frozenset(shards))
 
     def plain(self) -> Json:
-        """Give it as a checkpoint keeps it."""
+        """Render it for a checkpoint."""
         over: list[Json] = [*sorted(self.over)]
         return {"start": self.start, "after": dict(self.after), "over": over}
 
 
-class KinesisSource(AskedSource):
+class KinesisSource(PollingSource):
     """The stream of one source job, and how far it was read."""
 
     default_every_us = SECOND_US  # it answers five times a second
@@ -132,8 +132,10 @@ class KinesisSource(AskedSource):
             asked = {"NextToken": said["NextToken"]} if said.get("NextToken") else {}
         return sorted(found, key=number_of)
 
-    def _batches(self, shard: str, reach: Reach) -> Iterator[tuple[Sequence[Received], Reach]]:
-        """Give the records of a shard to where it ends now, with the reach behind them."""
+    def _batches(
+        self, shard: str, reach: StreamPosition
+    ) -> Iterator[tuple[Sequence[Received], StreamPosition]]:
+        """Yield the records of a shard to where it ends now, with the reach behind them."""
         if shard in reach.over:
             return
         iterator = self._iterator(shard, reach)
@@ -151,7 +153,7 @@ class KinesisSource(AskedSource):
             if said.get("MillisBehindLatest") == 0:
                 return
 
-    def _iterator(self, shard: str, reach: Reach) -> str | None:
+    def _iterator(self, shard: str, reach: StreamPosition) -> str | None:
         where: dict[str, object] = {"ShardIteratorType": "TRIM_HORIZON"}
         if shard in reach.after:
             where = {
@@ -181,12 +183,16 @@ class KinesisSource(AskedSource):
             )
         ]
 
-    def _reach(self) -> Reach:
-        """Give how far it was read; what `latest` means is said once, before the first reading."""
+    def _reach(self) -> StreamPosition:
+        """Return the read position; the meaning of `latest` is fixed before the first read."""
         if not self._memory.is_file():
-            replace(self._memory, json.dumps(Reach(start=_begin(self._stream.start)).plain()))
+            replace(
+                self._memory, json.dumps(StreamPosition(start=_begin(self._stream.start)).plain())
+            )
         kept = json.loads(self._memory.read_text())
-        return Reach(start=kept["start"], after=kept["after"], over=frozenset(kept["over"]))
+        return StreamPosition(
+            start=kept["start"], after=kept["after"], over=frozenset(kept["over"])
+        )
 
 
 def _begin(start: str | int) -> int | None:
@@ -200,14 +206,14 @@ def _begin(start: str | int) -> int | None:
 
 
 def number_of(shard: str) -> int:
-    """Give the number of a shard, which is greater than those of its parents."""
+    """Return the number of a shard, which is greater than those of its parents."""
     return int(shard.rsplit("-", 1)[-1])
 
 
-def place_of(shard: str, sequence: str) -> Place:
-    """Give where a record stands in its stream."""
+def place_of(shard: str, sequence: str) -> RawRowPosition:
+    """Return the position of a record in its stream."""
     number = int(sequence)
-    return Place(
+    return RawRowPosition(
         partition=number_of(shard),
         offset=number >> (8 * _REST_BYTES),
         rest=(number % (1 << 8 * _REST_BYTES)).to_bytes(_REST_BYTES, "big"),

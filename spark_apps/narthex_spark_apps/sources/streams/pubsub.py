@@ -24,10 +24,10 @@ from narthex._base import SECOND_US, to_micros
 from narthex._ir import PubSubTopic
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
-from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
-from narthex_spark_apps.sources.validated_rows import Arrived, Place
+from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
@@ -46,7 +46,7 @@ class SubscriptionError(OSError):
     """A topic cannot be read: Google does not answer, refuses, or has no such topic."""
 
 
-class PubSubSource(AskedSource):
+class PubSubSource(PollingSource):
     """The topic of one source job, by a subscription that is named as the job is."""
 
     default_every_us = SECOND_US // 10
@@ -150,7 +150,7 @@ class PubSubSource(AskedSource):
         ]
 
 
-def place_of(published: dt.datetime, message_id: str) -> Place:
-    """Give where a message stands in its topic."""
+def place_of(published: dt.datetime, message_id: str) -> RawRowPosition:
+    """Return the position of a message in its topic."""
     rest = message_id.rjust(_ID_DIGITS, "0").encode()
-    return Place(offset=to_micros(published), rest=rest)
+    return RawRowPosition(offset=to_micros(published), rest=rest)

@@ -18,19 +18,19 @@ from narthex._ir import BigQueryDataset
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     BATCH,
-    Reading,
-    Row,
     TableAccess,
     TableError,
+    TableRow,
+    TableScan,
 )
 
 
 @contextmanager
-def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     """Open a reading, as `ReadsTable`."""
     try:
         with closing(connect(access)) as client:
-            yield Reading(key=(), batches=_batches(client, access, start))
+            yield TableScan(key=(), batches=_batches(client, access, start))
     except (GoogleAPIError, GoogleAuthError) as error:
         raise TableError(str(error)) from None
 
@@ -56,7 +56,7 @@ def connect(access: TableAccess) -> bigquery.Client:
 
 def _batches(
     client: bigquery.Client, access: TableAccess, start: Cursor | None
-) -> Iterator[list[Row]]:
+) -> Iterator[list[TableRow]]:
     database = access.table.database
     if not isinstance(database, BigQueryDataset):
         raise TypeError("not a dataset of BigQuery")
@@ -75,7 +75,7 @@ def _batches(
     told = [] if start is None else [_parameter(types[access.cursor], start)]
     asked = bigquery.QueryJobConfig(query_parameters=told, use_query_cache=False)
     for page in client.query(query, job_config=asked).result(page_size=BATCH).pages:
-        batch: list[Row] = [dict(row.items()) for row in page]
+        batch: list[TableRow] = [dict(row.items()) for row in page]
         if batch:
             yield batch
 

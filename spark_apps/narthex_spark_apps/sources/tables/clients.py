@@ -16,7 +16,7 @@ from narthex_spark_apps.sources.tables.reader import ReadsTable
 
 
 def reader_of(database: Database) -> ReadsTable:
-    """Give what reads the tables of a database.
+    """Return the reader of a database's tables.
 
     Raises:
         ClientMissingError: Its client library is not installed.

@@ -51,7 +51,7 @@ def cursor_of(value: object) -> Cursor:
 
 
 def place_of(cursor: Cursor, identity: Sequence[object]) -> tuple[int, bytes]:
-    """Give the offset of a row in its table, and what tells rows of the same cursor apart.
+    """Return the offset of a row in its table, and what tells rows of the same cursor apart.
 
     Args:
         cursor: Where the row stands.
@@ -79,7 +79,7 @@ def _number(cursor: int | dt.datetime | dt.date) -> int:
 
 
 def described(cursor: Cursor) -> Json:
-    """Give a cursor as a checkpoint keeps it."""
+    """Return a cursor as a checkpoint keeps it."""
     match cursor:
         case dt.datetime():
             return {"instant": cursor.isoformat()}
@@ -105,7 +105,7 @@ def parse_cursor(kept: Json) -> Cursor:
 
 
 @attrs.frozen(kw_only=True)
-class Reach:
+class TablePosition:
     """How far a table was read.
 
     Attributes:
@@ -116,7 +116,7 @@ class Reach:
     highs: tuple[tuple[int, Cursor], ...] = ()
 
     def start(self, *, now_us: int, disorder_us: int) -> Cursor | None:
-        """Give where to read from now; None is the beginning.
+        """Return the cursor to read from next; None is the beginning.
 
         An instant goes back by `disorder`. Of other cursors it is where they stood that long ago,
         or after the first reading.
@@ -133,21 +133,21 @@ class Reach:
                 old = [high for at, high in self.highs if at <= now_us - disorder_us]
                 return old[-1] if old else self.highs[0][1]
 
-    def after(self, high: Cursor | None, *, now_us: int, disorder_us: int) -> "Reach":
-        """Give what is known after a reading whose greatest cursor was `high`."""
+    def after(self, high: Cursor | None, *, now_us: int, disorder_us: int) -> "TablePosition":
+        """Return the position after a scan whose greatest cursor was `high`."""
         if high is None or (self.highs and self.highs[-1][1] == high):
             return self
         new = [at <= now_us - disorder_us for at, _ in self.highs]
         # Of what stood `disorder` ago only the newest is of use.
         first = max(sum(new) - 1, 0)
-        return Reach(highs=(*self.highs[first:], (now_us, high)))
+        return TablePosition(highs=(*self.highs[first:], (now_us, high)))
 
     def plain(self) -> Json:
-        """Give it as a checkpoint keeps it."""
+        """Render it for a checkpoint."""
         return [[at, described(high)] for at, high in self.highs]
 
     @classmethod
-    def parse(cls, kept: Json) -> "Reach":
+    def parse(cls, kept: Json) -> "TablePosition":
         """Read what a checkpoint kept."""
         found = []
         for one in kept if isinstance(kept, list) else []:

@@ -24,10 +24,10 @@ from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     BATCH,
     CONNECT_S,
-    Reading,
-    Row,
     TableAccess,
     TableError,
+    TableRow,
+    TableScan,
 )
 
 _OURS: Final = "narthex-"
@@ -46,7 +46,7 @@ class _Deployments:
 
     @contextmanager
     def named(self, database: MongoDatabase, access: TableAccess) -> Iterator[str]:
-        """Give a name under which a client may connect, inside the block."""
+        """Yield a name under which a client may connect, inside the block."""
         name = f"{_OURS}{next(_numbers)}"
         self._known[name] = (database, access)
         try:
@@ -94,7 +94,7 @@ def _require_granted(database: MongoDatabase, access: TableAccess, target: Targe
 
 
 @contextmanager
-def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     """Open a reading, as `ReadsTable`."""
     database = access.table.database
     if not isinstance(database, MongoDatabase):
@@ -112,12 +112,12 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
                 .collation(Collation("simple"))
                 .allow_disk_use(allow_disk_use=True)
             )
-            yield Reading(key=("_id",), batches=_batches(found))
+            yield TableScan(key=("_id",), batches=_batches(found))
     except PyMongoError as error:
         raise TableError(str(error)) from None
 
 
-def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoClient[Row]":
+def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoClient[TableRow]":
     address = mongo_address(database.host)
     for target in address.targets:
         _require_granted(database, access, target)
@@ -136,12 +136,12 @@ def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoC
 
 
 def _told(start: Cursor) -> object:
-    """Give a cursor as documents have it: no day without an hour."""
+    """Return a cursor as documents have it: no day without an hour."""
     if isinstance(start, dt.date) and not isinstance(start, dt.datetime):
         return dt.datetime.combine(start, dt.time(), dt.UTC)
     return start
 
 
-def _batches(found: Iterator[Row]) -> Iterator[list[Row]]:
+def _batches(found: Iterator[TableRow]) -> Iterator[list[TableRow]]:
     while batch := list(itertools.islice(found, BATCH)):
         yield batch

@@ -23,10 +23,10 @@ from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     BATCH,
     CONNECT_S,
-    Reading,
-    Row,
     TableAccess,
     TableError,
+    TableRow,
+    TableScan,
 )
 
 _COLUMNS = """
@@ -48,15 +48,15 @@ _BEFORE = "SET SESSION time_zone = '+00:00'"
 
 
 @contextmanager
-def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     """Open a reading, as `ReadsTable`."""
     connection = None
     try:
         connection = _connect(access)
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION READ ONLY")
-        shape = _Shape.of(connection, access)
-        yield Reading(key=shape.key, batches=_batches(connection, access, shape, start))
+        shape = _MysqlTableShape.of(connection, access)
+        yield TableScan(key=shape.key, batches=_batches(connection, access, shape, start))
     except pymysql.MySQLError as error:
         raise TableError(": ".join(str(part) for part in error.args)) from None
     finally:
@@ -65,14 +65,14 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
 
 
 @attrs.frozen(kw_only=True)
-class _Shape:
+class _MysqlTableShape:
     """What of a table is asked once a reading: its primary key, whether its cursor is text."""
 
     key: tuple[str, ...]
     is_text: bool
 
     @classmethod
-    def of(cls, connection: "_Connection", access: TableAccess) -> "_Shape":
+    def of(cls, connection: "_Connection", access: TableAccess) -> "_MysqlTableShape":
         *schema, table = access.table.table.rsplit(".", 1)
         asked = (schema[0] if schema else None, table)
         with connection.cursor() as cursor:
@@ -88,8 +88,8 @@ class _Shape:
 
 
 def _batches(
-    connection: "_Connection", access: TableAccess, shape: _Shape, start: Cursor | None
-) -> Iterator[list[Row]]:
+    connection: "_Connection", access: TableAccess, shape: _MysqlTableShape, start: Cursor | None
+) -> Iterator[list[TableRow]]:
     ordered = _quoted(access.cursor)
     if shape.is_text:
         ordered = f"CAST(CONVERT({ordered} USING utf8mb4) AS BINARY)"
@@ -135,18 +135,18 @@ def _connect(access: TableAccess) -> "_Connection":
 
 
 def _trust(mode: str, ca_file: str) -> Mapping[str, object]:
-    """Give how far the server is to prove who it is, by the name that its own drivers have."""
+    """Return the server verification mode, by the name that the database's own drivers use."""
     match mode.upper():
         case "DISABLED":
             return {"ssl_disabled": True}
         case "PREFERRED":
             return {}
         case "REQUIRED" | "VERIFY_CA" | "VERIFY_IDENTITY" as wanted:
-            trusted = ssl.create_default_context(cafile=ca_file or None)
-            trusted.check_hostname = wanted == "VERIFY_IDENTITY"
+            is_leased = ssl.create_default_context(cafile=ca_file or None)
+            is_leased.check_hostname = wanted == "VERIFY_IDENTITY"
             if wanted == "REQUIRED":
-                trusted.verify_mode = ssl.CERT_NONE
-            return {"ssl": trusted}
+                is_leased.verify_mode = ssl.CERT_NONE
+            return {"ssl": is_leased}
         case _:
             raise TableError(
                 f"`sslMode` found `{mode}`; it wants `VERIFY_IDENTITY` or a weaker one"

@@ -16,10 +16,10 @@ from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     BATCH,
     CONNECT_S,
-    Reading,
-    Row,
     TableAccess,
     TableError,
+    TableRow,
+    TableScan,
 )
 
 _KEY = """
@@ -35,22 +35,22 @@ _IS_TEXT = """
 
 
 @contextmanager
-def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     """Open a reading, as `ReadsTable`."""
     try:
         with _connect(access) as connection:
             table = sql.Identifier(*access.table.table.split("."))
-            shape = _Shape.of(connection, table.as_string(connection), access.cursor)
+            shape = _PostgresTableShape.of(connection, table.as_string(connection), access.cursor)
             ordered: sql.Composable = sql.Identifier(access.cursor)
             if shape.is_text:
                 ordered += sql.SQL(' COLLATE "C"')
             batches = _batches(connection, table, ordered, start)
-            yield Reading(key=shape.key, batches=batches)
+            yield TableScan(key=shape.key, batches=batches)
     except psycopg.Error as error:
         raise TableError(str(error).strip()) from None
 
 
-def _connect(access: TableAccess) -> "psycopg.Connection[Row]":
+def _connect(access: TableAccess) -> "psycopg.Connection[TableRow]":
     database = access.table.database
     if not isinstance(database, SqlDatabase):
         raise TypeError("not a database of Postgres")
@@ -74,14 +74,16 @@ def _connect(access: TableAccess) -> "psycopg.Connection[Row]":
 
 
 @attrs.frozen(kw_only=True)
-class _Shape:
+class _PostgresTableShape:
     """What of a table is asked once a reading: its primary key, whether its cursor is text."""
 
     key: tuple[str, ...]
     is_text: bool
 
     @classmethod
-    def of(cls, connection: "psycopg.Connection[Row]", table: str, cursor: str) -> "_Shape":
+    def of(
+        cls, connection: "psycopg.Connection[TableRow]", table: str, cursor: str
+    ) -> "_PostgresTableShape":
         key = connection.execute(_KEY, (table,)).fetchall()
         text = connection.execute(_IS_TEXT, (table, cursor)).fetchone()
         if text is None:
@@ -92,11 +94,11 @@ class _Shape:
 
 
 def _batches(
-    connection: "psycopg.Connection[Row]",
+    connection: "psycopg.Connection[TableRow]",
     table: sql.Composable,
     ordered: sql.Composable,
     start: Cursor | None,
-) -> Iterator[list[Row]]:
+) -> Iterator[list[TableRow]]:
     statement = sql.SQL("SELECT * FROM {table} WHERE {ordered} {wanted} ORDER BY {ordered}").format(
         table=table,
         wanted=sql.SQL("IS NOT NULL" if start is None else ">= %s"),

@@ -17,7 +17,7 @@ from narthex_spark_apps.sources.tables.cursors import Cursor
 BATCH: Final = 5_000
 CONNECT_S: Final = 10
 
-Row: TypeAlias = Mapping[str, object]
+TableRow: TypeAlias = Mapping[str, object]
 Reveals: TypeAlias = Callable[[Credential, Sequence[Target]], str]
 """Returns the value of a credential, which is sent to these servers."""
 
@@ -46,7 +46,7 @@ class TableAccess:
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
+class TableScan:
     """One reading of a table, while its connection stands.
 
     Attributes:
@@ -56,7 +56,7 @@ class Reading:
     """
 
     key: tuple[str, ...]
-    batches: Iterable[Sequence[Row]]
+    batches: Iterable[Sequence[TableRow]]
 
 
 class ReadsTable(Protocol):
@@ -64,7 +64,7 @@ class ReadsTable(Protocol):
 
     def __call__(
         self, access: TableAccess, start: Cursor | None
-    ) -> AbstractContextManager[Reading]:
+    ) -> AbstractContextManager[TableScan]:
         """Open a reading; None starts at the least cursor. Rows without a cursor are not read.
 
         Raises:

@@ -20,10 +20,10 @@ from narthex_spark_apps.platform.outgoing_connections import libpq_host
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     CONNECT_S,
-    Reading,
-    Row,
     TableAccess,
     TableError,
+    TableRow,
+    TableScan,
 )
 
 FETCHED: Final = 1_000
@@ -31,7 +31,7 @@ FETCHED: Final = 1_000
 
 
 @contextmanager
-def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     """Open a reading, as `ReadsTable`."""
     database = access.table.database
     if not isinstance(database, RedshiftDatabase):
@@ -56,7 +56,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
         ) as connection:
             connection.read_only = True
             connection.execute("SET timezone TO 'UTC'")
-            yield Reading(key=(), batches=_batches(connection, table, access.cursor, start))
+            yield TableScan(key=(), batches=_batches(connection, table, access.cursor, start))
     except psycopg.Error as error:
         raise TableError(str(error).strip()) from None
 
@@ -71,8 +71,11 @@ def _account(database: RedshiftDatabase, access: TableAccess) -> tuple[str, str]
 
 
 def _batches(
-    connection: "psycopg.Connection[Row]", table: sql.Composable, cursor: str, start: Cursor | None
-) -> Iterator[list[Row]]:
+    connection: "psycopg.Connection[TableRow]",
+    table: sql.Composable,
+    cursor: str,
+    start: Cursor | None,
+) -> Iterator[list[TableRow]]:
     statement = sql.SQL(
         "DECLARE narthex_rows CURSOR FOR "
         "SELECT * FROM {table} WHERE {ordered} {wanted} ORDER BY {ordered}"

@@ -21,18 +21,18 @@ from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     BATCH,
     CONNECT_S,
-    Reading,
     Reveals,
-    Row,
     TableAccess,
     TableError,
+    TableRow,
+    TableScan,
 )
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 
 @contextmanager
-def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
+def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     """Open a reading, as `ReadsTable`."""
     database = access.table.database
     if not isinstance(database, SnowflakeDatabase):
@@ -42,7 +42,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[Reading]:
             closing(connect(database, access.reveal, access.egress)) as connection,
             closing(connection.cursor()) as rows,
         ):
-            yield Reading(key=(), batches=_batches(rows, access, start))
+            yield TableScan(key=(), batches=_batches(rows, access, start))
     except errors.Error as error:
         raise TableError(str(error.msg or error).strip()) from None
 
@@ -92,13 +92,13 @@ def among_parameters(text: str) -> str:
 
 
 def folded(column: str) -> str:
-    """Give a column's name as who wrote it without quotes did, in lower case."""
+    """Return a column's name as who wrote it without quotes did, in lower case."""
     return column.lower() if column == column.upper() and _PLAIN.fullmatch(column) else column
 
 
 def _batches(
     rows: "connector.cursor.SnowflakeCursor", access: TableAccess, start: Cursor | None
-) -> Iterator[list[Row]]:
+) -> Iterator[list[TableRow]]:
     table, ordered = quoted(access.table.table), quoted(access.cursor)
     (described,) = rows.describe(f"SELECT {ordered} FROM {table}")  # noqa: S608 (quoted)
     if FIELD_ID_TO_NAME[described.type_code] == "TEXT":
@@ -113,5 +113,5 @@ def _batches(
         yield [_row(names, cells) for cells in batch]
 
 
-def _row(names: Sequence[str], cells: Sequence[object]) -> Row:
+def _row(names: Sequence[str], cells: Sequence[object]) -> TableRow:
     return dict(zip(names, cells, strict=True))

@@ -19,18 +19,18 @@ from narthex._ir import Table
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.json_values import plain
-from narthex_spark_apps.sources.polling_source import AskedSource, no_rows
+from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.tables.clients import reader_of
 from narthex_spark_apps.sources.tables.cursors import (
     Cursor,
     NoCursorError,
-    Reach,
+    TablePosition,
     cursor_of,
     place_of,
 )
-from narthex_spark_apps.sources.tables.reader import Row, TableAccess, TableError
-from narthex_spark_apps.sources.validated_rows import Arrived, Place
+from narthex_spark_apps.sources.tables.reader import TableAccess, TableError, TableRow
+from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
@@ -40,7 +40,7 @@ REMEMBERED: Final = 200_000
 _DIGEST_BYTES: Final = 16
 
 
-class TableSource(AskedSource):
+class TableSource(PollingSource):
     """The table of one source job, and how far it was read."""
 
     default_every_us = 60 * SECOND_US
@@ -109,28 +109,28 @@ class TableSource(AskedSource):
             del known[next(iter(known))]
         return is_news
 
-    def _arrived(self, row: Row, key: Sequence[str]) -> tuple[Cursor, Arrived]:
+    def _arrived(self, row: TableRow, key: Sequence[str]) -> tuple[Cursor, Arrived]:
         cursor = cursor_of(row[self._access.cursor])
         offset, rest = place_of(cursor, [row[name] for name in key or sorted(row)])
         # A table's rows have no arrival that a second reading repeats: theirs is the epoch.
         arrived = Arrived(
-            place=Place(offset=offset, rest=rest),
+            place=RawRowPosition(offset=offset, rest=rest),
             row={name: plain(value) for name, value in row.items()},
             now_us=0,
         )
         return cursor, arrived
 
-    def _reach(self) -> Reach:
+    def _reach(self) -> TablePosition:
         if not self._memory.is_file():
-            return Reach()
-        return Reach.parse(json.loads(self._memory.read_text()))
+            return TablePosition()
+        return TablePosition.parse(json.loads(self._memory.read_text()))
 
-    def _remember(self, reach: Reach) -> None:
+    def _remember(self, reach: TablePosition) -> None:
         replace(self._memory, json.dumps(reach.plain()))
 
 
 def _highest(high: Cursor | None, cursors: Sequence[Cursor]) -> Cursor | None:
-    """Give the last of cursors that stand in their order, behind `high`.
+    """Return the last of cursors that stand in their order, behind `high`.
 
     Raises:
         NoCursorError: They are of two types, which have no order between them.

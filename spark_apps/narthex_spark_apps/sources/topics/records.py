@@ -19,7 +19,7 @@ from narthex_spark_apps.sources.topics.typed_records import RecordDecoder, Unrea
 from narthex_spark_apps.sources.validated_rows import (
     Arrived,
     PayloadKind,
-    Place,
+    RawRowPosition,
     RowRenderer,
     render_batch,
 )
@@ -41,7 +41,7 @@ class TopicRun:
     format: "TopicFormat"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the records of the rows in batches with the columns `INPUT`."""
+        """Yield the records of the rows in batches with the columns `INPUT`."""
         renderer = RowRenderer.of(
             self.spec, source_id="", output=self.output, quarantine=self.quarantine
         )
@@ -53,7 +53,9 @@ class TopicRun:
                     one
                     for partition, offset, now_us, value in zip(*columns, strict=True)
                     for one in reader.rows(
-                        value, place=Place(partition=partition, offset=offset), now_us=now_us
+                        value,
+                        place=RawRowPosition(partition=partition, offset=offset),
+                        now_us=now_us,
                     )
                 ]
                 rendered = [record for made in renderer.render(arrived) for record in made]
@@ -101,8 +103,8 @@ class TopicReader:
     format: TopicFormat
     decoder: RecordDecoder | None
 
-    def rows(self, value: bytes | None, *, place: Place, now_us: int) -> list[Arrived]:
-        """Give the rows of one record that stands at a place; each has an ordinal of its own.
+    def rows(self, value: bytes | None, *, place: RawRowPosition, now_us: int) -> list[Arrived]:
+        """Return the rows of one record that stands at a place; each has an ordinal of its own.
 
         What cannot be read is one row, as its text.
 

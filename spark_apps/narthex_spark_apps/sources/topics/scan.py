@@ -11,7 +11,7 @@ _SILENT_S = 30.0
 
 
 def scan(broker: Broker | str, topic: str) -> Iterator[Record]:
-    """Give the records of a topic, each partition's in order.
+    """Yield the records of a topic, each partition's in order.
 
     Raises:
         StoreError: The broker does not answer.

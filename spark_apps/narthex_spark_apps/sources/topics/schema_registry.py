@@ -34,7 +34,7 @@ class UnknownSchemaError(LookupError):
 
 
 @attrs.frozen(kw_only=True)
-class Schema:
+class RegisteredSchema:
     """One schema as its registry keeps it.
 
     Attributes:
@@ -45,7 +45,7 @@ class Schema:
 
     kind: str
     text: str
-    references: tuple[tuple[str, "Schema"], ...] = ()
+    references: tuple[tuple[str, "RegisteredSchema"], ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +66,7 @@ class SchemaRegistry:
     def of(
         cls, format: RegistryFormat, secrets: AuthorSecrets, *, ca_file: str
     ) -> "SchemaRegistry":
-        """Give the registry of a format.
+        """Return the registry of a format.
 
         Raises:
             SecretMissing: A secret that lets us in is not there.
@@ -95,8 +95,8 @@ class SchemaRegistry:
         """Where it is, for messages."""
         return f"{self.address.scheme}://{self.address.target}{self.address.path}"
 
-    def schema(self, schema_id: int) -> Schema:
-        """Give a schema with all that it refers to.
+    def schema(self, schema_id: int) -> RegisteredSchema:
+        """Return a schema with all that it refers to.
 
         Raises:
             UnknownSchemaError: There is none of that id.
@@ -104,12 +104,12 @@ class SchemaRegistry:
         """
         return self._parsed(self._ask(f"schemas/ids/{schema_id}"), f"the schema {schema_id}")
 
-    def _version(self, subject: str, version: int) -> Schema:
+    def _version(self, subject: str, version: int) -> RegisteredSchema:
         quoted = urllib.parse.quote(subject, safe="")
         answer = self._ask(f"subjects/{quoted}/versions/{version}", "deleted=true")
         return self._parsed(answer, f"version {version} of `{subject}`")
 
-    def _parsed(self, answer: Mapping[str, Json], what: str) -> Schema:
+    def _parsed(self, answer: Mapping[str, Json], what: str) -> RegisteredSchema:
         text, kind, referred = (
             answer.get("schema"),
             answer.get("schemaType", "AVRO"),
@@ -126,7 +126,7 @@ class SchemaRegistry:
                     found.append((name, self._version(subject, version)))
                 case _:
                     raise RegistryError(f"`{self.url}` has {what} with the reference {one!r}")
-        return Schema(kind=str(kind), text=text, references=tuple(found))
+        return RegisteredSchema(kind=str(kind), text=text, references=tuple(found))
 
     def _ask(self, path: str, more: str = "") -> Mapping[str, Json]:
         asked = [more] if more else []
@@ -151,11 +151,11 @@ class SchemaRegistry:
         headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
         if self.authorization:
             headers["Authorization"] = self.authorization
-        trusted = None
+        is_leased = None
         if self.address.scheme == "https":
-            trusted = ssl.create_default_context(cafile=self.ca_file or None)
+            is_leased = ssl.create_default_context(cafile=self.ca_file or None)
         connection = PinnedHttp(
-            self.address, egress=self.egress, timeout_s=TIMEOUT_S, trusted=trusted
+            self.address, egress=self.egress, timeout_s=TIMEOUT_S, is_leased=is_leased
         )
         with contextlib.closing(connection):
             connection.request("GET", path, headers=headers)

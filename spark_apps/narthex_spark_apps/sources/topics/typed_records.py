@@ -35,7 +35,7 @@ from narthex._base import Json
 from narthex._ir import Encoding
 from narthex_spark_apps.platform.json_values import plain
 from narthex_spark_apps.sources.topics.schema_registry import (
-    Schema,
+    RegisteredSchema,
     SchemaRegistry,
     UnknownSchemaError,
 )
@@ -79,7 +79,7 @@ class RecordDecoder:
     _known: dict[int, Callable[[memoryview], object]] = attrs.field(factory=dict)
 
     def row(self, value: bytes) -> dict[str, Json]:
-        """Give a record as a raw row.
+        """Return a record as a raw row.
 
         Raises:
             UnreadableRecordError: It is none.
@@ -109,7 +109,7 @@ class RecordDecoder:
         return self._known[schema_id]
 
 
-def _avro(schema: Schema) -> Callable[[memoryview], object]:
+def _avro(schema: RegisteredSchema) -> Callable[[memoryview], object]:
     named: dict[str, object] = {}
     _name_avro(schema, named)
     parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
@@ -124,13 +124,13 @@ def _avro(schema: Schema) -> Callable[[memoryview], object]:
     return decode
 
 
-def _name_avro(schema: Schema, named: dict[str, object]) -> None:
+def _name_avro(schema: RegisteredSchema, named: dict[str, object]) -> None:
     for _, referred in schema.references:
         _name_avro(referred, named)
         fastavro.parse_schema(json.loads(referred.text), named_schemas=named)
 
 
-def _protobuf(schema: Schema) -> Callable[[memoryview], object]:
+def _protobuf(schema: RegisteredSchema) -> Callable[[memoryview], object]:
     pool = DescriptorPool()
     file = _add_file(pool, schema, _MAIN, set())
     described = FileDescriptorProto()
@@ -151,7 +151,9 @@ def _protobuf(schema: Schema) -> Callable[[memoryview], object]:
     return decode
 
 
-def _add_file(pool: DescriptorPool, schema: Schema, name: str, known: set[str]) -> FileDescriptor:
+def _add_file(
+    pool: DescriptorPool, schema: RegisteredSchema, name: str, known: set[str]
+) -> FileDescriptor:
     for referred_name, referred in schema.references:
         if referred_name not in known:
             known.add(referred_name)

@@ -13,18 +13,18 @@ from typing import TypeAlias
 
 import attrs
 
-from narthex._aggregates import Folding, LivingFolding
+from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Cell, Fact
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
-    Layout,
+    IndexLayout,
     Plain,
     event_time_of,
     unpack,
 )
-from narthex_stores.indexes.lmdb.environment import Table, Transaction
+from narthex_stores.indexes.lmdb.environment import LmdbTable, Transaction
 from narthex_stores.indexes.lmdb.index import LmdbIndex
-from narthex_stores.indexes.lmdb.reading import Snapshot
+from narthex_stores.indexes.lmdb.reading import IndexSnapshot
 
 Stored: TypeAlias = tuple[bytes, bytes]
 """A key and a value of a table."""
@@ -67,7 +67,7 @@ class StoredDifference:
 
 
 @attrs.frozen(kw_only=True)
-class Audit:
+class IndexAudit:
     """Compares one snapshot of an index with facts.
 
     Attributes:
@@ -75,8 +75,8 @@ class Audit:
         is_sample: Whether they are those of some groups only: other groups are not judged.
     """
 
-    layout: Layout
-    folding: Folding | LivingFolding | None
+    layout: IndexLayout
+    folding: Folding | IntervalFolding | None
     facts: Sequence[Fact]
     is_sample: bool
     _groups: dict[bytes, tuple[Cell, ...]] = attrs.field(init=False, repr=False)
@@ -111,7 +111,7 @@ class Audit:
     def differences(
         self, found: "TablesOf", meant: "TablesOf", part: Part
     ) -> Iterator[StoredDifference]:
-        """Give the entries of a table that differ."""
+        """Yield the entries of a table that differ."""
         tell = {Part.ROWS: self._row, Part.TILES: self._tile, Part.PLACES: self._place}[part]
         for differing in differing_entries(found.entries(part), meant.entries(part)):
             yield from tell(*differing)
@@ -144,7 +144,7 @@ class Audit:
     def _tile(
         self, key: bytes, found: bytes | None, meant: bytes | None
     ) -> Iterator[StoredDifference]:
-        if isinstance(self.folding, LivingFolding):
+        if isinstance(self.folding, IntervalFolding):
             # What has ended stands here, by its end.
             plain: Plain = unpack(found or meant or b"")
             for one in self._row(key, found, meant):
@@ -201,16 +201,16 @@ class TablesOf:
     """The tables of an index within one transaction."""
 
     transaction: Transaction
-    tables: dict[Part, Table]
+    tables: dict[Part, LmdbTable]
 
     def entries(self, part: Part) -> Iterator[Stored]:
-        """Give a table's entries in the order of their keys."""
+        """Yield a table's entries in the order of their keys."""
         with self.transaction.cursor(db=self.tables[part]) as cursor:
             yield from cursor
 
 
 def differing_entries(found: Iterator[Stored], meant: Iterator[Stored]) -> Iterator[Differing]:
-    """Give the entries in which two tables, each in the order of its keys, differ."""
+    """Yield the entries in which two tables, each in the order of its keys, differ."""
     have, want = next(found, None), next(meant, None)
     while have is not None or want is not None:
         if want is None or (have is not None and have[0] < want[0]):
@@ -227,7 +227,7 @@ def differing_entries(found: Iterator[Stored], meant: Iterator[Stored]) -> Itera
 
 
 def stored_differences(
-    snapshot: Snapshot, facts: Sequence[Fact], *, is_sample: bool = False
+    snapshot: IndexSnapshot, facts: Sequence[Fact], *, is_sample: bool = False
 ) -> list[StoredDifference]:
     """Compare all that a snapshot of an index holds with what facts make of an empty one.
 
@@ -238,7 +238,7 @@ def stored_differences(
         facts: All that it should contain: the log below its offsets.
         is_sample: Whether they are those of some groups only: other groups are not judged.
     """
-    audit = Audit(
+    audit = IndexAudit(
         layout=snapshot.layout, folding=snapshot.folding, facts=facts, is_sample=is_sample
     )
     with tempfile.TemporaryDirectory(prefix="narthex-audit-") as directory:
@@ -256,8 +256,8 @@ def stored_differences(
             twin.close()
 
 
-def tables_of(snapshot: Snapshot) -> TablesOf:
-    """Give the tables that a snapshot reads."""
+def tables_of(snapshot: IndexSnapshot) -> TablesOf:
+    """Return the tables that a snapshot reads."""
     environment = snapshot.environment
     return TablesOf(
         snapshot.transaction,

@@ -7,20 +7,20 @@ from narthex_stores.lmdb.environment import (
     MAP_SIZE,
     EnvironmentMissingError,
     LmdbEnvironment,
-    Table,
+    LmdbTable,
     Transaction,
 )
 
-__all__ = ["MAP_SIZE", "Environment", "Table", "Transaction"]
+__all__ = ["MAP_SIZE", "Environment", "LmdbTable", "Transaction"]
 
 
 class Environment(LmdbEnvironment):
     """The tables of an index; what they hold is in `narthex_stores.indexes.key_layout`."""
 
-    facts: Table
-    tiles: Table
-    rows: Table
-    meta: Table
+    facts: LmdbTable
+    tiles: LmdbTable
+    rows: LmdbTable
+    meta: LmdbTable
 
     def __init__(self, path: Path, *, readonly: bool, map_size: int = MAP_SIZE) -> None:
         """Open it.

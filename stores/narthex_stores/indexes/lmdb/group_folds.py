@@ -10,7 +10,7 @@ import attrs
 from narthex._aggregates import Algebra, Cover, Folding, Span, State, TileRange, cover_span
 from narthex._ir import lookback_of
 from narthex_stores.indexes.key_layout import (
-    Layout,
+    IndexLayout,
     Plain,
     RawRow,
     event_time_of,
@@ -21,7 +21,7 @@ from narthex_stores.indexes.key_layout import (
 )
 from narthex_stores.indexes.lmdb.environment import Transaction, step_before
 from narthex_stores.indexes.lmdb.raw_rows import rows_between
-from narthex_stores.indexes.protocol import Found
+from narthex_stores.indexes.protocol import LookupResult
 
 NEWEST_ROWS = 32
 """So many of a group's newest rows are read first: most groups and short windows need no tile."""
@@ -120,14 +120,14 @@ def plan_fold(folding: Folding, as_of: int, ladder_us: tuple[int, ...]) -> FoldP
 class GroupFolds:
     """Folds groups of one snapshot, with one cursor on its facts and one on its tiles."""
 
-    layout: Layout
+    layout: IndexLayout
     folding: Folding
     newest_rows: int
     facts: Transaction
     tiles: Transaction
 
-    def find(self, group: bytes, plan: FoldPlan) -> Found | None:
-        """Give the aggregates of a group; None if nothing of it was known by then."""
+    def find(self, group: bytes, plan: FoldPlan) -> LookupResult | None:
+        """Return the aggregates of a group; None if nothing of it was known by then."""
         start = group + instant_of(plan.seen_until + 1)
         if not (step_before(self.facts, start) and self.facts.key().startswith(group)):
             return None
@@ -140,10 +140,12 @@ class GroupFolds:
                 return None
         states = fold.states(plan.spans)
         values = [algebra.finish(states[at], as_of) for at, algebra, as_of in plan.slots]
-        return Found(values=tuple(values), event_time=newest)
+        return LookupResult(values=tuple(values), event_time=newest)
 
     def _newest_alive(self, group: bytes, start: bytes) -> int | None:
-        """Give the instant of the newest row before a place; of one retracted nothing is known."""
+        """Return the instant of the newest row before a place; of one retracted nothing is
+        known.
+        """
         if step_before(self.facts, start):
             for key, value in self.facts.iterprev():
                 if not key.startswith(group):
@@ -183,7 +185,7 @@ class _GroupFold:
         self._newest = newest
 
     def states(self, spans: Sequence[PlannedSpan]) -> list[State]:
-        """Give the states of all spans, one after the other."""
+        """Return the states of all spans, one after the other."""
         found: list[State] = []
         known: dict[tuple[int, int, int], State] = {}
         instants = [-row[0] for row in self._newest]

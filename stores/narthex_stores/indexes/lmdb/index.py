@@ -12,17 +12,22 @@ from narthex._aggregates import Folding
 from narthex._base import to_plain
 from narthex._ir import Cell, Fact, IndexSpec
 from narthex_stores.facts.columns import FactColumns
-from narthex_stores.indexes.key_layout import Layout
+from narthex_stores.indexes.key_layout import IndexLayout
 from narthex_stores.indexes.lmdb.environment import MAP_SIZE, Environment, Transaction
 from narthex_stores.indexes.lmdb.group_folds import NEWEST_ROWS
 from narthex_stores.indexes.lmdb.meta import advance, fence, offsets_of
-from narthex_stores.indexes.lmdb.reading import Snapshot
-from narthex_stores.indexes.lmdb.writing import BatchWriter, Place, changed_places, next_version
+from narthex_stores.indexes.lmdb.reading import IndexSnapshot
+from narthex_stores.indexes.lmdb.writing import (
+    BatchWriter,
+    KeyInstant,
+    changed_places,
+    next_version,
+)
 from narthex_stores.indexes.protocol import (
     AppliedBatch,
     IndexMismatchError,
+    Invalidation,
     Offsets,
-    Touched,
     WrongShapeError,
 )
 from narthex_stores.indexes.read_time_folds import folding_of
@@ -62,7 +67,7 @@ class LmdbIndex:
         self.path = path
         self.spec = spec
         self._newest_rows = newest_rows
-        self._layout = Layout(spec=spec)
+        self._layout = IndexLayout(spec=spec)
         self._folding = folding_of(spec)
         self._environment = Environment(path, readonly=readonly, map_size=map_size)
         try:
@@ -132,17 +137,17 @@ class LmdbIndex:
             transaction=transaction,
         )
 
-    def preview_touched(self, facts: Sequence[Fact]) -> tuple[Touched, ...]:
+    def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
         """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
         if not self._layout.keyed:
             return ()
         environment = self._environment
         with environment.transaction(write=False) as transaction:
-            places: dict[Place, tuple[Cell, ...]] = {}
+            places: dict[KeyInstant, tuple[Cell, ...]] = {}
             for fact in facts:
                 places |= changed_places(self._layout, environment, transaction, fact)
             return tuple(
-                Touched(
+                Invalidation(
                     key=key,
                     from_us=place[1],
                     to_us=next_version(environment, transaction, *place),
@@ -156,18 +161,18 @@ class LmdbIndex:
             fence(transaction, self._environment.meta, epoch)
 
     def offsets(self) -> Offsets:
-        """Give the log offsets that the index contains."""
+        """Return the log offsets that the index contains."""
         with self._environment.transaction(write=False) as transaction:
             return offsets_of(transaction, self._environment.meta)
 
     @contextmanager
-    def read(self) -> Iterator[Snapshot]:
+    def read(self) -> Iterator[IndexSnapshot]:
         """Open a snapshot; a thread holds one of an index at a time, and not for long.
 
         An open snapshot keeps the space that later batches free.
         """
         with self._environment.transaction(write=False) as transaction:
-            yield Snapshot(
+            yield IndexSnapshot(
                 layout=self._layout,
                 folding=self._folding,
                 newest_rows=self._newest_rows,

@@ -3,28 +3,30 @@
 from collections.abc import Mapping
 
 from narthex_stores.indexes.key_layout import pack, unpack
-from narthex_stores.indexes.protocol import Fenced, Offsets
-from narthex_stores.lmdb.environment import Table, Transaction
+from narthex_stores.indexes.protocol import IndexFenced, Offsets
+from narthex_stores.lmdb.environment import LmdbTable, Transaction
 
 _EPOCH = b"epoch"
 _OFFSET = b"o"
 
 
-def fence(transaction: Transaction, meta: Table, epoch: int) -> None:
+def fence(transaction: Transaction, meta: LmdbTable, epoch: int) -> None:
     """Refuse writers of earlier epochs than this one from now on.
 
     Raises:
-        Fenced: A writer of a later epoch has been here.
+        IndexFenced: A writer of a later epoch has been here.
     """
     found = transaction.get(_EPOCH, db=meta)
     known: int = -1 if found is None else unpack(found)
     if epoch < known:
-        raise Fenced(f"a writer of epoch {known} has taken over; epoch {epoch} must stop")
+        raise IndexFenced(f"a writer of epoch {known} has taken over; epoch {epoch} must stop")
     if epoch > known:
         transaction.put(_EPOCH, pack(epoch), db=meta)
 
 
-def advance(transaction: Transaction, meta: Table, offsets: Mapping[tuple[str, int], int]) -> None:
+def advance(
+    transaction: Transaction, meta: LmdbTable, offsets: Mapping[tuple[str, int], int]
+) -> None:
     """Note how far logs are in it, (topic, partition) to the next offset; none goes back."""
     for (topic, partition), offset in offsets.items():
         key = _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big")
@@ -33,8 +35,8 @@ def advance(transaction: Transaction, meta: Table, offsets: Mapping[tuple[str, i
             transaction.put(key, pack(offset), db=meta)
 
 
-def offsets_of(transaction: Transaction, meta: Table) -> Offsets:
-    """Give how far logs are in it."""
+def offsets_of(transaction: Transaction, meta: LmdbTable) -> Offsets:
+    """Return the offsets of the logs that it contains."""
     offsets: Offsets = {}
     with transaction.cursor(db=meta) as cursor:
         if cursor.set_range(_OFFSET):

@@ -3,14 +3,16 @@
 
 import itertools
 
-from narthex_stores.indexes.key_layout import Layout, RawRow, instant_of
+from narthex_stores.indexes.key_layout import IndexLayout, RawRow, instant_of
 from narthex_stores.indexes.lmdb.environment import Transaction
 
 
 def rows_between(
-    layout: Layout, facts: Transaction, group: bytes, first: int | None, last: int
+    layout: IndexLayout, facts: Transaction, group: bytes, first: int | None, last: int
 ) -> list[RawRow]:
-    """Give the rows of a group that stand in a span, both ends inclusive; None is no beginning."""
+    """Return the rows of a group that stand in a span, both ends inclusive; None is no
+    beginning.
+    """
     end = group + instant_of(last + 1)
     if not facts.set_range(group if first is None else group + instant_of(first)):
         return []

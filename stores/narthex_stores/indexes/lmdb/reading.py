@@ -6,12 +6,12 @@ from typing import assert_never
 
 import attrs
 
-from narthex._aggregates import Folding, LivingFolding
+from narthex._aggregates import Folding, IntervalFolding
 from narthex._ir import Cell, Fact, RowId, Version
 from narthex_stores.indexes.decay import as_they_are
 from narthex_stores.indexes.key_layout import (
     INSTANT_BYTES,
-    Layout,
+    IndexLayout,
     Plain,
     event_time_of,
     instant_of,
@@ -19,12 +19,12 @@ from narthex_stores.indexes.key_layout import (
 )
 from narthex_stores.indexes.lmdb.environment import Environment, Transaction, step_before
 from narthex_stores.indexes.lmdb.group_folds import GroupFolds, plan_fold
-from narthex_stores.indexes.lmdb.validity_folds import LivingFolds
-from narthex_stores.indexes.protocol import Found, Key, Offsets, WrongShapeError
+from narthex_stores.indexes.lmdb.validity_folds import IntervalFolds
+from narthex_stores.indexes.protocol import Key, LookupResult, Offsets, WrongShapeError
 
 
 @attrs.frozen(kw_only=True)
-class Snapshot:
+class IndexSnapshot:
     """Answers from one transaction.
 
     Attributes:
@@ -32,15 +32,15 @@ class Snapshot:
         newest_rows: So many rows of a group are read before any tile.
     """
 
-    layout: Layout
-    folding: Folding | LivingFolding | None
+    layout: IndexLayout
+    folding: Folding | IntervalFolding | None
     newest_rows: int
     environment: Environment
     transaction: Transaction
     offsets: Offsets
 
-    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[Found | None]:
-        """Give what stands under each key as of its instant."""
+    def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
+        """Return the value of each key as of its instant."""
         if self.layout.spec.by:
             raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
         match self.folding:
@@ -49,14 +49,14 @@ class Snapshot:
                 return as_they_are(self.layout.spec.log, found, as_of)
             case Folding() as folding:
                 return self._folded(folding, keys, as_of)
-            case LivingFolding() as folding:
-                return self._folded_living(folding, keys, as_of)
+            case IntervalFolding() as folding:
+                return self._folded_intervals(folding, keys, as_of)
             case _:
                 assert_never(self.folding)
 
     def _folded(
         self, folding: Folding, keys: Sequence[Key], as_of: Sequence[int]
-    ) -> list[Found | None]:
+    ) -> list[LookupResult | None]:
         folds = GroupFolds(
             layout=self.layout,
             folding=folding,
@@ -72,10 +72,10 @@ class Snapshot:
             folds.find(group(key), plans[instant]) for key, instant in zip(keys, as_of, strict=True)
         ]
 
-    def _folded_living(
-        self, folding: LivingFolding, keys: Sequence[Key], as_of: Sequence[int]
-    ) -> list[Found | None]:
-        folds = LivingFolds(
+    def _folded_intervals(
+        self, folding: IntervalFolding, keys: Sequence[Key], as_of: Sequence[int]
+    ) -> list[LookupResult | None]:
+        folds = IntervalFolds(
             layout=self.layout,
             folding=folding,
             facts=self.transaction.cursor(db=self.environment.facts),
@@ -84,14 +84,14 @@ class Snapshot:
         group = self.layout.group
         return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
 
-    def reading(self, newest_rows: int) -> "Snapshot":
-        """Give the same snapshot, which reads so many rows of a group before any tile."""
+    def reading(self, newest_rows: int) -> "IndexSnapshot":
+        """Return the same snapshot, which reads so many rows of a group before any tile."""
         return attrs.evolve(self, newest_rows=newest_rows)
 
     def floor(
         self, keys: Sequence[Key], as_of: Sequence[int], *, not_before: Sequence[int | None]
-    ) -> list[Found | None]:
-        """Give the newest row of each key at or before an instant, unless it is too old."""
+    ) -> list[LookupResult | None]:
+        """Return the newest row of each key at or before an instant, unless it is too old."""
         if not self.layout.keyed:
             raise WrongShapeError("only a keyed log has a newest row")
         with self.transaction.cursor(db=self.environment.facts) as cursor:
@@ -102,7 +102,7 @@ class Snapshot:
 
     def _floor(
         self, cursor: Transaction, group: bytes, as_of: int, not_before: int | None
-    ) -> Found | None:
+    ) -> LookupResult | None:
         if not step_before(cursor, group + instant_of(as_of + 1)):
             return None
         key = cursor.key()
@@ -116,7 +116,7 @@ class Snapshot:
             plain = self._newest(cursor, group + instant_of(event_time), plain)
         if not plain[1]:
             return None
-        return Found(values=self.layout.value_cells(plain), event_time=event_time)
+        return LookupResult(values=self.layout.value_cells(plain), event_time=event_time)
 
     @staticmethod
     def _newest(cursor: Transaction, at: bytes, plain: Plain) -> Plain:
@@ -127,7 +127,7 @@ class Snapshot:
         return plain
 
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
-        """Give the living rows whose `by` columns have these cells."""
+        """Return the living rows whose `by` columns have these cells."""
         if not self.layout.spec.by:
             raise WrongShapeError("only an index by columns has rows")
         group = self.layout.group(by)

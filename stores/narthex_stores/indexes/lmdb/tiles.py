@@ -9,7 +9,7 @@ import attrs
 from narthex._aggregates import Folding, State
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import (
-    Layout,
+    IndexLayout,
     RawRow,
     pack,
     tile_key,
@@ -64,7 +64,7 @@ class TileChanges:
         self.rebuilt.add((group, event_time // self.length_us))
 
     def added(self) -> "TileChanges":
-        """Give the new rows of tiles that only gain."""
+        """Return the new rows of tiles that only gain."""
         if not self.rebuilt:
             return self
         kept = TileChanges(length_us=self.length_us)
@@ -82,7 +82,7 @@ class TileWriter:
     States go through it in columns, one a partial, so that a tile costs no call of its own.
     """
 
-    layout: Layout
+    layout: IndexLayout
     folding: Folding
     environment: Environment
     transaction: Transaction

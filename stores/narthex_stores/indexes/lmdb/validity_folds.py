@@ -6,24 +6,24 @@ Most of what a group has seen has ended long before a question: only what ended 
 
 import attrs
 
-from narthex._aggregates import LivingFolding
-from narthex_stores.indexes.key_layout import Layout, RawRow, event_time_of, instant_of, unpack
+from narthex._aggregates import IntervalFolding
+from narthex_stores.indexes.key_layout import IndexLayout, RawRow, event_time_of, instant_of, unpack
 from narthex_stores.indexes.lmdb.environment import Transaction, step_before
 from narthex_stores.indexes.lmdb.raw_rows import rows_between
-from narthex_stores.indexes.protocol import Found
+from narthex_stores.indexes.protocol import LookupResult
 
 
 @attrs.frozen(kw_only=True)
-class LivingFolds:
+class IntervalFolds:
     """Folds groups of one snapshot, with a cursor on what stands and one on what has ended."""
 
-    layout: Layout
-    folding: LivingFolding
+    layout: IndexLayout
+    folding: IntervalFolding
     facts: Transaction
     ended: Transaction
 
-    def find(self, group: bytes, as_of: int) -> Found | None:
-        """Give the aggregates of a group; None if nothing of it was known by then."""
+    def find(self, group: bytes, as_of: int) -> LookupResult | None:
+        """Return the aggregates of a group; None if nothing of it was known by then."""
         folding = self.folding
         known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
         rows = rows_between(self.layout, self.facts, group, None, known_until)
@@ -31,7 +31,7 @@ class LivingFolds:
         found = folding.fold(
             rows, as_of, last_gone=self._last_end(group, gone_by, known_until=known_until)
         )
-        return None if found is None else Found(values=found[0], event_time=found[1])
+        return None if found is None else LookupResult(values=found[0], event_time=found[1])
 
     def _ended_after(self, group: bytes, instant: int) -> list[RawRow]:
         rows: list[RawRow] = []
@@ -43,7 +43,7 @@ class LivingFolds:
         return rows
 
     def _last_end(self, group: bytes, by: int, *, known_until: int) -> int | None:
-        """Give when the last one ended by an instant; what is placed later is not known yet."""
+        """Return when the last one ended before an instant; later entries are not visible yet."""
         if step_before(self.ended, group + instant_of(by + 1)):
             for key, value in self.ended.iterprev():
                 if not key.startswith(group):

@@ -7,10 +7,10 @@ from typing import TypeAlias
 import attrs
 
 from narthex._aggregates import Folding
-from narthex._ir import NEVER, Cell, Fact, Version
+from narthex._ir import TOMBSTONE_TIME, Cell, Fact, Version
 from narthex_stores.facts.columns import FactColumns
 from narthex_stores.indexes.key_layout import (
-    Layout,
+    IndexLayout,
     event_time_of,
     instant_of,
     pack,
@@ -20,7 +20,7 @@ from narthex_stores.indexes.key_layout import (
 )
 from narthex_stores.indexes.lmdb.environment import Environment, Transaction
 from narthex_stores.indexes.lmdb.tiles import TileChanges, TileWriter
-from narthex_stores.indexes.protocol import AppliedBatch, NotCorrectableError, Touched
+from narthex_stores.indexes.protocol import AppliedBatch, Invalidation, NotCorrectableError
 
 
 @attrs.define(kw_only=True)
@@ -31,7 +31,7 @@ class BatchWriter:
         folding: The aggregates of contributions; None of other shapes.
     """
 
-    layout: Layout
+    layout: IndexLayout
     folding: Folding | None
     environment: Environment
     transaction: Transaction
@@ -50,8 +50,10 @@ class BatchWriter:
         else:
             self._take_all(located)
         self._write_tiles(kept)
-        touched = self._touched() if self._spans else ()
-        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=touched)
+        invalidations = self._invalidations() if self._spans else ()
+        return AppliedBatch(
+            fresh=self._fresh, duplicates=len(facts) - self._fresh, invalidations=invalidations
+        )
 
     def apply_columns(self, facts: FactColumns) -> AppliedBatch:
         """Take facts of contributions in by columns, and make the tiles true.
@@ -61,10 +63,12 @@ class BatchWriter:
         kept = self._begin_tiles()
         self._take_columns(facts)
         self._write_tiles(kept)
-        return AppliedBatch(fresh=self._fresh, duplicates=len(facts) - self._fresh, touched=())
+        return AppliedBatch(
+            fresh=self._fresh, duplicates=len(facts) - self._fresh, invalidations=()
+        )
 
     def _begin_tiles(self) -> Folding | None:
-        """Give what tiles keep; None if there are none."""
+        """Return the fold that tiles store; None without tiles."""
         kept = None if self.folding is None else self.folding.of_small_states()
         if kept is None or not kept.partials or not self.layout.spec.ladder_us:
             return None
@@ -122,7 +126,7 @@ class BatchWriter:
                 if key == last or key in known:
                     repeated.append(place)
                     continue
-                if fact.event_time == NEVER:
+                if fact.event_time == TOMBSTONE_TIME:
                     raise NotCorrectableError(f"{fact!r} comes to an index that is not correctable")
                 last = key
                 items.append((key, render(fact)))
@@ -191,11 +195,11 @@ class BatchWriter:
         elif self.layout.keyed:
             self._spans.append((group, event_time, key))
 
-    def _touched(self) -> tuple[Touched, ...]:
+    def _invalidations(self) -> tuple[Invalidation, ...]:
         found = dict.fromkeys((group, event_time) for group, event_time, _ in self._spans)
         cells = {(group, event_time): key for group, event_time, key in self._spans}
         return tuple(
-            Touched(
+            Invalidation(
                 key=cells[span],
                 from_us=span[1],
                 to_us=next_version(self.environment, self.transaction, *span),
@@ -207,7 +211,7 @@ class BatchWriter:
 def next_version(
     environment: Environment, transaction: Transaction, group: bytes, event_time: int
 ) -> int | None:
-    """Give the instant of the next version of a key after an instant; None if there is none."""
+    """Return the instant of the next version of a key after an instant; None if there is none."""
     with transaction.cursor(db=environment.facts) as cursor:
         if cursor.set_range(group + instant_of(event_time + 1)):
             key: bytes = cursor.key()
@@ -216,14 +220,16 @@ def next_version(
     return None
 
 
-Place: TypeAlias = tuple[bytes, int]
+KeyInstant: TypeAlias = tuple[bytes, int]
 """(group, event time): where a version of a key begins."""
 
 
 def changed_places(
-    layout: Layout, environment: Environment, transaction: Transaction, fact: Fact
-) -> dict[Place, tuple[Cell, ...]]:
-    """Give where a fact would change a keyed log, each with its key; nowhere if it is old."""
+    layout: IndexLayout, environment: Environment, transaction: Transaction, fact: Fact
+) -> dict[KeyInstant, tuple[Cell, ...]]:
+    """Return the places where a fact would change a keyed log, each with its key; empty if the fact
+    is outdated.
+    """
     key, group = layout.locate(fact)
     here = {(group, fact.event_time): fact.key} if layout.has_place(fact) else {}
     if not layout.spec.correctable:
