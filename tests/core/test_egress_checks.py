@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from narthex._analysis.graph import check
-from narthex._analysis.policy.egress import EgressRules, Target, resolve
+from narthex._analysis.policy.egress import Destination, EgressRules, resolve
 from narthex._analysis.policy.egress_checks import egress_errors, missing_rules, require_grant
 from narthex._analysis.policy.policy import Policy
 from narthex._ir.entities import Definitions
@@ -321,9 +321,9 @@ def test_an_entry_that_cannot_be_read_refuses_every_commit() -> None:
 
 def test_a_job_is_told_which_rule_is_missing() -> None:
     with pytest.raises(SecretWithheld) as withheld:
-        require_grant(granting("a:1"), "db/word", (Target("a", 1), Target("b", 1)))
+        require_grant(granting("a:1"), "db/word", (Destination("a", 1), Destination("b", 1)))
     with pytest.raises(ConnectionDenied) as denied:
-        resolve(Target("127.0.0.1", 1), EgressRules())
+        resolve(Destination("127.0.0.1", 1), EgressRules())
 
     assert (withheld.value.code, denied.value.code) == ("NX975", "NX974")
     assert "`db/word` go to `b:1`" in withheld.value.message

@@ -174,7 +174,9 @@ def hold_everywhere(schema: Schema, row: Mapping[str, Json]) -> bool:
         return False
     record = json.dumps({"rows": [sent]}).encode()
     format_ = TopicFormat(
-        calls=True, envelopes=False, secrets=AuthorSecrets(home=Path(), mounted="")
+        calls=True,
+        envelopes=False,
+        secrets=AuthorSecrets(home=Path(), mounted="", policy_file=Path()),
     )
     (arrived,) = format_.open().rows(record, place=RawRowPosition(), now_us=0)
     ((made,),) = renderer.render([arrived])
@@ -376,7 +378,9 @@ def test_a_row_that_is_too_large_for_a_record_is_set_aside() -> None:
 )
 def test_a_record_that_no_parser_can_hold_is_set_aside(value: bytes) -> None:
     format_ = TopicFormat(
-        calls=False, envelopes=False, secrets=AuthorSecrets(home=Path(), mounted="")
+        calls=False,
+        envelopes=False,
+        secrets=AuthorSecrets(home=Path(), mounted="", policy_file=Path()),
     )
 
     (row,) = format_.open().rows(value, place=RawRowPosition(), now_us=0)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from narthex._analysis.policy.egress import (
     AddressInvalidError,
+    Destination,
     EgressRules,
-    Target,
     denied_range,
     fits_host,
     is_granted,
@@ -163,8 +163,8 @@ def test_a_public_host_is_allowed(host: str) -> None:
     assert resolve(target, NOTHING, look_up=_to("8.8.8.8", "2606:4700::1111"))
 
 
-def attr_port(target: Target, port: int) -> Target:
-    return Target(target.host, port)
+def attr_port(target: Destination, port: int) -> Destination:
+    return Destination(target.host, port)
 
 
 def _to(*addresses: str) -> object:
@@ -208,7 +208,7 @@ def test_every_address_of_a_private_range_is_denied_in_every_form(
     for form in forms:
         assert denied_range(form)
         with pytest.raises(ConnectionDenied):
-            resolve(Target("db.example.com", 5432), NOTHING, look_up=_to("8.8.8.8", str(form)))
+            resolve(Destination("db.example.com", 5432), NOTHING, look_up=_to("8.8.8.8", str(form)))
     for spelling in (str(number), hex(number), f"0{number:o}"):
         with pytest.raises(AddressInvalidError):
             parse_host(spelling)
@@ -236,7 +236,7 @@ def test_an_address_of_ipv6_is_allowed_in_global_unicast_only(
 
 
 def test_all_addresses_of_a_name_must_be_allowed() -> None:
-    target = Target("db.example.com", 5432)
+    target = Destination("db.example.com", 5432)
 
     with pytest.raises(ConnectionDenied, match=r"`db\.example\.com:5432` is at 127\.0\.0\.1"):
         resolve(target, NOTHING, look_up=_to("8.8.8.8", "127.0.0.1"))
@@ -281,9 +281,9 @@ def test_an_entry_allows_what_it_names_and_nothing_else(
 def test_an_allowed_name_is_allowed_wherever_it_resolves() -> None:
     rules = EgressRules.of(["db.internal:5432"])
 
-    assert resolve(Target("db.internal", 5432), rules, look_up=_to("127.0.0.1"))
+    assert resolve(Destination("db.internal", 5432), rules, look_up=_to("127.0.0.1"))
     with pytest.raises(ConnectionDenied):
-        resolve(Target("db.internal", 5433), rules, look_up=_to("127.0.0.1"))
+        resolve(Destination("db.internal", 5433), rules, look_up=_to("127.0.0.1"))
 
 
 @pytest.mark.parametrize(
@@ -311,18 +311,18 @@ def test_a_pattern_never_fits_a_name_of_another_domain(
 
 
 def test_a_secret_is_granted_to_a_host_and_a_port() -> None:
-    assert is_granted(Target("db", 5432), ["db:5432"])
-    assert is_granted(Target("db", 5432), ["other", "db"])
-    assert is_granted(Target("::1", 9092), ["[::1]:9092"])
-    assert not is_granted(Target("db", 5433), ["db:5432"])
-    assert not is_granted(Target("db", 5432), [])
+    assert is_granted(Destination("db", 5432), ["db:5432"])
+    assert is_granted(Destination("db", 5432), ["other", "db"])
+    assert is_granted(Destination("::1", 9092), ["[::1]:9092"])
+    assert not is_granted(Destination("db", 5433), ["db:5432"])
+    assert not is_granted(Destination("db", 5432), [])
 
 
 def test_lists_of_brokers_are_read_whole() -> None:
     assert parse_targets("a:9092, b,[::1]:9093", default_port=9092) == (
-        Target("a", 9092),
-        Target("b", 9092),
-        Target("::1", 9093),
+        Destination("a", 9092),
+        Destination("b", 9092),
+        Destination("::1", 9093),
     )
     for text in ("", "a:9092,", "SSL://a:9092", "a:9092;b:9092", "a:0", "a:65536", "a:9092:1"):
         with pytest.raises(AddressInvalidError):

@@ -1,5 +1,6 @@
 """Code of an author that tries to leave its worker: each attempt is refused, the worker goes on."""
 
+import contextlib
 import json
 import os
 import platform
@@ -283,9 +284,10 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
 
 def _descendants(pid: int) -> list[int]:
     """Return the processes that a process started, and those that they started."""
-    children = [
-        int(child)
-        for file in Path(f"/proc/{pid}/task").glob("*/children")
-        for child in file.read_text().split()
-    ]
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # a process may end while it is read
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents[int(stat.parent.name)] = int(fields[1])
+    children = [child for child, parent in parents.items() if parent == pid]
     return [one for child in children for one in (child, *_descendants(child))]

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from narthex._analysis.policy import egress
-from narthex._analysis.policy.egress import EgressRules, Target
+from narthex._analysis.policy.egress import Destination, EgressRules
 from narthex._ir.connections import (
     Connector,
     Encoding,
@@ -415,11 +415,13 @@ def test_a_policy_that_cannot_be_read_grants_nothing(kind: str, settings: Settin
 def test_a_socket_is_opened_to_an_allowed_address_only(found_at: list[str]) -> None:
     found_at += ["10.0.0.1"]
     with pytest.raises(ConnectionDenied):
-        open_socket(Target(NAME, 1), EgressRules(), timeout_s=1)
+        open_socket(Destination(NAME, 1), EgressRules(), timeout_s=1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         found_at += ["127.0.0.1"]
         port = server.getsockname()[1]
-        with open_socket(Target(NAME, port), EgressRules.of(["127.0.0.1"]), timeout_s=5) as opened:
+        with open_socket(
+            Destination(NAME, port), EgressRules.of(["127.0.0.1"]), timeout_s=5
+        ) as opened:
             assert opened.getpeername() == ("127.0.0.1", port)
 
 

@@ -19,7 +19,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.routing import APIRoute
 
 from narthex_ledger import NotFound, NotSigned, TokenView
-from narthex_server.security.browser_sessions import SESSION, Session, session_of
+from narthex_server.security.browser_sessions import SESSION, BrowserSession, session_of
 from narthex_server.services.container import Services
 
 log = structlog.get_logger()
@@ -246,7 +246,7 @@ class PrincipalCache:
             tags=view.tags,
         )
 
-    def has_not_ended(self, services: Services, session: Session) -> bool:
+    def has_not_ended(self, services: Services, session: BrowserSession) -> bool:
         """Whether nobody has signed out of a session."""
         return self._view(services, session.key) is not None
 
@@ -294,7 +294,7 @@ async def require_asked(request: Request) -> None:
     Raises:
         HTTPException: 401.
     """
-    if not hasattr(request.state, "asker") and _path_of(request) not in OPEN_PATHS:
+    if not hasattr(request.state, "principal") and _path_of(request) not in OPEN_PATHS:
         raise HTTPException(status_code=401, detail="a valid token is required")
 
 

@@ -28,7 +28,7 @@ _ABOUT = "console session"
 
 
 @attrs.frozen(kw_only=True)
-class Session:
+class BrowserSession:
     """What a browser's cookie carries.
 
     Attributes:
@@ -39,12 +39,14 @@ class Session:
     token: str = attrs.field(repr=False)
 
 
-def new_session(token: str) -> Session:
+def new_session(token: str) -> BrowserSession:
     """Return a session of a token; the ledger must be told of its key."""
-    return Session(key=f"{SESSION}{secrets.token_hex(16)}", token=token)
+    return BrowserSession(key=f"{SESSION}{secrets.token_hex(16)}", token=token)
 
 
-def open_session(response: Response, request: Request, of: Session, *, sealer: Sealer) -> None:
+def open_session(
+    response: Response, request: Request, of: BrowserSession, *, sealer: Sealer
+) -> None:
     """Let a browser carry a token, sealed, for as long as a session lasts."""
     ends_at = dt.datetime.now(tz=dt.UTC) + LASTS
     sealed = sealer.seal(f"{ends_at.isoformat()} {of.key} {of.token}", about=_ABOUT)
@@ -63,7 +65,7 @@ def close_session(response: Response) -> None:
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
-def session_of(request: Request, *, sealer: Sealer) -> Session | None:
+def session_of(request: Request, *, sealer: Sealer) -> BrowserSession | None:
     """Return a browser's session; None without one, after its time, or if its cookie was changed.
 
     Whether it was ended before its time is what the ledger has under its key.
@@ -79,4 +81,4 @@ def session_of(request: Request, *, sealer: Sealer) -> Session | None:
     except (ValueError, NotOpenedError):
         return None
     is_over = dt.datetime.fromisoformat(ends_at) <= dt.datetime.now(tz=dt.UTC)
-    return None if is_over else Session(key=key, token=token)
+    return None if is_over else BrowserSession(key=key, token=token)

@@ -47,7 +47,7 @@ class DisconnectedError(Exception):
     """The client ended its connection before its body had come whole."""
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A body is not taken."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -87,7 +87,7 @@ class Door:
         except TimeoutError:
             late = Refusal(408, f"the body did not come within {BODY_S:g} s")
             await _answer(late)(scope, receive, send)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             await _answer(error.refusal)(scope, receive, send)
         else:
             await self._app(scope, _given(body, receive), send)
@@ -136,7 +136,7 @@ async def _read(receive: Receive, *, greatest_body: int) -> bytes:
 
     Raises:
         DisconnectedError: The connection ended first.
-        RefusedError: It is too large.
+        RequestRefusedError: It is too large.
     """
     body = bytearray()
     while True:
@@ -145,7 +145,7 @@ async def _read(receive: Receive, *, greatest_body: int) -> bytes:
             raise DisconnectedError
         body += message.get("body", b"")
         if too_large := judge_size(len(body), greatest_body=greatest_body):
-            raise RefusedError(too_large)
+            raise RequestRefusedError(too_large)
         if not message.get("more_body", False):
             return bytes(body)
 
@@ -154,7 +154,7 @@ def _require_sound(body: bytes, headers: Headers, key: tuple[str, str]) -> None:
     """Refuse a body that is not what was sent, or that no route could take.
 
     Raises:
-        RefusedError: It says why.
+        RequestRefusedError: It says why.
     """
     found = judge_whole(body, headers)
     if found is None and key in DELIMITED:
@@ -162,7 +162,7 @@ def _require_sound(body: bytes, headers: Headers, key: tuple[str, str]) -> None:
     if found is None and key not in NOT_JSON:
         found = judge_json(body, nul=RIGHTS.get(key) in ROWS)
     if found is not None:
-        raise RefusedError(found)
+        raise RequestRefusedError(found)
 
 
 def _answer(refusal: Refusal) -> JSONResponse:

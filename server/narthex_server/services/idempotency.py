@@ -54,7 +54,7 @@ class IdempotencyKeyStore:
         self.open_reader = open_reader
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], _EndpointCall] = OrderedDict()
-        self._tips: dict[str, int] = {}
+        self._end_offsets: dict[str, int] = {}
         self._under_way: OrderedDict[tuple[str, str], Future[Delivered]] = OrderedDict()
 
     def append(self, topic: str, key: str, value: bytes, append: Append) -> Delivered:
@@ -71,7 +71,9 @@ class IdempotencyKeyStore:
             known = _EndpointCall(digest, self._appended(topic, key, digest, append))
             with self._lock:
                 self._known[topic, key] = known
-                self._tips[topic] = max(self._tips.get(topic, 0), known.delivered.offset)
+                self._end_offsets[topic] = max(
+                    self._end_offsets.get(topic, 0), known.delivered.offset
+                )
                 if len(self._known) > KEPT:
                     self._known.popitem(last=False)
         if known.digest != digest:
@@ -156,17 +158,17 @@ class IdempotencyKeyStore:
             self._known = OrderedDict(
                 (place, call) for place, call in self._known.items() if place[0] != topic
             )
-            self._tips.pop(topic, None)
+            self._end_offsets.pop(topic, None)
 
     def _end_offset(self, topic: str) -> int:
         """Return an offset at or before the end of a topic, which has one partition."""
         with self._lock:
-            tip = self._tips.get(topic)
+            tip = self._end_offsets.get(topic)
         if tip is None:
             with self.open_reader() as reader:
                 tip = min(reader.end_offsets([topic]).values(), default=0)
             with self._lock:
-                self._tips.setdefault(topic, tip)
+                self._end_offsets.setdefault(topic, tip)
         return tip
 
     def _look(self, topic: str, key: str, start: int) -> Delivered | None:

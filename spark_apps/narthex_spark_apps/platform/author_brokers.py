@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from narthex._analysis.policy import Target, kafka_targets, parse_host, require_grant
+from narthex._analysis.policy import Destination, kafka_targets, parse_host, require_grant
 from narthex._ir import KafkaTopic, SecretRef
 from narthex.errors import ConnectionDenied
 from narthex.settings import Settings
@@ -52,7 +52,7 @@ def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
 
 
 def _require_allowed(
-    topic: KafkaTopic, secrets: AuthorSecrets, targets: tuple[Target, ...]
+    topic: KafkaTopic, secrets: AuthorSecrets, targets: tuple[Destination, ...]
 ) -> None:
     policy, egress = secrets.policy(), secrets.egress()
     names = [one.name for one in (topic.username, topic.password) if isinstance(one, SecretRef)]
@@ -61,18 +61,20 @@ def _require_allowed(
             require_grant(policy, name, (target,))
         addresses = pinned(target, egress)
         is_named = bool(names) or egress.names(target)
-        if not is_named and not all(egress.names(Target(one, target.port)) for one in addresses):
+        if not is_named and not all(
+            egress.names(Destination(one, target.port)) for one in addresses
+        ):
             raise ConnectionDenied(
                 f"`{target}` is a broker of a cluster that the policy does not name",
                 hint="have the operator list it in `[egress] allow`",
             )
 
 
-def _advertised(broker: Broker, topic: str) -> tuple[Target, ...]:
+def _advertised(broker: Broker, topic: str) -> tuple[Destination, ...]:
     """Return the brokers that a cluster names to its clients."""
     client = AdminClient(broker.config() | {"log_level": 0})
     try:
         found = client.list_topics(topic, timeout=METADATA_S).brokers.values()
     except KafkaException as error:
         raise TransientError(f"`{broker.bootstrap}`: {error.args[0].str()}") from None
-    return tuple(Target(parse_host(one.host), one.port) for one in found)
+    return tuple(Destination(parse_host(one.host), one.port) for one in found)

@@ -10,10 +10,10 @@ import attrs
 
 from narthex._analysis.policy import (
     AddressInvalidError,
+    Destination,
     EgressRules,
     HttpAddress,
     Policy,
-    Target,
     egress_rules,
     load_policy,
     require_grant,
@@ -79,7 +79,7 @@ class AuthorSecrets:
         """
         return egress_rules(load_policy(self.policy_file))
 
-    def reveal(self, credential: Credential, targets: Sequence[Target]) -> str:
+    def reveal(self, credential: Credential, targets: Sequence[Destination]) -> str:
         """Return the value of a credential, which is sent to these servers and to no others.
 
         Raises:

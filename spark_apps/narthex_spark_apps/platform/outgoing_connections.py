@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from narthex._analysis.policy import EgressRules, HttpAddress, Target, resolve
+from narthex._analysis.policy import Destination, EgressRules, HttpAddress, resolve
 
 PIECE_BYTES: Final = 65_536
 
@@ -24,7 +24,7 @@ class AnswerTooLargeError(OSError):
     """A server answered with more than its caller reads, or for longer than it waits."""
 
 
-def pinned(target: Target, egress: EgressRules) -> tuple[str, ...]:
+def pinned(target: Destination, egress: EgressRules) -> tuple[str, ...]:
     """Return the addresses that a connection to a target may use, each checked.
 
     Raises:
@@ -34,7 +34,7 @@ def pinned(target: Target, egress: EgressRules) -> tuple[str, ...]:
     return tuple(str(address) for address in resolve(target, egress))
 
 
-def open_socket(target: Target, egress: EgressRules, *, timeout_s: float) -> socket.socket:
+def open_socket(target: Destination, egress: EgressRules, *, timeout_s: float) -> socket.socket:
     """Connect to the first address of a target that answers.
 
     Raises:
@@ -50,7 +50,7 @@ def open_socket(target: Target, egress: EgressRules, *, timeout_s: float) -> soc
     raise failed or OSError(f"`{target}` has no address")
 
 
-def libpq_host(target: Target, egress: EgressRules) -> Mapping[str, str]:
+def libpq_host(target: Destination, egress: EgressRules) -> Mapping[str, str]:
     """Return where a client of Postgres's protocol connects to: the name, and its addresses.
 
     Raises:
@@ -85,7 +85,7 @@ class PinnedHttp(http.client.HTTPConnection):
             is_leased: Who vouches for the server; used where the scheme is `https`.
         """
         super().__init__(address.target.host, address.port, timeout=timeout_s)
-        self._target = Target(address.target.host, address.port)
+        self._target = Destination(address.target.host, address.port)
         self._egress = egress
         self._timeout_s = timeout_s
         self._trusted = is_leased if address.scheme == "https" else None

@@ -10,9 +10,9 @@ from narthex._analysis.policy.commit_checks import (
 )
 from narthex._analysis.policy.egress import (
     AddressInvalidError,
+    Destination,
     EgressRules,
     HttpAddress,
-    Target,
     parse_host,
     parse_path,
     resolve,
@@ -44,7 +44,7 @@ __all__ = [
     "HttpAddress",
     "Place",
     "Policy",
-    "Target",
+    "Destination",
     "Use",
     "driver_options",
     "egress_errors",

@@ -76,7 +76,7 @@ class AddressInvalidError(ValueError):
 
 
 @attrs.frozen(order=True)
-class Target:
+class Destination:
     """One server that a connection goes to.
 
     Attributes:
@@ -107,7 +107,7 @@ class HttpAddress:
     """
 
     scheme: str
-    target: Target
+    target: Destination
     path: str
 
     @property
@@ -129,7 +129,7 @@ class AllowEntry:
     network: Network | None = None
     port: int | None = None
 
-    def matches(self, target: Target, address: Address | None) -> bool:
+    def matches(self, target: Destination, address: Address | None) -> bool:
         """Whether this line allows a connection to a target at an address."""
         if self.port is not None and self.port != target.port:
             return False
@@ -157,18 +157,18 @@ class EgressRules:
         """
         return cls(tuple(parse_allow_entry(entry) for entry in allow))
 
-    def names(self, target: Target) -> bool:
+    def names(self, target: Destination) -> bool:
         """Whether an entry lists the target's own host."""
         return any(entry.matches(target, target.address) for entry in self.entries)
 
-    def refuse(self, target: Target, address: Address) -> str:
+    def refuse(self, target: Destination, address: Address) -> str:
         """Return why a connection to an address is denied; empty if it is allowed."""
         if any(entry.matches(target, address) for entry in self.entries):
             return ""
         what = denied_range(address)
         return f"`{target}` is {_located(target, address)} ({what})" if what else ""
 
-    def refuse_unresolved(self, target: Target) -> str:
+    def refuse_unresolved(self, target: Destination) -> str:
         """Return why a target is denied before its name is resolved; empty if it may be tried."""
         address = target.address
         if address is not None:
@@ -208,7 +208,7 @@ def parse_allow_entry(entry: str) -> AllowEntry:
     return AllowEntry(host=target.host, network=network, port=target.port)
 
 
-def parse_pattern(entry: str) -> Target:
+def parse_pattern(entry: str) -> Destination:
     """Read `host` or `host:port` of a policy, whose host may have `*` and `?`.
 
     Raises:
@@ -216,8 +216,8 @@ def parse_pattern(entry: str) -> Target:
     """
     host, port = _without_port(entry)
     if _WILD & set(host):
-        return Target(host.lower(), port)
-    return Target(parse_host(host), port)
+        return Destination(host.lower(), port)
+    return Destination(parse_host(host), port)
 
 
 def fits_host(host: str, pattern: str) -> bool:
@@ -258,17 +258,17 @@ def parse_host(text: str) -> str:
     return host
 
 
-def parse_target(text: str, *, default_port: int | None = None) -> Target:
+def parse_target(text: str, *, default_port: int | None = None) -> Destination:
     """Read `host` or `host:port`; an IPv6 address with a port is in brackets.
 
     Raises:
         AddressInvalidError: The text is not such an address.
     """
     host, port = _without_port(text)
-    return Target(parse_host(host), default_port if port is None else port)
+    return Destination(parse_host(host), default_port if port is None else port)
 
 
-def parse_targets(text: str, *, default_port: int | None = None) -> tuple[Target, ...]:
+def parse_targets(text: str, *, default_port: int | None = None) -> tuple[Destination, ...]:
     """Read a list such as Kafka's bootstrap servers, `host:port,host:port`.
 
     Raises:
@@ -315,7 +315,7 @@ def parse_path(text: str) -> str:
     return text if text.startswith("/") else f"/{text}"
 
 
-def is_granted(target: Target, hosts: Iterable[str]) -> bool:
+def is_granted(target: Destination, hosts: Iterable[str]) -> bool:
     """Whether the hosts of a secret's rule (`host`, `host:port`, patterns) include a target.
 
     Raises:
@@ -328,7 +328,7 @@ def is_granted(target: Target, hosts: Iterable[str]) -> bool:
 
 
 def resolve(
-    target: Target, rules: EgressRules, *, look_up: LookUp | None = None
+    target: Destination, rules: EgressRules, *, look_up: LookUp | None = None
 ) -> tuple[Address, ...]:
     """Resolve a target's host; every address of it must be allowed.
 
@@ -375,7 +375,7 @@ def _addresses(texts: Iterable[str]) -> tuple[Address, ...]:
     return tuple(ipaddress.ip_address(text) for text in texts)
 
 
-def _located(target: Target, address: Address) -> str:
+def _located(target: Destination, address: Address) -> str:
     return "an address of this kind" if target.address == address else f"at {address}"
 
 

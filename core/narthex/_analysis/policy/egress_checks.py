@@ -12,7 +12,12 @@ from typing import Final
 import attrs
 
 from narthex._analysis.fingerprints import source_id
-from narthex._analysis.policy.egress import AddressInvalidError, EgressRules, Target, is_granted
+from narthex._analysis.policy.egress import (
+    AddressInvalidError,
+    Destination,
+    EgressRules,
+    is_granted,
+)
 from narthex._analysis.policy.outlets import Opens, Outlet, outlets, secret_names
 from narthex._analysis.policy.policy import Policy, SecretRule, granted
 from narthex._analysis.schemas.pipelines import all_steps
@@ -79,13 +84,13 @@ def egress_rules(policy: Policy) -> EgressRules:
     """
     try:
         for rule in policy.secrets:
-            is_granted(Target(""), rule.hosts)
+            is_granted(Destination(""), rule.hosts)
         return EgressRules.of(policy.egress.allow)
     except AddressInvalidError as error:
         raise PolicyInvalid((str(error),)) from None
 
 
-def require_grant(policy: Policy, secret: str, targets: Sequence[Target]) -> None:
+def require_grant(policy: Policy, secret: str, targets: Sequence[Destination]) -> None:
     """Let a secret go to hosts only if a rule grants each of them, for whichever branch.
 
     Raises:
@@ -136,7 +141,7 @@ class _Judge:
                     hint=_allow_hint(target),
                 )
 
-    def _is_named(self, outlet: Outlet, target: Target) -> bool:
+    def _is_named(self, outlet: Outlet, target: Destination) -> bool:
         """Whether the operator names a cluster, in the allow list or in the rule of its secret."""
         names = secret_names(outlet.credentials)
         is_bound = any(not _ungranted(self._rules(name), [target]) for name in names)
@@ -182,13 +187,15 @@ def missing_rules(policy: Policy, secret: str) -> str:
     return "" if policy.secret_rules(secret) else _rule_hint(secret)
 
 
-def _ungranted(rules: Iterable[SecretRule], targets: Iterable[Target]) -> tuple[Target, ...]:
+def _ungranted(
+    rules: Iterable[SecretRule], targets: Iterable[Destination]
+) -> tuple[Destination, ...]:
     hosts = [host for rule in rules for host in rule.hosts]
     return tuple(target for target in targets if not is_granted(target, hosts))
 
 
 def _rule_hint(
-    secret: str, *, branch: str = "main", hosts: Sequence[Target] = (), is_code: bool = False
+    secret: str, *, branch: str = "main", hosts: Sequence[Destination] = (), is_code: bool = False
 ) -> str:
     lines = [
         "ask the operator for this rule in the policy file:",
@@ -204,7 +211,7 @@ def _rule_hint(
     return "\n".join(lines)
 
 
-def _allow_hint(target: Target) -> str:
+def _allow_hint(target: Destination) -> str:
     return (
         "name a public host, or ask the operator for this in the policy file:\n"
         f'[egress]\nallow = ["{target}"]'

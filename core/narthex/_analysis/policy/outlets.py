@@ -13,8 +13,8 @@ import attrs
 
 from narthex._analysis.policy.egress import (
     AddressInvalidError,
+    Destination,
     HttpAddress,
-    Target,
     parse_host,
     parse_http,
     parse_path,
@@ -42,8 +42,8 @@ from narthex._ir.connections import (
     WebhookEndpoint,
 )
 
-GOOGLE: Final = Target("googleapis.com", 443)
-AWS: Final = Target("amazonaws.com", 443)
+GOOGLE: Final = Destination("googleapis.com", 443)
+AWS: Final = Destination("amazonaws.com", 443)
 """The clouds' own endpoints: no part of a definition leads a client elsewhere."""
 
 ATLAS: Final = ".mongodb.net"
@@ -80,7 +80,7 @@ class Outlet:
     """
 
     what: str
-    targets: tuple[Target, ...]
+    targets: tuple[Destination, ...]
     credentials: tuple[Credential, ...] = ()
     is_fixed: bool = False
     is_cluster: bool = False
@@ -95,7 +95,7 @@ class MongoAddress:
         options: Of `MONGO_OPTIONS`.
     """
 
-    targets: tuple[Target, ...]
+    targets: tuple[Destination, ...]
     is_srv: bool
     options: Mapping[str, str]
 
@@ -109,12 +109,12 @@ class MongoAddress:
     def url(self) -> str:
         """The address as the driver reads it."""
         scheme = "mongodb+srv" if self.is_srv else "mongodb"
-        hosts = ",".join(str(Target(one.host) if self.is_srv else one) for one in self.targets)
+        hosts = ",".join(str(Destination(one.host) if self.is_srv else one) for one in self.targets)
         more = "&".join(f"{name}={value}" for name, value in self.options.items())
         return f"{scheme}://{hosts}/" + (f"?{more}" if more else "")
 
 
-def kafka_targets(topic: KafkaTopic) -> tuple[Target, ...]:
+def kafka_targets(topic: KafkaTopic) -> tuple[Destination, ...]:
     """Return the bootstrap servers of a topic; none for the platform's own broker.
 
     Raises:
@@ -148,16 +148,16 @@ def sink_address(host: str) -> HttpAddress:
     return _with_port(address)
 
 
-def sql_target(database: SqlDatabase | RedshiftDatabase) -> Target:
+def sql_target(database: SqlDatabase | RedshiftDatabase) -> Destination:
     """Return the server of a database.
 
     Raises:
         AddressInvalidError: Its host is not one.
     """
-    return Target(parse_host(database.host), database.port)
+    return Destination(parse_host(database.host), database.port)
 
 
-def snowflake_target(database: SnowflakeDatabase) -> Target:
+def snowflake_target(database: SnowflakeDatabase) -> Destination:
     """Return the server of a Snowflake account.
 
     Raises:
@@ -167,7 +167,7 @@ def snowflake_target(database: SnowflakeDatabase) -> Target:
     if not _ACCOUNT.fullmatch(account):
         raise AddressInvalidError(f"`{account}` is not the name of an account")
     domain = "cn" if account.partition(".")[2].startswith("cn-") else "com"
-    return Target(parse_host(f"{account}.snowflakecomputing.{domain}"), HTTPS_PORT)
+    return Destination(parse_host(f"{account}.snowflakecomputing.{domain}"), HTTPS_PORT)
 
 
 def mongo_address(host: str) -> MongoAddress:
@@ -184,7 +184,7 @@ def mongo_address(host: str) -> MongoAddress:
         not scheme and hosts.endswith(ATLAS) and ":" not in hosts and "," not in hosts
     )
     if is_srv:
-        targets: tuple[Target, ...] = (attrs.evolve(parse_target(hosts), port=MONGO_PORT),)
+        targets: tuple[Destination, ...] = (attrs.evolve(parse_target(hosts), port=MONGO_PORT),)
     else:
         targets = parse_targets(hosts, default_port=MONGO_PORT)
     return MongoAddress(targets=targets, is_srv=is_srv, options=options(more, MONGO_OPTIONS))
@@ -221,7 +221,7 @@ def driver_options(database: SqlDatabase) -> dict[str, str]:
     return options(database.jdbc_params, known)
 
 
-def object_store(endpoint_url: str) -> Target:
+def object_store(endpoint_url: str) -> Destination:
     """Return the store that `s3://` names: the platform's own endpoint, or Amazon's.
 
     Raises:
@@ -300,7 +300,7 @@ def _of_database(database: Database) -> Outlet:
     match database:
         case SqlDatabase():
             driver_options(database)
-            targets: tuple[Target, ...] = (sql_target(database),)
+            targets: tuple[Destination, ...] = (sql_target(database),)
         case RedshiftDatabase():
             targets = (sql_target(database),)
         case SnowflakeDatabase():
@@ -330,7 +330,7 @@ def _of_http(path: HttpPath) -> Outlet:
     return Outlet(what="`host`", targets=(), credentials=(path.host, *sent))
 
 
-def _in_region(arn: str) -> Target:
+def _in_region(arn: str) -> Destination:
     region = (arn.split(":") + [""] * 4)[3]
     if not _REGION.fullmatch(region):
         raise AddressInvalidError(f"`{arn}` names the region `{region}`")

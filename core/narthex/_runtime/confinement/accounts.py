@@ -5,7 +5,7 @@ import os
 
 from narthex._runtime.confinement.kernel import (
     PR_SET_DUMPABLE,
-    RefusedError,
+    KernelRefusalError,
     capabilities,
     prctl,
     unshare,
@@ -41,10 +41,10 @@ def be_nobody() -> None:
     """Check that this process is nobody, at least in its user namespace.
 
     Raises:
-        RefusedError: It has the account that started it.
+        KernelRefusalError: It has the account that started it.
     """
     if os.geteuid() != NOBODY:
-        raise RefusedError(errno.EPERM, "the process has the account that started it")
+        raise KernelRefusalError(errno.EPERM, "the process has the account that started it")
 
 
 def own_user(process: int) -> None:

@@ -25,7 +25,7 @@ CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
 """The newest form, of this process."""
 
 
-class RefusedError(OSError):
+class KernelRefusalError(OSError):
     """The kernel refused a call."""
 
 
@@ -33,7 +33,7 @@ def prctl(option: int, *values: int) -> int:
     """Change the process.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     padded = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
     return _done(int(_LIBC.prctl(option, *padded)))
@@ -43,7 +43,7 @@ def unshare(flags: int) -> None:
     """Leave namespaces for own ones.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     _done(int(_LIBC.unshare(flags)))
 
@@ -52,7 +52,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
     """Mount a file system.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     texts = [None if one is None else one.encode() for one in (source, target, kind, data)]
     _done(int(_LIBC.mount(texts[0], texts[1], texts[2], ctypes.c_ulong(flags), texts[3])))
@@ -62,7 +62,7 @@ def unmount(target: str, flags: int) -> None:
     """Remove a mount.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     _done(int(_LIBC.umount2(target.encode(), flags)))
 
@@ -71,7 +71,7 @@ def system_call(number: int | str, *values: object) -> int:
     """Make a call by its number, or by the name of one whose number differs between machines.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     found = _NUMBERS.get(MACHINE, {}).get(number, -1) if isinstance(number, str) else number
     padded = [ctypes.c_long(one) if isinstance(one, int) else one for one in values]
@@ -82,7 +82,7 @@ def capabilities() -> int:
     """Return the first 32 effective capabilities of this process, as bits.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     held = ctypes.create_string_buffer(24)
     system_call("capget", CAPABILITY_HEADER, held)
@@ -93,7 +93,7 @@ def set_host_name() -> None:
     """Hide the machine's name; for a process with a namespace of such names.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     name = b"worker"
     _done(int(_LIBC.sethostname(name, len(name))))
@@ -107,5 +107,5 @@ def die_with_parent() -> None:
 def _done(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise RefusedError(number, os.strerror(number))
+        raise KernelRefusalError(number, os.strerror(number))
     return result

@@ -20,7 +20,7 @@ def lock_files(readable: list[str]) -> None:
     """Let this process read below some directories and do nothing else, for good.
 
     Raises:
-        RefusedError: The kernel has no Landlock.
+        KernelRefusalError: The kernel has no Landlock.
     """
     rules = _rules(system_call(_CREATE, 0, 0, _VERSION))
     ruleset = system_call(_CREATE, rules, len(rules), 0)

@@ -76,7 +76,7 @@ class Layers:
         os.close(process)
 
     def lock(self, readable: list[str], memory_bytes: int) -> None:
-        """Give up all that is left but computing: from here on, nothing can be loaded but Python.
+        """Drop every right but computing: from here on, nothing can be loaded but Python.
 
         The process dies with the one that forked it from here on.
         """

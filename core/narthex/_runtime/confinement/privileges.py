@@ -12,7 +12,7 @@ from narthex._runtime.confinement.kernel import (
     PR_CAPBSET_READ,
     PR_SET_NO_NEW_PRIVS,
     PR_SET_SECUREBITS,
-    RefusedError,
+    KernelRefusalError,
     capabilities,
     prctl,
     system_call,
@@ -26,10 +26,10 @@ _FILES = 64
 
 
 def drop_capabilities() -> None:
-    """Give up all capabilities, and the ways to get one back.
+    """Drop all capabilities, and the ways to regain one.
 
     Raises:
-        RefusedError: The kernel refused, or some are left.
+        KernelRefusalError: The kernel refused, or some are left.
     """
     if capabilities() & _BOUND:
         prctl(PR_SET_SECUREBITS, _NO_ROOT)
@@ -41,21 +41,21 @@ def drop_capabilities() -> None:
     left = ctypes.create_string_buffer(24)
     system_call("capget", CAPABILITY_HEADER, left)
     if any(left.raw):
-        raise RefusedError(errno.EPERM, "some capabilities are left")
+        raise KernelRefusalError(errno.EPERM, "some capabilities are left")
 
 
 def _is_bounded(number: int) -> bool:
     try:
         return prctl(PR_CAPBSET_READ, number) == 1
-    except RefusedError:
+    except KernelRefusalError:
         return False
 
 
 def refuse_privileges() -> None:
-    """Give up privileges that a program could bring.
+    """Drop the privileges that a program could bring.
 
     Raises:
-        RefusedError: The kernel refused.
+        KernelRefusalError: The kernel refused.
     """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
 

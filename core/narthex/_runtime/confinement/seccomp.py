@@ -5,7 +5,7 @@ import errno
 import os
 import struct
 
-from narthex._runtime.confinement.kernel import MACHINE, PR_SET_SECCOMP, RefusedError, prctl
+from narthex._runtime.confinement.kernel import MACHINE, PR_SET_SECCOMP, KernelRefusalError, prctl
 from narthex._runtime.confinement.system_calls import ALLOWED, ARCHITECTURES, CHECKED, NEWEST
 
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
@@ -26,10 +26,10 @@ def filter_system_calls() -> None:
     """Load the filter; it stays until the process ends.
 
     Raises:
-        RefusedError: The kernel has no such filters, or the machine no list of calls.
+        KernelRefusalError: The kernel has no such filters, or the machine no list of calls.
     """
     if MACHINE not in ALLOWED:
-        raise RefusedError(errno.ENOSYS, f"there is no list of system calls for {MACHINE}")
+        raise KernelRefusalError(errno.ENOSYS, f"there is no list of system calls for {MACHINE}")
     lines = b"".join(program(MACHINE, own=os.getpid()))
     buffer = ctypes.create_string_buffer(lines, len(lines))
     loaded = struct.pack("@HP", len(lines) // 8, ctypes.addressof(buffer))

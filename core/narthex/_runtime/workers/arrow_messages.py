@@ -74,7 +74,7 @@ def _ends(stream: bytes, at: int) -> bool:
     return stream[at:] in (b"", _PREFIX.pack(_CONTINUES, 0))
 
 
-def _message(stream: bytes, at: int) -> tuple[int, "_Table", int, int]:
+def _message(stream: bytes, at: int) -> tuple[int, "_FlatTable", int, int]:
     """Read one message: its kind, its table, and where its body begins and ends."""
     mark, length = _PREFIX.unpack_from(stream, at)
     begin = at + _PREFIX.size
@@ -83,7 +83,7 @@ def _message(stream: bytes, at: int) -> tuple[int, "_Table", int, int]:
     if begin + length > len(stream):
         raise BrokenStreamError("it ends in the middle of a message")
     metadata = stream[begin : begin + length]
-    message = _Table(metadata, _WORD.unpack_from(metadata, 0)[0])
+    message = _FlatTable(metadata, _WORD.unpack_from(metadata, 0)[0])
     kind, header = message.byte(1), message.table(2)
     body_bytes = message.long(3)
     end = begin + length + body_bytes
@@ -92,7 +92,7 @@ def _message(stream: bytes, at: int) -> tuple[int, "_Table", int, int]:
     return kind, header, begin + length, end
 
 
-def _batch(header: "_Table", *, body_bytes: int, most_cells: int) -> int:
+def _batch(header: "_FlatTable", *, body_bytes: int, most_cells: int) -> int:
     """Return the rows that a batch claims; all that it claims has a bound.
 
     Raises:
@@ -114,7 +114,7 @@ def _batch(header: "_Table", *, body_bytes: int, most_cells: int) -> int:
 
 
 @attrs.frozen
-class _Table:
+class _FlatTable:
     """A table of Flatbuffers: fields by number, each at an offset, or absent."""
 
     data: bytes
@@ -131,9 +131,9 @@ class _Table:
         place = self._place(number)
         return 0 if place is None else self._read(_LONG, place)
 
-    def table(self, number: int) -> "_Table | None":
+    def table(self, number: int) -> "_FlatTable | None":
         place = self._place(number)
-        return None if place is None else _Table(self.data, place + self._read(_WORD, place))
+        return None if place is None else _FlatTable(self.data, place + self._read(_WORD, place))
 
     def pairs(self, number: int) -> list[tuple[int, int]]:
         place = self._place(number)

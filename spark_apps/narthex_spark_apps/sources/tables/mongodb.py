@@ -16,7 +16,7 @@ from pymongo.collation import Collation
 from pymongo.errors import PyMongoError
 from pymongo.pool_options import PoolOptions
 
-from narthex._analysis.policy import AddressInvalidError, Target, mongo_address, parse_host
+from narthex._analysis.policy import AddressInvalidError, Destination, mongo_address, parse_host
 from narthex._ir import MongoDatabase
 from narthex.errors import NarthexError
 from narthex_spark_apps.platform.outgoing_connections import open_socket, pinned
@@ -69,7 +69,7 @@ class _Deployments:
             raise OSError("the client of this deployment is closed")
         database, access = found
         try:
-            target = Target(parse_host(host), port)
+            target = Destination(parse_host(host), port)
             _require_granted(database, access, target)
             made = open_socket(
                 target, access.egress, timeout_s=options.connect_timeout or CONNECT_S
@@ -88,7 +88,7 @@ _DEPLOYMENTS: Final = _Deployments()
 pool_shared._create_connection = _DEPLOYMENTS.connect  # noqa: SLF001 (there is no other way)
 
 
-def _require_granted(database: MongoDatabase, access: TableAccess, target: Target) -> None:
+def _require_granted(database: MongoDatabase, access: TableAccess, target: Destination) -> None:
     access.reveal(database.username, (target,))
     access.reveal(database.password, (target,))
 

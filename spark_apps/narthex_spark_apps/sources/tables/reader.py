@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from narthex._analysis.policy import EgressRules, Target
+from narthex._analysis.policy import Destination, EgressRules
 from narthex._ir import Credential, Table
 from narthex_spark_apps.sources.tables.cursors import Cursor
 
@@ -18,7 +18,7 @@ BATCH: Final = 5_000
 CONNECT_S: Final = 10
 
 TableRow: TypeAlias = Mapping[str, object]
-Reveals: TypeAlias = Callable[[Credential, Sequence[Target]], str]
+Reveals: TypeAlias = Callable[[Credential, Sequence[Destination]], str]
 """Returns the value of a credential, which is sent to these servers."""
 
 
