@@ -167,7 +167,7 @@ def hold_everywhere(schema: Schema, row: Mapping[str, Json]) -> bool:
     """Take a row as the server does; if it accepts it, everything else must hold it."""
     sent = json.loads(json.dumps(row))
     renderer = renderer_of(schema)
-    admission = renderer.row_parser.admit(sent, now_us=0)
+    admission = renderer.row_parser.parse_row(sent, now_us=0)
     assert isinstance(admission, ParsedRow | RejectedRow)
     if isinstance(admission, RejectedRow):
         json.dumps([str(problem) for problem in admission.problems], ensure_ascii=False).encode()
@@ -263,7 +263,7 @@ def test_a_scalar_that_is_accepted_is_held_as_key_and_as_value(
 def test_what_some_engine_cannot_hold_is_refused_with_a_reason(of: DataType, value: Json) -> None:
     row = {"v": value, "at": 0}
 
-    found = RowParser.of(job_of(schema_of(of, None)).source, schema_of(of, None)).admit(
+    found = RowParser.of(job_of(schema_of(of, None)).source, schema_of(of, None)).parse_row(
         row, now_us=0
     )
 

@@ -265,7 +265,8 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
     program = (
         "import os\n"
         "from narthex._runtime.workers import WorkerPool\n"
-        "WorkerPool(1).warm()\n"
+        "pool = WorkerPool(1)\n"
+        "pool.warm()\n"
         "print('ready', flush=True)\n"
         "input()\n"
     )
@@ -276,6 +277,7 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
         assert starter.stdout.readline() == "ready\n"
         family = [os.pidfd_open(pid) for pid in _descendants(starter.pid)]
         assert len(family) == 2
+        assert not any(select.select([one], [], [], 0)[0] for one in family), "a worker ended early"
         starter.kill()
         for one in family:
             assert select.select([one], [], [], 10)[0], "a worker outlived who started it"
