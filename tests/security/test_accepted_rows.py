@@ -159,7 +159,7 @@ def renderer_of(schema: Schema) -> RowRenderer:
 
 
 def reader(*, calls: bool) -> TopicReader:
-    secrets = AuthorSecrets(home=Path(), mounted="")
+    secrets = AuthorSecrets(home=Path(), mounted="", policy_file=Path())
     return TopicFormat(calls=calls, envelopes=False, secrets=secrets).open()
 
 

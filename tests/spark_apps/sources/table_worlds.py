@@ -17,7 +17,7 @@ import psycopg
 from pymongo import MongoClient
 from typing_extensions import override
 
-from narthex._analysis.policy.egress import EgressRules, Target
+from narthex._analysis.policy.egress import Destination, EgressRules
 from narthex._analysis.policy.outlets import mongo_address
 from narthex._ir.connections import (
     BigQueryDataset,
@@ -90,7 +90,7 @@ class World:
         changed = attrs.evolve(self, secrets={**self.secrets, WORD: word})
         return changed.access(access.table)
 
-    def _reveal(self, credential: Credential, targets: Sequence[Target]) -> str:
+    def _reveal(self, credential: Credential, targets: Sequence[Destination]) -> str:
         assert targets
         assert isinstance(credential, SecretRef)
         return self.secrets[credential.name]
