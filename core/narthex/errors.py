@@ -334,8 +334,7 @@ class AggregateInvalid(DefinitionError):
 
 
 class WindowInvalid(DefinitionError):
-    """A window has a length, a stride or a lookback that is invalid, or is used where no window is
-    allowed.
+    """A window's length, stride or lookback is invalid, or no window may be used there.
 
     One of no length has no rows, a stride above the length leaves rows out, and windows of
     different kinds have no common instant at which a row changes. Instead: a length above zero;

@@ -291,7 +291,7 @@ GUARDS = (
     _off(
         "no call without trust in the claim",
         Executor.create,
-        "if self.clock() + CALL_TIMEOUT_S > trusted_until:",
+        "if self.clock() + CALL_TIMEOUT_S > leased_until:",
         test_recovery.test_a_process_that_was_stopped_after_its_claim_calls_no_store,
     ),
     _off(
