@@ -4,6 +4,7 @@ Starts the platform, commits the features through Airflow, fills January to Nove
 replays December live, asks online while rows flow, then asks the same offline and compares.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -258,4 +259,8 @@ def show(result: dict[str, object], settings: Settings, differences: list[str]) 
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(
+        prog="python -m examples.flights.demo",
+        description="Start the platform, run the flights example and leave the platform running.",
+    ).parse_args()
     raise SystemExit(main())
