@@ -109,7 +109,7 @@ def test_right_answers_are_right_at_the_offsets_that_they_were_read_at(
     assert proof.changed_answers == len(
         [one for one in answers if one.outputs != answers[-1].outputs]
     )
-    assert f"{proof.changed_answers} answers would be others now" in told(proof)
+    assert f"{proof.changed_answers} answers would differ now" in told(proof)
 
 
 def test_an_answer_that_was_wrong_is_found_with_what_is_right(shop: Shop, tmp_path: Path) -> None:
