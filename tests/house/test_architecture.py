@@ -1,17 +1,21 @@
-"""What the architecture page names exists."""
+"""What the pages for contributors name exists."""
 
 import re
+from pathlib import Path
+
+import pytest
 
 from tests.house.test_house import ROOMS, ROOT
 
-PAGE = ROOT / "docs" / "architecture.md"
+PAGES = (ROOT / "docs" / "architecture.md", ROOT / "docs" / "recipes.md")
 _PATH = re.compile(
-    r"`((?:core|ledger|stores|spark_apps|expectations|reference|server|plugins|stack)/[^`]+)`"
+    r"`((?:core|ledger|stores|spark_apps|expectations|reference|server|plugins|stack|tests|docs)/[^`]+)`"
 )
 
 
-def test_every_path_on_the_page_exists() -> None:
-    named = _PATH.findall(PAGE.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_path_on_the_page_exists(page: Path) -> None:
+    named = _PATH.findall(page.read_text(encoding="utf-8"))
 
     assert len(named) > len(ROOMS)
     assert [path for path in named if not (ROOT / path).exists()] == []
