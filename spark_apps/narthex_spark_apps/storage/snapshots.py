@@ -16,11 +16,12 @@ from typing import TypeAlias
 
 import attrs
 import structlog
+from pyarrow import fs
 
 from narthex._base import Json, from_plain
 from narthex._ir import AssetKind, IndexSpec, ResolvedNeed
 from narthex.settings import Settings, environment_of
-from narthex_spark_apps.storage.file_store import open_store
+from narthex_spark_apps.storage.file_store import is_url, open_store
 from narthex_stores import (
     OWNER_FILE,
     LmdbIndex,
@@ -58,7 +59,8 @@ def snapshots_of(settings: Settings) -> SnapshotStore:
     """
     if not settings.snapshot_dir:
         raise NoSnapshotsError("`snapshot_dir` says nowhere to keep snapshots; set it")
-    return SnapshotStore(*open_store(settings.snapshot_dir.rstrip("/")))
+    path = settings.snapshot_dir.rstrip("/")
+    return SnapshotStore(*(open_store(path) if is_url(path) else (fs.LocalFileSystem(), path)))
 
 
 def place_of(settings: Settings, name: str) -> Path:
