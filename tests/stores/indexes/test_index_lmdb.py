@@ -145,7 +145,7 @@ def test_a_zombie_in_another_process_is_fenced(tmp_path: Path) -> None:
         sys.stdin.readline()
         try:
             index.apply([contribution(b"z", 0)], offsets={("t", 0): 9}, epoch=1)
-        except Fenced:
+        except IndexFenced:
             print("fenced", flush=True)
     """
     with _child(zombie, tmp_path) as child:
