@@ -1,4 +1,4 @@
-"""Aggregates as algebras: exact, mergeable, blind to order and cuts."""
+"""Aggregates as algebras: exact, mergeable, independent of row order and of partitioning."""
 
 from narthex._aggregates.algebra import Algebra, Order, Sharing, State
 from narthex._aggregates.catalog import MissingInputError, algebra

@@ -1,9 +1,9 @@
-"""Values in buckets of a relative width: how many lie in each, so that ranks are kept.
+"""Counts of values in buckets of a relative width, from which ranks can be computed.
 
 A DDSketch (Masson, Rim and Lee 2019, "a fast and fully-mergeable quantile sketch with
-relative-error guarantees") that never collapses: which buckets there are is a function of the
-values alone, however they came and were merged. Doubles have some 70,000 buckets of either sign;
-what people measure has some hundreds.
+relative-error guarantees") that never collapses: the set of buckets is a function of the values
+alone, regardless of their order and of merges. Doubles have some 70,000 buckets of either sign;
+real measurements have some hundreds.
 """
 
 import math
@@ -12,20 +12,20 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 Buckets: TypeAlias = list[list[int]]
-"""[bucket, how many], ascending; a greater bucket has greater values."""
+"""Pairs [bucket, count], ascending; a greater bucket has greater values."""
 
 SHARE: Final = 0.01
-"""By which share of itself a value may differ from the middle of its bucket."""
+"""The greatest relative difference between a value and the middle of its bucket."""
 
 _WIDTH: Final = math.log1p(2 * SHARE / (1 - SHARE))
 _LEAST: Final = 100_000
-"""Added to the buckets of either sign, whose exponents are less, so that zero is between them."""
+"""Added to the bucket numbers of both signs, whose exponents are smaller; zero is between them."""
 _INFINITE: Final = 10**6
 _UNDEFINED: Final = 10**7
 
 
 def bucket_of(number: float) -> int:
-    """Return the bucket of a number; that of NaN is the greatest."""
+    """Return the bucket of a number; the bucket of NaN is the greatest."""
     if math.isnan(number):
         return _UNDEFINED
     if math.isinf(number):
@@ -37,7 +37,7 @@ def bucket_of(number: float) -> int:
 
 
 def middle_of(bucket: int) -> float:
-    """Return the number that stands for a bucket."""
+    """Return the number that represents a bucket."""
     match abs(bucket):
         case 0:
             return 0.0
@@ -46,13 +46,13 @@ def middle_of(bucket: int) -> float:
         case above if above == _INFINITE:
             return math.copysign(math.inf, bucket)
         case above:
-            # The upper end, less the share: as far from it as from the lower one.
+            # The upper end, less the share: the same relative distance from both ends.
             size = math.exp((above - _LEAST) * _WIDTH) * (1 - SHARE)
             return math.copysign(min(size, sys.float_info.max), bucket)
 
 
 def counted(buckets: Iterable[tuple[int, int] | list[int]]) -> Buckets:
-    """Add up how many there are of each bucket."""
+    """Add up the counts of each bucket."""
     totals: dict[int, int] = {}
     for bucket, many in buckets:
         totals[bucket] = totals.get(bucket, 0) + many

@@ -1,4 +1,4 @@
-"""Which algebra a spec means."""
+"""The algebra of each aggregate spec."""
 
 from typing import TypeAlias, assert_never
 
@@ -35,14 +35,14 @@ _OfColumn: TypeAlias = (
 
 
 class MissingInputError(ValueError):
-    """An aggregate of a column whose type was not given."""
+    """An aggregate of a column whose type is missing."""
 
 
 def algebra(aggregate: TypedAggregate) -> Algebra:
-    """Return the algebra of an aggregate; its window plays no part.
+    """Return the algebra of an aggregate; it does not depend on the window.
 
     Raises:
-        MissingInputError: It needs a column, and `input` is None.
+        MissingInputError: It requires a column, and `input` is None.
     """
     spec = aggregate.spec
     if isinstance(spec, Count):
@@ -143,7 +143,7 @@ def _float_default(default: float | None) -> float | None:
 
 
 def parameters(spec: AggregateSpec) -> tuple[bool | int, ...]:
-    """Return what, besides kind and column, changes the state of an aggregate."""
+    """Return all parameters, besides kind and column, that change the state of an aggregate."""
     match spec:
         case Count():
             return (spec.unique, spec.approx, spec.dropnull)

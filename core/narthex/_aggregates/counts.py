@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""How many rows, and how many distinct values."""
+"""The number of rows, and the number of distinct values."""
 
 import hashlib
 import operator
@@ -20,7 +20,7 @@ _DIGEST = b"\xff\xff\xff\xfe"
 
 @attrs.frozen(kw_only=True)
 class RowCount(Algebra):
-    """How many rows; the state is their number.
+    """The number of rows; the state is this number.
 
     Attributes:
         dropnull: Whether rows whose cell is null do not count.
@@ -61,11 +61,11 @@ class RowCount(Algebra):
 
 @attrs.frozen(kw_only=True)
 class DistinctCount(Algebra):
-    """How many distinct values, exactly; the state is the ascending list of their bytes.
+    """The exact number of distinct values; the state is the ascending list of their bytes.
 
     Attributes:
-        encode: Renders a cell as canonical bytes; long ones are kept as a digest of 20 bytes.
-        dropnull: Whether null is no value.
+        encode: Encodes a cell as canonical bytes; long ones are replaced by a digest of 20 bytes.
+        dropnull: Whether nulls do not count as a value.
     """
 
     encode: CellBytes
@@ -95,7 +95,7 @@ class DistinctCount(Algebra):
 
 @attrs.frozen(kw_only=True)
 class ApproximateCount(Algebra):
-    """About how many distinct values: exact up to 1,024, then within about 0.8 % (one sigma).
+    """The approximate distinct count: exact up to 1,024, then within about 0.8 % (one sigma).
 
     The state is a function of the set of values alone, so the answer is too.
     """

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""A sum whose parts halve with time, exact however its rows are cut."""
+"""A sum whose parts halve with time, exact regardless of how its rows are split."""
 
 import math
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ from narthex._ir.facts import Cell
 class DecayingSum(Algebra):
     """The sum of values, each halved once per half-life since its instant.
 
-    The state is [half-lives since the epoch, rounded sum, what it lacks], the sum as it stands
-    when that half-life begins; None of no rows. To move it to another half-life is to halve it a
-    whole number of times, which rounds nothing, so the value does not depend on how rows are cut.
+    The state is [half-lives since the epoch, rounded sum, rounding error], with the sum as of the
+    beginning of that half-life; None for no rows. Moving it to another half-life halves it a whole
+    number of times, which is exact, so the value does not depend on how rows are split.
 
     Attributes:
         half_life_us: Microseconds.
-        unit: What one is, in the cells: 10^scale of a decimal.
+        unit: The cell of the number one: 10^scale for a decimal.
     """
 
     half_life_us: int

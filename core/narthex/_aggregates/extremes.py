@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""The least and the greatest of a column."""
+"""The least and the greatest value of a column."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,9 +14,9 @@ from narthex._ir.facts import Cell
 
 @attrs.frozen(kw_only=True)
 class Extreme(Algebra):
-    """The least or greatest number, instant or day; the state is it, or None of no rows.
+    """The least or greatest number, instant or day; the state is this value, or None for no rows.
 
-    NaN is infectious, as it is in a sum: otherwise the answer depended on the order.
+    One NaN makes the result NaN, as in a sum: otherwise the result would depend on the order.
 
     Attributes:
         choose: `min` or `max`.

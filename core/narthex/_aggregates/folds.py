@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Many aggregates over the rows of a group: what they share, and their values by definition."""
+"""Many aggregates over the rows of a group: their shared states, and their values by definition."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -21,13 +21,13 @@ FoldRow: TypeAlias = tuple[int, bytes, Sequence[Cell]]
 
 @attrs.frozen(kw_only=True)
 class Partial:
-    """What aggregates that differ only in window, default and name have in common: their state.
+    """The shared state of aggregates that differ only in window, default and name.
 
     Attributes:
         kind: The name of the spec.
-        of: The column; None of a bare count.
-        parameters: What else changes the state.
-        algebra: Makes and merges the states; one of the aggregates' own.
+        of: The column; None for a bare count.
+        parameters: All other parameters that change the state.
+        algebra: Makes and merges the states; the algebra of one of the aggregates.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class Partial:
 
 @attrs.frozen(kw_only=True)
 class AggregateSlot:
-    """One aggregate of a fold: whose state it reads, over which window, and how it finishes."""
+    """One aggregate of a fold: the state that it reads, its window, and its algebra."""
 
     partial: int
     window: Window
@@ -47,11 +47,11 @@ class AggregateSlot:
 
 @attrs.frozen(kw_only=True)
 class Folding:
-    """Aggregates made ready for rows whose cells are those of given columns.
+    """Aggregates prepared for rows with cells in the order of given columns.
 
     Attributes:
         partials: The distinct states, in the order of first use.
-        columns: For each partial the position of its cell in a row; None of a bare count.
+        columns: For each partial, the position of its cell in a row; None for a bare count.
         slots: The aggregates, in order.
     """
 
@@ -60,9 +60,9 @@ class Folding:
     slots: tuple[AggregateSlot, ...]
 
     def of_small_states(self) -> "Folding":
-        """Return what to keep a state of for each part of the past; it has no aggregates.
+        """Return the partials with small states, without aggregates, to keep for parts of the past.
 
-        Its partials are in the order of these, without those whose states grow with the rows.
+        The order of the partials is the same, without those whose states grow with the rows.
         """
         kept = [
             number
@@ -76,8 +76,8 @@ class Folding:
         )
 
     def gather(self, rows: Sequence[FoldRow]) -> list[State]:
-        """Return the states of rows, one a partial."""
-        # A row begins with its order, which is all that an algebra looks at.
+        """Return the states of rows, one per partial."""
+        # A row begins with its order, the only part that an algebra reads.
         orders: Sequence[tuple[int, bytes]] = rows  # type: ignore[assignment]
         return [
             partial.algebra.gather(
@@ -99,7 +99,7 @@ class Folding:
     def coarsen(
         self, columns: Sequence[Sequence[State]], places: Sequence[int]
     ) -> list[list[State]]:
-        """Merge the states of each column that have the same place; places count up from 0."""
+        """Merge the states of each column that share a place; places count up from 0."""
         sharing = Sharing.of(places)
         return [
             partial.algebra.scatter(states, sharing)
@@ -116,7 +116,7 @@ class Folding:
         ]
 
     def merge_all(self, states: Sequence[Sequence[State]]) -> list[State]:
-        """Return the states of the rows of all, one a partial."""
+        """Return the states of all rows, one per partial."""
         if len(states) == 1:
             return list(states[0])
         return [
@@ -125,7 +125,7 @@ class Folding:
         ]
 
     def spans(self, as_of: int) -> list[Span]:
-        """Return the instants that each aggregate counts, asked at an instant."""
+        """Return the instants that each aggregate counts in a query at an instant."""
         return [span(slot.window, as_of) for slot in self.slots]
 
 
@@ -136,10 +136,10 @@ def partials(aggregates: Sequence[TypedAggregate]) -> tuple[Partial, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def folding(aggregates: tuple[TypedAggregate, ...], columns: tuple[str, ...]) -> Folding:
-    """Make aggregates ready for rows with these input columns.
+    """Prepare aggregates for rows with these input columns.
 
     Raises:
-        KeyError: An aggregate is of a column that is not there.
+        KeyError: An aggregate is of a column that is missing.
     """
     distinct = partials(aggregates)
     places = {name: index for index, name in enumerate(columns)}
@@ -163,10 +163,10 @@ def fold(
     rows: Iterable[FoldRow],
     as_of: int,
 ) -> tuple[Cell, ...]:
-    """Return the values of aggregates at an instant from all rows of a group, by definition.
+    """Compute the values of aggregates at an instant from all rows of a group, by definition.
 
-    Every engine gives these values; this one looks at every row for every aggregate. Whether
-    the group was seen by then is the caller's to say (`narthex._aggregates.seen_until`).
+    Every engine returns these values; this function reads every row for every aggregate. The
+    caller decides whether the group was seen by then (`narthex._aggregates.seen_until`).
     """
     known = tuple(rows)
     ready = folding(aggregates, columns)
@@ -181,10 +181,10 @@ def fold(
 
 
 def seen_until(aggregates: Sequence[TypedAggregate], as_of: int) -> int:
-    """Return the last instant whose rows are known to any of the aggregates at an instant.
+    """Return the last instant whose rows any of the aggregates can count in a query at an instant.
 
-    A group without a row until then was never seen: of continuous windows it is the question's
-    own instant, of discrete ones the last before the newest end.
+    A group without a row until then was never seen: for continuous windows it is the query's own
+    instant, for discrete windows the last instant before the newest end.
     """
     return max(span(aggregate.spec.window, as_of)[1] for aggregate in aggregates)
 

@@ -1,8 +1,8 @@
-"""HyperLogLog with 2^14 registers: a list of hashes while few, registers when many.
+"""HyperLogLog with 2^14 registers: a list of hashes while there are few, then registers.
 
 The estimator is Ertl's (2017, "New cardinality estimation algorithms for HyperLogLog
 sketches"): unbiased over the whole range, without tables. Whether a sketch is a list or
-registers is a function of its set of hashes, however it was cut and merged.
+registers is a function of its set of hashes, regardless of splits and merges.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 Sketch: TypeAlias = list[int] | bytes
-"""Ascending 64-bit hashes, or one register a byte."""
+"""Ascending 64-bit hashes, or one byte per register."""
 
 EXACT_UP_TO = 1024
 _INDEX_BITS = 14
@@ -33,7 +33,7 @@ def of_hashes(hashes: set[int]) -> Sketch:
 
 
 def union(sketches: Sequence[Sketch]) -> Sketch:
-    """Return the sketch of the values of all."""
+    """Return the sketch of the values of all sketches."""
     hashes: set[int] = set()
     registers: bytes | None = None
     for sketch in sketches:
@@ -45,7 +45,7 @@ def union(sketches: Sequence[Sketch]) -> Sketch:
 
 
 def estimate(sketch: Sketch) -> int:
-    """Say about how many values there were."""
+    """Estimate the number of values."""
     if isinstance(sketch, list):
         return len(sketch)
     ranks = [0] * (_RANK_BITS + 2)

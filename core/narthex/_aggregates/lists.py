@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Values of a column in the order of time: the newest, the oldest, each distinct one."""
+"""Values of a column in time order: the newest, the oldest, each distinct one."""
 
 import operator
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ _age = operator.itemgetter(0, 1)
 
 @attrs.frozen(kw_only=True)
 class _Values(Algebra):
-    """Some values in the order of time; the state is the list of [event_time, row_id, plain cell].
+    """Some values in time order; the state is the list of [event_time, row_id, storage form].
 
-    Of rows at one instant the greater row_id is the newer.
+    Of rows at one instant, the one with the greater row_id is the newer.
 
     Attributes:
-        limit: How many at most; None keeps all.
-        dropnull: Whether null is no value.
-        identify: What makes two values the same, so that only the first row of each stays;
-            None keeps all.
-        lower: Takes a cell to its plain form, where they differ.
-        lift: Takes it back.
+        limit: The greatest number of values; None keeps all.
+        dropnull: Whether nulls do not count as values.
+        identify: Encodes a value, so that only the first row of equal values is kept; None keeps
+            all rows.
+        lower: Converts a cell to its storage form; None if both are the same.
+        lift: The inverse of `lower`.
     """
 
     newest_first: ClassVar[bool]
@@ -87,13 +87,13 @@ class _Values(Algebra):
 
 @attrs.frozen(kw_only=True)
 class NewestValues(_Values):
-    """The last values, newest first; of equal ones the newest, where they are identified."""
+    """The last values, newest first; with `identify`, the newest of equal values."""
 
     newest_first = True
 
 
 @attrs.frozen(kw_only=True)
 class OldestValues(_Values):
-    """The first values, oldest first; of equal ones the oldest, where they are identified."""
+    """The first values, oldest first; with `identify`, the oldest of equal values."""
 
     newest_first = False

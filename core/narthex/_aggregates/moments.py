@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""The population standard deviation: exact moments of integers, Chan's of floats."""
+"""The population standard deviation: exact moments for integers, Chan's method for floats."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class ExactStddev(Algebra):
     """The deviation of integers; the state is [count, sum, sum of squares].
 
     Attributes:
-        unit: What one is, in the cells: 10^scale of a decimal.
+        unit: The cell of the number one: 10^scale for a decimal.
         default: The deviation of no rows.
     """
 

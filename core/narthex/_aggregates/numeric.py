@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Sums that do not depend on the order: exact of integers, compensated of floats."""
+"""Sums that do not depend on the order: exact for integers, compensated for floats."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,10 +17,10 @@ class NotNumericError(TypeError):
 
 
 def base_type(of: DataType | None) -> DataType:
-    """Return the type below Optional and restrictions.
+    """Return the type inside Optional and restrictions.
 
     Raises:
-        NotNumericError: There is no type.
+        NotNumericError: The type is None.
     """
     if of is None:
         raise NotNumericError("the aggregate needs a column")
@@ -28,30 +28,30 @@ def base_type(of: DataType | None) -> DataType:
 
 
 def is_float(of: DataType | None) -> bool:
-    """Say whether sums of the type round."""
+    """Return whether sums of the type are rounded."""
     return isinstance(base_type(of), Float)
 
 
 def unit_of(of: DataType | None) -> int:
-    """Return how many unscaled units one is: 10^scale of a Decimal, else 1."""
+    """Return the unscaled units of the number one: 10^scale for a Decimal, else 1."""
     plain = base_type(of)
     return 10**plain.scale if isinstance(plain, Decimal) else 1
 
 
 def narrow(number: int) -> State:
-    """Return an integer as MessagePack can say it: beyond 64 bits, as bytes."""
+    """Return an integer in a form that MessagePack can encode: as bytes beyond 64 bits."""
     if _LEAST <= number <= _GREATEST:
         return number
     return number.to_bytes(number.bit_length() // 8 + 1, signed=True)
 
 
 def widen(state: State) -> int:
-    """Return the integer that `narrow` took."""
+    """Return the integer from the form that `narrow` returns."""
     return int.from_bytes(state, signed=True) if isinstance(state, bytes) else int(state)
 
 
 def widen_all(states: Sequence[State]) -> Sequence[State]:
-    """Return the integers that `narrow` took."""
+    """Return the integers from the forms that `narrow` returns."""
     return [widen(state) for state in states] if bytes in set(map(type, states)) else states
 
 
@@ -61,9 +61,9 @@ def present(cells: Sequence[Cell]) -> list[State]:
 
 
 def compensated(parts: Sequence[float]) -> tuple[float, float]:
-    """Return the sum of floats as two that do not overlap: the rounded sum, and what it lacks.
+    """Return the sum of floats as two that do not overlap: the rounded sum, and its rounding error.
 
-    Infinities and NaN give themselves, without a rest.
+    For infinities and NaN the sum is the value itself, and the error is zero.
     """
     try:
         high = math.fsum(parts)
@@ -83,7 +83,7 @@ def pairs(states: Iterable[Sequence[float]], at: int = 0) -> list[float]:
 
 
 def default_cell(default: float | None, of: DataType | None) -> Cell:
-    """Return a default, a literal of the type, as a cell."""
+    """Return a default, which is a literal of the type, as a cell."""
     if default is not None and is_float(of):
         return float(default)
     return default

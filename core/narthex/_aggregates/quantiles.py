@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""A quantile: the element at floor(p·n), clamped, of the ascending values, or one near it."""
+"""A quantile: the element at floor(p·n), clamped, of the ascending values, or a value near it."""
 
 import bisect
 import heapq
@@ -24,8 +24,8 @@ class ExactQuantile(Algebra):
     """One of the values; the state is all of them, ascending, NaN last.
 
     Attributes:
-        p: The share of values below it.
-        unit: What one is, in the cells: 10^scale of a decimal; None of floats.
+        p: The share of values below the quantile.
+        unit: The cell of the number one: 10^scale for a decimal; None for floats.
         default: The quantile of no rows.
     """
 
@@ -44,7 +44,7 @@ class ExactQuantile(Algebra):
         numbers = present(cells)
         if self.unit is not None:
             return [narrow(number) for number in sorted(numbers)]
-        # A key costs more than the sort itself, and only NaN has no place of its own.
+        # A key costs more than the sort itself, and only NaN has no natural order.
         return sorted(numbers, key=_ascending if any(map(math.isnan, numbers)) else None)
 
     @override
@@ -66,14 +66,14 @@ class ExactQuantile(Algebra):
 
 @attrs.frozen(kw_only=True)
 class ApproximateQuantile(Algebra):
-    """One of the values while they are at most 1,024, else a number within 1 % of it.
+    """One of the values if there are at most 1,024, else a number within 1 % of it.
 
     The state is a function of the values alone, so the answer is too: [values, buckets], one of
     which is empty.
 
     Attributes:
-        p: The share of values below it.
-        unit: What one is, in the cells: 10^scale of a decimal.
+        p: The share of values below the quantile.
+        unit: The cell of the number one: 10^scale for a decimal.
         default: The quantile of no rows.
     """
 

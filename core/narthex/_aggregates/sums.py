@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Sum and average: exact of integers and decimals, compensated of floats."""
+"""Sum and average: exact for integers and decimals, compensated for floats."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from narthex._ir.facts import Cell
 
 @attrs.frozen(kw_only=True)
 class ExactSum(Algebra):
-    """The sum of integers, unscaled decimals too; the state is the sum."""
+    """The sum of integers, including unscaled decimals; the state is the sum."""
 
     @override
     def identity(self) -> State:
@@ -43,7 +43,7 @@ class ExactSum(Algebra):
 
 @attrs.frozen(kw_only=True)
 class FloatSum(Algebra):
-    """The sum of floats; the state is [rounded sum, what it lacks]."""
+    """The sum of floats; the state is [rounded sum, rounding error]."""
 
     @override
     def identity(self) -> State:
@@ -75,7 +75,7 @@ class ExactAverage(Algebra):
     """The mean of integers; the state is [count, sum].
 
     Attributes:
-        unit: What one is, in the cells: 10^scale of a decimal.
+        unit: The cell of the number one: 10^scale for a decimal.
         default: The mean of no rows.
     """
 
@@ -107,7 +107,7 @@ class ExactAverage(Algebra):
 
 @attrs.frozen(kw_only=True)
 class FloatAverage(Algebra):
-    """The mean of floats; the state is [count, rounded sum, what it lacks]."""
+    """The mean of floats; the state is [count, rounded sum, rounding error]."""
 
     default: float | None
 

@@ -1,4 +1,4 @@
-"""Tiles: aligned partial aggregates, on a ladder of lengths, and how they cover a window."""
+"""Tiles: aligned partial aggregates on a ladder of lengths, and the cover of a window by them."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -11,14 +11,14 @@ from narthex._ir.aggregate_specs import TypedAggregate
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 STEPS_US = (SECOND_US, MINUTE_US, HOUR_US, DAY_US, 32 * DAY_US)
-"""The lengths a tile may have; each divides the next."""
+"""The possible lengths of a tile; each divides the next."""
 
 _SHARE = 60
-"""The finest tile is at most this part of the shortest window, so that few raw rows remain."""
+"""The finest tile is at most this part of the shortest window, so that few raw rows are read."""
 
 TileRange: TypeAlias = tuple[int, int | None, int]
 """(level on the ladder, first tile, last tile), inclusive; tile i begins at i times its length; a
-first of None is the beginning of time."""
+first tile of None is the beginning of time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -27,7 +27,7 @@ class Cover:
 
     Attributes:
         raw_spans: Spans whose rows are read one by one.
-        tile_ranges: Runs of tiles that lie inside.
+        tile_ranges: Runs of tiles inside the span.
     """
 
     raw_spans: tuple[Span, ...]
@@ -35,7 +35,7 @@ class Cover:
 
 
 def ladder(aggregates: Sequence[TypedAggregate]) -> tuple[int, ...]:
-    """Choose the tile lengths for aggregates, ascending, each a multiple of the former.
+    """Choose the tile lengths for aggregates, ascending, each a multiple of the previous one.
 
     The finest is at most a sixtieth of the shortest window (a minute for `forever`), or a
     second; the coarsest fits into the longest window. Windows under a second need no tiles.
@@ -66,7 +66,7 @@ def _lengths(window: Window) -> tuple[int, int]:
 
 
 def cover(window: Window, as_of: int, ladder_us: tuple[int, ...]) -> Cover:
-    """Cover what a window counts at an instant: exact to the microsecond, at both ends."""
+    """Cover the instants that a window counts, exact to the microsecond at both ends."""
     return cover_span(span(window, as_of), ladder_us)
 
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Aggregates over rows that are there for a while only: keyed ones, until their key changes."""
+"""Aggregates over rows with validity intervals: keyed rows, valid until their key changes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -15,19 +15,19 @@ from narthex._ir.window_spans import lookback_of
 _BEGINNING = -(1 << 63)
 
 _Row: TypeAlias = Any
-"""A `FoldRow`, two of whose cells are instants."""
+"""A `FoldRow` with two cells that are instants."""
 
 
 @attrs.frozen(kw_only=True)
 class IntervalFolding:
-    """Aggregates made ready for rows each of which says from when until when it is there.
+    """Aggregates prepared for rows that each have a validity interval.
 
     Attributes:
         folding: The aggregates.
-        since: The position of the cell that says from when on a row is there.
-        until: The position of the one that says from when on it is not; null is never.
-        along: Whether rows stand at another instant than the one from which they are there, so
-            that one may come after its window has ended.
+        since: The position of the cell with the start of a row's interval.
+        until: The position of the cell with its end, exclusive; null is never.
+        along: Whether a column, not the start of their intervals, places rows on the time axis, so
+            that one may arrive after its window has ended.
     """
 
     folding: Folding
@@ -41,11 +41,11 @@ class IntervalFolding:
         return max((lookback_of(slot.window) for slot in self.folding.slots), default=0)
 
     def known_until(self, asked_at: int) -> int:
-        """Return the last instant whose rows any of the windows knows."""
+        """Return the last instant whose rows any of the windows can count."""
         return max(last for _, last in self.folding.spans(asked_at))
 
     def gone_by(self, asked_at: int) -> int:
-        """Return the instant by which a row must have gone that counts in none of the windows."""
+        """Return the instant by which a row must have ended so that no window counts it."""
         return min(self._as_of(last, asked_at) for _, last in self.folding.spans(asked_at))
 
     def fold(
@@ -54,10 +54,10 @@ class IntervalFolding:
         """Return (values, newest change) of a group as of an instant; None if it was never seen.
 
         Args:
-            rows: All rows of the group, or those at least that stand by `known_until` and have not
-                gone by `gone_by`.
-            asked_at: The question's instant.
-            last_gone: When the last of the rows that are left out went; None of none.
+            rows: All rows of the group, or at least those that are placed by `known_until` and have
+                not ended by `gone_by`.
+            asked_at: The query's instant.
+            last_gone: The latest end of the rows that are omitted; None if there are none.
         """
         spans = self.folding.spans(asked_at)
         known_until = max(last for _, last in spans)
@@ -79,7 +79,7 @@ class IntervalFolding:
         return tuple(values), max(changes if last_gone is None else (*changes, last_gone))
 
     def _as_of(self, last: int, asked_at: int) -> int:
-        """Return the instant whose rows count: along a column, a row may come after its window."""
+        """Return the instant at which counted rows are valid; `along` lets it follow `last`."""
         return asked_at - self._lookback if self.along else last
 
     def _there_since(self, rows: Iterable[FoldRow], known_until: int, asked_at: int) -> list[_Row]:
@@ -105,6 +105,6 @@ class IntervalFolding:
 
     def _gathered(self, partial: int, rows: Sequence[_Row]) -> State:
         column = self.folding.columns[partial]
-        # A row begins with its order, which is all that an algebra looks at.
+        # A row begins with its order, the only part that an algebra reads.
         cells = rows if column is None else [row[2][column] for row in rows]
         return self.folding.partials[partial].algebra.gather(cells, rows)

@@ -1,4 +1,4 @@
-"""Which event times a window counts, asked at an instant."""
+"""The event times that a window counts in a query at an instant."""
 
 from typing import TypeAlias
 
@@ -10,16 +10,16 @@ Span: TypeAlias = tuple[int | None, int]
 
 
 class UnsupportedWindowError(ValueError):
-    """A window that no aggregate can have."""
+    """A window that aggregates do not support."""
 
 
 def span(window: Window, as_of: int) -> Span:
-    """Return the instants that a window counts for a question at an instant.
+    """Return the instants that a window counts in a query at an instant.
 
-    A row that happened after the last one is not known to the window yet.
+    Rows after the last of these instants are not yet visible to the window.
 
     Raises:
-        UnsupportedWindowError: A session is no window of an aggregate.
+        UnsupportedWindowError: The window is a session, which aggregates do not support.
     """
     match window:
         case Continuous(duration=None):

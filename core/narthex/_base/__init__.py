@@ -1,6 +1,6 @@
-"""What every other part builds on: records, their plain form and canonical bytes, times, origins.
+"""The base of all other parts: records, their plain form and canonical bytes, times, origins.
 
-Start with `records`. Nothing here imports another part of `narthex`.
+Start with `records`. These modules do not import any other part of `narthex`.
 """
 
 from narthex._base.canonical import NotCanonicalError, encode

@@ -1,4 +1,4 @@
-"""Frozen values as canonical bytes: what fingerprints hash.
+"""Frozen values as canonical bytes, which fingerprints hash.
 
 A value is a type byte, a u64 length and that many bytes; all integers are big-endian.
 
@@ -10,15 +10,15 @@ byte  value     bytes
 2     int       two's complement, as few bytes as hold it, at least one
 3     float     IEEE-754 double; -0.0 is not 0.0, there is one NaN
 4     str       UTF-8; text that is not NFC is refused, not normalised
-5     bytes     as they are
+5     bytes     the same bytes
 6     tuple     its items, in order
-7     enum      its class's name (a str) and its member's value
+7     enum      the name of its class (a str) and the value of its member
 8     record    u8 length and name of its class; then each field: u16 id, the value
 ====  ========  ==========================================================================
 
-The id of a field is its position among all fields of its class, so a new field stands last. A
-field whose metadata says ``{"identity": False}`` is left out; one that equals its default is left
-out only if its metadata says ``{"later": True}``: what was written without it keeps its bytes.
+The id of a field is its position among all fields of its class, so a new field goes last. A
+field with metadata ``{"identity": False}`` is omitted; a field with metadata ``{"later": True}``
+is omitted if it equals its default, so that records written before the field keep their bytes.
 """
 
 import enum
@@ -35,7 +35,7 @@ from narthex._base.records import Value, enum_member, record_named
 Decoded: TypeAlias = (
     "None | bool | int | float | str | bytes | tuple[Decoded, ...] | enum.Enum | DecodedRecord"
 )
-"""What canonical bytes say."""
+"""The content of canonical bytes."""
 
 NAN = struct.pack(">d", math.nan)
 
@@ -44,22 +44,22 @@ _FIELD = struct.Struct(">H")
 
 
 class NotCanonicalError(ValueError):
-    """A value that has no canonical bytes, or bytes that are no value's."""
+    """A value without canonical bytes, or bytes that do not encode a value."""
 
 
 @attrs.frozen
 class DecodedRecord:
-    """A record as its bytes say: the fields that are its identity, by name."""
+    """A decoded record: the fields of its identity, by name."""
 
     name: str
     fields: tuple[tuple[str, Decoded], ...]
 
 
 def encode(value: Value) -> bytes:
-    """Render a value as canonical bytes; two values share bytes only if they mean the same.
+    """Encode a value as canonical bytes; two values share bytes only if they mean the same.
 
     Raises:
-        NotCanonicalError: It is, or holds, a value of another type, or text that is not NFC.
+        NotCanonicalError: It is, or contains, a value of another type, or text that is not NFC.
     """
     kind, content = _content(value)
     return _HEAD.pack(kind, len(content)) + content
@@ -138,10 +138,10 @@ def _record(value: Value) -> bytes:
 
 
 def decode(encoded: bytes) -> Decoded:
-    """Read canonical bytes back, so that a test can hold that no two values share them.
+    """Decode canonical bytes, so that a test can prove that distinct values have distinct bytes.
 
     Raises:
-        NotCanonicalError: They are no value's bytes.
+        NotCanonicalError: The bytes do not encode a value.
     """
     value, rest = _decode_one(encoded)
     if rest:

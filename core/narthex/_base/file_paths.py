@@ -1,4 +1,4 @@
-"""Paths of files as authors and policies write them: what is refused, and which path covers one.
+"""Paths of files in definitions and policies: which are refused, and which path covers another.
 
 A path is relative to the files root, or an `s3://bucket/key`. Both may be patterns: `*`, `?`,
 `[…]` and parts of dates (`%Y`) match within one part, `**` matches any number of parts.
@@ -19,10 +19,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 def path_mistake(path: str) -> str:
-    """Return what is wrong with a path, whatever a policy allows; empty if nothing is.
+    """Return the mistake in a path, whatever a policy allows; empty if there is none.
 
-    A path must not leave the files root or its bucket in any of the ways in which a file system, a
-    store or a library reads it: `..`, an absolute path, `~`, another scheme, an escape of a URL.
+    A path must not escape from the files root or its bucket in any of the ways in which a file
+    system, a store or a library reads it: `..`, an absolute path, `~`, another scheme, an escape
+    of a URL.
     """
     rest = path.removeprefix(S3)
     if _CONTROL.search(path):
@@ -54,17 +55,17 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def covers(rule: str, path: str) -> bool:
-    """Whether everything that a path names is named by a rule's path as well.
+    """Return whether a rule's path names all that a path names.
 
-    A last `**` covers the directory itself too, as a table is read by the path of its directory.
-    Where both are patterns the answer may be a cautious no, never a wrong yes.
+    A final `**` also covers the directory itself, as a table is read by the path of its directory.
+    If both are patterns, the answer may be a cautious no, never a wrong yes.
     """
     is_same_store = rule.startswith(S3) is path.startswith(S3)
     return is_same_store and _cover(parts_of(rule), parts_of(path))
 
 
 def meets(one: str, other: str) -> bool:
-    """Whether two paths may name a common file, or something at or below each other.
+    """Return whether two paths may name a common file, or something at or below each other.
 
     The answer may be a cautious yes, never a wrong no.
     """

@@ -1,4 +1,4 @@
-"""How deep JSON nests, found before it is parsed: a parser calls itself once a level."""
+"""The nesting depth of JSON, found before parsing because a parser recurses once per level."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 GREATEST_DEPTH: Final = 64
-"""How deep lists and objects of JSON may nest."""
+"""The greatest nesting depth of lists and objects in JSON."""
 
 _CHUNK: Final = 1 << 20
 _QUOTE: Final = ord('"')
@@ -17,9 +17,10 @@ _STEPS[list(b"]}")] = -1
 
 
 def is_deeper(body: bytes, limit: int) -> bool:
-    """Whether brackets nest deeper outside texts; in one pass, linear in the size of the body.
+    """Return whether brackets outside strings nest deeper than a limit.
 
-    Up to the first mistake of the body it counts what a parser counts; a parser reads no further.
+    It takes one pass, linear in the size of the body. Up to the first syntax error it counts
+    the same depth as a parser, which reads no further.
     """
     if body.count(b"[") + body.count(b"{") <= limit:
         return False
@@ -37,7 +38,7 @@ def is_deeper(body: bytes, limit: int) -> bool:
 def _depths(
     marks: npt.NDArray[np.uint8], *, is_text: bool, depth: int
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int32]]:
-    """Return for each mark whether a text is open after it, and how deep it is."""
+    """Return for each mark whether a string is open after it, and the depth."""
     texts = np.logical_xor.accumulate(marks == _QUOTE) ^ is_text
     steps = np.where(texts, np.int8(0), _STEPS[marks])
     return texts, np.cumsum(steps, dtype=np.int32) + np.int32(depth)

@@ -1,4 +1,4 @@
-"""Where in the author's files a definition stands."""
+"""The place of a definition in the author's files."""
 
 import attrs
 from typing_extensions import override

@@ -18,7 +18,7 @@ REMEMBERED: Final = 256
 
 
 class PatternError(ValueError):
-    """A pattern that the engine does not take; the message says why."""
+    """A pattern that the engine does not accept; the message has the reason."""
 
 
 def check_pattern(pattern: str) -> None:
@@ -34,7 +34,7 @@ def matches(pattern: str, text: str) -> bool:
     """Return whether a pattern matches a text as a whole.
 
     Raises:
-        PatternError: The pattern is not one that `check_pattern` takes.
+        PatternError: `check_pattern` refuses the pattern.
     """
     try:
         return _compiled(pattern).fullmatch(text) is not None

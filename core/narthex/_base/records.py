@@ -1,10 +1,10 @@
 """Frozen values to plain JSON and back, without loss and without code.
 
 Every value that travels (on the wire, into the ledger, to an engine) is a frozen attrs class
-registered here by name. The plain form is self-describing, so that a reader needs the registry
-and nothing else; nothing is imported or called by name. A field whose metadata says
-``{"identity": False}`` (origins, owners, descriptions) travels but takes no part in fingerprints;
-one that says ``{"later": True}`` takes part only where it differs from its default.
+registered here by name. The plain form is self-describing, so that a reader needs only the
+registry; it never imports or calls anything by name. A field with metadata
+``{"identity": False}`` (origins, owners, descriptions) travels but is not part of fingerprints;
+a field with metadata ``{"later": True}`` is part of them only if it differs from its default.
 """
 
 import base64
@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 import attrs
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
-"""What JSON can say."""
+"""A JSON value."""
 
 Value: TypeAlias = object
 """A registered record, an enum member, a scalar, or a tuple of values."""
@@ -24,14 +24,14 @@ _RECORDS: dict[str, type[attrs.AttrsInstance]] = {}
 _ENUMS: dict[str, type[enum.Enum]] = {}
 
 DESCRIPTION = {"identity": False}
-"""Metadata of a field that says where or by whom, never what."""
+"""Metadata of a descriptive field, such as an origin or an owner, that has no part in meaning."""
 
 LATER = {"later": True}
-"""Metadata of a field that a record got later: at its default it means what was always meant."""
+"""Metadata of a field added to a record later: its default means the same as its absence."""
 
 
 class UnknownRecordError(ValueError):
-    """A plain value names a record that this version does not know."""
+    """A plain value names a record that is unknown to this version."""
 
 
 def record(cls: _T) -> _T:
@@ -47,7 +47,7 @@ def record(cls: _T) -> _T:
 
 
 def record_named(name: str) -> type[attrs.AttrsInstance]:
-    """Find the record class of that name.
+    """Return the record class of that name.
 
     Raises:
         UnknownRecordError: No record has the name.
@@ -59,7 +59,7 @@ def record_named(name: str) -> type[attrs.AttrsInstance]:
 
 
 def enum_member(name: str, value: Json) -> enum.Enum:
-    """Find the member of the enum of that name.
+    """Return the member of the enum of that name.
 
     Raises:
         UnknownRecordError: No such enum, or no such member.
@@ -71,12 +71,12 @@ def enum_member(name: str, value: Json) -> enum.Enum:
 
 
 def record_names() -> frozenset[str]:
-    """All registered record names."""
+    """Return all registered record names."""
     return frozenset(_RECORDS)
 
 
 def to_plain(value: Value) -> Json:
-    """Render a value as plain JSON; `from_plain` gives it back."""
+    """Render a value as plain JSON; `from_plain` is the inverse."""
     match value:
         case enum.Enum():
             return {"$enum": type(value).__name__, "value": value.value}
@@ -96,7 +96,7 @@ def to_plain(value: Value) -> Json:
 
 
 def from_plain(plain: Json) -> Value:
-    """Read a plain value; unknown records and fields are refused.
+    """Convert a plain value back; refuse unknown records and fields.
 
     Raises:
         UnknownRecordError: It names a record, a field or a member that this version lacks.

@@ -1,4 +1,4 @@
-"""Instants and spans: microseconds, UTC, and the author's way to write a duration."""
+"""Instants and spans: microseconds, UTC, and the syntax of durations for authors."""
 
 from datetime import UTC, datetime, timedelta
 from typing import NewType, Protocol
@@ -21,28 +21,28 @@ _UNIT_US = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
-"""The calendar repeats itself after so many days."""
+"""The calendar repeats itself after this many days."""
 
 FIRST_DAY = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH).days
 LAST_DAY = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH).days
-"""The days of the years 1 to 9999, which every engine and every store can hold."""
+"""The first and last day of the years 1 to 9999, which every engine and every store can hold."""
 FIRST_INSTANT = FIRST_DAY * DAY_US
 LAST_INSTANT = (LAST_DAY + 1) * DAY_US - 1
 
 
 class DurationError(ValueError):
-    """A duration that cannot be read."""
+    """A duration that cannot be parsed."""
 
 
 class Clock(Protocol):
-    """Says what time it is."""
+    """A source of the current time."""
 
     def now(self) -> datetime:
-        """Return the present, aware, UTC."""
+        """Return the current time, aware, UTC."""
 
 
 def parse_duration(text: str) -> int:
-    """Read a duration such as `1d`, `1h 30m` or `1.5h`; give microseconds.
+    """Parse a duration such as `1d`, `1h 30m` or `1.5h` into microseconds.
 
     Raises:
         DurationError: A number without a unit, an unknown unit, or another character.
@@ -68,7 +68,7 @@ def parse_duration(text: str) -> int:
 
 
 def to_micros(instant: datetime) -> Micros:
-    """Return the microseconds of an instant; a naive one is taken as UTC."""
+    """Return an instant in microseconds; a naive datetime is taken as UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     since = aware - _EPOCH
     return Micros(since.days * DAY_US + since.seconds * SECOND_US + since.microseconds)
@@ -82,7 +82,7 @@ def from_micros(instant: int) -> datetime:
 def render_instant(instant: int) -> str:
     """Render an instant as RFC 3339 with microseconds.
 
-    A year that RFC 3339 cannot say, which only a computation gives, has a sign before it.
+    A year outside RFC 3339, which only a computation yields, has a sign before it.
     """
     if FIRST_INSTANT <= instant <= LAST_INSTANT:
         return from_micros(instant).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -5,7 +5,7 @@
   `json_paths`, `now`.
 - Evaluators: `python` (row by row, the reference) and `polars` (by column).
 
-Authors write expressions with `narthex.expr`, which is made in `narthex._sdk.expressions`.
+Authors write expressions with `narthex.expr`, which is built in `narthex._sdk.expressions`.
 """
 
 from narthex._expr.case_mapping import NEWER

@@ -1,6 +1,6 @@
-"""Lower and upper case by one table, Unicode 14's, whatever table the machine has.
+"""Lower and upper case by the table of Unicode 14, whatever table the machine has.
 
-Letters that came to Unicode later are left as they are, and end a word as a blank does.
+Letters that Unicode added later are not changed, and end a word as a blank does.
 """
 
 import re
@@ -10,7 +10,7 @@ NEWER = (
     r"\x{19B}\x{264}\x{1C89}\x{1C8A}\x{A7CB}-\x{A7CF}\x{A7D2}-\x{A7D5}\x{A7DA}-\x{A7DD}"
     r"\x{10D50}-\x{10D85}\x{16EA0}-\x{16ED3}"
 )
-"""The letters that gained a case after Unicode 14, as Java's and Rust's patterns write them."""
+"""The letters that gained a case after Unicode 14, in the pattern syntax of Java and Rust."""
 
 _NEWER = re.compile(
     "(["
@@ -20,9 +20,9 @@ _NEWER = re.compile(
 
 
 def change_case(text: str, change: Callable[[str], str]) -> str:
-    """Change the case of a text; of letters that are newer than the table, not."""
+    """Change the case of a text, except for letters that are newer than the table."""
     if text.isascii() or _NEWER.search(text) is None:
         return change(text)
     pieces = _NEWER.split(text)
-    # Every second piece is what the pattern matched.
+    # Every second piece is a match of the pattern: letters that stay unchanged.
     return "".join(piece if at % 2 else change(piece) for at, piece in enumerate(pieces))

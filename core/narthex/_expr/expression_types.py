@@ -1,4 +1,4 @@
-"""What type an expression has where it stands, and whether it fits what is wanted there."""
+"""The type of an expression in its place, and whether it fits the wanted type."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from narthex._ir.types import DataType
 
 
 def expression_type(expression: Node, columns: Mapping[str, DataType]) -> DataType | Misfit:
-    """Return the type of an expression over columns, or say why it has none."""
+    """Return the type of an expression over columns, or the reason why it has none."""
     try:
         return infer(expression, columns)
     except ExpressionTypeError as error:
@@ -19,7 +19,7 @@ def expression_type(expression: Node, columns: Mapping[str, DataType]) -> DataTy
 
 
 def misfit(expression: Node, columns: Mapping[str, DataType], wanted: DataType) -> str | None:
-    """Say why an expression does not give the wanted type; None when it does."""
+    """Return the reason why an expression does not have the wanted type; None if it does."""
     found = expression_type(expression, columns)
     if isinstance(found, Misfit):
         return found.message

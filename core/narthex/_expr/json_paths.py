@@ -11,7 +11,7 @@ from narthex._base.records import Json
 
 
 class PathError(ValueError):
-    """A path that cannot be read."""
+    """A path that cannot be parsed."""
 
 
 @attrs.frozen
@@ -35,10 +35,10 @@ _STEP = re.compile(
 
 @functools.lru_cache(maxsize=1024)
 def parse_path(path: str) -> tuple[PathStep, ...]:
-    """Read a path as its steps; the root `$` alone has none.
+    """Parse a path into its steps; the root `$` alone has none.
 
     Raises:
-        PathError: It does not begin with `$`, or has something else than the steps above.
+        PathError: It does not begin with `$`, or has a part other than those above.
     """
     if not path.startswith("$"):
         raise PathError(f"path {path!r} does not begin with `$`")
@@ -67,7 +67,7 @@ def _step(found: re.Match[str]) -> PathStep:
 
 
 def find(said: Json, steps: tuple[PathStep, ...]) -> Iterator[Json]:
-    """Yield every value that a path selects, in the order of the text."""
+    """Yield every value that a path selects, in document order."""
     if not steps:
         yield said
         return

@@ -1,4 +1,4 @@
-"""What the present is in a pipeline: nothing but the row says it, so a replay says the same."""
+"""`now()` in a pipeline: it is the row's event time, so a replay computes the same values."""
 
 from typing import assert_never
 
@@ -8,11 +8,11 @@ from narthex._ir.expression_nodes import Branch, Call, Case, Literal, Node, Ref,
 
 
 def at_event_time(node: Node, event_time: str) -> Node:
-    """Return an expression in whose place of `now()` the row's event time stands.
+    """Return an expression with each `now()` replaced by the row's event time.
 
     Args:
         node: The expression.
-        event_time: The name of the column.
+        event_time: The name of the event-time column.
     """
     match node:
         case Ref() | Var() | Literal():

@@ -1,4 +1,4 @@
-"""An expression as an author would write it, for messages; it reads back as the same value."""
+"""An expression as an author would write it, for messages; it parses back to the same value."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -56,7 +56,7 @@ def render(node: Node) -> str:
 
 
 def render_literal(literal: Literal) -> str:
-    """Render a constant, with its type where its value does not say it."""
+    """Render a constant, with its type if the value does not show it."""
     of, value = literal.type, literal.value
     if isinstance(of, Datetime) and isinstance(value, int):
         if not has_year(value):
@@ -174,7 +174,7 @@ def _render_method(call: Call, arguments: list[str]) -> str:
 
 
 def _owner(written: str) -> str:
-    """Return an expression as it stands before a dot, which binds tighter than a sign."""
+    """Return an expression for use before a dot, which binds tighter than a sign."""
     return f"({written})" if written.startswith(("-", "~")) else written
 
 

@@ -1,7 +1,7 @@
-"""Formats of instants, as chrono and `strftime` write them, alike in every engine.
+"""Formats of instants in the syntax of chrono and `strftime`, the same in every engine.
 
-Read: numbers may be shorter than their width, as many digits as there are belong to them; names
-are English, in any case. Written: numbers in full width.
+Reading: numbers may be shorter than their width and take as many digits as there are; names are
+English, in any case. Writing: numbers have their full width.
 """
 
 import functools
@@ -21,7 +21,7 @@ MONTHS = (
 )
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 SHORT = 3
-"""How many letters a short name has."""
+"""The number of letters in a short name."""
 
 _SPELLED_OUT: Mapping[str, str] = MappingProxyType(
     {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y", "h": "%b"}
@@ -31,12 +31,12 @@ _DIRECTIVE = re.compile(r"%(\.[369]?f|[369]f|:z|.|$)", re.DOTALL)
 
 
 class FormatError(ValueError):
-    """A format with a directive that it cannot have, or a text that is not of the format."""
+    """A format with an invalid directive, or a text that does not match the format."""
 
 
 @attrs.frozen
 class Directive:
-    """A `%` and what follows it, such as `Y` or `.3f`."""
+    """A `%` and the text after it, such as `Y` or `.3f`."""
 
     name: str
 
@@ -103,7 +103,7 @@ READ: Mapping[str, tuple[str, str]] = MappingProxyType(
         "s": ("epoch", "-?[0-9]{1,12}+"),
     }
 )
-"""What each directive reads: the part that it names, and its pattern, for Python and for Java."""
+"""For each directive, the part that it reads and the pattern for Python and for Java."""
 
 _ONE_OF = (
     ({"year", "short_year"}, "the year"),
@@ -116,7 +116,7 @@ def check_read_format(format_text: str) -> None:
     """Check a format of `strptime`.
 
     Raises:
-        FormatError: It has an unknown directive, says a part twice, or names no day.
+        FormatError: It has an unknown directive, has a part twice, or does not determine a day.
     """
     names = [piece.name for piece in pieces(format_text) if isinstance(piece, Directive)]
     _refuse_unknown(names, READ)
@@ -158,10 +158,10 @@ def _pattern(format_text: str) -> re.Pattern[str]:
 
 
 def parse_formatted(text: str, format_text: str, timezone: str = "UTC") -> int:
-    """Read an instant in microseconds; a wall clock without an offset is of the time zone.
+    """Parse an instant in microseconds; a local time without an offset is in the time zone.
 
     Raises:
-        FormatError: The text is not of that format, or names no instant.
+        FormatError: The text does not match the format, or is not an instant.
     """
     found = _pattern(format_text).fullmatch(text)
     if found is None:
@@ -179,7 +179,7 @@ def parse_formatted(text: str, format_text: str, timezone: str = "UTC") -> int:
 def _instant(parts: Mapping[str, str], timezone: str) -> int | None:
     fraction_us = int(parts.get("fraction", "").strip(".").ljust(6, "0")[:6])
     if "epoch" in parts:
-        # An instant before 1970 counts down to its second; its fraction goes up from there.
+        # Before 1970 the second is rounded down, so the fraction is added to it.
         return int(parts["epoch"]) * SECOND_US + fraction_us
     minute, second = int(parts.get("minute", 0)), int(parts.get("second", 0))
     clock = datetime(*_day(parts), _hour(parts), minute, second, fraction_us, tzinfo=UTC)
@@ -282,7 +282,7 @@ WRITTEN: Mapping[str, Callable[[datetime], str]] = MappingProxyType(
         "s": lambda at: str(_seconds(at)),
     }
 )
-"""How each directive writes what clocks and calendars show."""
+"""For each directive, the function that writes its part of a local time."""
 
 
 def check_written_format(format_text: str) -> None:
@@ -296,7 +296,7 @@ def check_written_format(format_text: str) -> None:
 
 
 def render_formatted(instant: int, format_text: str, timezone: str = "UTC") -> str | None:
-    """Write an instant in a format, as clocks of the zone show it; None without a year there."""
+    """Write an instant in a format, in the time zone; None if it has no year there."""
     at = wall_clock(instant, timezone)
     if at is None:
         return None

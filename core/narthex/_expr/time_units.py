@@ -1,4 +1,4 @@
-"""Units of time, and how many of them are between two instants."""
+"""Units of time, and the number of them between two instants."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

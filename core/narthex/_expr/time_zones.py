@@ -1,4 +1,4 @@
-"""Time zones, from the one copy of their rules that all processes share."""
+"""Time zones, by the one copy of their rules that all processes share."""
 
 import functools
 from datetime import UTC, datetime, tzinfo
@@ -9,21 +9,21 @@ from narthex._base.times import from_micros, to_micros
 
 FIRST_US = to_micros(datetime(1, 1, 1, tzinfo=UTC))
 LAST_US = to_micros(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
-"""The instants that have a year: those of the calendar years 1 to 9999, UTC."""
+"""The first and last instant with a year: those of the calendar years 1 to 9999, UTC."""
 
 
 class UnknownZoneError(ValueError):
-    """A name that no time zone has."""
+    """A name that is not a time zone."""
 
 
 @functools.cache
 def zone(name: str) -> tzinfo:
     """Return a time zone of the IANA database, by the rules of the package `tzdata`.
 
-    Those of the machine are not asked: two machines could answer differently.
+    The machine's own rules are not used: two machines could have different ones.
 
     Raises:
-        UnknownZoneError: No zone has the name.
+        UnknownZoneError: The name is not a time zone.
     """
     if name == "UTC":
         return UTC
@@ -41,7 +41,7 @@ def zone_names() -> frozenset[str]:
 
 
 def has_year(instant: int) -> bool:
-    """Whether an instant is within the calendar years 1 to 9999."""
+    """Return whether an instant is within the calendar years 1 to 9999."""
     return FIRST_US <= instant <= LAST_US
 
 
@@ -56,9 +56,9 @@ def wall_clock(instant: int, timezone: str) -> datetime | None:
 
 
 def instant_of(clock: datetime, timezone: str) -> int | None:
-    """Return the instant at which clocks of a zone show this; None if they never do.
+    """Return the instant of a local time in a zone; None if the zone skips this time.
 
-    Where they show it twice, it is the first time.
+    If the local time occurs twice, return the first instant.
     """
     aware = clock.replace(tzinfo=zone(timezone), fold=0)
     try:

@@ -1,4 +1,4 @@
-"""How the types of expressions relate: which stand for which, and what two have in common."""
+"""Relations between types: which are promotable to which, and the common type of two."""
 
 from narthex._ir.types import (
     DataType,
@@ -19,10 +19,10 @@ from narthex._ir.types import (
 
 
 def promotable(found: DataType, wanted: DataType) -> bool:
-    """Whether each value of one type is, or exactly becomes, a value of the other.
+    """Return whether each value of one type is, or exactly becomes, a value of the other.
 
-    Restrictions (between, oneof, regex) count as what they restrict: values are held to them
-    where rows enter.
+    Restricted types (between, oneof, regex) count as their base type: values are checked against
+    restrictions where rows enter.
     """
     return _promotable(base_type(found), base_type(wanted))
 
@@ -59,7 +59,7 @@ def _struct_promotable(found: Struct, wanted: Struct) -> bool:
 
 
 def lca(one: DataType, other: DataType) -> DataType | None:
-    """Find the least type to which both can be brought; None if there is none."""
+    """Return the least type to which both are promotable; None if there is none."""
     one, other = base_type(one), base_type(other)
     if one == other:
         return one
@@ -94,7 +94,7 @@ def _lca_of_values(one: DataType, other: DataType) -> DataType | None:
 
 
 def _common_member(one: DataType, other: DataType) -> DataType | None:
-    """Find what members of a list, a map or a struct have in common; never by losing digits."""
+    """Return the common type of members of a list, a map or a struct, without loss of digits."""
     common = lca(one, other)
     if common is None or not (promotable(one, common) and promotable(other, common)):
         return None

@@ -34,19 +34,19 @@ MAX_SCALE = 28
 
 @attrs.frozen
 class Wrong:
-    """Why arguments of these types cannot stand, found before wanted; and one thing to do."""
+    """The reason why argument types are wrong (first found, then wanted), and how to fix them."""
 
     message: str
     hint: str = ""
 
 
 Rule: TypeAlias = Callable[[Call, tuple[DataType, ...]], DataType | Wrong]
-"""Gives the type of a call from those of its arguments; restrictions are gone already, and so
-are Optionals where the function's nulls propagate."""
+"""Returns the type of a call from the types of its arguments, already without restrictions and,
+where the function's nulls propagate, without Optionals."""
 
 
 def gives(result: DataType, *wanted: tuple[type, ...]) -> Rule:
-    """Make the rule of a function that takes exactly these kinds of types and gives one."""
+    """Make the rule of a function with exactly these kinds of types and one result type."""
 
     def rule(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
         for kinds, argument in zip(wanted, found, strict=False):
@@ -105,7 +105,7 @@ def _decimal_result(symbol: str, left: DataType, right: DataType) -> DataType | 
 
 
 def same_number(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-    """Type a function that gives a number of the kind that it takes."""
+    """Type a function whose result is a number of the same kind as its argument."""
     if isinstance(found[0], Int | Float | Decimal):
         return found[0]
     return Wrong(f"`{call.function}` of `{type_name(found[0])}`; it takes a number")
@@ -148,7 +148,7 @@ def ordering(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
 
 
 def fillnull(_: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-    """Type `fillnull`: what the Optional wraps, brought to a common type with the filler."""
+    """Type `fillnull`: the common type of the Optional's inner type and the filler."""
     common = lca(inner(found[0]), found[1])
     if isinstance(found[0], Null):
         return found[1]
@@ -168,7 +168,7 @@ def cast(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
 
 
 def parsed(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-    """Type `str.parse`: the target, if JSON can say it."""
+    """Type `str.parse`: the target, if JSON can represent it."""
     if not isinstance(found[0], Str):
         return Wrong(f"`str.parse` of `{type_name(found[0])}`; it takes str")
     if call.target is None or not _json_says(base_type(call.target)):
@@ -188,7 +188,7 @@ def _json_says(of: DataType) -> bool:
 
 
 def item_type(of: DataType) -> DataType | None:
-    """Find the type of a list's items, an embedding's being floats; None if it is no list."""
+    """Return the type of a list's items, float for an embedding; None if it is not a list."""
     match of:
         case List():
             return of.of
@@ -199,7 +199,7 @@ def item_type(of: DataType) -> DataType | None:
 
 
 def of_items(item_rule: Callable[[DataType, tuple[DataType, ...]], DataType | None]) -> Rule:
-    """Make the rule of a function on a list from one on its items' type."""
+    """Make the rule of a function on a list from a rule on its items' type."""
 
     def rule(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
         item = item_type(found[0])
@@ -227,7 +227,7 @@ def list_contains(item: DataType, rest: tuple[DataType, ...]) -> DataType | None
 
 
 def list_sum(item: DataType, _: tuple[DataType, ...]) -> DataType | None:
-    """Type `list.sum`: that of the items."""
+    """Type `list.sum`: the type of the items."""
     return item if isinstance(inner(item), Int | Float) else None
 
 
@@ -242,17 +242,17 @@ def list_mean(item: DataType, _: tuple[DataType, ...]) -> DataType | None:
 
 
 def list_quantifier(item: DataType, _: tuple[DataType, ...]) -> DataType | None:
-    """Type `list.all` and `list.any`: that of the items, which are bools."""
+    """Type `list.all` and `list.any`: the type of the items, which are bools."""
     return item if isinstance(inner(item), Bool) else None
 
 
 def list_map(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-    """Type `list.map`: a list of what the second part gives; null is the list's alone."""
+    """Type `list.map`: a list of the second argument's type; Optional only if the list is."""
     return _of_list(call, found, List(found[1]))
 
 
 def list_filter(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-    """Type `list.filter`: the list's own; the second part is exactly a bool."""
+    """Type `list.filter`: the type of the list; the second argument is exactly a bool."""
     item = item_type(inner(found[0]))
     result = _of_list(call, found, List(item or found[0]))
     if isinstance(result, Wrong) or isinstance(found[1], Bool):
@@ -305,7 +305,7 @@ def _with_members(call: Call, found: tuple[DataType, ...], name: str) -> DataTyp
 
 
 def in_zone(rule: Rule) -> Rule:
-    """Make the rule of a function that can have a time zone from its rule without one."""
+    """Make the rule of a function with an optional time zone from its rule without one."""
 
     def checked(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
         try:
@@ -318,7 +318,7 @@ def in_zone(rule: Rule) -> Rule:
 
 
 def struct_member(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
-    """Type `struct.get`: that of the member."""
+    """Type `struct.get`: the type of the member."""
     if not isinstance(found[0], Struct):
         return Wrong(f"`struct.get` of `{type_name(found[0])}`; it takes a struct")
     name = dict(call.options).get("field")

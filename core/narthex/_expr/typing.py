@@ -1,4 +1,4 @@
-"""The type of an expression over columns, and everything that is wrong with it."""
+"""The type of an expression over columns, and all its type errors."""
 
 import difflib
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ _BOUND = bound_name("")
 
 @attrs.frozen(kw_only=True)
 class ExpressionProblem:
-    """One thing that is wrong with an expression.
+    """One type error of an expression.
 
     Attributes:
         message: What was found, and what was wanted.
-        expression: The sub-expression that it is about, rendered.
+        expression: The sub-expression with the error, rendered.
         hint: One thing to do; may be empty.
     """
 
@@ -39,7 +39,7 @@ class ExpressionProblem:
 
 
 class ExpressionTypeError(Exception):
-    """An expression has no type; carries everything that is wrong, from left to right."""
+    """An expression has no type; carries all its type errors, from left to right."""
 
     def __init__(self, problems: tuple[ExpressionProblem, ...]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -49,10 +49,10 @@ class ExpressionTypeError(Exception):
 def infer(node: Node, schema: Mapping[str, DataType]) -> DataType:
     """Return the type of an expression over columns of these types.
 
-    Restrictions (between, oneof, regex) of columns are gone in it.
+    Restrictions (between, oneof, regex) of columns are not part of the type.
 
     Raises:
-        ExpressionTypeError: It has none; all reasons together.
+        ExpressionTypeError: It has no type; all reasons together.
     """
     inference = _Inference(schema)
     found = inference.type_of(node)
@@ -62,17 +62,17 @@ def infer(node: Node, schema: Mapping[str, DataType]) -> DataType:
 
 
 def check(node: Node, schema: Mapping[str, DataType]) -> tuple[ExpressionProblem, ...]:
-    """Return every problem of an expression; empty when the expression has a type."""
+    """Return every type error of an expression; empty when the expression has a type."""
     inference = _Inference(schema)
     inference.type_of(node)
     return tuple(inference.problems)
 
 
 def fit(node: Node, schema: Mapping[str, DataType], *, target: DataType) -> Node:
-    """Return the expression that has exactly the wanted type, by a cast where one is needed.
+    """Return the expression with exactly the wanted type, by a cast if one is needed.
 
     Raises:
-        ExpressionTypeError: It has no type, or one that is not promotable to the target.
+        ExpressionTypeError: It has no type, or its type is not promotable to the target.
     """
     found, wanted = infer(node, schema), base_type(target)
     if not promotable(found, wanted):
@@ -98,7 +98,7 @@ def references(node: Node) -> frozenset[str]:
 
 
 def is_total(node: Node) -> bool:
-    """Whether it has a value on every row whose columns have one (see `Function.undefined`)."""
+    """Return whether it has a value on every row without nulls (see `Function.undefined`)."""
     match node:
         case Ref() | Var() | Literal():
             return True
@@ -114,7 +114,7 @@ def is_total(node: Node) -> bool:
 
 
 class _Inference:
-    """One walk over an expression; a part without a type has its problem noted, once."""
+    """The type inference of one expression; each part without a type is reported once."""
 
     def __init__(self, schema: Mapping[str, DataType]) -> None:
         self.schema = schema

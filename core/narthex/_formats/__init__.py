@@ -1,4 +1,4 @@
-"""Bytes, JSON and frames: how values enter, travel and are stored.
+"""Bytes, JSON and frames: the formats in which values enter, travel and are stored.
 
 - Storage: `cells` (keys and cells as bytes) and `avro` (facts on the log).
 - Raw input: `coercion`, `raw_times`, `debezium`.

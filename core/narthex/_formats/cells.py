@@ -1,11 +1,11 @@
-"""Cells as bytes: canonical ones, for keys and identities, and plain ones, for storage.
+"""Cells as bytes: canonical bytes for keys and identities, storage forms for Avro and MessagePack.
 
-Canonical bytes are a big-endian u32 length and that many bytes: Int and Datetime 8 bytes and
+Canonical bytes are a big-endian u32 length and then the content: Int and Datetime 8 bytes and
 Date 4 bytes two's complement, Decimal its unscaled integer in 16, Bool one byte, Float 8 bytes
-IEEE-754 (-0.0 as 0.0, one NaN), Str UTF-8, Bytes as they are; List, Embedding and Struct are the
-concatenation of their members so encoded, Map that of its entries in the order of the encoded
-names. Null is the length 0xFFFFFFFF and no bytes. All numbers are big-endian. Within a type the
-encoding is injective, and no encoding is a prefix of another.
+IEEE-754 (-0.0 as 0.0, one NaN), Str UTF-8, Bytes unchanged; List, Embedding and Struct are the
+concatenation of their encoded members, Map the concatenation of its encoded entries in the order of
+the encoded names. Null is the length 0xFFFFFFFF without content. All numbers are big-endian.
+Within a type, the encoding is injective, and no encoding is a prefix of another.
 """
 
 import functools
@@ -37,7 +37,7 @@ CellBytes: TypeAlias = Callable[[Cell], bytes]
 """Renders a cell of one type as canonical bytes, its length first."""
 
 Conversion: TypeAlias = Callable[[Cell], Cell]
-"""Takes a cell of one type to its plain form, or back."""
+"""Converts a cell of one type to its storage form, or back."""
 
 _NULL = b"\xff\xff\xff\xff"
 _LONG = struct.Struct(">Iq")
@@ -46,7 +46,7 @@ _DOUBLE = struct.Struct(">Id")
 
 
 class UnsupportedColumnError(ValueError):
-    """A column's name or type that no log can carry."""
+    """A column whose name or type is not possible in a log."""
 
 
 class WrongCellError(TypeError):
@@ -55,10 +55,12 @@ class WrongCellError(TypeError):
 
 @functools.lru_cache(maxsize=1024)
 def cell_bytes(of: DataType) -> CellBytes:
-    """Return the renderer of cells of a type as length and canonical bytes; null has no bytes.
+    """Return the function that encodes cells of a type as length and canonical bytes.
+
+    Null has no content.
 
     Raises:
-        UnsupportedColumnError: No column has that type.
+        UnsupportedColumnError: Columns cannot have that type.
     """
     plain = unrestricted(of)
     if isinstance(plain, Optional):
@@ -175,18 +177,19 @@ def _null_bytes(cell: Cell, wanted: str) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def to_storage(of: DataType) -> Conversion | None:
-    """Return the conversion of a cell to its storage form (a decimal to minimal bytes); None when
-    cells are stored as they are.
+    """Return the conversion of a cell to its storage form (a decimal to minimal bytes).
 
-    Plain cells go into Avro and MessagePack as they are; `from_storage` is the way back.
+    None means that cells are stored unchanged. Avro and MessagePack hold cells in this form;
+    `from_storage` is the inverse.
     """
     return _conversion(of, decimal=_decimal_to_plain, container=None)
 
 
 @functools.lru_cache(maxsize=1024)
 def from_storage(of: DataType) -> Conversion | None:
-    """Return the conversion of a stored cell back to a cell (lists to tuples); None when nothing
-    changes.
+    """Return the conversion of a stored cell back to a cell (lists to tuples).
+
+    None means that stored cells need no conversion.
     """
     return _conversion(of, decimal=_decimal_from_plain, container=_tuple_of)
 

@@ -1,8 +1,8 @@
 """The type check where rows enter: raw values become cells of their column's type, or are refused.
 
-Nothing is coerced after ingestion. Numbers may come as text; a float for an int must be whole; an
-instant may be a Unix time in any unit or a text; NaN is no value. Restrictions (between, oneof,
-regex) are enforced here and nowhere else. Columns that nobody declared are ignored.
+Values are not coerced after ingestion. Numbers may come as text; a float for an int must be whole;
+an instant may be a Unix time in any unit or a text; NaN counts as null. Restrictions (between,
+oneof, regex) are enforced only here. Undeclared columns are ignored.
 """
 
 import base64
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 Raw: TypeAlias = object
-"""A value as it arrives: what JSON can say; also bytes, decimals, dates and datetimes."""
+"""A raw value: any JSON value; also bytes, decimals, dates and datetimes."""
 
 _INT = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 _FLOAT = re.compile(
@@ -79,16 +79,16 @@ _EXACT = decimal.Context(
     prec=_EXACT_DIGITS, traps=[decimal.InvalidOperation, decimal.Inexact, decimal.Overflow]
 )
 _LONGEST_INT = 400
-"""How many characters of an int are read: 64 bits need twenty."""
+"""The greatest number of characters of an int that is parsed: 64 bits need twenty."""
 
 
 class MistypedError(ValueError):
-    """A value that cannot be one of the type; says why, found before wanted."""
+    """A value that cannot be of the type; the message names first what was found, then the type."""
 
 
 @attrs.frozen(kw_only=True)
 class Mistake:
-    """Why one column of a row is refused."""
+    """The reason why one column of a row is refused."""
 
     column: str
     reason: str
@@ -101,9 +101,9 @@ class Mistake:
 def coerce_row(
     row: Mapping[str, Raw], schema: Mapping[str, DataType]
 ) -> dict[str, Cell] | tuple[Mistake, ...]:
-    """Return the cells of a row, or every reason why it is no row of the schema.
+    """Return the cells of a row, or every reason why it does not fit the schema.
 
-    A column that is absent is null.
+    A missing column is null.
     """
     cells: dict[str, Cell] = {}
     mistakes: list[Mistake] = []
@@ -119,7 +119,7 @@ def coerce(value: Raw, of: DataType) -> Cell:
     """Return a raw value as a cell of a type.
 
     Raises:
-        MistypedError: It cannot be one.
+        MistypedError: It cannot be a value of that type.
     """
     return coercion(of)(value)
 
@@ -135,7 +135,7 @@ def coercion(of: DataType) -> Callable[[Raw], Cell]:
     exact = _EXACTLY.get(type(of))
 
     def to_cell(value: Raw) -> Cell:
-        # Most values are what they should be: those need no second look.
+        # Most values already have the right form and need no conversion.
         if exact is not None and (cell := exact(value)) is not None:
             return cell
         if _is_null(value):
@@ -164,7 +164,7 @@ def _exact_bool(value: Raw) -> Cell:
 _EXACTLY: Mapping[type[DataType], Callable[[Raw], Cell]] = MappingProxyType(
     {Int: _exact_int, Float: _exact_float, Str: _exact_str, Bool: _exact_bool}
 )
-"""The values of a type that are cells already; None for all others."""
+"""For some types, returns a value that already is a cell unchanged, else None."""
 
 
 def _is_null(value: Raw) -> bool:
@@ -176,7 +176,7 @@ def _refused(value: Raw, of: DataType) -> MistypedError:
 
 
 def _shown(value: object) -> str:
-    """Show a value in one line."""
+    """Render a value on one line."""
     shown = str(value)
     return shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 (what fits a line)
 
@@ -262,7 +262,7 @@ def _str(value: Raw, of: DataType) -> Cell:
 
 
 def _text(value: str) -> str:
-    """Return text that is whole: what UTF-8 can say."""
+    """Return a text that UTF-8 can encode; refuse half characters."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -363,7 +363,7 @@ def _unscaled(number: decimal.Decimal, of: DataType) -> int:
     try:
         unscaled = number.scaleb(of.scale, context=_EXACT)
     except decimal.DecimalException:
-        unscaled = decimal.Decimal("0.5")  # it has more digits than can be counted exactly
+        unscaled = decimal.Decimal("0.5")  # it has too many digits for an exact result
     if unscaled != unscaled.to_integral_value():
         raise MistypedError(
             f"found {_shown(number)}; the column has {of.scale} digits after the point"

@@ -1,7 +1,7 @@
-"""Envelopes of Debezium: what became of a row of a table, with the row before and after it.
+"""Debezium envelopes: a change of a table's row, with the row before and after it.
 
 An envelope has `op` (`c` created, `r` read by a snapshot, `u` updated, `d` deleted), `before`,
-`after` and `ts_ms`; it may stand in a `payload`. Rows that are pushed have the four as columns.
+`after` and `ts_ms`; it may be inside a `payload`. Pushed rows have the four as columns.
 """
 
 import json
@@ -19,19 +19,20 @@ _MILLI_US: Final = 1000
 
 
 class NoEnvelopeError(ValueError):
-    """A row that is no envelope; says why."""
+    """A row that is not an envelope; the message has the reason."""
 
 
 @attrs.frozen(kw_only=True)
 class Envelope:
-    """What became of a row.
+    """A change of a row.
 
     Attributes:
-        after: The row as it stands now, with the envelope's own columns behind its own; None if
-            it is gone.
-        before: The row as it stood, likewise; None if it is new, or the table does not tell.
-        at_us: When it was written, microseconds; None if that is not said.
-        is_update: Whether the row stood before.
+        after: The row after the change, with the envelope's other columns (the row's own win);
+            None if the row is deleted.
+        before: The row before the change, likewise; None if the row is new, or the table does not
+            record it.
+        at_us: When the change was written, microseconds; None if the envelope does not have it.
+        is_update: Whether the row existed before.
     """
 
     after: Raw | None
@@ -41,10 +42,10 @@ class Envelope:
 
 
 def open_envelope(raw: Raw) -> Envelope | None:
-    """Read an envelope; None if it says nothing of a row.
+    """Read an envelope; None if it does not describe a row.
 
     Raises:
-        NoEnvelopeError: It is none.
+        NoEnvelopeError: It is not an envelope.
     """
     if "op" not in raw and isinstance(payload := raw.get("payload"), dict):
         raw = payload

@@ -1,7 +1,7 @@
 """Cells as JSON for answers, and back.
 
 Instants are RFC 3339 with microseconds, days ISO, decimals text with all their digits, bytes
-base64; a float that JSON cannot say is `"Infinity"`, `"-Infinity"` or `"NaN"`.
+base64; a float outside JSON is `"Infinity"`, `"-Infinity"` or `"NaN"`.
 """
 
 import base64
@@ -38,7 +38,7 @@ _EXACT = decimal.Context(prec=400)
 
 
 class UnrenderedError(TypeError):
-    """A cell, or its rendering, that is not of the type it is said to have."""
+    """A cell, or its rendering, that does not have the stated type."""
 
 
 def render_cell(cell: Cell, of: DataType) -> Json:
@@ -61,7 +61,7 @@ def render_cell(cell: Cell, of: DataType) -> Json:
 
 
 def render_cells(cells: Sequence[Cell], of: DataType) -> list[Json]:
-    """Render the cells of a column; those that JSON says as they are, all at once."""
+    """Render the cells of a column, in one step if they already are JSON values."""
     plain = unrestricted(inner(unrestricted(of)))
     kinds = set(map(type, cells)) - {type(None)}
     match plain:
@@ -100,7 +100,7 @@ def _render_float(cell: float) -> Json:
 
 
 def parse_cell(rendered: Json, of: DataType) -> Cell:
-    """Read what `render_cell` rendered.
+    """Parse a cell from the JSON of `render_cell`.
 
     Raises:
         UnrenderedError: It is not the rendering of a cell of that type.

@@ -1,4 +1,4 @@
-"""Instants and days as sources write them."""
+"""Instants and days in the formats of sources."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -19,14 +19,14 @@ _BELOW_SECONDS, _BELOW_MILLIS, _BELOW_MICROS = 10**11, 10**14, 10**17
 
 
 class NoInstantError(ValueError):
-    """A text or a number that names no instant, or no day."""
+    """A text or a number that is not an instant, or not a day."""
 
 
 def instant_of_epoch(number: float) -> int:
-    """Return the instant of a Unix time whose unit is told by its magnitude.
+    """Return the instant of a Unix time whose unit follows from its magnitude.
 
     Below 10^11 it is seconds (until the year 5138), below 10^14 milliseconds, below 10^17
-    microseconds, else nanoseconds. What is finer than a microsecond is cut off.
+    microseconds, else nanoseconds. Fractions of a microsecond are truncated.
     """
     size = abs(number)
     if size < _BELOW_SECONDS:
@@ -41,16 +41,16 @@ def instant_of_epoch(number: float) -> int:
 
 
 def parse_instant(text: str) -> int:
-    """Read RFC 3339, ISO 8601 (naive is UTC; a day is its midnight) or RFC 2822.
+    """Parse RFC 3339, ISO 8601 (naive is UTC; a day is its midnight) or RFC 2822.
 
-    What is finer than a microsecond is cut off.
+    Fractions of a microsecond are truncated.
 
     Raises:
-        NoInstantError: It is none of them, or names no instant of the years 1 to 9999.
+        NoInstantError: It has none of these formats, or is not an instant of the years 1 to 9999.
     """
     try:
         if _PLAIN.fullmatch(text):
-            # What most sources write; the C parser reads it several times as fast.
+            # The format of most sources; the C parser reads it several times as fast.
             return to_micros(datetime.fromisoformat(text[:19]))
         found = _ISO.fullmatch(text)
         if found is None:
@@ -75,10 +75,10 @@ def _zone(text: str | None) -> timezone:
 
 
 def parse_day(text: str) -> int:
-    """Read an ISO day; give days since 1970.
+    """Parse an ISO day into days since 1970.
 
     Raises:
-        NoInstantError: It is none.
+        NoInstantError: It is not an ISO day.
     """
     try:
         if _DAY.fullmatch(text):

@@ -1,9 +1,9 @@
-"""The values that all parts exchange: what an author declares, and the assets that a commit needs.
+"""The values that all parts exchange: authors' declarations and the assets that a commit needs.
 
 - Types and rows: `types`, `type_names`, `schema`, `facts`, `literals`.
 - Declarations: `entities`, `connections`, `operators`, `expression_nodes`, `code`.
 - Windows and aggregates: `windows`, `window_spans`, `aggregate_specs`, `aggregate_types`.
-- Pipelines while they are typed: `node_schema`. Results of compilation: `assets`, `asset_names`.
+- Typing of pipelines: `node_schema`. Results of compilation: `assets`, `asset_names`.
 
 Start with `entities`, then `assets`. The modules hold frozen values and no decisions.
 """

@@ -1,4 +1,4 @@
-"""What an author asks an aggregate to compute."""
+"""The aggregates that an author can declare, as frozen values."""
 
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from narthex._ir.windows import Window
 @record
 @attrs.frozen(kw_only=True)
 class Count:
-    """How many rows; of a column with `unique`, how many distinct values."""
+    """The number of rows or, of a column with `unique`, the number of distinct values."""
 
     into: str
     window: Window
@@ -25,7 +25,7 @@ class Count:
 @record
 @attrs.frozen(kw_only=True)
 class Sum:
-    """The sum of a column; nulls are skipped, empty is zero."""
+    """The sum of a column; skips nulls and is zero for no rows."""
 
     into: str
     window: Window
@@ -35,7 +35,7 @@ class Sum:
 @record
 @attrs.frozen(kw_only=True)
 class Average:
-    """The mean of a column; nulls are skipped."""
+    """The mean of a column; skips nulls."""
 
     into: str
     window: Window
@@ -46,10 +46,10 @@ class Average:
 @record
 @attrs.frozen(kw_only=True)
 class Min:
-    """The least value of a column; nulls are skipped.
+    """The least value of a column; skips nulls.
 
     Attributes:
-        default: The value of no rows, a literal of the column's type: instants are microseconds,
+        default: The value for no rows, a literal of the column's type: instants are microseconds,
             dates days, decimals unscaled integers.
     """
 
@@ -62,10 +62,10 @@ class Min:
 @record
 @attrs.frozen(kw_only=True)
 class Max:
-    """The greatest value of a column; nulls are skipped.
+    """The greatest value of a column; skips nulls.
 
     Attributes:
-        default: As that of `Min`.
+        default: As in `Min`.
     """
 
     into: str
@@ -77,7 +77,7 @@ class Max:
 @record
 @attrs.frozen(kw_only=True)
 class Stddev:
-    """The population standard deviation of a column; nulls are skipped."""
+    """The population standard deviation of a column; skips nulls."""
 
     into: str
     window: Window
@@ -114,7 +114,7 @@ class FirstK:
 @record
 @attrs.frozen(kw_only=True)
 class Distinct:
-    """The distinct values of a column, in the order in which they were first seen."""
+    """The distinct values of a column, in order of first appearance."""
 
     into: str
     window: Window
@@ -126,10 +126,10 @@ class Distinct:
 @record
 @attrs.frozen(kw_only=True)
 class Quantile:
-    """The element at floor(p·n), clamped, of a column's ascending values; nulls are skipped.
+    """The element at floor(p·n), clamped, of a column's ascending values; skips nulls.
 
     Attributes:
-        approx: Of more than 1,024 values, a number within 1 % of it.
+        approx: Whether the result for more than 1,024 values may differ by up to 1 %.
     """
 
     into: str
@@ -143,7 +143,7 @@ class Quantile:
 @record
 @attrs.frozen(kw_only=True)
 class ExpDecaySum:
-    """The sum of a column's values, each halved once per half-life from its instant on."""
+    """The sum of a column's values, each halved once per half-life since its own instant."""
 
     into: str
     window: Window
@@ -159,10 +159,10 @@ AggregateSpec: TypeAlias = (
 @record
 @attrs.frozen
 class TypedAggregate:
-    """A spec with the types that the input's schema gives it.
+    """A spec with the types that result from the input's schema.
 
     Attributes:
-        spec: What was asked.
+        spec: The author's spec.
         input: The type of the column `of`; None for a bare count.
         output: The type of the result.
     """

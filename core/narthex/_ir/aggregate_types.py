@@ -1,4 +1,4 @@
-"""What type each aggregate takes and gives."""
+"""The input types that each aggregate accepts, and its output type."""
 
 from typing import TypeAlias, assert_never
 
@@ -44,15 +44,15 @@ Typing: TypeAlias = "TypedAggregate | Misfit"
 
 @attrs.frozen
 class Misfit:
-    """Why an aggregate cannot be computed from its column, for people."""
+    """The reason, for people, why an aggregate cannot be computed from its column."""
 
     message: str
 
 
 def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
-    """Return the spec with its types, or say why the column's type does not fit.
+    """Return the spec with its types, or the reason why the column's type does not fit.
 
-    `of` is the type of the column `spec.of`, None when the spec names none.
+    `of` is the type of the column `spec.of`, or None when the spec names no column.
     """
     match spec:
         case Count():
@@ -70,7 +70,7 @@ def type_aggregate(spec: AggregateSpec, of: DataType | None) -> Typing:
 
 
 def is_hashable(of: DataType) -> bool:
-    """Whether equal values of the type can be told exactly, so that it can be a key."""
+    """Return whether equality of the type's values is exact, so that a value can be a key."""
     base = unrestricted(inner(of))
     match base:
         case List() | Map():
@@ -80,12 +80,12 @@ def is_hashable(of: DataType) -> bool:
 
 
 def is_key(of: DataType) -> bool:
-    """Whether rows can be grouped by a column of the type: it has no null, and no float itself."""
+    """Return whether rows can be grouped by a column of the type: not nullable and not a float."""
     return not isinstance(unrestricted(of), Optional | Float | Embedding | Null)
 
 
 def is_ordered(of: DataType) -> bool:
-    """Whether a column of the type has a least and a greatest value."""
+    """Return whether a column of the type has a least and a greatest value."""
     return isinstance(unrestricted(inner(of)), Int | Float | Decimal | Date | Datetime)
 
 

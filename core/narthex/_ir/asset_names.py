@@ -1,4 +1,4 @@
-"""Names of physical things: made from what an asset means, never from what people call it."""
+"""Names of physical things, derived from an asset's meaning, never from its logical name."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ _KIND2 = {
 _INSTALL = re.compile(r"[a-z0-9]{8}")
 _DIGEST_CHARACTERS = 26
 _GREATEST_INCARNATION = 10**20
-"""With fewer digits a name has at most 63 bytes, which is what PostgreSQL keeps of one."""
+"""With fewer digits, a name has at most 63 bytes, PostgreSQL's limit for identifiers."""
 
 
 def physical_name(
@@ -33,11 +33,12 @@ def physical_name(
 ) -> str:
     """Return the name of one incarnation of an asset in one installation.
 
-    The same arguments always give the same name, others another one. It is legal as it stands for
-    Kafka, file systems, object stores and SQL, and at most 63 bytes long.
+    The same arguments always yield the same name; different arguments yield different names. The
+    name is legal for Kafka, file systems, object stores and SQL without escaping, and at most 63
+    bytes long.
 
     Raises:
-        ValueError: The installation's id is not eight of [a-z0-9], or the incarnation below one.
+        ValueError: The installation's id is not eight of [a-z0-9], or the incarnation is below one.
     """
     if not 1 <= incarnation < _GREATEST_INCARNATION:
         raise ValueError(f"an incarnation counts from 1, found {incarnation}")

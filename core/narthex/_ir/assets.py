@@ -1,7 +1,7 @@
-"""The engine-free description of what a commit needs: assets, each with its fingerprint.
+"""The engine-free description of a commit's needs: assets, each with its fingerprint.
 
-An asset's spec says everything an engine must know except physical names: those are given when
-the ledger reserves it, and reach the engine as `ResolvedAsset`.
+An asset's spec holds all that an engine needs except physical names: the ledger assigns those when
+it reserves the asset, and they reach the engine in a `ResolvedAsset`.
 """
 
 import enum
@@ -17,7 +17,7 @@ from narthex._ir.schema import Column, Schema
 from narthex._ir.types import Datetime, Optional
 
 Fingerprint = NewType("Fingerprint", bytes)
-"""32 bytes: the SHA-256 of what an asset means."""
+"""32 bytes: the SHA-256 of an asset's meaning."""
 
 FP_VERSION = 1
 """The version of the encoding that fingerprints hash."""
@@ -39,7 +39,7 @@ class AssetKind(enum.Enum):
 
 @record
 class TopicRole(enum.Enum):
-    """What a topic carries."""
+    """The content of a topic."""
 
     INGEST = "ingest"
     DATASET = "dataset"
@@ -49,13 +49,13 @@ class TopicRole(enum.Enum):
 
 @record
 class LogShape(enum.Enum):
-    """How the facts of a log make a state.
+    """The rule by which the facts of a log make a state.
 
-    ROWS: keyless; every row_id stands for itself.
+    ROWS: keyless; each row_id is a row of its own.
     KEYED: row_id is (key, event_time); a lookup is the floor at the instant.
     CONTRIBUTIONS: the inputs of aggregates by group key; values exist only when read. A fact's
         event time is the place of its row on the time axis: its event time, or the cell of the
-        column that the aggregate goes along.
+        column that the aggregate uses as its time axis (`along`).
     """
 
     ROWS = "rows"
@@ -64,13 +64,13 @@ class LogShape(enum.Enum):
 
 
 VALIDITY_COLUMNS: Final = (Column("__since", Datetime()), Column("__until", Optional(Datetime())))
-"""The last two columns of contributions of keyed rows; no author can name a column so."""
+"""The last two columns of contributions of keyed rows; authors cannot use these names."""
 
 
 @record
 @attrs.frozen
 class Decay:
-    """A value column that decays by itself: halved whenever a half-life has passed."""
+    """A value column that decays by itself: it halves once per half-life."""
 
     column: str
     half_life_us: int
@@ -81,22 +81,23 @@ class Decay:
 class LogSpec:
     """The facts of one dataset's log; `narthex._formats.avro` derives the Avro schema from it.
 
-    A contribution of a keyless row stands from its event time on. One of a keyed row is there from
-    its row's event time until its key changes: `__since` and `__until`, the end exclusive, null
-    for as long as it stands. Its row_id is that of its row; a later row of the key makes it come
-    again with a higher version and its `__until`.
+    A contribution of a keyless row counts from its event time on. A contribution of a keyed row
+    counts from the row's event time until its key changes: from `__since` to `__until`, the end
+    exclusive, null while the row is current. Its row_id is that of its row; when a later row of
+    the key arrives, it is written again with a higher version and its `__until`.
 
     Attributes:
         shape: How facts make a state.
         keys: Key columns (group keys of contributions); empty for ROWS.
-        values: Value columns (inputs of contributions, then `VALIDITY_COLUMNS` if they have lives).
+        values: Value columns (inputs of contributions, then `VALIDITY_COLUMNS` if they have
+            validity intervals).
         time_field: The public name of the event time.
-        along: Of contributions with lives only: whether a column places them, so that one may
-            come after a window that it belongs to has ended. Then a question at q counts those in
-            its window that are there at q less the lookback; otherwise those that are there at
-            the window's last instant.
-        decays: Of a KEYED log: the values that have decayed since the row's event time by the
-            instant at which they are looked up.
+        along: Only for contributions with validity intervals: whether a column places them on the
+            time axis, so that one may arrive after its window has ended. A query at q then counts
+            the contributions in its window that are valid at q less the lookback; otherwise it
+            counts those that are valid at the window's last instant.
+        decays: For a KEYED log: the values that, at the instant of a lookup, have decayed since
+            the row's event time.
     """
 
     shape: LogShape
@@ -108,7 +109,7 @@ class LogSpec:
 
     @property
     def lives(self) -> bool:
-        """Whether contributions say from when until when they are there."""
+        """Whether contributions have validity intervals (`VALIDITY_COLUMNS`)."""
         return self.values[-len(VALIDITY_COLUMNS) :] == VALIDITY_COLUMNS
 
     @property
@@ -123,9 +124,9 @@ class TopicSpec:
     """A Kafka topic.
 
     Attributes:
-        log: For DATASET topics, what the facts look like.
-        retention_ms: None keeps for ever.
-        identity: What distinguishes topics without a log (the endpoint of an ingest topic).
+        log: For DATASET topics, the shape and columns of the facts.
+        retention_ms: None keeps records for ever.
+        identity: Distinguishes topics without a log (the endpoint of an ingest topic).
     """
 
     role: TopicRole
@@ -141,14 +142,15 @@ class IndexSpec:
     """A lookup index of one dataset log.
 
     Attributes:
-        log: The log that it is fed from; KEYED or CONTRIBUTIONS.
-        aggregates: For CONTRIBUTIONS, what is folded at read time.
-        ladder_us: For CONTRIBUTIONS, tile lengths, ascending, each a multiple of the former; empty
-            where they have lives, which no tile knows.
-        correctable: Whether a fact may come again with a higher version and another key, place or
-            life; of a KEYED log, whether a row may cease to exist (`narthex._ir.facts.NEVER`).
-        by: For the left side of a join: rows are indexed by these columns instead of a key.
-        layout: Version of the storage layout.
+        log: The log that feeds the index; KEYED or CONTRIBUTIONS.
+        aggregates: For CONTRIBUTIONS, the aggregates that are computed at read time.
+        ladder_us: For CONTRIBUTIONS, tile lengths, ascending, each a multiple of the previous one;
+            empty for contributions with validity intervals, which tiles cannot represent.
+        correctable: Whether a fact may arrive again with a higher version and another key, place or
+            validity interval; for a KEYED log, whether a row may be deleted
+            (`narthex._ir.facts.TOMBSTONE_TIME`).
+        by: For the left side of a join: the columns that index the rows instead of a key.
+        layout: The version of the storage layout.
     """
 
     log: LogSpec
@@ -171,7 +173,7 @@ class HistorySpec:
 @record
 @attrs.frozen(kw_only=True)
 class CheckpointSpec:
-    """The directory in which a job keeps what Spark needs to go on."""
+    """The directory in which a job keeps the state from which Spark resumes."""
 
     job: str
 
@@ -182,10 +184,10 @@ class Trigger(enum.Enum):
 
     Attributes:
         REAL_TIME: A Spark query in Real-time Mode: expressions only.
-        STAGE: A Python stage that takes records as they come, in a process beside Spark's.
+        STAGE: A Python stage that handles records as they arrive, in a process beside Spark's.
         STATEFUL: A Python stage that keeps its rows in a state of its own (docs/decisions/0013).
-        MICRO_BATCH: Spark looks for something new again and again.
-        BOUNDED: The backfill is all there is.
+        MICRO_BATCH: Spark polls for new rows.
+        BOUNDED: The job only runs as a backfill.
     """
 
     REAL_TIME = "real_time"
@@ -207,10 +209,10 @@ class SourceJobSpec:
         dataset: The dataset's name, for people and metrics.
         source_id: The identity string that orders ties between sources, part of row ids.
         source: The definition.
-        schema: The dataset's fields: what a raw row must become.
-        log: The facts to write.
+        schema: The dataset's fields, to which a raw row is converted.
+        log: The shape and columns of the facts that the job writes.
         trigger: BOUNDED sources run in a backfill only.
-        reason: Why this trigger, for people.
+        reason: The reason for the trigger, for people.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -228,11 +230,11 @@ class PipelineInput:
     """A dataset that a pipeline reads; `role` names the topic (and index) in the job's needs.
 
     Attributes:
-        correctable: Whether a row may come again with a higher version, so that one that is
-            filtered out must be retracted and not only left out.
-        aggregate: Of a dataset whose log holds contributions: the step that makes its rows of
-            them, as `narthex._runtime.steps.versions_of` applies it. Its input is the dataset.
-        aggregates: The same with types, in the order of the step's specs.
+        correctable: Whether a row may arrive again with a higher version, so that a row that is
+            filtered out must be retracted, not only omitted.
+        aggregate: For a dataset whose log holds contributions: the step that turns them into rows,
+            as `narthex._runtime.steps.versions_of` applies it. Its input is the dataset.
+        aggregates: The aggregates of that step with types, in the order of its specs.
     """
 
     dataset: str
@@ -255,11 +257,12 @@ class PipelineJobSpec:
 
     Attributes:
         operators: The pipeline up to, not including, a final aggregate with windows of its own.
-        inputs: All datasets that it reads, each once; the stream side first.
-        schema: The public schema of the dataset that it makes.
-        log: The facts to write; for an aggregate, the contributions.
-        along: The column whose cells place contributions on the time axis instead of their event
-            times; None for those.
+        inputs: All datasets that the pipeline reads, each once; the stream side first.
+        schema: The public schema of the dataset that the pipeline produces.
+        log: The shape and columns of the facts that the job writes; for an aggregate, the
+            contributions.
+        along: The column whose cells place contributions on the time axis; None to use their event
+            times.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -276,15 +279,15 @@ class PipelineJobSpec:
 @record
 @attrs.frozen(kw_only=True)
 class SinkJobSpec:
-    """A job that writes what a dataset's rows become to where its author says.
+    """A job that writes a dataset's changes to the destination that its author declares.
 
     Needs: `input:<dataset>` (its topic), `checkpoint`.
 
     Attributes:
         sink: The definition.
         schema: The dataset's fields.
-        log: The facts that are read.
-        voidable: Whether a keyed row may cease to exist, so that what stood before it is kept.
+        log: The shape and columns of the facts that the job reads.
+        voidable: Whether a keyed row may be deleted, so that the job keeps the row before it.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -304,8 +307,8 @@ class FeedSpec:
     Needs: `log` (topic), `index` or `history`, and `touched` (topic) where joins depend on it.
 
     Attributes:
-        disorder_us: How late a row of the dataset's sources is expected to be at most; None
-            where no source fills it. It changes no result.
+        disorder_us: The greatest expected lateness of a row from the dataset's sources; None
+            for a dataset without a source. It does not change results.
     """
 
     dataset: str = attrs.field(metadata=DESCRIPTION)
@@ -328,7 +331,7 @@ AssetSpec: TypeAlias = (
 @record
 @attrs.frozen
 class AssetRef:
-    """An asset by what it means."""
+    """A reference to an asset by its kind and fingerprint."""
 
     kind: AssetKind
     fingerprint: bytes
@@ -337,7 +340,7 @@ class AssetRef:
 @record
 @attrs.frozen
 class Need:
-    """An asset that another one needs, and what for."""
+    """An asset that another one needs, and the role in which it is needed."""
 
     role: str
     asset: AssetRef
@@ -363,7 +366,7 @@ class AssetBlueprint:
 
     @property
     def ref(self) -> AssetRef:
-        """What other assets need it by."""
+        """The reference by which other assets need this one."""
         return AssetRef(self.kind, self.fingerprint)
 
 
@@ -375,7 +378,7 @@ class DatasetPlan:
     Attributes:
         aggregates: Empty unless the dataset ends in an aggregate.
         ladder_us: The tile lengths of the aggregates.
-        correctable: As `IndexSpec` has it: whether a row may leave the key or the place it had.
+        correctable: As in `IndexSpec`: whether a row may change its key or its place.
         online: Whether a lookup as of now is allowed; `offline`: as of any instant.
     """
 
@@ -392,7 +395,7 @@ class DatasetPlan:
 
     @property
     def index(self) -> IndexSpec:
-        """How an index of the dataset is laid out."""
+        """The spec of an index of the dataset."""
         return IndexSpec(
             log=self.log,
             aggregates=self.aggregates,
@@ -404,7 +407,7 @@ class DatasetPlan:
 @record
 @attrs.frozen(kw_only=True)
 class Blueprint:
-    """All assets of a commit, in dependency order, and how its datasets are read."""
+    """All assets of a commit, in dependency order, and the plans by which its datasets are read."""
 
     assets: tuple[AssetBlueprint, ...]
     datasets: tuple[DatasetPlan, ...]
@@ -425,7 +428,7 @@ class ResolvedNeed:
 @record
 @attrs.frozen(kw_only=True)
 class ResolvedAsset:
-    """An asset with its physical name and those of what it needs: all an engine must know."""
+    """An asset with its physical name and those of its needs: all that an engine needs."""
 
     asset_id: int
     kind: AssetKind

@@ -1,4 +1,4 @@
-"""User code as a value: source text with everything it reaches, never a pickle."""
+"""User code as a value: source text with all code that it depends on, never a pickle."""
 
 import attrs
 
@@ -22,12 +22,12 @@ class UserCode:
 
     Attributes:
         entry: The name that `source` binds to the function.
-        source: A module's text: imports, constants and functions that the entry reaches, in
+        source: A module's text: the imports, constants and functions that the entry depends on, in
             dependency order, then the entry itself.
-        requires: Libraries that it imports, sorted.
-        python: The `major.minor` that it was written for.
-        tree: The fingerprint of its syntax tree, blind to comments and layout.
-        origin: Where it stands in the author's file.
+        requires: The libraries that the code imports, sorted.
+        python: The `major.minor` of Python for which the code was written.
+        tree: The fingerprint of its syntax tree, which ignores comments and layout.
+        origin: The function's place in the author's file.
     """
 
     entry: str

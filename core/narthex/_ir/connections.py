@@ -1,4 +1,4 @@
-"""Where rows come from and go to, as values: connectors, their formats, secrets by reference."""
+"""The sources and destinations of rows, as values: connectors, formats, references to secrets."""
 
 import enum
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from narthex._base.records import LATER, record
 @record
 @attrs.frozen
 class SecretRef:
-    """A secret by name; its value is never in a definition."""
+    """A secret by name; a definition never contains its value."""
 
     name: str
 
@@ -19,11 +19,11 @@ class SecretRef:
 @record
 @attrs.frozen
 class AwsSecretRef:
-    """A secret in AWS Secrets Manager; its value is never in a definition.
+    """A secret in AWS Secrets Manager; a definition never contains its value.
 
     Attributes:
-        role_arn: The role in which it is read; None is the platform's own.
-        path: The members that lead into it, if it is a JSON object.
+        role_arn: The role that reads the secret; None is the platform's own.
+        path: The path of members to the value, if the secret is a JSON object.
     """
 
     arn: str
@@ -40,7 +40,7 @@ Credential: TypeAlias = SecretRef | AwsSecretRef
 
 @record
 class Encoding(enum.Enum):
-    """How records are written whose schema a registry keeps."""
+    """The encoding of records whose schema is in a registry."""
 
     AVRO = "avro"
     PROTOBUF = "protobuf"
@@ -49,10 +49,10 @@ class Encoding(enum.Enum):
 @record
 @attrs.frozen(kw_only=True)
 class RegistryFormat:
-    """Records whose schema a registry keeps; a name with a password, a token, or neither.
+    """Records whose schema is in a registry; with a username and password, a token, or neither.
 
     Attributes:
-        registry: Whose protocol it speaks: `confluent`.
+        registry: The kind of registry, which sets the protocol: `confluent`.
     """
 
     encoding: Encoding
@@ -66,7 +66,7 @@ class RegistryFormat:
 @record
 @attrs.frozen(kw_only=True)
 class WebhookEndpoint:
-    """Rows that are pushed to `/log`; one ingest topic per (webhook, endpoint)."""
+    """Rows that clients push to `/log`; one ingest topic per (webhook, endpoint)."""
 
     webhook: str
     endpoint: str
@@ -75,11 +75,11 @@ class WebhookEndpoint:
 @record
 @attrs.frozen(kw_only=True)
 class KafkaTopic:
-    """Rows in a topic that somebody else owns, one a record.
+    """Rows in a topic that the platform does not own, one row per record.
 
     Attributes:
         bootstrap_servers: Addresses; empty is the platform's own broker.
-        format: `json`, or what a registry keeps the schema of.
+        format: `json`, or the format of a schema registry.
     """
 
     name: str
@@ -95,7 +95,7 @@ class KafkaTopic:
 @record
 @attrs.frozen(kw_only=True)
 class Csv:
-    """Delimited text with a header line, or with the headers given."""
+    """Delimited text with a header line, or with the given headers."""
 
     delimiter: str = ","
     headers: tuple[str, ...] | None = None
@@ -111,13 +111,13 @@ class Parquet:
 @record
 @attrs.frozen(kw_only=True)
 class JsonLines:
-    """One JSON object a line."""
+    """One JSON object per line."""
 
 
 @record
 @attrs.frozen(kw_only=True)
 class TableFormat:
-    """Files that are a table with a log of its own changes: `delta` or `hudi`."""
+    """Files that form a table with its own change log: `delta` or `hudi`."""
 
     kind: str
 
@@ -128,13 +128,15 @@ FileFormat: TypeAlias = Csv | Parquet | JsonLines | TableFormat
 @record
 @attrs.frozen(kw_only=True)
 class Files:
-    """Files below a path, local or `s3://`; a glob may stand in it, and parts of dates (`%Y`).
+    """Files below a path, local or `s3://`, which may have globs and parts of dates (`%Y`).
 
-    A path that is no address is relative to the platform's files root.
+    A path without a scheme is relative to the platform's files root.
 
     Attributes:
-        access_key: With `secret_key`, or a role, what opens the store; else the platform's own.
-        spread_us: How far the dates of a path may lie from the event times of its rows.
+        access_key: With `secret_key`, the credentials of the store; without these and without a
+            role, the platform's own.
+        spread_us: The greatest distance between the dates in a path and the event times of its
+            rows.
     """
 
     name: str
@@ -149,11 +151,11 @@ class Files:
 @record
 @attrs.frozen(kw_only=True)
 class SqlDatabase:
-    """A database of PostgreSQL or MySQL.
+    """A PostgreSQL or MySQL database.
 
     Attributes:
         kind: `postgres` or `mysql`.
-        jdbc_params: What else its driver is told, `a=1&b=2`.
+        jdbc_params: Further parameters of the JDBC driver, `a=1&b=2`.
     """
 
     kind: str
@@ -195,7 +197,7 @@ class BigQueryDataset:
 @record
 @attrs.frozen(kw_only=True)
 class RedshiftDatabase:
-    """A schema of a Redshift database, read by a role or by a name with a password."""
+    """A schema of a Redshift database, read with a role or with a username and password."""
 
     name: str
     host: str
@@ -210,7 +212,7 @@ class RedshiftDatabase:
 @record
 @attrs.frozen(kw_only=True)
 class MongoDatabase:
-    """A database of MongoDB; its tables are collections."""
+    """A MongoDB database; its tables are collections."""
 
     name: str
     host: str
@@ -227,10 +229,10 @@ Database: TypeAlias = (
 @record
 @attrs.frozen(kw_only=True)
 class Table:
-    """A table that is read again and again from where its cursor column stood.
+    """A table that is polled for rows past the last value of its cursor column.
 
     Attributes:
-        cursor: A column that grows with each change; None only where rows are written to it.
+        cursor: A column that grows with each change; None only for a table that is written to.
     """
 
     database: Database
@@ -241,11 +243,11 @@ class Table:
 @record
 @attrs.frozen(kw_only=True)
 class KinesisStream:
-    """Rows in a stream of AWS Kinesis, one a record.
+    """Rows in an AWS Kinesis stream, one row per record.
 
     Attributes:
         start: `latest`, `trim_horizon`, or an instant in microseconds.
-        format: `json`, or what a registry keeps the schema of.
+        format: `json`, or the format of a schema registry.
     """
 
     name: str
@@ -258,7 +260,7 @@ class KinesisStream:
 @record
 @attrs.frozen(kw_only=True)
 class PubSubTopic:
-    """Rows in a topic of Google's Pub/Sub, JSON objects."""
+    """Rows in a Google Pub/Sub topic, as JSON objects."""
 
     name: str
     project_id: str
@@ -270,12 +272,12 @@ class PubSubTopic:
 @record
 @attrs.frozen(kw_only=True)
 class HttpPath:
-    """Where rows are sent over HTTP.
+    """The destination of rows that are sent over HTTP.
 
     Attributes:
-        healthz: The path that says whether the other side is there.
-        limit: How many rows a call may have at most.
-        headers: Sent with each call.
+        healthz: The path of the destination's health check.
+        limit: The greatest number of rows in a call.
+        headers: The headers of each call.
     """
 
     name: str

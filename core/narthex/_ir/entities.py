@@ -1,4 +1,4 @@
-"""What an author declares, as frozen values with their origin."""
+"""The entities that an author declares, as frozen values with their origin."""
 
 import enum
 from typing import TypeAlias
@@ -98,8 +98,8 @@ __all__ = [
 class Cdc(enum.Enum):
     """How rows of a source change a dataset.
 
-    `debezium` rows are envelopes of Debezium; `native` ones are the changes that a Delta or Hudi
-    table keeps itself.
+    `debezium` rows are Debezium envelopes; `native` rows are the changes that a Delta or Hudi table
+    records itself.
     """
 
     APPEND = "append"
@@ -119,7 +119,7 @@ class Constant:
 @record
 @attrs.frozen
 class ColumnRef:
-    """The field is the raw column of this name, or what a path of members leads to in it."""
+    """The field is the raw column of this name, or the member of it at a path."""
 
     column: str
     path: tuple[str, ...] = attrs.field(default=(), metadata=LATER)
@@ -128,7 +128,7 @@ class ColumnRef:
 @record
 @attrs.frozen
 class Computed:
-    """The field is an expression of raw columns, whose types `schema` gives."""
+    """The field is an expression over raw columns, whose types `schema` holds."""
 
     expression: ExprNode
     schema: tuple[Column, ...]
@@ -137,11 +137,11 @@ class Computed:
 @record
 @attrs.frozen
 class ComputedByCode:
-    """The field is what a Python function of a frame gives.
+    """The field is the result of a Python function of a frame.
 
     Attributes:
-        required: Columns of the frame that must be right, for the row to be taken.
-        offered: Further columns of the frame; null where a row has nothing that fits.
+        required: Columns of the frame that must be valid; otherwise the row is refused.
+        offered: Further columns of the frame; null where a row has no valid value.
     """
 
     code: UserCode
@@ -155,7 +155,7 @@ Preproc: TypeAlias = Constant | ColumnRef | Computed | ComputedByCode
 @record
 @attrs.frozen
 class Where:
-    """Rows for which it is false or null are counted and left out."""
+    """A predicate; rows for which it is false or null are counted and filtered out."""
 
     expression: ExprNode
     schema: tuple[Column, ...]
@@ -174,11 +174,11 @@ class WhereByCode:
 @record
 @attrs.frozen
 class Sample:
-    """A share of the rows, the same ones each time: a row is drawn by the hash of some fields.
+    """A share of the rows, reproducible: the hash of some fields selects a row.
 
     Attributes:
         rate: 0 to 1.
-        using: The fields; rows that are equal in them are all taken or none is.
+        using: The fields; of rows that are equal in them, either all are selected or none.
     """
 
     rate: float
@@ -188,7 +188,7 @@ class Sample:
 @record
 @attrs.frozen(kw_only=True)
 class Source:
-    """Where rows of a dataset enter."""
+    """A source of a dataset's rows."""
 
     connector: Connector
     disorder_us: int
@@ -208,7 +208,7 @@ class Source:
 @record
 @attrs.frozen(kw_only=True)
 class Snapshots:
-    """A sink that writes the whole dataset each time, and keeps the newest few."""
+    """A sink that writes the whole dataset each time, and retains the newest few snapshots."""
 
     marker: str
     num_retain: int
@@ -217,11 +217,11 @@ class Snapshots:
 @record
 @attrs.frozen(kw_only=True)
 class Sink:
-    """Where rows of a dataset are written to.
+    """A destination of a dataset's rows.
 
     Attributes:
-        how: `incremental` writes what changed, `recreate` the whole dataset each time.
-        renames: Pairs of a field and the name that it has on the other side.
+        how: `incremental` writes the changes, `recreate` the whole dataset each time.
+        renames: Pairs of a field and its name at the destination.
     """
 
     target: SinkTarget
@@ -260,7 +260,7 @@ class Pipeline:
 @record
 @attrs.frozen(kw_only=True)
 class Expectation:
-    """A expectation about rows: a Great Expectations type with its keyword arguments."""
+    """An expectation about rows: a Great Expectations type with its keyword arguments."""
 
     kind: str
     arguments: tuple[tuple[str, LiteralValue], ...]
@@ -270,12 +270,12 @@ class Expectation:
 @record
 @attrs.frozen
 class Carried:
-    """The log of an earlier version of a dataset, which a later one goes on with.
+    """The log of an earlier version of a dataset, which a later version reuses.
 
     Attributes:
-        contributions: The fingerprint of what that log holds. The log counts only for a version
-            whose log would hold the same.
-        data: The fingerprint that the assets of the log have.
+        contributions: The fingerprint of the log's content. Only a version whose log would have
+            the same content can reuse it.
+        data: The fingerprint of the log's assets.
     """
 
     contributions: bytes
@@ -288,8 +288,8 @@ class Dataset:
     """A named, typed log of rows with one event-time field.
 
     Attributes:
-        carried: What `narthex._compiler.log_reuse.carry_on` found in the commit before; no author
-            says it.
+        carried: The log of the previous commit that `narthex._compiler.log_reuse.reuse_logs`
+            found; authors do not set it.
     """
 
     name: str
@@ -309,7 +309,7 @@ class Dataset:
 @record
 @attrs.frozen(kw_only=True)
 class Feature:
-    """A named read-time value of a featureset."""
+    """A named value of a featureset, computed when it is read."""
 
     name: str
     type: DataType
@@ -320,10 +320,10 @@ class Feature:
 @record
 @attrs.frozen(kw_only=True)
 class LookupExtractor:
-    """The feature is a column of a dataset, looked up by features named as its keys.
+    """The feature is a column of a dataset, looked up by features that have the names of its keys.
 
     Attributes:
-        is_list: The keys and the feature are lists: element by element, a lookup each.
+        is_list: The keys and the feature are lists, with one lookup per element.
     """
 
     feature: str
@@ -342,7 +342,7 @@ class AliasExtractor:
     """The feature is another featureset's feature, `Featureset.feature`.
 
     Attributes:
-        default: Stands in where the other feature is null, if `has_default`.
+        default: Replaces a null of the other feature, if `has_default`.
     """
 
     feature: str
@@ -390,7 +390,7 @@ Extractor: TypeAlias = LookupExtractor | AliasExtractor | ExpressionExtractor | 
 @record
 @attrs.frozen(kw_only=True)
 class Featureset:
-    """A named group of features with what extracts them."""
+    """A named group of features with the extractors that compute them."""
 
     name: str
     features: tuple[Feature, ...]

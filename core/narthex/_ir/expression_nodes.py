@@ -1,4 +1,4 @@
-"""An expression as a value: what authors' `col(...)` builds, what evaluators render."""
+"""An expression as a value: authors build it with `col(...)`, evaluators render it."""
 
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ LiteralValue: TypeAlias = "None | bool | int | float | str | bytes | tuple[Liter
 @record
 @attrs.frozen
 class Ref:
-    """The value of a column of the row."""
+    """The value of a column in the row."""
 
     name: str
 
@@ -21,7 +21,7 @@ class Ref:
 @record
 @attrs.frozen
 class Var:
-    """The item at hand, inside the second part of `list.map` and `list.filter`."""
+    """The current item, inside the second argument of `list.map` and `list.filter`."""
 
     name: str
 
@@ -44,10 +44,10 @@ class Call:
     """A function of `narthex._expr.functions` applied to arguments.
 
     Attributes:
-        function: Its name there, such as `add` or `str.lower`.
+        function: Its name in that module, such as `add` or `str.lower`.
         arguments: Expressions, in order.
         options: Constants that are part of the function (a unit, a pattern), sorted by name.
-        target: The type that `str.parse` and `cast` give; the struct of `struct.make`, `list.zip`.
+        target: The result type of `str.parse` and `cast`; the struct of `struct.make`, `list.zip`.
     """
 
     function: str
@@ -68,7 +68,7 @@ class Branch:
 @record
 @attrs.frozen
 class Case:
-    """The first branch whose condition holds; else `otherwise`."""
+    """The first branch whose condition is true; else `otherwise`."""
 
     branches: tuple[Branch, ...]
     otherwise: "Node"
@@ -78,5 +78,5 @@ Node: TypeAlias = Ref | Var | Literal | Call | Case
 
 
 def bound_name(variable: str) -> str:
-    """Return the name under which a row and a schema hold a variable's item; no column has it."""
+    """Return the name of a variable's item in rows and schemas; it never clashes with a column."""
     return f"\0{variable}"

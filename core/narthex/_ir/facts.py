@@ -10,15 +10,15 @@ Cell: TypeAlias = "None | bool | int | float | str | bytes | tuple[Cell, ...] | 
 lists and embeddings tuples, structs and maps dicts."""
 
 RowId = NewType("RowId", bytes)
-"""Where a row came from; byte order is the order of ties."""
+"""The source position of a row; byte order breaks ties."""
 
 Version = NewType("Version", bytes)
-"""Orders the states of one row; the greatest, as bytes, stands."""
+"""Orders the states of one row; the state with the greatest version, as bytes, is current."""
 
 TOMBSTONE_TIME: Final = 2**63 - 1
-"""The event time of a keyed row that ceased to exist: a fact of a known row_id with a higher
-version, `alive=False` and this instant says nothing at any instant. `alive=False` at an instant of
-its own would say: absent from then on."""
+"""The event time of a deleted keyed row. A fact of a known row_id with a higher version,
+`alive=False` and this instant removes the row at all instants. With `alive=False` at an instant of
+its own, a fact means that the key is absent from then on."""
 
 _POSITION = struct.Struct(">IQI")
 
@@ -31,8 +31,8 @@ class Fact:
         event_time: Microseconds, UTC.
         key: Cells of the key columns, in the log's order; empty for a keyless dataset.
         values: Cells of the value columns, in the log's order.
-        alive: False retracts the row (keyless) or says: absent from this instant (keyed); at the
-            instant `TOMBSTONE_TIME`, that the row is no more.
+        alive: False retracts the row (keyless) or means that the key is absent from this instant
+            on (keyed); at the instant `TOMBSTONE_TIME`, that the row is deleted.
     """
 
     row_id: RowId
@@ -48,18 +48,18 @@ def position(
 ) -> bytes:
     """Return the position of a row in a source as bytes.
 
-    They sort like (source_id, partition, offset, ordinal, rest). It is the row_id of an appended
-    row and the version of an upserted one.
+    Positions sort like (source_id, partition, offset, ordinal, rest). A position is the row_id of
+    an appended row and the version of an upserted one.
     """
     return source_id.encode() + b"\x00" + _POSITION.pack(partition, offset, ordinal) + rest
 
 
 @attrs.frozen(kw_only=True)
 class Position:
-    """Where a row stands in its source.
+    """The position of a row in its source.
 
     Attributes:
-        rest: What tells rows of a table with the same cursor apart; empty elsewhere.
+        rest: Distinguishes rows of a table with the same cursor; empty for other sources.
     """
 
     source_id: str
@@ -70,10 +70,10 @@ class Position:
 
 
 def parse_position(content: bytes) -> Position:
-    """Read the bytes that `position` gives.
+    """Parse the bytes that `position` returns.
 
     Raises:
-        ValueError: They are none.
+        ValueError: The bytes are not a position.
     """
     source_id, separator, tail = content.partition(b"\x00")
     if not separator or len(tail) < _POSITION.size:

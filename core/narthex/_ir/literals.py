@@ -1,4 +1,4 @@
-"""Constants in definitions: whether a value is one of a type."""
+"""Constants in definitions: whether a value belongs to a type."""
 
 from narthex._base.patterns import matches
 from narthex._ir.expression_nodes import LiteralValue
@@ -20,7 +20,7 @@ from narthex._ir.types import (
 
 
 def is_literal_of(value: LiteralValue, of: DataType) -> bool:
-    """Whether a constant is a value of the type: instants are microseconds, dates days."""
+    """Return whether a constant is a value of the type: instants are microseconds, dates days."""
     match of:
         case Optional():
             return value is None or is_literal_of(value, of.of)
@@ -73,7 +73,7 @@ def _is_restricted(value: LiteralValue, of: DataType) -> bool:
 
 
 def is_within(value: LiteralValue, of: Between) -> bool:
-    """Whether a number lies within bounds, strict ones excluded."""
+    """Return whether a number lies within bounds, strict ones excluded."""
     if not isinstance(value, int | float):
         return False
     low = value > of.min if of.strict_min else value >= of.min

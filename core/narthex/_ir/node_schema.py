@@ -1,4 +1,4 @@
-"""The schema of a pipeline's step, with the mistakes found on the way to it."""
+"""The schema of a pipeline's step, with the errors found so far."""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -14,12 +14,12 @@ from narthex.errors import ColumnNotFound, DefinitionError
 
 @attrs.frozen(kw_only=True)
 class DatasetSchemaInfo:
-    """What a pipeline must know of a dataset that it reads.
+    """The properties of a dataset that a pipeline that reads it needs.
 
     Attributes:
         terminal: Whether the dataset ends in an aggregate over continuous windows, which no
             pipeline can read.
-        correctable: Whether a row of it may come again, changed.
+        correctable: Whether a row of the dataset may arrive again, changed.
     """
 
     name: str
@@ -30,16 +30,16 @@ class DatasetSchemaInfo:
 
 @attrs.frozen(kw_only=True)
 class NodeSchema:
-    """What a step gives.
+    """The result of a step.
 
     Attributes:
         keys: Key columns, in order; empty for keyless rows.
         values: Value columns, in order.
-        timestamp: The name of the event time.
-        correctable: Whether a row may come again with a higher version: below a keyed dataset
-            or a join.
-        aggregates: What the last step computes, with types; empty unless it is an aggregate.
-        errors: Everything that is wrong up to here, in the order of the steps.
+        timestamp: The name of the event-time column.
+        correctable: Whether a row may arrive again with a higher version: downstream of a keyed
+            dataset or a join.
+        aggregates: The aggregates of the last step, with types; empty for any other step.
+        errors: All errors up to this step, in the order of the steps.
     """
 
     keys: tuple[Column, ...]
@@ -56,7 +56,7 @@ class NodeSchema:
         return {**named, self.timestamp: Datetime()}
 
     def with_errors(self, *errors: DefinitionError) -> "NodeSchema":
-        """Return the same schema with more mistakes."""
+        """Return the same schema with more errors."""
         return attrs.evolve(self, errors=(*self.errors, *errors))
 
 
@@ -74,7 +74,7 @@ def of_dataset(info: DatasetSchemaInfo) -> NodeSchema:
 def column_missing(
     name: str, known: Collection[str], *, where: str, origin: Origin
 ) -> ColumnNotFound:
-    """Say that a column is not there, what is, and which one was probably meant."""
+    """Report a missing column with the available ones and the most likely intended one."""
     return ColumnNotFound(
         f"column `{name}` is not in {where}; it has {listed(known)}",
         origin=origin,
@@ -83,7 +83,7 @@ def column_missing(
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Suggest the known name that looks most like the given one; empty when none does."""
+    """Suggest the known name that is most similar to the given one; empty if there is none."""
     close = get_close_matches(name, known, n=1)
     return f"did you mean `{close[0]}`?" if close else ""
 

@@ -41,7 +41,7 @@ class Filter:
 @record
 @attrs.frozen
 class Assignment:
-    """A column and the expression that gives it."""
+    """A column and the expression that computes it."""
 
     column: str
     type: DataType
@@ -102,7 +102,7 @@ class Rename:
 @record
 @attrs.frozen
 class DropNull:
-    """The rows without a null in the named columns, whose types lose their Optional."""
+    """The rows without nulls in the named columns, whose types are no longer Optional."""
 
     input: "Operator"
     columns: tuple[str, ...]
@@ -111,7 +111,7 @@ class DropNull:
 
 @record
 class JoinHow(enum.Enum):
-    """What becomes of a left row without a match."""
+    """The treatment of a left row without a match."""
 
     LEFT = "left"
     INNER = "inner"
@@ -124,9 +124,9 @@ class Join:
 
     Attributes:
         on: Pairs (left column, right key).
-        within_low_us: How far before the left instant a right row may lie; None is forever.
-        within_high_us: How far after it.
-        fields: Right columns that are taken (its timestamp may be one of them).
+        within_low_us: How far before the left instant a right row may be; None is unbounded.
+        within_high_us: How far after the left instant a right row may be.
+        fields: The right columns to add (its timestamp may be one of them).
     """
 
     input: "Operator"
@@ -142,7 +142,7 @@ class Join:
 @record
 @attrs.frozen
 class Transform:
-    """The rows as a Python function on a frame gives them: as many rows, other values.
+    """The rows as a Python function on a frame returns them: the same number, other values.
 
     Attributes:
         columns: The value columns afterwards; keys and timestamp stay as they are.
@@ -157,11 +157,11 @@ class Transform:
 @record
 @attrs.frozen
 class Dedup:
-    """Of the rows that are the same by some columns, the last one.
+    """The last of the rows that are equal in some columns.
 
     Attributes:
         by: The columns; without a window, the instant is one of them.
-        window: Rows are the same within one span of it only; None is the very same instant.
+        window: Rows count as equal only within one of its spans; None: only at the same instant.
     """
 
     input: "Operator"
@@ -173,7 +173,7 @@ class Dedup:
 @record
 @attrs.frozen
 class Explode:
-    """A row for each element of the named lists, in lockstep; one with null for an empty list."""
+    """A row per element of the named lists, in lockstep; an empty list yields one row with null."""
 
     input: "Operator"
     columns: tuple[str, ...]
@@ -183,7 +183,7 @@ class Explode:
 @record
 @attrs.frozen
 class Union:
-    """The rows of both inputs, which have one schema; equal rows stay two."""
+    """The rows of both inputs, which share one schema; equal rows are both kept."""
 
     input: "Operator"
     other: "Operator"
@@ -192,7 +192,7 @@ class Union:
 
 @record
 class Change(enum.Enum):
-    """Which changes of a keyed dataset a column of its changelog tells: its rows are true there."""
+    """The change of a keyed dataset that a column of its changelog marks with true."""
 
     INSERT = "insert"
     DELETE = "delete"
@@ -204,8 +204,8 @@ class Changelog:
     """A keyless row for each insert and each delete of a keyed dataset; an update is both.
 
     Attributes:
-        column: The bool column that tells them apart.
-        change: What the column is true for.
+        column: The bool column that distinguishes inserts from deletes.
+        change: The change for which the column is true.
     """
 
     input: "Operator"
@@ -216,7 +216,7 @@ class Changelog:
 
 @record
 class Emit(enum.Enum):
-    """When a group's value is told: at once with corrections, or when its window has closed."""
+    """When a group's value is emitted: at once with corrections, or when its window has closed."""
 
     EAGER = "eager"
     FINAL = "final"
@@ -225,11 +225,11 @@ class Emit(enum.Enum):
 @record
 @attrs.frozen
 class Aggregate:
-    """Per group, the aggregates over its rows.
+    """The aggregates over the rows of each group.
 
     Attributes:
         along: A datetime column that is the time axis instead of the event time.
-        window: Groups are split into its spans; the key column `window` says which one it is.
+        window: Splits groups into its spans; the key column `window` holds the span.
     """
 
     input: "Operator"
@@ -244,7 +244,7 @@ class Aggregate:
 @record
 @attrs.frozen
 class First:
-    """Per group, the whole row with the oldest event time; ties go to the first seen."""
+    """The whole row with the oldest event time per group; ties go to the first seen."""
 
     input: "Operator"
     by: tuple[str, ...]
@@ -254,7 +254,7 @@ class First:
 @record
 @attrs.frozen
 class Latest:
-    """Per group, the whole row with the newest event time; ties go to the last seen."""
+    """The whole row with the newest event time per group; ties go to the last seen."""
 
     input: "Operator"
     by: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Columns with roles: what a row of a dataset looks like."""
+"""Columns with roles: the shape of a dataset's rows."""
 
 import enum
 
@@ -10,7 +10,7 @@ from narthex._ir.types import DataType
 
 @record
 class Role(enum.Enum):
-    """What a field is for."""
+    """The role of a field."""
 
     KEY = "key"
     VALUE = "value"
@@ -20,7 +20,7 @@ class Role(enum.Enum):
 @record
 @attrs.frozen(kw_only=True)
 class Metadata:
-    """What people say of an entity; changes nothing physical."""
+    """Descriptive metadata of an entity; it changes nothing physical."""
 
     owner: str = ""
     description: str = ""

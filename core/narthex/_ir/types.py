@@ -1,4 +1,4 @@
-"""The types a column can have: a closed union of frozen values."""
+"""The types that a column can have: a closed union of frozen values."""
 
 from typing import TypeAlias
 
@@ -131,7 +131,7 @@ class OneOf:
 @record
 @attrs.frozen
 class Regex:
-    """Text that the pattern matches as a whole."""
+    """Text that matches the pattern as a whole."""
 
     pattern: str
 
@@ -139,7 +139,7 @@ class Regex:
 @record
 @attrs.frozen
 class Null:
-    """The type of the literal null; no column has it."""
+    """The type of the literal null; columns cannot have it."""
 
 
 DataType: TypeAlias = (
@@ -172,7 +172,7 @@ def inner(of: DataType) -> DataType:
 
 
 def optional(of: DataType) -> DataType:
-    """Return the Optional of a type, never wrapped twice."""
+    """Return the Optional of a type; an Optional is not wrapped again."""
     return of if isinstance(of, Optional | Null) else Optional(of)
 
 
@@ -188,7 +188,7 @@ def unrestricted(of: DataType) -> DataType:
 
 
 def base_type(of: DataType) -> DataType:
-    """Return the type without any restriction, inside Optionals, lists, maps and structs too."""
+    """Return the type without restrictions, also inside Optionals, lists, maps and structs."""
     plain = unrestricted(of)
     match plain:
         case Optional():

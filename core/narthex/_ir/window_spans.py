@@ -1,7 +1,7 @@
-"""The spans of discrete windows: which of them an instant is in, and which one a question reads.
+"""The spans of discrete windows: which of them contain an instant, and which one a query reads.
 
 All instants are microseconds since the epoch, to which spans are aligned: a hopping span begins
-at a multiple of the stride. A span has its begin and not its end.
+at a multiple of the stride. A span includes its begin and excludes its end.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,9 @@ def lookback_of(window: Window) -> int:
 
 
 def spans_of(window: Tumbling | Hopping, event_time: int) -> tuple[WindowSpan, ...]:
-    """Return the spans that an instant is in, ascending; one of a tumbling window.
+    """Return the spans that contain an instant, ascending; one span for a tumbling window.
 
-    Of a hopping window without a beginning there is no end to them, and none is given.
+    For a hopping window without a beginning, the spans are unbounded and none is returned.
     """
     length, stride = _length_and_stride(window)
     if length is None:
@@ -34,7 +34,7 @@ def spans_of(window: Tumbling | Hopping, event_time: int) -> tuple[WindowSpan, .
 
 
 def newest_closed(window: Tumbling | Hopping, as_of: int) -> tuple[int | None, int]:
-    """Return the newest span that has ended by a question's instant, less the lookback.
+    """Return the newest span that has ended by a query's instant, less the lookback.
 
     A begin of None is the beginning of time.
     """
@@ -47,16 +47,16 @@ def newest_closed(window: Tumbling | Hopping, as_of: int) -> tuple[int | None, i
 
 
 def shown_from(window: Tumbling | Hopping, span: WindowSpan) -> int:
-    """Return the first question's instant that sees a span: its end, and the lookback after it."""
+    """Return the first query instant at which a span is visible: its end plus the lookback."""
     return span[1] + window.lookback
 
 
 def counted_during(
     window: Continuous | Tumbling | Hopping, event_time: int
 ) -> tuple[int, int | None]:
-    """Return the first question's instant at which a row counts, and the first where it does not.
+    """Return the first query instant at which a row counts, and the first at which it does not.
 
-    Between the two it counts at all; without the second it counts for ever.
+    Within this interval some span of the window counts it; without an end it counts for ever.
     """
     if isinstance(window, Continuous):
         gone = None if window.duration is None else event_time + window.duration + 1
@@ -73,7 +73,7 @@ def counted_during(
 def sessions(event_times: Iterable[int], gap: int) -> tuple[WindowSpan, ...]:
     """Return the sessions of one key's rows, ascending; each ends a microsecond after its last row.
 
-    Rows belong together while the next is at most the gap after the last.
+    A row belongs to a session while it is at most the gap after the session's last row.
     """
     found: list[WindowSpan] = []
     for event_time in sorted(event_times):

@@ -1,4 +1,4 @@
-"""The spans of event time that an aggregate can see."""
+"""The windows of event time over which an aggregate is computed."""
 
 from decimal import Decimal, InvalidOperation
 from typing import TypeAlias
@@ -41,12 +41,12 @@ def _share(max_error: str | float) -> float:
 @record
 @attrs.frozen
 class Continuous:
-    """All rows of the last `duration`, both ends inclusive, sliding with the question.
+    """All rows of the last `duration`, both ends inclusive, sliding with the query's instant.
 
     Attributes:
         duration: Microseconds; None is forever. Authors write `"1h"` or `"forever"`.
-        max_error: By which share of its length the window may be longer or shorter, so that raw
-            rows need not be kept. 0 is exact. Authors write `"0.1%"`.
+        max_error: The share of its length by which the window may be longer or shorter, so that
+            raw rows need not be kept. 0 is exact. Authors write `"0.1%"`.
     """
 
     duration: int | None = attrs.field(converter=_span_us)
@@ -56,7 +56,7 @@ class Continuous:
 @record
 @attrs.frozen
 class Tumbling:
-    """Back-to-back spans aligned to the epoch; the newest closed one counts."""
+    """Back-to-back spans aligned to the epoch; a query reads the newest closed one."""
 
     duration: int = attrs.field(converter=_finite_us)
     lookback: int = attrs.field(default=0, converter=_finite_us)
@@ -75,7 +75,7 @@ class Hopping:
 @record
 @attrs.frozen
 class Session:
-    """Rows of a key no further apart than `gap`."""
+    """Rows of a key with gaps of at most `gap` between them."""
 
     gap: int = attrs.field(converter=_finite_us)
 

@@ -1,6 +1,6 @@
-"""Queries: `read_plan` plans one, `lookup_batch` groups its lookups, `execution` answers it.
+"""Queries: `read_plan` plans one, `lookup_batch` groups its lookups, `execution` runs it.
 
-`logged_queries` is the record of an answer that a platform stores.
+`logged_queries` is the record of a query and its answer that a platform stores.
 """
 
 from narthex._query.execution import execute, rows_finder, whole_columns, whole_rows

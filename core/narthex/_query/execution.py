@@ -1,6 +1,6 @@
-"""Answer a question by its read plan: lookups, expressions, authors' extractors, in order.
+"""Execute a query by its read plan: lookups, expressions, authors' extractors, in order.
 
-Online and offline answers are made here, so they cannot differ; where rows are found is an
+Online and offline answers are computed here, so they cannot differ; the lookup of rows is an
 argument.
 """
 
@@ -53,18 +53,18 @@ def execute(
     workers: Callers,
     as_of: Sequence[int],
 ) -> dict[str, list[Cell]]:
-    """Return the wanted features, a cell a row.
+    """Return the wanted features, one cell per row.
 
     Args:
-        plan: How to answer.
-        columns: The given features, fully qualified; a frame's as `narthex._expr.polars` encodes
-            them.
+        plan: The query's plan.
+        columns: The given features, fully qualified; a frame's are encoded as in
+            `narthex._expr.polars`.
         lookup: Finds rows; called once for each dataset and wave of lookups.
         workers: Run authors' code.
         as_of: The instant of each row, microseconds.
 
     Raises:
-        UserCodeError: Code of an author failed, or gave something else than it declares.
+        UserCodeError: An author's code failed, or returned something other than it declares.
     """
     answer = _Answer(plan, _given(plan, columns), lookup, workers, as_of)
     for step in plan.steps:
@@ -106,11 +106,11 @@ class _Answer:
         self.as_of = as_of
 
     def keep(self, feature: str, cells: Cells) -> None:
-        """Keep a column, unless it was given: what is given stands."""
+        """Add a column unless it was given; given columns take precedence."""
         self.columns.setdefault(feature, cells)
 
     def look_up(self, step: LookupStep) -> None:
-        """Read the rows for all keys of the step at once, each key and instant once."""
+        """Read the rows for all keys of the step at once, each pair of key and instant once."""
         asking = LookupBatch()
         asked = [asking.add(request, self.columns, self.as_of) for request in step.requests]
         found = asking.answers(step.dataset, self.lookup)
@@ -120,7 +120,7 @@ class _Answer:
                 self.keep(take.feature, one.grouped(taken(step.dataset, take, one.keys, rows)))
 
     def computed(self, step: ExpressionStep) -> Cells:
-        """Evaluate an expression, by row or by column: both give the same."""
+        """Evaluate an expression, by row or by column; the results are the same."""
         if len(self.as_of) < COLUMNAR_ROWS or not step.refs or _reads_the_clock(step.expression):
             return [
                 step.prepared({name: self.columns[feature][row] for name, feature in step.refs}, at)
@@ -150,8 +150,8 @@ class WholeRow:
     """A row with all fields of its dataset: keys, values, event time.
 
     Attributes:
-        is_found: If not, the keys are those that were asked for, and a value is null or the
-            default that its aggregate has for a key never seen.
+        is_found: Whether the row was found. If not, the keys are the requested ones, and each
+            value is null or its aggregate's default for an unseen key.
     """
 
     values: tuple[Cell, ...]
@@ -171,7 +171,7 @@ def whole_rows(
     *,
     lookup: Lookup,
 ) -> list[WholeRow]:
-    """Return the rows of a dataset under keys, each as of its instant; a null finds none."""
+    """Return the rows of a dataset by key, each as of its instant; a null key finds no row."""
     known = [at for at, key in enumerate(keys) if None not in key]
     rows = lookup(plan, [keys[at] for at in known], [as_of[at] for at in known]) if known else ()
     found = dict(zip(known, rows, strict=True))
@@ -187,7 +187,7 @@ def whole_rows(
 
 
 def _only(step: CodeStep, find: Find) -> Find:
-    """Let an extractor look up the datasets that it names, and no others."""
+    """Return a lookup function that is limited to the datasets that an extractor names."""
     extractor = step.extractor
 
     def permitted(

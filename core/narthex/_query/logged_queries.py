@@ -1,6 +1,6 @@
-"""Answers that a platform keeps: what was asked, what was said, and what it was read from.
+"""Logged queries: the inputs, the answer, and the log offsets at which it was read.
 
-Records of a log of JSON objects, one a question; cells are rendered as answers render them.
+Records of a log of JSON objects, one per query; cells are rendered as in answers.
 """
 
 import json
@@ -11,27 +11,27 @@ import attrs
 from narthex._base.records import Json
 
 Columns = Mapping[str, list[Json]]
-"""Cells by feature, in full; all of one length."""
+"""Cells by fully qualified feature; all of one length."""
 
 
 class GarbledAnswerError(ValueError):
-    """A record is no logged query."""
+    """A record that is not a logged query."""
 
 
 def answers_topic(install_id: str) -> str:
-    """Name the log of an installation's logged queries; no prefix of an asset's name begins so."""
+    """Name the log of an installation's logged queries; names of assets have other prefixes."""
     return f"narthex_answers_{install_id}"
 
 
 @attrs.frozen(kw_only=True)
 class LoggedQuery:
-    """One question and its answer.
+    """One query and its answer.
 
     Attributes:
-        commit_id: Whose definitions answered.
+        commit_id: The commit whose definitions answered.
         as_of: Microseconds.
-        workflow: What the principal calls the use of it.
-        offsets: Dataset to topic to partition to offset: the answer contains what stands below.
+        workflow: The client's name for the purpose of the query.
+        offsets: Dataset to topic to partition to offset: the answer contains the records below it.
     """
 
     tenant: str
@@ -44,15 +44,15 @@ class LoggedQuery:
     offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
 
     def encoded(self) -> bytes:
-        """Return the record's bytes."""
+        """Encode the record."""
         return json.dumps(attrs.asdict(self), allow_nan=False, separators=(",", ":")).encode()
 
     @classmethod
     def decoded(cls, record: bytes) -> "LoggedQuery":
-        """Read a record.
+        """Decode a record.
 
         Raises:
-            GarbledAnswerError: It is none.
+            GarbledAnswerError: It is not a logged query.
         """
         try:
             return cls(**json.loads(record))

@@ -1,6 +1,6 @@
-"""Lookups of one dataset put together: each key and instant is asked for once.
+"""A batch of lookups of one dataset, which requests each pair of key and instant once.
 
-A request asks with one key a row, or with a list of keys a row; then what is taken is a list too.
+A request has one key per row, or a list of keys per row and then also a list of results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,19 +18,19 @@ _Key: TypeAlias = tuple[Cell, ...]
 
 
 class FoundRow(Protocol):
-    """What a lookup found."""
+    """A row that a lookup found."""
 
     @property
     def values(self) -> tuple[Cell, ...]:
-        """The dataset's value columns, in order; of aggregates, finished."""
+        """The dataset's value columns, in order; aggregates are finished."""
 
     @property
     def event_time(self) -> int:
-        """Since when the row stands, microseconds."""
+        """The instant from which the row is current, microseconds."""
 
 
 class Lookup(Protocol):
-    """Finds the rows of a dataset as of instants; None where there is none."""
+    """Finds the rows of a dataset as of instants; None where there is no row."""
 
     def __call__(
         self, plan: DatasetPlan, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
@@ -39,11 +39,11 @@ class Lookup(Protocol):
 
 @attrs.frozen
 class RequestedKeys:
-    """The keys of a request, one after the other.
+    """The keys of a request, in one sequence.
 
     Attributes:
-        places: Which answer is a key's; None for a key with a null, which nothing has.
-        sizes: How many keys each row has; None if each has one, and no lists.
+        places: The index of each key's answer; None for a key with a null, which finds no row.
+        sizes: The number of keys in each row's list; None if each row has one key, not a list.
     """
 
     keys: Sequence[_Key]
@@ -63,7 +63,7 @@ class RequestedKeys:
 
 
 class LookupBatch:
-    """Collects what is asked for of one dataset."""
+    """Collects the lookups of one dataset."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[object, int], int] = {}
@@ -72,7 +72,7 @@ class LookupBatch:
     def add(
         self, request: LookupRequest, columns: Mapping[str, Cells], as_of: Sequence[int]
     ) -> RequestedKeys:
-        """Ask with all rows of a request.
+        """Add the keys of all rows of a request.
 
         Raises:
             LookupImpossible: The lists of keys of a row differ in length.
@@ -101,7 +101,7 @@ class LookupBatch:
         return self._places[name]
 
     def answers(self, dataset: DatasetPlan, lookup: Lookup) -> "Sequence[FoundRow | None]":
-        """Return the answers to everything that was asked for, by one read."""
+        """Return the answers to all requested keys, by one read."""
         if not self._asked:
             return ()
         return lookup(dataset, [key for key, _ in self._asked], [at for _, at in self._asked])
@@ -118,7 +118,7 @@ def _elements(row: _Key, request: LookupRequest) -> list[_Key]:
 
 
 def _hashable(cell: object) -> object:
-    """Return a key by which equal cells are equal: structs and maps are not hashable themselves."""
+    """Return a hashable key that is equal for equal cells: structs and maps are not hashable."""
     if isinstance(cell, dict):
         return tuple((name, _hashable(one)) for name, one in sorted(cell.items()))
     if isinstance(cell, tuple | list):
@@ -129,7 +129,7 @@ def _hashable(cell: object) -> object:
 def taken(
     dataset: DatasetPlan, take: Take, keys: Sequence[_Key], rows: "Sequence[FoundRow | None]"
 ) -> list[Cell]:
-    """Return a column of the rows that were found, a cell a key."""
+    """Return a column of the rows that were found, one cell per key."""
     values = [column.name for column in dataset.schema.values]
     if take.column in values:
         position = values.index(take.column)

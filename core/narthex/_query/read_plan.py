@@ -1,4 +1,4 @@
-"""Plan how to answer a question: which extractors, in which order, with which lookups."""
+"""Plan the execution of a query: which extractors, in which order, with which lookups."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, assert_never
@@ -37,13 +37,13 @@ from narthex.errors import (
 
 @attrs.frozen(kw_only=True)
 class Take:
-    """One feature that a lookup gives.
+    """One feature that a lookup yields.
 
     Attributes:
         feature: Fully qualified.
         column: The dataset's column.
         unseen: The value for a key that was never seen.
-        null: The value in place of a null that was found.
+        null: The value that replaces a null in a row.
     """
 
     feature: str
@@ -54,10 +54,10 @@ class Take:
 
 @attrs.frozen(kw_only=True)
 class LookupRequest:
-    """The features that hold the keys, in the order of the dataset's key, and what is taken.
+    """The features that hold the keys, in the order of the dataset's key, and the columns to take.
 
     Attributes:
-        is_list: The features hold lists of keys, and lists are taken, element by element.
+        is_list: Whether the features hold lists of keys, looked up element by element into lists.
     """
 
     keys: tuple[str, ...]
@@ -67,7 +67,7 @@ class LookupRequest:
 
 @attrs.frozen(kw_only=True)
 class LookupStep:
-    """All lookups of one dataset that can be made at once: one batched read."""
+    """All lookups of one dataset that can run at once: one batched read."""
 
     dataset: DatasetPlan
     requests: tuple[LookupRequest, ...]
@@ -75,10 +75,10 @@ class LookupStep:
 
 @attrs.frozen(kw_only=True)
 class AliasStep:
-    """A feature that is another one.
+    """A feature that is an alias of another one.
 
     Attributes:
-        null: The value in place of a null.
+        null: The value that replaces a null.
     """
 
     feature: str
@@ -91,9 +91,9 @@ class ExpressionStep:
     """A feature that is an expression.
 
     Attributes:
-        refs: Pairs (name in the expression, feature that gives it).
+        refs: Pairs (name in the expression, feature with its value).
         schema: The types of those names.
-        expression: Gives exactly the feature's type.
+        expression: An expression with exactly the feature's type.
         prepared: Evaluates it on a row.
     """
 
@@ -106,11 +106,11 @@ class ExpressionStep:
 
 @attrs.frozen(kw_only=True)
 class CodeStep:
-    """Features that a Python function gives.
+    """Features that a Python function computes.
 
     Attributes:
         inputs: Its arguments after the instants: features with their types.
-        outputs: Names as the function gives them, with their types.
+        outputs: The names of the function's results, with their types.
         features: The fully qualified names of the outputs, in order.
     """
 
@@ -126,12 +126,12 @@ Step: TypeAlias = LookupStep | AliasStep | ExpressionStep | CodeStep
 
 @attrs.frozen(kw_only=True)
 class ReadPlan:
-    """How to answer one kind of question.
+    """The plan of one kind of query.
 
     Attributes:
         inputs: The features that are given.
-        outputs: The features that are wanted; a featureset stands for all of its own.
-        steps: What to do, in order; each needs only what was given or came before.
+        outputs: The features that are wanted; a featureset is expanded to all of its features.
+        steps: The steps, in order; each needs only given features and earlier steps.
         types: The types of all features of the featuresets that were planned over.
         datasets: The plans of all datasets, for code that looks rows up itself.
     """
@@ -150,11 +150,11 @@ def plan(
     inputs: Sequence[str],
     outputs: Sequence[str],
 ) -> ReadPlan:
-    """Plan the way from given features to wanted ones; what is given is never computed.
+    """Plan the steps from given features to wanted ones; given features are never computed.
 
     Raises:
-        DefinitionErrors: A feature is not known, not extracted, needs itself, or looks up a
-            dataset that is not there.
+        DefinitionErrors: A feature is unknown, is not extracted, depends on itself, or looks up a
+            dataset that does not exist.
     """
     planner = _Planner(definitions.featuresets, datasets, inputs)
     planner.check_names([*inputs, *outputs])
@@ -178,7 +178,7 @@ class _Owned:
 
 
 class _Planner:
-    """Follows what is wanted back to what is given, and gives each extractor its wave."""
+    """Traces wanted features back to given ones, and assigns each extractor to a wave."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Planner:
         return tuple(name for name in found if name in self.types)
 
     def need(self, name: str, path: tuple[str, ...]) -> int:
-        """Return the wave in which a feature is known; 0 when it is given."""
+        """Return the wave after which a feature is available; 0 when it is given."""
         known = self.waves.get(name)
         if known is not None:
             return known
@@ -273,7 +273,7 @@ class _Planner:
         return tuple(f"{prefix}.{key.name}" for key in dataset.schema.keys)
 
     def steps(self) -> Iterable[Step]:
-        """Return the steps wave by wave; the lookups of a wave are one step a dataset."""
+        """Return the steps wave by wave; the lookups of a dataset in a wave are one step."""
         ordered = sorted(
             (wave, position, name)
             for position, (name, wave) in enumerate(self.waves.items())
@@ -352,7 +352,7 @@ class _Planner:
 
 
 def own_default(dataset: DatasetPlan, column: str) -> Cell:
-    """Return the value that an aggregate itself has for a key never seen; None if it has none."""
+    """Return an aggregate's own default for a key that was never seen; None if it has none."""
     for aggregate in dataset.aggregates:
         match aggregate.spec:
             case Average() | Min() | Max() | Stddev() | Quantile() if aggregate.spec.into == column:

@@ -1,4 +1,4 @@
-"""The command line `narthex`; each room registers its own commands."""
+"""The command line `narthex`; each package registers its own commands."""
 
 import sys
 from importlib import metadata
@@ -13,7 +13,7 @@ DONE, YOUR_MISTAKE, OUR_FAULT = 0, 1, 3
 
 
 def make_app() -> typer.Typer:
-    """Build the application from the commands of all installed rooms."""
+    """Build the application from the commands of all installed packages."""
     app = typer.Typer(
         rich_markup_mode=None,
         name="narthex",

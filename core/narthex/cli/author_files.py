@@ -1,4 +1,4 @@
-"""An author's file, read in the author's own process: what it declares, and its mistakes."""
+"""An author's file, imported in the same process: its declarations and its errors."""
 
 import importlib.util
 import sys
@@ -26,11 +26,11 @@ from narthex.errors import (
 
 @attrs.frozen(kw_only=True)
 class AuthorFile:
-    """What a file declares.
+    """The declarations of a file.
 
     Attributes:
-        datasets: Those that stand in it or that it imports, each once.
-        errors: Mistakes of single definitions; where there are some, the definitions are not whole.
+        datasets: The datasets that the file declares or imports, each once.
+        errors: Errors of single definitions; with any of them, the definitions are incomplete.
     """
 
     datasets: tuple[Dataset, ...]
@@ -38,7 +38,7 @@ class AuthorFile:
     errors: tuple[DefinitionError, ...]
 
     def definitions(self, env: str | None = None) -> Definitions:
-        """Return the values of a commit for one env."""
+        """Return the definitions of a commit for one env."""
         return definitions_in([*self.datasets, *self.featuresets], env=env)
 
     def check(self, env: str | None = None) -> tuple[DefinitionError, ...]:
@@ -48,15 +48,15 @@ class AuthorFile:
         return in_source_order(check(self.definitions(env)))
 
     def not_carried_out(self, env: str | None = None) -> tuple[NotYetSupported, ...]:
-        """Return what is legal but not implemented yet; the file must be free of errors."""
+        """Return valid definitions that are unimplemented; the file must be free of errors."""
         return not_carried_out(self.definitions(env))
 
 
 def load_file(path: Path) -> AuthorFile:
-    """Import an author's file and collect what it declares.
+    """Import an author's file and collect its declarations.
 
     Raises:
-        FileNotLoaded: It does not exist, or raised something else than mistakes of definitions.
+        FileNotLoaded: It does not exist, or raised anything but definition errors.
     """
     if not path.is_file():
         raise FileNotLoaded(f"there is no file `{path}`")
@@ -65,7 +65,7 @@ def load_file(path: Path) -> AuthorFile:
         try:
             values += _import(path.resolve())
         except FileNotLoaded:
-            if not errors:  # else it is most likely one of these that made the file stumble
+            if not errors:  # else one of these errors most likely made the import fail
                 raise
     objects = list({id(value): value for value in values}.values())
     return AuthorFile(
@@ -76,11 +76,11 @@ def load_file(path: Path) -> AuthorFile:
 
 
 def load_whole(path: Path) -> AuthorFile:
-    """Import an author's file that must be free of mistakes.
+    """Import an author's file that must be free of errors.
 
     Raises:
-        DefinitionErrors: All mistakes of the file, together.
-        FileNotLoaded: It does not exist, or raised something else.
+        DefinitionErrors: All errors of the file, together.
+        FileNotLoaded: It does not exist, or raised anything else.
     """
     found = load_file(path)
     raise_all(found.errors)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, explicit-any"
-"""What a client can do beside commits and questions: branches, secrets, erasure, overviews."""
+"""The client's calls besides commits and queries: branches, secrets, erasure, lineage."""
 
 import re
 import secrets
@@ -26,34 +26,34 @@ _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Administration:
-    """The calls of a client that are about a branch as a whole, or about no branch."""
+    """The calls of a client that concern a branch as a whole, or no particular branch."""
 
     _transport: Caller
     _url: str
 
     def init_branch(self, name: str) -> Response:
-        """Make an empty branch, and check it out once it is there.
+        """Create an empty branch, and check it out once it exists.
 
         Raises:
-            ArgumentsUnfit: It cannot be a name.
-            Refused: There is one of that name.
+            ArgumentsUnfit: The name is not valid.
+            Refused: A branch of that name exists.
         """
         return self._new_branch(name, {})
 
     def clone_branch(self, name: str, from_branch: str) -> Response:
-        """Make a branch with the definitions and rows of another one, and check it out.
+        """Create a branch with the definitions and rows of another one, and check it out.
 
         Raises:
-            ArgumentsUnfit: It cannot be a name.
-            Refused: There is one of that name, or none to clone.
+            ArgumentsUnfit: The name is not valid.
+            Refused: A branch of that name exists, or the branch to clone does not.
         """
         return self._new_branch(name, {"clone_from": from_branch})
 
     def delete_branch(self, name: str) -> Response:
-        """Delete a branch; from one that is checked out, go back to `main`.
+        """Delete a branch; if it is checked out, check out `main`.
 
         Raises:
-            Refused: It is `main`, or there is none.
+            Refused: It is `main`, or does not exist.
         """
         with self._about(_branch_name(name)):
             answer = self._transport.send("delete", key=secrets.token_hex(16))
@@ -62,42 +62,42 @@ class Administration:
         return answer
 
     def undelete_branch(self, name: str) -> Response:
-        """Bring back a branch that was deleted not long ago, with its definitions and rows.
+        """Restore a recently deleted branch, with its definitions and rows.
 
         Raises:
-            Refused: None of that name was deleted, or what it held is not kept any more.
+            Refused: No branch of that name was deleted, or its data is no longer retained.
         """
         with self._about(_branch_name(name)):
             return self._transport.send("undelete", key=secrets.token_hex(16))
 
     def protect_branch(self, name: str, *, protected: bool = True) -> Response:
-        """Let a person approve each commit before the branch's readers read it, or not any more.
+        """Require a person's approval before readers of the branch flip, or end the requirement.
 
         Raises:
-            Refused: There is none of that name.
+            Refused: The branch does not exist.
         """
         with self._about(_branch_name(name)):
             return self._transport.send("branch/protect", {"protected": protected})
 
     def rollback(self, to: int | None = None) -> Response:
-        """Deploy again what the branch had before, and let its readers read it.
+        """Redeploy an earlier commit of the branch, and let its readers flip to it.
 
-        They do at once while the jobs of it still run, which is for an hour; later when its jobs
-        have caught up again. The answer has `served`, and the `commit_id` of the rollback.
+        They flip at once while the commit's jobs still run, which is for an hour; otherwise once
+        its jobs have caught up. The response has `served`, and the `commit_id` of the rollback.
 
         Args:
-            to: The number of a commit on the branch; not given, what readers read before.
+            to: The number of a commit on the branch; by default, the one that readers read before.
 
         Raises:
-            Refused: There is nothing to roll back to, or another commit is under way.
+            Refused: There is no commit to roll back to, or another commit is in progress.
         """
         return self._transport.send("rollback", {"to": to}, key=secrets.token_hex(16))
 
     def approve(self, commit_id: str) -> Response:
-        """Let the readers of a protected branch flip to a commit.
+        """Approve a commit on a protected branch, so that its readers flip to it.
 
         Raises:
-            Refused: It does not wait for anybody.
+            Refused: The commit is not waiting for an approval.
         """
         return self._transport.send(f"commits/{commit_id}/approve", {})
 
@@ -116,7 +116,7 @@ class Administration:
 
     @contextmanager
     def _about(self, branch: str) -> Iterator[None]:
-        """Let the calls of the block be about a branch; afterwards, about the former one."""
+        """Address the calls of the block to a branch; afterwards, to the previous one."""
         before = self._transport.branch
         self._transport.branch = branch
         try:
@@ -125,14 +125,14 @@ class Administration:
             self._transport.branch = before
 
     def erase(self, dataset_name: Dataset | type | str, erase_keys: pd.DataFrame) -> Response:
-        """Erase the rows of keys from a dataset, and with them from all that is made of them.
+        """Erase the rows of keys from a dataset, and from all that is derived from them.
 
         Args:
             dataset_name: The dataset, or its name.
             erase_keys: A column for each of its erase keys.
 
         Raises:
-            ArgumentsUnfit: There are other columns, or one is missing.
+            ArgumentsUnfit: A column is missing, or is not an erase key.
         """
         _check_erase_keys(dataset_name, list(erase_keys.columns))
         rows: list[Json] = [{**row} for row in rows_of(erase_keys)]
@@ -149,35 +149,35 @@ class Administration:
         """Return a secret's value.
 
         Raises:
-            ArgumentsUnfit: It would travel in clear.
-            Refused: There is none of that name.
+            ArgumentsUnfit: The secret would travel unencrypted.
+            Refused: The secret does not exist.
         """
         answer = self._transport.read(self._secret_path(secret_name)).body.get("value")
         return None if answer is None else str(answer)
 
     def add_secret(self, secret_name: str, secret_value: str) -> Response:
-        """Keep a secret, which code and connectors name.
+        """Store a secret, to which code and connectors refer by name.
 
         Raises:
-            ArgumentsUnfit: It would travel in clear.
+            ArgumentsUnfit: The secret would travel unencrypted.
         """
         return self._transport.send(self._secret_path(secret_name), {"value": secret_value})
 
     def update_secret(self, secret_name: str, secret_value: str) -> Response:
-        """Keep another value of a secret.
+        """Store a new value of a secret.
 
         Raises:
-            ArgumentsUnfit: It would travel in clear.
-            Refused: There is none of that name.
+            ArgumentsUnfit: The secret would travel unencrypted.
+            Refused: The secret does not exist.
         """
         path = self._secret_path(secret_name)
         return self._transport.send(path, {"value": secret_value}, verb="PATCH")
 
     def delete_secret(self, secret_name: str) -> Response:
-        """Forget a secret.
+        """Delete a secret.
 
         Raises:
-            Refused: There is none of that name.
+            Refused: The secret does not exist.
         """
         return self._transport.send(self._secret_path(secret_name), verb="DELETE")
 
@@ -190,18 +190,18 @@ class Administration:
         tags: Sequence[str] = ("*",),
         days: int = 90,
     ) -> Response:
-        """Make a token; the answer has it as `token`, which is shown nowhere again.
+        """Create a token; the response has it as `token`, and it cannot be shown again.
 
         Args:
-            name: Whom it names in logs.
+            name: The name of its owner in logs.
             scopes: Roles (`reader`, `author`, `ingest`, `approver`, `steps`, `dags`, `admin`), or
                 rights.
-            branches: Patterns of the branches that it is for.
-            tags: Patterns of the tags that it is for; what has another one is not there for it.
-            days: How long it lets somebody in, at most 365.
+            branches: Patterns of the branches that it can access.
+            tags: Patterns of the tags that it can access; it cannot see entities with other tags.
+            days: Its lifetime in days, at most 365.
 
         Raises:
-            Refused: There is no such scope.
+            Refused: A scope does not exist.
         """
         asked: dict[str, Json] = {
             "name": name,
@@ -213,10 +213,10 @@ class Administration:
         return self._transport.send("tokens", asked)
 
     def revoke_token(self, token_id: str) -> Response:
-        """Let a token in no more; it is out within seconds.
+        """Revoke a token; the server refuses it within seconds.
 
         Raises:
-            Refused: There is none of that id.
+            Refused: No token has that id.
         """
         return self._transport.send(f"tokens/{token_id}", verb="DELETE")
 
@@ -244,9 +244,9 @@ class Administration:
         """Return the properties of datasets and featuresets, as the server sends them.
 
         Args:
-            datasets: Those to tell of; not given, all.
-            featuresets: The same of featuresets.
-            fields: The properties to tell; not given, all.
+            datasets: The datasets to include; by default, all.
+            featuresets: The featuresets to include; by default, all.
+            fields: The properties to include; by default, all.
         """
         asked = {
             "datasets": [_name_of(one) for one in datasets or ()],

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, explicit-any"
-"""The client: commit definitions, push rows, ask for features."""
+"""The client: commit definitions, push rows, query features."""
 
 import json
 import secrets
@@ -55,8 +55,8 @@ def _tell(news: str) -> None:
 class Client(Administration):
     """A client of one server and one branch.
 
-    It is made once and used by one thread at a time. `last_read` says what the last answer of
-    `query` was read from; `pause_s` lies between two looks at what is waited for.
+    Create it once, and use it from one thread at a time. `last_read` describes the data that the
+    last answer of `query` was read from; `pause_s` is the interval at which calls that wait poll.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class Client(Administration):
         pause_s: float = PAUSE_S,
         caller: Caller | None = None,
     ) -> None:
-        """Open the connections; nothing is sent yet.
+        """Open the connections; send nothing yet.
 
         Args:
             url: The server.
             token: Its token.
-            branch: The branch that calls are about; not given, `main`.
-            pause_s: How long to wait between two looks at what is waited for.
-            caller: Makes the calls; not given, they go over HTTP.
+            branch: The branch of all calls; by default, `main`.
+            pause_s: The interval at which calls that wait poll.
+            caller: Makes the calls; by default, over HTTP.
         """
         self._transport: Caller = caller or Transport(url, token, branch or "main")
-        # Whoever forgets to close it, such as a command, leaves no connection open.
+        # A client that is never closed, as in a command, must not leave connections open.
         weakref.finalize(self, self._transport.close)
         self._url = url
         self._added: dict[str, Dataset | Featureset] = {}
@@ -86,20 +86,20 @@ class Client(Administration):
         self.last_read: ReadInfo | None = None
 
     def branch(self) -> str:
-        """Return the branch that calls are about."""
+        """Return the branch of all calls."""
         return self._transport.branch
 
     def checkout(self, name: str, init: bool = False) -> None:
-        """Let calls be about another branch from now on; with `init`, make it if it is missing."""
+        """Use another branch for all later calls; with `init`, create it if it does not exist."""
         if init and name not in self.list_branches():
             self.init_branch(name)
         self._transport.branch = name
 
     def add(self, obj: Dataset | Featureset) -> None:
-        """Let the next commit take an entity along; a preview leaves it for the commit.
+        """Add an entity to the next commit; a preview includes it and leaves it for the commit.
 
         Raises:
-            ArgumentsUnfit: One of that name is waiting already, or it is neither.
+            ArgumentsUnfit: An entity of that name was already added, or it is not an entity.
         """
         if not isinstance(obj, Dataset | Featureset):
             raise ArgumentsUnfit(f"`{obj!r}` is neither a dataset nor a featureset")
@@ -133,28 +133,27 @@ class Client(Administration):
     ) -> Response:
         """Commit definitions to the branch, and wait until they serve.
 
-        Progress is told on stderr. With `preview`, give the plan and change nothing.
+        Progress is reported on stderr. With `preview`, return the plan and change nothing.
 
         Args:
-            message: What the commit is for.
+            message: The purpose of the commit.
             datasets: All datasets of the branch; with `incremental`, those to add or change.
-            featuresets: The same of featuresets.
+            featuresets: All featuresets of the branch; with `incremental`, those to add or change.
             preview: Only plan.
-            env: Take what is declared for this env, and for none.
-            incremental: Keep what the branch has besides.
-            backfill: Fill new assets with history; if not, a commit that needs it is refused.
-            expect_plan: The `plan_sha256` of a preview; a commit that would do anything else is
-                refused.
-            confirm_empty: Remove all that the branch has, if the commit has nothing; else such a
-                commit is refused.
-            wait: Wait until readers read it; if not, until it is accepted.
-            timeout_s: How long to wait at most; the commit goes on by itself.
-            tell: Takes each line of progress.
+            env: Select the declarations for this env and those without an env.
+            incremental: Keep all other definitions of the branch.
+            backfill: Fill new assets with history; if false, a commit that needs it is refused.
+            expect_plan: The `plan_sha256` of a preview; a commit with any other plan is refused.
+            confirm_empty: Remove all definitions of the branch if the commit has none; if false,
+                such a commit is refused.
+            wait: Wait until readers read it; if false, until it is accepted.
+            timeout_s: The longest time to wait; the commit continues by itself.
+            tell: Receives each line of progress.
 
         Raises:
-            DefinitionErrors: All mistakes of the definitions, each with its file and line.
-            CommitFailed: It did not come to stand; nothing of it stays.
-            Refused: The server refused it, for instance because another is under way.
+            DefinitionErrors: All errors in the definitions, each with its file and line.
+            CommitFailed: The commit failed and was removed completely.
+            Refused: The server refused it, for instance because another one is in progress.
         """
         added = self._added.values()
         chosen = definitions(
@@ -197,10 +196,10 @@ class Client(Administration):
     def wait(
         self, commit_id: str, *, timeout_s: float = COMMIT_TIMEOUT_S, tell: Tell = _tell
     ) -> Response:
-        """Wait until readers read what a commit made.
+        """Wait until readers read a commit.
 
         Raises:
-            CommitFailed: It ended otherwise, or not in time.
+            CommitFailed: The commit failed, or did not finish in time.
         """
         return wait_for_commit(
             self._transport, commit_id, tell=tell, timeout_s=timeout_s, pause_s=self._pause_s
@@ -211,10 +210,10 @@ class Client(Administration):
     ) -> Response | None:
         """Push rows to a webhook's endpoint, in batches; each is accepted whole or not at all.
 
-        Gives the last answer; None if there are no rows.
+        Return the last response; None if there are no rows.
 
         Raises:
-            Refused: Rows do not fit; the message names them.
+            Refused: Rows do not match the schema; the message names them.
         """
         answer: Response | None = None
         for start in range(0, len(df), batch_size):
@@ -239,13 +238,13 @@ class Client(Administration):
         """Compute features from input features, as of now or of one instant.
 
         Args:
-            inputs: The features that are given.
-            outputs: The features, or whole featuresets, that are asked for.
-            input_dataframe: A column for each input, named in full.
-            log: Whether the platform keeps the answer, with the log offsets that it was read at.
-            workflow: What you call the use of it; kept with it.
-            sampling_rate: The share of answers that are kept; not given, all.
-            as_of: The instant; not given, now.
+            inputs: The given features.
+            outputs: The features, or whole featuresets, to compute.
+            input_dataframe: A column for each input, named by its full name.
+            log: Whether the platform stores the answer, with the log offsets at which it was read.
+            workflow: A name for the purpose of the query; stored with the answer.
+            sampling_rate: The share of answers to store; by default, all.
+            as_of: The instant; by default, now.
 
         Raises:
             ArgumentsUnfit: A column is missing.
@@ -278,7 +277,7 @@ class Client(Administration):
         workflow: str | None = None,
         sampling_rate: float | None = None,
     ) -> tuple[dict[str, list[object]], dict[str, Json]]:
-        """Ask with plain columns; give plain columns, and what they were read from."""
+        """Query with plain columns; return plain columns, and the data that they were read from."""
         body: dict[str, Json] = {
             "inputs": [*input_names(inputs)],
             "outputs": [*output_names(outputs)],
@@ -306,24 +305,24 @@ class Client(Administration):
         use_v2: bool = True,  # noqa: ARG002
         num_dpus: int | None = None,  # noqa: ARG002
     ) -> dict[str, Json]:
-        """Ask for features of many rows, each as of its own instant; return the request's status.
+        """Query features for many rows, each as of its own instant; return the request's status.
 
-        `track_offline_query` says how it goes, `offline_answers` waits and gives the answers.
+        `track_offline_query` returns the status, `offline_answers` waits and returns the answers.
 
         Args:
-            inputs: The features that are given.
-            outputs: The features, or whole featuresets, that are asked for.
+            inputs: The given features.
+            outputs: The features, or whole featuresets, to compute.
             timestamp_column: The column with the instants.
-            input_dataframe: The rows; it is not changed.
+            input_dataframe: The rows; the frame is not changed.
             input_s3: Not supported yet.
             output_s3: Not supported yet.
-            feature_to_column_map: For each input whose column has another name, that name.
-            workflow: Taken for compatibility.
-            use_v2: Taken for compatibility.
-            num_dpus: Taken for compatibility.
+            feature_to_column_map: Maps inputs to their columns, if these have other names.
+            workflow: Accepted for compatibility.
+            use_v2: Accepted for compatibility.
+            num_dpus: Accepted for compatibility.
 
         Raises:
-            ArgumentsUnfit: A column is missing, or there are no rows.
+            ArgumentsUnfit: A column is missing, or the frame is empty.
         """
         if input_s3 is not None or output_s3 is not None:
             raise NotYetSupported("offline queries from and to S3 are not supported yet")
@@ -345,16 +344,16 @@ class Client(Administration):
         offsets_column: str | None = None,
         timeout_s: float = OFFLINE_TIMEOUT_S,
     ) -> dict[str, list[object]]:
-        """Ask with plain columns, wait, and give plain columns in the same order.
+        """Query with plain columns, wait, and return plain columns in the same row order.
 
         Args:
-            inputs: The features that are given.
-            outputs: The features, or whole featuresets, that are asked for.
+            inputs: The given features.
+            outputs: The features, or whole featuresets, to compute.
             columns: A column for each input, and those named below.
             timestamp_column: The column with the instants.
-            offsets_column: A column with the log offsets at which to answer each row, as text of
-                JSON: what `query_columns` gave beside an online answer.
-            timeout_s: How long to wait at most.
+            offsets_column: A column with the log offsets at which to answer each row, as JSON text:
+                those that `query_columns` returned with an online answer.
+            timeout_s: The longest time to wait.
         """
         spine = {name: values_of(values) for name, values in columns.items()}
         asked = self._query_offline(
@@ -393,12 +392,12 @@ class Client(Administration):
         *,
         timeout_s: float = OFFLINE_TIMEOUT_S,
     ) -> pd.DataFrame:
-        """Wait for an offline query and give its answers, in the order of its rows."""
+        """Wait for an offline query and return its answers, in the order of its rows."""
         wait_for_answers(self._transport, request_id, timeout_s=timeout_s, pause_s=self._pause_s)
         return frame_of_columns(self._answers(request_id), self._types_of(outputs))
 
     def track_offline_query(self, request_id: str) -> dict[str, Json]:
-        """Say how an offline query goes."""
+        """Return the status of an offline query."""
         return self._transport.read("query_offline/status", {"request_id": request_id}).body
 
     def cancel_offline_query(self, request_id: str) -> dict[str, Json]:
@@ -415,7 +414,7 @@ class Client(Administration):
     ) -> tuple[pd.DataFrame | pd.Series, pd.Series]:
         """Return a dataset's rows by key, as of now or of an instant each, and which were found.
 
-        Exactly one field gives a series instead of a frame.
+        With exactly one field, return a series instead of a frame.
         """
         body: dict[str, Json] = {
             "keys": [*map(_json, rows_of(keys))],
@@ -442,11 +441,11 @@ class Client(Administration):
         return frame_of_columns(_columns(body), self._types_in(dataset))
 
     def _types_of(self, outputs: Sequence[object]) -> dict[str, DataType]:
-        """Return the types of features that are known here, by full name."""
+        """Return the types of features that were passed as objects, by full name."""
         return known_types(outputs)
 
     def _types_in(self, dataset: Dataset | type | str) -> dict[str, DataType]:
-        """Return the types of a dataset's fields, if they are known here."""
+        """Return the types of a dataset's fields; none if only its name is known."""
         return dataset_types(dataset)
 
 

@@ -16,7 +16,7 @@ def input_names(inputs: Sequence[object]) -> list[str]:
     """Return the full names of input features.
 
     Raises:
-        ArgumentsUnfit: A whole featureset, or something else, is among them.
+        ArgumentsUnfit: One of them is a whole featureset, or is not a feature.
     """
     found: list[str] = []
     for given in inputs:
@@ -43,7 +43,7 @@ def output_names(outputs: Sequence[object]) -> list[str]:
     """Return the full names of features, and the names of whole featuresets.
 
     Raises:
-        ArgumentsUnfit: Something else is among them.
+        ArgumentsUnfit: One of them is neither a feature nor a featureset.
     """
     found: list[str] = []
     for given in outputs:
@@ -76,10 +76,10 @@ def known_types(outputs: Sequence[object]) -> dict[str, DataType]:
 def dataset_name(dataset: Dataset | type | str) -> str:
     """Return a dataset's name.
 
-    To a type checker a class below `@dataset` stays a class, so that one is taken here.
+    Type checkers see a class below `@dataset` as a class, so the parameter accepts one.
 
     Raises:
-        ArgumentsUnfit: It is a class that is no dataset.
+        ArgumentsUnfit: It is a class without `@dataset`.
     """
     if isinstance(dataset, Dataset):
         return dataset.fqn()

@@ -1,4 +1,4 @@
-"""What calls of the client give back."""
+"""The responses that calls of the client return."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from narthex._base.records import Json
 
 @attrs.frozen(kw_only=True)
 class Response:
-    """An answer of the server; attributes, `.json()` and `["status_code"]` say the same."""
+    """A response of the server; attributes, `.json()` and `["status_code"]` have the same parts."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -34,11 +34,11 @@ class Response:
 
 @attrs.frozen(kw_only=True)
 class ReadInfo:
-    """What an answer was read from.
+    """The data that an answer was read from.
 
     Attributes:
         commit_id: The commit whose assets were read.
-        serving_seq: Which of the branch's promotions that is.
+        serving_seq: The number of the commit's promotion on the branch.
         as_of_us: The instant as of which it was read, microseconds.
         offsets: For each dataset, topic and partition, the next offset that was not read.
     """
@@ -62,7 +62,7 @@ class ReadInfo:
 
 
 def parse_read(plain: Json) -> ReadInfo | None:
-    """Read the header `x-narthex-read`; None if it says nothing of use."""
+    """Parse the header `x-narthex-read`; None if it is missing or not valid."""
     match plain:
         case {
             "commit_id": str(commit_id),

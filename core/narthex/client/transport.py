@@ -1,4 +1,4 @@
-"""Calls of the server over HTTP: the only place that knows httpx."""
+"""Calls of the server over HTTP: the only module that uses httpx."""
 
 import base64
 import hashlib
@@ -31,17 +31,17 @@ PAUSE_S: Final = 0.2
 _OK: Final = range(200, 300)
 
 Body: TypeAlias = "Json | bytes"
-"""JSON, or bytes that are sent as they are."""
+"""JSON, or bytes that are sent unchanged."""
 
 
 class Caller(Protocol):
-    """How a client's calls are made: over HTTP, or in its own process."""
+    """The interface through which a client calls the server: over HTTP, or in process."""
 
     branch: str
-    """The branch that calls are about."""
+    """The branch of all calls."""
 
     def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
-        """Ask for something; changes nothing."""
+        """Send a request that changes nothing."""
 
     def send(
         self,
@@ -52,15 +52,15 @@ class Caller(Protocol):
         key: str = "",
         verb: str = "POST",
     ) -> Response:
-        """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once."""
+        """Send JSON or raw bytes; with a `key`, the request can be retried and runs once."""
 
     def close(self) -> None:
-        """Free what it holds."""
+        """Release its resources."""
 
 
 @attrs.define(eq=False)
 class Transport:
-    """One server, with the token and the branch that every call carries."""
+    """One server, with the token and the branch of every call."""
 
     url: str
     token: str
@@ -68,7 +68,7 @@ class Transport:
     _http: httpx.Client = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Open the connection pool; nothing is sent yet."""
+        """Open the connection pool; send nothing yet."""
         self._http = httpx.Client(
             base_url=self.url.rstrip("/"),
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
@@ -80,11 +80,11 @@ class Transport:
         self._http.close()
 
     def read(self, path: str, parameters: Mapping[str, str | int] | None = None) -> Response:
-        """Ask for something; changes nothing.
+        """Send a request that changes nothing.
 
         Raises:
             Unreachable: The server cannot be reached.
-            Refused: It refused.
+            Refused: The server refused the request.
         """
         return self._call("GET", path, parameters=parameters)
 
@@ -97,12 +97,12 @@ class Transport:
         key: str = "",
         verb: str = "POST",
     ) -> Response:
-        """Send JSON, or bytes as they are; with a `key` it may be sent twice and is done once.
+        """Send JSON or raw bytes; with a `key`, the request can be retried and runs once.
 
         Raises:
             Unreachable: The server cannot be reached.
-            Refused: It refused.
-            DefinitionErrors: It refused a definition and said why, mistake by mistake.
+            Refused: The server refused the request.
+            DefinitionErrors: The server refused definitions, with one error per mistake.
         """
         return self._call(verb, path, body=body, parameters=parameters, key=key)
 
@@ -130,7 +130,7 @@ class Transport:
                     headers=headers,
                 )
             except httpx.HTTPError as error:
-                # What has a key is done once, however often it is sent.
+                # A request with a key takes effect once, however often it is sent.
                 if attempt == ATTEMPTS or not (key or verb == "GET"):
                     raise Unreachable(
                         f"`{self.url}` cannot be reached: {error}",
@@ -151,7 +151,7 @@ class Transport:
 
 
 def digest_of(content: bytes) -> str:
-    """Return the header `Content-Digest` of a body, as RFC 9530 writes it."""
+    """Return the header `Content-Digest` of a body, in the format of RFC 9530."""
     digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
     return f"sha-256=:{digest}:"
 
@@ -184,7 +184,7 @@ def _refusal(status: int, body: dict[str, Json]) -> NarthexError:
 
 
 def _mistake(plain: object) -> DefinitionError | None:
-    """Read one mistake that the server found; None if it is of another kind."""
+    """Parse one definition error of the server; None if it has another format."""
     match plain:
         case {
             "code": str(code),
@@ -202,10 +202,10 @@ def _mistake(plain: object) -> DefinitionError | None:
 
 
 def text_of(body: Mapping[str, Json], name: str) -> str:
-    """Return a text of an answer.
+    """Return a text field of a response.
 
     Raises:
-        AnswerNotUnderstood: It is not there.
+        AnswerNotUnderstood: The field is missing.
     """
     found = body.get(name)
     if not isinstance(found, str):

@@ -1,1 +1,1 @@
-"""What lets code that was written for another platform's client run here unchanged."""
+"""Compatibility: code written for another platform's client runs here unchanged."""

@@ -1,4 +1,4 @@
-"""The client as Fennel's authors call it."""
+"""The client with Fennel's import path."""
 
 from narthex.client import Client
 

@@ -1,4 +1,4 @@
-"""Connectors as Fennel's authors call them: credentials may stand as text, but do not travel."""
+"""Connectors with Fennel's signatures: accept credentials as text, but keep them off the wire."""
 
 import inspect
 import warnings
@@ -44,17 +44,17 @@ CREDENTIALS: Final = frozenset(
         "username",
     }
 )
-"""The parameters that hold credentials, in whatever connector."""
+"""The parameters that hold credentials, in any connector."""
 
 
 class OmittedArgument(UserWarning):
-    """Something that the author wrote is not part of the definition."""
+    """An argument of the author is not part of the definition."""
 
 
 def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Take credentials as text and unknown arguments, and leave both out of the definition.
+    """Accept credentials as text and unknown arguments, and omit both from the definition.
 
-    A credential's place is taken by `Secret("name/parameter")`, with the connector's name.
+    `Secret("name/parameter")`, with the connector's name, replaces a credential.
     """
     signature = inspect.signature(connector)
     title = getattr(connector, "__name__", "")
@@ -81,7 +81,7 @@ def _warn(text: str) -> None:
 
 
 def told_above(decorator: Callable[_P, Callable[[_A], _B]]) -> Callable[_P, Callable[[_A], _B]]:
-    """Let a decorator with arguments raise its errors as Fennel's."""
+    """Make a decorator with arguments raise its errors as Fennel's."""
 
     @wraps(decorator)
     def place(*args: _P.args, **given: _P.kwargs) -> Callable[[_A], _B]:

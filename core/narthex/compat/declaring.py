@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Decorators as Fennel's authors write them, where ours are narrower."""
+"""Decorators with Fennel's wider signatures."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -49,7 +49,7 @@ def dataset(
     """Declare a dataset.
 
     Raises:
-        FennelError: Something is wrong with the class.
+        FennelError: The class has an error.
     """
 
     def declare(of: type) -> Dataset:
@@ -63,10 +63,10 @@ def dataset(
 
 
 def featureset(cls: type) -> Featureset:
-    """Declare a featureset; its extractors can be called as functions, as unit tests do.
+    """Declare a featureset; its extractors can be called as functions, as in unit tests.
 
     Raises:
-        FennelError: Something is wrong with the class.
+        FennelError: The class has an error.
     """
     with as_fennel_tells():
         made = _named(featuresets.featureset(cls))

@@ -1,4 +1,4 @@
-"""Durations as Fennel's authors read them themselves."""
+"""Durations, as authors parse them with Fennel's function."""
 
 from datetime import timedelta
 from typing import TypeAlias
@@ -14,9 +14,9 @@ Duration: TypeAlias = str
 
 @told
 def duration_to_timedelta(duration: Duration) -> timedelta:
-    """Read a duration.
+    """Parse a duration.
 
     Raises:
-        FennelError: It cannot be read.
+        FennelError: It is not a duration.
     """
     return timedelta(microseconds=parse_duration(duration))

@@ -1,4 +1,4 @@
-"""Errors as Fennel's users expect them: of built-in classes, and in Fennel's words where known."""
+"""Errors as Fennel's users expect them: built-in classes, and Fennel's messages where known."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class FennelError(ValueError, TypeError):
-    """What Fennel raised as a ValueError, a TypeError or a bare Exception: it is each of them.
+    """An error that Fennel raised as a ValueError, a TypeError or a bare Exception; it is each.
 
     Narthex's own error, with its code, place and hint, is its `__cause__`.
     """
@@ -24,13 +24,13 @@ class FennelError(ValueError, TypeError):
 
 @attrs.frozen(kw_only=True)
 class _Text:
-    """What Fennel said of what one of our errors says.
+    """Fennel's message for one of our errors.
 
     Attributes:
-        code: Of our error.
-        ours: A pattern that our message matches from its beginning.
-        theirs: Fennel's text; groups of the pattern stand in braces, `names` as a list.
-        during: The call that raised it, where Fennel's text depends on that.
+        code: The code of our error.
+        ours: A pattern that matches our message from its beginning.
+        theirs: Fennel's message; groups of the pattern are in braces, `names` as a list.
+        during: The call that raised it, where Fennel's message depends on that.
         of: The class that Fennel raised.
     """
 
@@ -41,7 +41,7 @@ class _Text:
     of: type[Exception] = FennelError
 
     def said(self, error: NarthexError, during: str) -> str | None:
-        """Return Fennel's text for an error; None if Fennel has no text for it."""
+        """Return Fennel's message for an error; None if this text does not apply."""
         if error.code != self.code or self.during not in {"", during}:
             return None
         found = re.match(self.ours, error.message)
@@ -161,11 +161,11 @@ _TEXTS: Final = (
         "Required features: ['{name}']. Input dataframe columns: {names}",
     ),
 )
-"""Where several errors are told at once, the first in this order is the one that Fennel told."""
+"""If there are several errors, the first match in this order is the one that Fennel reported."""
 
 
 def in_fennels_words(errors: Sequence[NarthexError], *, during: str = "") -> Exception | None:
-    """Find what Fennel raised in such a case; None where nothing is known."""
+    """Return the exception that Fennel raised for these errors; None if it is not known."""
     for text in _TEXTS:
         for error in errors:
             said = text.said(error, during)
@@ -176,10 +176,10 @@ def in_fennels_words(errors: Sequence[NarthexError], *, during: str = "") -> Exc
 
 @contextmanager
 def as_fennel_tells(during: str = "") -> Iterator[None]:
-    """Raise Narthex's errors as Fennel's, and let pass what Fennel let pass.
+    """Raise Narthex's errors as Fennel's, and allow all that Fennel allowed.
 
     Raises:
-        FennelError: There was an error; what is not known in Fennel's words is told in ours.
+        FennelError: An error occurred; without a known Fennel message, it has ours.
     """
     try:
         with tolerant():
@@ -192,7 +192,7 @@ def as_fennel_tells(during: str = "") -> Iterator[None]:
 
 
 def told(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Let a function raise its errors as Fennel's."""
+    """Make a function raise its errors as Fennel's."""
 
     @wraps(function)
     def call(*args: _P.args, **given: _P.kwargs) -> _T:

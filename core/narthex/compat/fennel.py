@@ -1,10 +1,10 @@
-"""`import fennel` means Narthex: as a plugin of pytest, as a runner of scripts, or by `install()`.
+"""`import fennel` loads Narthex: as a pytest plugin, as a script runner, or by `install()`.
 
     pytest -p narthex.compat.fennel tests/
     python -m narthex.compat.fennel script.py --its arguments
     python -m narthex.compat.fennel -m package.module
 
-A `fennel` that is really installed is not hidden unless it is asked for: `--shadow-fennel`.
+A real installation of `fennel` is hidden only on request: `--shadow-fennel`.
 """
 
 import importlib.util
@@ -23,10 +23,10 @@ _YOUR_MISTAKE, _COMMAND_LINE = 1, 2
 
 
 def install() -> None:
-    """Let `import fennel` and all imports below it find Narthex, from now on.
+    """Make `import fennel` and all imports below it find Narthex, from now on.
 
     Raises:
-        FennelInstalled: There is a `fennel` already, and code could mean that one.
+        FennelInstalled: Another `fennel` is installed, and code could mean that one.
     """
     if _is_served():
         return
@@ -40,7 +40,7 @@ def install() -> None:
 
 
 def install_over() -> None:
-    """Do so even if that hides a `fennel` that is installed; say on stderr which."""
+    """Install even if this hides an installed `fennel`; report its path on stderr."""
     if _is_served():
         return
     found = really_installed()
@@ -56,19 +56,19 @@ def _is_served() -> bool:
 
 
 def really_installed() -> str | None:
-    """Find where another `fennel` is; None if there is none. A bare directory is no package."""
+    """Return the path of another `fennel`; None if there is none. Bare directories do not count."""
     spec = importlib.util.find_spec(ROOT)
     return None if spec is None else spec.origin
 
 
 class _Options(Protocol):
-    """Where pytest collects what plugins add to its command line."""
+    """The object in which pytest collects the command-line options of plugins."""
 
     def addoption(self, option: str, *, action: str, help: str) -> None: ...
 
 
 class _Config(Protocol):
-    """What pytest knows of its command line before it reads any test."""
+    """The part of pytest's configuration that is available before it reads any test."""
 
     known_args_namespace: object
 
@@ -79,7 +79,7 @@ def pytest_addoption(parser: _Options) -> None:
 
 
 def pytest_load_initial_conftests(early_config: _Config) -> None:
-    """Serve `fennel` before the first conftest is read."""
+    """Install `fennel` before the first conftest is read."""
     _begin(shadow=bool(getattr(early_config.known_args_namespace, "shadow_fennel", False)))
 
 
@@ -95,7 +95,7 @@ def _begin(*, shadow: bool) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run a script, or a module, for which `import fennel` means Narthex."""
+    """Run a script, or a module, in which `import fennel` loads Narthex."""
     rest = list(arguments)
     shadow = rest[:1] == [SHADOW]
     rest = rest[1:] if shadow else rest

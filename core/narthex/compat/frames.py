@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, explicit-any"
-"""Frames as Fennel's authors give and read them: lenient casts, and Fennel's words for bad rows."""
+"""Frames with Fennel's conventions: lenient casts, and Fennel's messages for invalid rows."""
 
 import math
 import re
@@ -15,13 +15,13 @@ from narthex._ir.type_names import type_name
 from narthex._ir.types import Between, DataType, OneOf, Optional, Regex, Str, inner, unrestricted
 
 SMALLEST_DECAYED = math.exp(-25)
-"""What has decayed to less, Fennel gave as zero."""
+"""Fennel returned zero for sums that had decayed below this."""
 
 _PROBLEM = re.compile(r"row \d+, (?P<dataset>\w+): `(?P<column>\w+)`: (?P<reason>.*)")
 
 
 def cast(frame: pd.DataFrame, types: Mapping[str, DataType]) -> pd.DataFrame:
-    """Convert whole numbers to text where a column is text, as Fennel's client did."""
+    """Convert whole numbers to text in text columns, as Fennel's client did."""
     made = frame
     for name, of in types.items():
         if name not in frame or not isinstance(unrestricted(inner(of)), Str):
@@ -60,12 +60,12 @@ def without_traces(frame: pd.DataFrame, decaying: Iterable[str]) -> pd.DataFrame
 
 
 def refusal(problems: str, frame: pd.DataFrame, schemas: Mapping[str, Schema]) -> str | None:
-    """Say in Fennel's words why rows were refused; None where they are not of a dataset known.
+    """Return Fennel's message for refused rows; None if their dataset is not known.
 
     Args:
-        problems: Ours, one a line.
+        problems: Our messages, one per line.
         frame: The rows.
-        schemas: Of the datasets that they are for, by name.
+        schemas: The schemas of the datasets that receive the rows, by name.
     """
     found = [match.groupdict() for match in map(_PROBLEM.match, problems.splitlines()) if match]
     known = [one for one in found if one["dataset"] in schemas and one["column"] in frame]
@@ -119,7 +119,7 @@ def _fennel_type(of: DataType) -> str:
 
 
 def _arrow_reason(column: pd.Series) -> str:
-    """Say what Arrow finds wrong with a column; empty if nothing is."""
+    """Return the reason why Arrow refuses a column; empty if it accepts it."""
     try:
         pa.Array.from_pandas(column)
     except pa.ArrowException as error:

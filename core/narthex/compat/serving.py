@@ -1,4 +1,4 @@
-"""Which Narthex names stand behind `import fennel…`, and the finder that serves them."""
+"""The Narthex modules behind `import fennel…`, and the finder that serves them."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ class _Names(Loader):
         for path in reversed(self._behind):
             names.update(public_names(importlib.import_module(path)))
         for name in names:
-            # A part that is imported later would take the place of the name: `lib.expectations`.
+            # A submodule that is imported later would replace the name: `lib.expectations`.
             if f"{module.__name__}.{name}" in SERVED:
                 importlib.import_module(f"{module.__name__}.{name}")
         vars(module).update(names)
@@ -84,7 +84,7 @@ class _Names(Loader):
 
 
 def _part(module: str, name: str) -> ModuleType:
-    """Import what is below a module when it is asked for: `import fennel; fennel.lib.meta`."""
+    """Import a submodule on first access: `import fennel; fennel.lib.meta`."""
     path = f"{module}.{name}"
     if path not in SERVED:
         raise AttributeError(f"module `{module}` has no `{name}` in Narthex")
@@ -92,9 +92,7 @@ def _part(module: str, name: str) -> ModuleType:
 
 
 def public_names(module: ModuleType) -> dict[str, object]:
-    """Return the names in a module's `__all__`; without that list, the names that it defines
-    itself.
-    """
+    """Return the names in a module's `__all__`; without one, the names that it defines itself."""
     listed = getattr(module, "__all__", None)
     if listed is not None:
         return {name: getattr(module, name) for name in listed}
@@ -106,7 +104,7 @@ def public_names(module: ModuleType) -> dict[str, object]:
 
 
 class FennelModuleFinder(MetaPathFinder):
-    """Finds `fennel` and what is below it; nothing else."""
+    """Finds `fennel` and its submodules, and no other modules."""
 
     @override
     def find_spec(

@@ -1,4 +1,4 @@
-"""The names of HTTP statuses, as tests of responses use them: `codes.OK`."""
+"""The names of HTTP statuses, for tests of responses: `codes.OK`."""
 
 from http import HTTPStatus
 from types import SimpleNamespace

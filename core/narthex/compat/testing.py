@@ -1,6 +1,6 @@
 # mypy: disable-error-code="type-arg, explicit-any, misc, valid-type, attr-defined"
 # mypy: disable-error-code="no-any-return, operator, index"
-"""Unit tests as Fennel's authors write them: the client takes, answers and refuses as Fennel's."""
+"""Unit tests with Fennel's client: it accepts, answers and refuses as Fennel's did."""
 
 import functools
 import inspect
@@ -40,10 +40,10 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MockClient(_BEHIND):
-    """The client of unit tests, with what Fennel's did besides."""
+    """The client of unit tests, with the additional methods of Fennel's."""
 
     def __init__(self, branch: str | None = None) -> None:
-        """Begin with an empty branch `main`."""
+        """Create a client with an empty branch `main`."""
         self._newest: dict[str, datetime] = {}
         super().__init__(branch)
 
@@ -142,11 +142,12 @@ class MockClient(_BEHIND):
 
     @contextmanager
     def _standing(self, dataset: str = "") -> Iterator[None]:
-        """Let "now" be when the newest row happened, if that is less than a minute ago.
+        """Set "now" to the event time of the newest row, if that is less than a minute ago.
 
-        Fennel let a row leave a window up to a second late, and tests came to lean on it: a row of
-        exactly a day ago is in the window of a day that is asked for a moment later. A window that
-        hops or tumbles moved on by rows alone there, however long ago they were.
+        Fennel removed a row from a window up to a second late, and tests came to rely on it: a row
+        of exactly a day ago is in the one-day window of a query a moment later. In Fennel, only
+        rows moved tumbling and hopping windows forward, so for these "now" is the newest row's time
+        at any age.
         """
         sources = self._above(dataset) if dataset else self._newest.keys()
         newest = max([self._newest[one] for one in sources if one in self._newest], default=_NEVER)
@@ -158,7 +159,7 @@ class MockClient(_BEHIND):
             yield
 
     def _above(self, dataset: str) -> frozenset[str]:
-        """Return a dataset and all that it is made of."""
+        """Return a dataset and all datasets that it is derived from."""
         known = {one.name: one for one in self._committed()}
         found: set[str] = set()
         pending = [dataset]
@@ -170,7 +171,7 @@ class MockClient(_BEHIND):
         return frozenset(found)
 
     def _hops(self, datasets: Collection[str]) -> bool:
-        """Whether one of some datasets computes aggregates of windows that hop or tumble."""
+        """Return whether one of the datasets has aggregates over tumbling or hopping windows."""
         return any(
             isinstance(window, Tumbling | Hopping)
             for one in self._committed()
@@ -189,7 +190,7 @@ class MockClient(_BEHIND):
                     yield dataset
 
     def _remember(self, frame: pd.DataFrame, fed: Iterable[DatasetEntity]) -> None:
-        """Keep when the newest row of each dataset happened, of those that have happened."""
+        """Store the newest event time of each dataset, ignoring those in the future."""
         for one in fed:
             column = frame.get(one.schema.timestamp, pd.Series(dtype=object))
             instants = pd.to_datetime(column, utc=True, errors="coerce", format="ISO8601")
@@ -212,8 +213,8 @@ log = told(testing.log)
 def mock(test: Callable[..., object]) -> Callable[..., object]:
     """Run a test with a client of its own, passed as `client=`.
 
-    One whose name has `data_integration` needs services of the outside world: its body is not
-    run, as Fennel's own decorator did not run it.
+    A test whose name has `data_integration` needs external services: its body is not run, as with
+    Fennel's own decorator.
     """
 
     @functools.wraps(test)
@@ -223,19 +224,19 @@ def mock(test: Callable[..., object]) -> Callable[..., object]:
         return test(*args, **given, client=MockClient())
 
     others = [one for one in inspect.signature(test).parameters.values() if one.name != "client"]
-    # pytest takes the names of a test's parameters for fixtures.
+    # pytest treats the names of a test's parameters as fixtures.
     vars(run)["__signature__"] = inspect.signature(test).replace(parameters=others)
     return run
 
 
 class InternalTestClient:
-    """What a commit for an env would take, for tests that count it."""
+    """The entities that a commit for an env would contain, for tests that count them."""
 
     def __init__(self) -> None:
         self._entities: list[Dataset | Featureset] = []
 
     def add(self, entity: Dataset | Featureset) -> None:
-        """Take a dataset or a featureset in.
+        """Add a dataset or a featureset.
 
         Raises:
             FennelError: It is neither.
@@ -245,7 +246,7 @@ class InternalTestClient:
         self._entities.append(entity)
 
     def _get_sync_request_proto(self, message: str = "", env: str | None = None) -> SimpleNamespace:
-        """Return the entities of a commit by Fennel's names of their kinds; it has no code."""
+        """Return the entities of a commit by Fennel's names of their kinds, without code."""
         del message
         found = definitions(
             [one for one in self._entities if isinstance(one, Dataset)],

@@ -1,17 +1,17 @@
 """Every function of expressions, defined once: its types, its nulls, its promise.
 
-Evaluators render these definitions; a name here is stable, it travels in commits. Three rules
-hold for all of them, in every engine:
+Evaluators render these definitions; names are stable because commits contain them. Three rules
+hold for all functions, in every engine:
 
-- A function never fails on a row. Where it has no value (`undefined` says when), it gives null,
-  whatever its type says; a null in a column that is not Optional makes a row mistyped, and the
-  row is quarantined by the step that meets it. A list or a struct with such a null inside has no
-  value itself.
+- A function never fails on a row. Where it is undefined (see `undefined`), its value is null,
+  whatever its type; a null in a column that is not Optional makes a row mistyped, and the step
+  that encounters the row quarantines it. A list or a struct with such a null inside is itself
+  null.
 - An int is 64 bits; a result beyond them is null. A decimal is 28 digits; likewise.
-- NaN is never a result: where arithmetic gives NaN there is no value. A NaN that came from user
-  code equals itself and is greater than every other number.
+- The result is never NaN: where arithmetic yields NaN, the value is null. A NaN from user code
+  equals itself and is greater than every other number.
 
-Float is IEEE-754 double; an int meets a float by becoming the nearest double.
+Float is IEEE-754 double; an int combined with a float becomes the nearest double.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ GROUPS: Mapping[str, tuple[Function, ...]] = MappingProxyType(
         "Structs and dicts": records(),
     }
 )
-"""All functions by the headings of the reference page."""
+"""All functions by their heading on the reference page."""
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {function.name: function for group in GROUPS.values() for function in group}

@@ -1,4 +1,4 @@
-"""`list.*`, `struct.*`, `dict.*`, and what makes lists and structs."""
+"""`list.*`, `struct.*`, `dict.*`, and the functions that make lists and structs."""
 
 from narthex._expr import type_rules
 from narthex._expr.functions.definition import NOT_A_NUMBER, TOO_BIG, Function, Nulls
@@ -11,7 +11,7 @@ _LOST = "an item that is not Optional has no value"
 
 
 def lists() -> tuple[Function, ...]:
-    """List the functions of `list.*` and `repeat`."""
+    """Return the functions of `list.*` and `repeat`."""
 
     def of_list(
         name: str, rule: Rule, promise: str, *others: str, column: str = "l", undefined: str = ""
@@ -131,7 +131,7 @@ def lists() -> tuple[Function, ...]:
 
 
 def records() -> tuple[Function, ...]:
-    """List the functions of `struct.*` and `dict.*`."""
+    """Return the functions of `struct.*` and `dict.*`."""
     return (
         Function(
             name="struct.get",

@@ -1,4 +1,4 @@
-"""What a function of expressions is."""
+"""The definition of a function of expressions."""
 
 import enum
 
@@ -13,11 +13,11 @@ NOT_A_NUMBER = "the result is NaN"
 
 
 class Nulls(enum.Enum):
-    """What a null argument does.
+    """The effect of a null argument.
 
     PROPAGATE: any null argument makes the result null.
     KLEENE: null is unknown: `false & null` is false, `true | null` is true, else null.
-    OWN: the function says so itself.
+    OWN: the function has a rule of its own.
     """
 
     PROPAGATE = "propagate"
@@ -30,17 +30,18 @@ class Function:
     """One function.
 
     Attributes:
-        arguments: The least and the greatest number of them; None is any number.
-        rule: From argument types to the result's.
-        form: How an author writes it, with the names of what it takes.
-        promise: What it gives, in one sentence.
+        arguments: The least and the greatest number of arguments; None is unbounded.
+        rule: Computes the result's type from the argument types.
+        form: How an author writes it, with the names of its arguments.
+        promise: Its result, in one sentence.
         example: An expression over the columns of `narthex._expr.functions.EXAMPLE`.
-        types: From which types to which, where trying the rule on plain types does not show it.
-        undefined: When it has no value, and so gives null; empty is never.
-        options: Names of constants that a call carries beside its arguments.
+        types: The argument and result types, where trying the rule on plain types does not show
+            them.
+        undefined: When its value is undefined, and therefore null; empty is never.
+        options: Names of constants that a call has beside its arguments.
         symbol: How an author writes it, for binary operators.
-        binds: Its second argument is evaluated for each item of the first, which the variable
-            of its option `var` stands for there.
+        binds: Whether its second argument is evaluated for each item of the first, with the
+            variable of its option `var` bound to the item.
     """
 
     name: str

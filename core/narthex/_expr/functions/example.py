@@ -1,4 +1,4 @@
-"""The row over which the functions' examples are written."""
+"""The example row for the functions' examples."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -44,4 +44,4 @@ EXAMPLE: Mapping[str, tuple[DataType, Cell]] = MappingProxyType(
 """Columns by name: their types and their cells."""
 
 EXAMPLE_NOW_US = 1_700_000_000_000_000
-"""What `now()` means there."""
+"""The value of `now()` in the examples."""

@@ -9,7 +9,7 @@ _NUMBER = (Int, Float)
 
 
 def operators() -> tuple[Function, ...]:
-    """Return the binary operators on numbers and on what has an order."""
+    """Return the binary operators on numbers and on ordered types."""
 
     def binary(
         name: str, symbol: str, rule: Rule, promise: str, *, undefined: str = "", example: str = ""
@@ -79,7 +79,7 @@ def operators() -> tuple[Function, ...]:
 
 
 def logic() -> tuple[Function, ...]:
-    """List the functions on bools, nulls and types."""
+    """Return the functions on bools, nulls and types."""
     return (
         Function(
             name="neg",
@@ -162,7 +162,7 @@ def logic() -> tuple[Function, ...]:
 
 
 def numbers() -> tuple[Function, ...]:
-    """List the functions of `num.*`."""
+    """Return the functions of `num.*`."""
 
     def unary(
         name: str, rule: Rule, promise: str, undefined: str = "", *, column: str = "x"

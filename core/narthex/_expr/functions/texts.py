@@ -9,7 +9,7 @@ _ACCENT = '"é"'
 
 
 def _pure(name: str, result: DataType, promise: str, *others: str) -> Function:
-    """Define a function of texts that always has a value."""
+    """Define a function of texts that is defined for every text."""
     return Function(
         name=f"str.{name}",
         arguments=(1 + len(others),) * 2,
@@ -30,7 +30,7 @@ def _read(  # noqa: PLR0913 (what a definition says)
     undefined: str,
     types: str = "",
 ) -> Function:
-    """Define a function that reads what a text says."""
+    """Define a function that parses a text."""
     return Function(
         name=f"str.{name}",
         arguments=(1, 1),
@@ -45,7 +45,7 @@ def _read(  # noqa: PLR0913 (what a definition says)
 
 
 def texts() -> tuple[Function, ...]:
-    """List the functions of `str.*`."""
+    """Return the functions of `str.*`."""
     return (
         _pure("len", Int(), "The number of characters (code points)"),
         _pure("lower", Str(), "The text in lower case, by the table of Unicode 14"),

@@ -34,7 +34,7 @@ def _part(name: str, promise: str) -> Function:
 
 
 def times() -> tuple[Function, ...]:
-    """Return the functions of instants."""
+    """Return the functions on instants."""
     return (
         *(_part(name, promise) for name, promise in _PARTS.items()),
         Function(

@@ -1,4 +1,4 @@
-"""The evaluator that works on columns: Arrow and Polars, for questions and for tests.
+"""The evaluator that works on columns, with Arrow and Polars, for queries and for tests.
 
-It is an engine like any other: what it gives is what `narthex._expr.python` gives.
+It is an engine like any other: its results equal those of `narthex._expr.python`.
 """

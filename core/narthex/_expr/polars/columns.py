@@ -2,8 +2,8 @@
 
 In these frames an Int is Int64, a Float Float64, an instant Int64 (microseconds), a date Int32
 (days), a decimal Int128 (unscaled), a list or an embedding a List, a struct a Struct, and a map a
-List of structs of `key` and `value`. No other encoding of a value exists inside
-`narthex._expr.polars`; cells are those of `narthex._ir.facts`.
+List of structs of `key` and `value`. `narthex._expr.polars` uses only this encoding of values;
+cells are those of `narthex._ir.facts`.
 """
 
 import functools
@@ -34,13 +34,13 @@ from narthex._ir.types import (
 )
 
 COLUMNAR_ROWS = 64
-"""From how many rows on an expression is evaluated by column; below, by row: it starts faster."""
+"""The least number of rows to evaluate by column; evaluation by row starts faster."""
 
 PolarsType: TypeAlias = pl.DataType | type[pl.DataType]
 SeriesValue: TypeAlias = (
     "None | bool | int | float | str | bytes | Sequence[SeriesValue] | Mapping[str, SeriesValue]"
 )
-"""What Polars gives for one place of a series."""
+"""An element of a Polars series, as Polars returns it."""
 
 _SCALARS: Mapping[type, PolarsType] = {
     Int: pl.Int64,
@@ -56,7 +56,7 @@ _SCALARS: Mapping[type, PolarsType] = {
 
 
 class UnknownColumnTypeError(TypeError):
-    """A type that no series has."""
+    """A type that has no Polars series."""
 
 
 def polars_type(of: DataType) -> PolarsType:
@@ -104,7 +104,7 @@ def cells_of(series: pl.Series, of: DataType) -> list[Cell]:
 
 
 def _scalars(elements: list[SeriesValue]) -> list[Cell]:
-    # Elements of a scalar type are cells already; nothing is done to any of them.
+    # Elements of a scalar type already are cells; they need no conversion.
     return elements  # type: ignore[return-value]
 
 
@@ -114,7 +114,7 @@ def frame_of(columns: Mapping[str, Sequence[Cell]], schema: Mapping[str, DataTyp
 
 
 def is_plain(of: DataType) -> bool:
-    """Whether a cell of the type is a scalar."""
+    """Return whether a cell of the type is a scalar."""
     return not isinstance(unrestricted(inner(of)), List | Embedding | Map | Struct)
 
 
@@ -173,8 +173,9 @@ def _struct_writer(members: Mapping[str, _Write]) -> _Write:
 
 @functools.lru_cache(maxsize=1024)
 def _reader(of: DataType) -> _Read | None:
-    """Return the function that converts elements to cells of a type; None where elements already
-    are cells.
+    """Return the function that converts elements to cells of a type.
+
+    None means that elements already are cells.
     """
     match inner(of):
         case List(of=item):

@@ -2,8 +2,8 @@
 
 Instants are Int64 microseconds, dates Int32 days, decimals Int128 unscaled: see
 `narthex._expr.polars.columns`. Functions that Polars has with exactly our meaning are rendered; the
-others, and all that touch decimals, lists or structs, are computed by `narthex._expr.python` row by
-row, so that no answer differs.
+others, and all on decimals, lists or structs, are computed row by row by `narthex._expr.python`, so
+that all evaluators return the same values.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,8 @@ class TypedPolarsExpr:
     """A Polars expression and the type of its values.
 
     Attributes:
-        by_row: It leaves Polars for Python; what stands on it does so at the same time.
+        by_row: Whether it calls Python; non-native functions on it are then computed in the same
+            call.
     """
 
     expr: pl.Expr
@@ -52,15 +53,15 @@ def evaluate(
 
     Args:
         node: The expression.
-        columns: A frame that `narthex._expr.polars.columns.frame_schema` of the schema describes;
+        columns: A frame with the schema that `narthex._expr.polars.columns.frame_schema` returns;
             it may have more columns.
-        schema: The types of the columns that it reads.
-        now_us: What `now()` means, microseconds.
-        target: The type of the result, where another than its own is wanted.
+        schema: The types of the columns that the expression reads.
+        now_us: The value of `now()`, microseconds.
+        target: The wanted type of the result, if it is not the expression's own.
 
     Raises:
-        ExpressionTypeError: It has no type, or none that is promotable to the target.
-        NoPresentError: It has `now()`, and `now_us` is None.
+        ExpressionTypeError: It has no type, or its type is not promotable to the target.
+        NoPresentError: It contains `now()`, and `now_us` is None.
     """
     wanted = node if target is None else fit(node, schema, target=target)
     rendered = render(wanted, schema, now_us)
@@ -73,18 +74,18 @@ def evaluate(
 def render(
     node: Node, schema: Mapping[str, DataType], now_us: int | None = None
 ) -> TypedPolarsExpr:
-    """Return an expression for Polars.
+    """Render an expression for Polars.
 
     Raises:
         ExpressionTypeError: It has no type over the schema.
-        NoPresentError: It has `now()`, and `now_us` is None.
+        NoPresentError: It contains `now()`, and `now_us` is None.
     """
     infer(node, schema)
     return _Rendering(schema, now_us).render(node)
 
 
 class _Rendering:
-    """One walk over an expression whose types are known to stand."""
+    """The rendering of one expression whose types have been checked."""
 
     def __init__(self, schema: Mapping[str, DataType], now_us: int | None) -> None:
         self.schema = schema
@@ -125,7 +126,7 @@ class _Rendering:
         return TypedPolarsExpr(expr=NATIVE[call.function](signature, operands), type=result)
 
     def _by_row(self, call: Call) -> TypedPolarsExpr:
-        """Render a call that is evaluated row by row as a whole, with all that is in it."""
+        """Render a call that is evaluated row by row as a whole, with all its arguments."""
         result = infer(call, self.schema)
         prepared, now_us = prepare(call, self.schema), self.now_us
         types = {name: infer(Ref(name), self.schema) for name in sorted(references(call))}

@@ -20,11 +20,11 @@ Native: TypeAlias = Callable[[Signature, Sequence[pl.Expr]], pl.Expr]
 _LONGEST = 2**31
 _FLOATS_BY_ROW = frozenset({"mod"})
 _OF_ANY_TYPE = frozenset({"isnull", "list.len", "list.at", "struct.get", "dict.len"})
-"""What is the same whatever lists, dicts and structs have inside."""
+"""The functions that do not depend on the content of lists, dicts and structs."""
 
 
 def is_native(signature: Signature) -> bool:
-    """Whether a call is rendered here; else it is computed row by row."""
+    """Return whether a call is rendered for Polars; otherwise it is computed row by row."""
     name = signature.call.function
     types = [inner(of) for of in (*(signature.arguments or ()), signature.result or Null())]
     if name not in NATIVE or name in _OF_ANY_TYPE:
@@ -80,7 +80,7 @@ def _divided(columns: Sequence[pl.Series]) -> pl.Series:
 
 
 # Polars divides by a constant through its reciprocal, which is not the nearest double; Arrow
-# divides as IEEE-754 says.
+# divides as IEEE-754 specifies.
 def _quotient(left: pl.Expr, right: pl.Expr) -> pl.Expr:
     operands = [left.cast(pl.Float64), right.cast(pl.Float64)]
     return pl.map_batches(operands, _divided, return_dtype=pl.Float64, is_elementwise=True)
@@ -104,7 +104,7 @@ def _div(_: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
     return _defined(_quotient(operands[0], operands[1]))
 
 
-# Polars negates no Int128.
+# Polars cannot negate Int128.
 def _opposite(wide: pl.Expr) -> pl.Expr:
     return pl.lit(0, dtype=pl.Int128) - wide
 
@@ -168,7 +168,7 @@ def _shift(direction: int) -> Native:
 
 
 def _at(_: Signature, operands: Sequence[pl.Expr]) -> pl.Expr:
-    # Polars panics at the least int, and no list is so long.
+    # Polars panics at the least int; such an index is beyond any list.
     index = pl.when(operands[1].is_between(-_LONGEST, _LONGEST)).then(operands[1])
     return operands[0].list.get(index, null_on_oob=True)
 
@@ -260,4 +260,4 @@ NATIVE: Mapping[str, Native] = MappingProxyType(
         ),
     }
 )
-"""Renderings by name; a function that is missing here is computed row by row."""
+"""Renderings by name; functions without one are computed row by row."""

@@ -1,6 +1,6 @@
-"""The reference evaluator of expressions: plain Python, one row at a time, slow and obvious.
+"""The reference evaluator of expressions: plain Python, one row at a time, slow and simple.
 
-What it gives is what every other evaluator must give.
+Every other evaluator must return the same values.
 """
 
 from narthex._expr.python.evaluation import (

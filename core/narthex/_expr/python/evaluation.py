@@ -1,4 +1,4 @@
-"""Walking an expression over one row."""
+"""The evaluation of an expression on one row."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -26,11 +26,11 @@ from narthex._ir.facts import Cell
 from narthex._ir.types import DataType, List, Map, Null, Struct, base_type, inner
 
 Prepared: TypeAlias = Callable[[Mapping[str, Cell], int | None], Cell]
-"""Gives the value of an expression on a row, at an instant."""
+"""Returns the value of an expression on a row, at an instant."""
 
 
 class NoPresentError(ValueError):
-    """An expression asks for `now()` where there is none."""
+    """An expression contains `now()`, but there is no instant for it."""
 
 
 def evaluate(
@@ -42,11 +42,11 @@ def evaluate(
 ) -> Cell:
     """Return the value of an expression on one row.
 
-    Without a schema, ints are not told from decimals: an expression over decimals needs one.
+    Without a schema, ints and decimals look the same: an expression over decimals needs one.
 
     Raises:
         ExpressionTypeError: It has no type over the schema.
-        NoPresentError: It has `now()`, and `now_us` is None.
+        NoPresentError: It contains `now()`, and `now_us` is None.
     """
     return prepare(node, schema)(row, now_us)
 
@@ -63,7 +63,7 @@ def prepare(node: Node, schema: Mapping[str, DataType] | None = None) -> Prepare
 
 
 def apply(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
-    """Return the value of one call from those of its arguments."""
+    """Return the value of one call from the values of its arguments."""
     function = FUNCTIONS[signature.call.function]
     if function.nulls is Nulls.PROPAGATE and None in cells:
         return None
@@ -92,8 +92,9 @@ def _prepared(node: Node, schema: Mapping[str, DataType] | None) -> Prepared:
 
 
 def literal_cell(value: LiteralValue, of: DataType | None = None) -> Cell:
-    """Return a constant as a cell; of a struct or a map, which are tuples, only its type can
-    say.
+    """Return a constant as a cell.
+
+    Constants of structs and maps are tuples; only with the type can they be converted.
     """
     if not isinstance(value, tuple) or of is None:
         return value

@@ -91,7 +91,7 @@ def rank(cell: Cell) -> tuple[bool, Cell]:
 
 
 def same(left: Cell, right: Cell) -> bool:
-    """Whether two values are equal; inside lists and structs null equals null."""
+    """Return whether two values are equal; inside lists and structs null equals null."""
     if isinstance(left, tuple) and isinstance(right, tuple):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, dict) and isinstance(right, dict):
@@ -149,7 +149,7 @@ def _to_int(rounding: Callable[[float], int]) -> Compute:
 
 
 def _half_away(value: float, places: int) -> decimal.Decimal:
-    # A whole float is what it is, though its shortest text ends in other digits.
+    # A whole float is used exactly: its shortest text can end in other digits.
     shortest = decimal.Decimal(value if value.is_integer() else repr(value))
     return shortest.quantize(decimal.Decimal(1).scaleb(-places), context=_EXACT)
 
@@ -158,7 +158,7 @@ def _round(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
     value, precision = number(cells[0]), signature.option("precision") or 0
     if isinstance(precision, int) and precision > 0:
         value = float(value)
-        # What rounds to zero is 0.0, of either side of it.
+        # A result of zero is 0.0, also for a negative number.
         return float(_half_away(value, precision)) + 0.0 if math.isfinite(value) else defined(value)
     return _to_int(lambda given: int(_half_away(given, 0)))(signature, cells)
 

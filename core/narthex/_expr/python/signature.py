@@ -1,4 +1,4 @@
-"""What a function knows of its call, and how cells are taken for what they are."""
+"""The call that a function computes, with its types, and the conversion of cells to them."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -22,7 +22,7 @@ from narthex._ir.types import (
 BROUGHT_TOGETHER = frozenset(
     {"add", "sub", "floordiv", "mod"} | {"eq", "ne", "lt", "le", "gt", "ge", "is_in", "fillnull"}
 )
-"""The functions whose arguments become values of one type first."""
+"""The functions whose arguments are first converted to a common type."""
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 DECIMAL_LIMIT = 10**28
@@ -30,10 +30,10 @@ DECIMAL_LIMIT = 10**28
 
 @attrs.frozen(kw_only=True)
 class Signature:
-    """A call with its types; without a schema they are unknown, and no decimal is in it.
+    """A call with its types; without a schema they are unknown, and decimals are not allowed.
 
     Attributes:
-        common: The type to which the arguments are brought first; None leaves them as they are.
+        common: The type to which the arguments are first converted; None leaves them unchanged.
     """
 
     call: Call
@@ -53,36 +53,34 @@ class Signature:
         return common
 
     def brought_together(self, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        """Return the arguments as their common type, where the function wants one."""
+        """Return the arguments as their common type, if the function requires one."""
         if self.common is None or self.arguments is None:
             return cells
         pairs = zip(cells, self.arguments, strict=True)
         return tuple([convert(cell, of, self.common) for cell, of in pairs])
 
     def option(self, name: str) -> LiteralValue:
-        """Return a constant of the call; None when it has none of that name."""
+        """Return a constant of the call; None if it has none of that name."""
         return dict(self.call.options).get(name)
 
     def scale(self, index: int) -> int:
-        """Return the number of digits after the decimal point; 0 for an argument that is not a
-        decimal.
-        """
+        """Return an argument's digits after the decimal point; 0 unless it is a decimal."""
         found = inner(self.arguments[index]) if self.arguments is not None else None
         return found.scale if isinstance(found, Decimal) else 0
 
 
 Compute: TypeAlias = Callable[[Signature, tuple[Cell, ...]], Cell]
-"""Gives the value of a call from those of its arguments."""
+"""Returns the value of a call from the values of its arguments."""
 
 Number: TypeAlias = int | float
 
 
 class WrongColumnCellError(TypeError):
-    """A cell that is not of the type that its column has."""
+    """A cell that does not have its column's type."""
 
 
 def timezone_of(signature: Signature) -> str:
-    """Return the time zone of a call; UTC, unless it says another."""
+    """Return the time zone of a call; UTC by default."""
     return text(signature.option("timezone") or "UTC")
 
 
@@ -122,12 +120,12 @@ def entries(cell: Cell) -> dict[str, Cell]:
 
 
 def int64(value: int) -> int | None:
-    """Return an int of 64 bits; None beyond."""
+    """Return an int of 64 bits; None if it is greater."""
     return value if INT_MIN <= value <= INT_MAX else None
 
 
 def convert(cell: Cell, found: DataType, target: DataType) -> Cell:
-    """Return the same value as the target type, to which `found` can be brought."""
+    """Return the same value as the target type, to which `found` is promotable."""
     if cell is None or found is target:
         return cell
     match inner(target):

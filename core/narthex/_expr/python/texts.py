@@ -31,7 +31,7 @@ from narthex._ir.types import (
 
 
 class _NoValueError(ValueError):
-    """JSON that does not say a value of the wanted type."""
+    """JSON that does not contain a value of the wanted type."""
 
 
 def _text_to(compute: Callable[[str], Cell]) -> Compute:
@@ -69,7 +69,7 @@ def _json_extract(signature: Signature, cells: tuple[Cell, ...]) -> Cell:
 
 
 def _encodable(said: str) -> str:
-    """Return a text that UTF-8 can write; JSON can say halves of characters, which it cannot."""
+    """Return a text that UTF-8 can encode; JSON can contain half characters, which it cannot."""
     said.encode()
     return said
 

@@ -1,4 +1,4 @@
-"""Facts as Avro: the codec of the log. A package of its own, because it loads `fastavro`."""
+"""Facts as Avro: the codec of the log. A separate package because it loads `fastavro`."""
 
 from narthex._formats.avro.fact_codec import (
     DECIMAL_DIGITS,

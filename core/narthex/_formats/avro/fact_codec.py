@@ -1,8 +1,8 @@
-"""One codec for facts: Avro datums on the log, canonical bytes for their keys.
+"""The codec of facts: Avro datums on the log, canonical bytes for their keys.
 
 The bytes of a key are those of its cells, column after column, as `narthex._formats.cells` renders
-them: a big-endian u32 length and that many bytes each. The encoding is injective, and no key is a
-prefix of another.
+them: a big-endian u32 length and then the content of each. The encoding is injective, and no key is
+a prefix of another.
 """
 
 import functools
@@ -64,7 +64,7 @@ _BIAS = 1 << 63
 
 
 class CorruptFactError(ValueError):
-    """Bytes that are no fact of the log."""
+    """Bytes that are not a fact of the log."""
 
 
 def key_bytes(columns: Sequence[Column], cells: Sequence[Cell]) -> bytes:
@@ -78,7 +78,7 @@ def key_bytes(columns: Sequence[Column], cells: Sequence[Cell]) -> bytes:
 
 @functools.lru_cache(maxsize=1024)
 def key_encoder(columns: tuple[Column, ...]) -> Callable[[Sequence[Cell]], bytes]:
-    """Return `key_bytes` for these columns, prepared once."""
+    """Return `key_bytes` for these columns, prepared for many keys."""
     encoders = tuple(cell_bytes(column.type) for column in columns)
     if len(encoders) == 1:
         return _single_key(encoders[0])
@@ -101,15 +101,15 @@ def _single_key(encoder: CellBytes) -> Callable[[Sequence[Cell]], bytes]:
 
 
 def keyed_row_id(key: bytes, event_time: int) -> RowId:
-    """Return the identity of a keyed row: what `key_bytes` gave, and its instant."""
+    """Return the identity of a keyed row, made of its `key_bytes` and its instant."""
     return RowId(b"k" + len(key).to_bytes(4, "big") + key + (event_time + _BIAS).to_bytes(8, "big"))
 
 
 def avro_schema(log: LogSpec) -> str:
-    """Return the Avro schema of a log's facts, as JSON text that never varies.
+    """Return the Avro schema of a log's facts, as JSON text that is the same on every call.
 
     Raises:
-        UnsupportedColumnError: A name is no Avro name, or no log carries the type.
+        UnsupportedColumnError: A name is not valid in Avro, or a log cannot hold the type.
     """
     return json.dumps(_fact_schema(log, _annotated_decimal), separators=(",", ":"))
 
@@ -203,7 +203,7 @@ def encode(log: LogSpec) -> "FactCodec":
     """Return the codec of a log's facts.
 
     Raises:
-        UnsupportedColumnError: A name is no Avro name, or no log carries the type.
+        UnsupportedColumnError: A name is not valid in Avro, or a log cannot hold the type.
     """
     return FactCodec(log=log)
 
@@ -214,10 +214,10 @@ _Lowers: TypeAlias = tuple[tuple[str, Conversion], ...]
 
 @attrs.frozen(kw_only=True)
 class FactCodec:
-    """Renders the facts of one log as Avro datums, without header or magic, and reads them.
+    """Encodes and decodes the facts of one log as Avro datums, without header or magic.
 
-    The schema is `avro_schema(log)`. Decimals pass as their two's complement bytes, so nothing
-    is rounded on the way.
+    The schema is `avro_schema(log)`. Decimals are encoded as their two's complement bytes, so they
+    are never rounded.
     """
 
     log: LogSpec
@@ -229,7 +229,7 @@ class FactCodec:
 
     @_schema.default
     def _parse_schema(self) -> dict[str, Json]:
-        # fastavro would make decimal.Decimal of the annotated type; cells are unscaled integers.
+        # fastavro would read the annotated type as decimal.Decimal; cells are unscaled integers.
         parsed: dict[str, Json] = fastavro.parse_schema(_fact_schema(self.log, _bare_decimal))
         return parsed
 
@@ -254,7 +254,7 @@ class FactCodec:
         return tuple(("v_" + column.name, from_storage(column.type)) for column in self.log.values)
 
     def encode(self, fact: Fact) -> bytes:
-        """Render one fact.
+        """Encode one fact.
 
         Raises:
             WrongCellError: A cell is not of its column's type, or their numbers differ.
@@ -279,22 +279,22 @@ class FactCodec:
         return target.getvalue()
 
     def decode(self, datum: bytes) -> Fact:
-        """Read one fact.
+        """Decode one fact.
 
         Raises:
-            CorruptFactError: The bytes are no fact of this log.
+            CorruptFactError: The bytes are not a fact of this log.
         """
         return self.decode_many((datum,))[0]
 
     def decode_many(self, values: Sequence[bytes]) -> list[Fact]:
-        """Read many facts at once, in order; several times as fast as one by one.
+        """Decode many facts at once, in order; several times as fast as one by one.
 
         Raises:
-            CorruptFactError: Some of the bytes are no fact of this log.
+            CorruptFactError: Some of the bytes are not a fact of this log.
         """
         if not values:
             return []
-        # An Avro array is a block count (zigzag varint), its items end to end, and a zero.
+        # An Avro array is a block count (zigzag varint), its items end to end, and a zero byte.
         joined = b"".join((_varint(2 * len(values)), *values, b"\x00"))
         source = io.BytesIO(joined)
         try:

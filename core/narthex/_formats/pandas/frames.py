@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, explicit-any"
-"""pandas frames to plain columns and back: only this and the client know pandas."""
+"""pandas frames to plain columns and back: only this module and the client use pandas."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
@@ -89,7 +89,7 @@ def _plain_other(value: object) -> Json:
 def frame_of_columns(
     columns: Mapping[str, Sequence[object]], types: Mapping[str, DataType] | None = None
 ) -> pd.DataFrame:
-    """Make a frame of plain columns; those whose types are known get the dtype that says so."""
+    """Make a frame of plain columns; columns of known types get the matching dtype."""
     known = types or {}
     return pd.DataFrame(
         {name: series_of(values, known.get(name)) for name, values in columns.items()}
@@ -97,13 +97,13 @@ def frame_of_columns(
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, object]]) -> pd.DataFrame:
-    """Make a frame of plain rows; a row without a column has null there."""
+    """Make a frame of plain rows; a missing column is null."""
     names = dict.fromkeys(name for row in rows for name in row)
     return frame_of_columns({name: [row.get(name) for row in rows] for name in names})
 
 
 def series_of(values: Sequence[object], of: DataType | None = None) -> pd.Series:
-    """Make a series of plain values; of a known type, with instants, days and decimals as such."""
+    """Make a series of plain values; for a known type, convert instants, days and decimals."""
     if of is None:
         return pd.Series(list(values), dtype=None if any(v is not None for v in values) else object)
     plain = unrestricted(inner(of))

@@ -1,4 +1,4 @@
-"""What a commit carries, and its bytes."""
+"""The content of a commit, and its bytes."""
 
 import attrs
 from google.protobuf.message import DecodeError
@@ -11,14 +11,14 @@ from narthex.errors import RecordNotUnderstood
 
 @attrs.frozen(kw_only=True)
 class CommitPayload:
-    """A commit as its author asks for it.
+    """A commit as its author requests it.
 
     Attributes:
-        env: The env that was selected, empty for none; definitions are those selected already.
+        env: The selected env, empty for none; the definitions are already selected by it.
         preview: Only plan.
-        incremental: Add to the branch instead of replacing what it has.
+        incremental: Add to the branch's definitions instead of replacing them.
         backfill: Fill new assets with history.
-        idempotency_key: A request that comes again with the same key is the same commit.
+        idempotency_key: Requests with the same key are the same commit.
     """
 
     message: str
@@ -32,10 +32,10 @@ class CommitPayload:
 
 
 def encode_commit(request: CommitPayload) -> bytes:
-    """Return a commit's bytes; the same request always gives the same bytes.
+    """Encode a commit; the same request always yields the same bytes.
 
     Raises:
-        RecordNotUnderstood: A value in it does not travel.
+        RecordNotUnderstood: It contains a value that cannot be encoded.
     """
     writer = ValueWriter()
     datasets = [writer.write(dataset) for dataset in request.definitions.datasets]
@@ -57,10 +57,10 @@ def encode_commit(request: CommitPayload) -> bytes:
 
 
 def decode_commit(body: bytes) -> CommitPayload:
-    """Read a commit's bytes.
+    """Decode a commit.
 
     Raises:
-        RecordNotUnderstood: They are no commit, or one of another version.
+        RecordNotUnderstood: The bytes are not a commit, or one of another version.
     """
     parsed = commit_pb2.CommitRequest()
     try:
@@ -68,7 +68,7 @@ def decode_commit(body: bytes) -> CommitPayload:
     except DecodeError as error:
         raise RecordNotUnderstood(f"the body is no commit: {error}") from None
     if not parsed.HasField("options"):
-        # They follow all definitions, and a message of protobuf has no end of its own.
+        # The options follow all definitions, and protobuf messages have no end marker.
         raise RecordNotUnderstood(
             "the commit was cut: its options are missing", hint="send the commit again"
         )

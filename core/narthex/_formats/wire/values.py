@@ -13,7 +13,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 class ValueWriter:
-    """Writes values into a list of messages, each after those that it holds.
+    """Writes values into a list of messages, each after the values that it contains.
 
     Equal scalars are written once.
     """
@@ -26,7 +26,7 @@ class ValueWriter:
         """Write a value; return its position.
 
         Raises:
-            RecordNotUnderstood: It has a number beyond 64 bits, or is nothing that travels.
+            RecordNotUnderstood: It has a number beyond 64 bits, or a type that cannot be encoded.
         """
         match value:
             case enum.Enum():
@@ -82,10 +82,10 @@ def _scalar(value: object) -> commit_pb2.Value:
 
 
 def read_values(messages: Sequence[commit_pb2.Value]) -> list[object]:
-    """Read a list of messages, first to last; each may hold only those before it.
+    """Decode a list of messages, first to last; each may refer only to earlier ones.
 
     Raises:
-        RecordNotUnderstood: One has an unknown record, field or member, or holds a later one.
+        RecordNotUnderstood: One has an unknown record, field or member, or refers to a later one.
     """
     found: list[object] = []
     for message in messages:
@@ -136,10 +136,10 @@ def _read_record(record: commit_pb2.Record, found: Sequence[object]) -> object:
 
 
 def pick(found: Sequence[object], at: int) -> object:
-    """Return the value at a position that was read already.
+    """Return the value at a position that has already been read.
 
     Raises:
-        RecordNotUnderstood: There is none.
+        RecordNotUnderstood: The position has not been read.
     """
     if at >= len(found):
         raise RecordNotUnderstood("a value holds one that comes later")
