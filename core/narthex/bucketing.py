@@ -1,4 +1,4 @@
-"""The last window that closed before an instant, as code of authors asks for it."""
+"""The last window that closed before an instant, for authors' code."""
 
 from datetime import datetime
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Connectors: where rows enter and leave, and what is done to them on the way."""
+"""Connectors: where rows enter and leave, and how they are processed on the way."""
 
 from narthex._sdk.connectors.files import CSV, S3, Files
 from narthex._sdk.connectors.parts import Secret

@@ -1,4 +1,4 @@
-"""What stands inside classes: inputs and outputs, who owns what, expectations."""
+"""Decorators inside classes: inputs and outputs, owners, expectations."""
 
 from narthex import secrets
 from narthex._sdk.datasets.pipelines import inputs

@@ -1,6 +1,6 @@
 """Lookups that an author's extractor makes while it runs.
 
-The engine that runs an extractor binds how rows are found; a definition only names the dataset.
+The engine that runs an extractor provides the lookup of rows; a definition only names the dataset.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _FINDER: ContextVar[Finder | None] = ContextVar("narthex_finder", default=None)
 
 @contextmanager
 def finding_with(finder: Finder) -> Iterator[None]:
-    """Let lookups inside the block be answered by `finder`."""
+    """Answer lookups inside the block with `finder`."""
     token = _FINDER.set(finder)
     try:
         yield
@@ -44,7 +44,7 @@ _OUTSIDE: ContextVar[Callable[[], Finder | None] | None] = ContextVar(
 
 
 def found_outside_by(finder: Callable[[], Finder | None]) -> None:
-    """Let lookups outside any block be answered by what `finder` gives, while it gives one."""
+    """Answer lookups outside any block with the result of `finder`, while it returns one."""
     _OUTSIDE.set(finder)
 
 
@@ -55,7 +55,7 @@ def _finder() -> Finder | None:
 
 @attrs.frozen
 class DatasetReference:
-    """A dataset by name, as code that travelled sees it."""
+    """A dataset by name, in code that runs on a platform."""
 
     name: str
 
@@ -65,7 +65,7 @@ class DatasetReference:
         """Return the dataset's rows as of `ts`: a frame of `fields`, and which were found.
 
         Raises:
-            LookupImpossible: It was called outside an extractor.
+            LookupImpossible: The call is outside an extractor.
         """
         finder = _finder()
         if finder is None:
@@ -77,5 +77,5 @@ class DatasetReference:
 
 
 def reference(name: str) -> DatasetReference:
-    """Return the reference to a dataset; resolved source text binds datasets with it."""
+    """Return the reference to a dataset; resolved source text binds datasets by calling this."""
     return DatasetReference(name)

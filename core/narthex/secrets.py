@@ -1,7 +1,7 @@
-"""Secrets that code of authors reads while it runs, by name.
+"""Secrets that authors' code reads by name while it runs.
 
-A value is in no definition, no log and no message of ours: who runs the code binds where secrets
-are found, as `narthex.lookups` binds how rows are.
+Values are never part of definitions, logs or messages of the platform. The process that runs the
+code provides the secrets, as with rows in `narthex.lookups`.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from narthex.errors import SecretMissing
 
 READS_SECRETS: Final = "narthex.secrets"
-"""What code that reads secrets imports."""
+"""The module that code imports to read secrets."""
 
 
 class Provider(Protocol):
@@ -26,7 +26,7 @@ _PROVIDER: ContextVar[Provider | None] = ContextVar("narthex_secrets", default=N
 
 @contextmanager
 def found_by(provider: Provider) -> Iterator[None]:
-    """Let secrets inside the block be found by `provider`."""
+    """Find secrets inside the block with `provider`."""
     token = _PROVIDER.set(provider)
     try:
         yield
@@ -38,7 +38,7 @@ def get(secret_name: str) -> str:
     """Return a secret's value.
 
     Raises:
-        SecretMissing: There is none of that name, or nobody hands out secrets here.
+        SecretMissing: No secret has that name, or this process has no provider of secrets.
     """
     provider = _PROVIDER.get()
     if provider is None:

@@ -1,7 +1,7 @@
-"""Where the services of an installation are; every part accepts an address of somebody else's.
+"""The addresses of an installation's services, each of which may be an external service.
 
-`narthex up` writes `$NARTHEX_HOME/services.json` (mode 0600) and gives its children the same as
-environment variables; a variable wins over the file.
+`narthex up` writes `$NARTHEX_HOME/services.json` (mode 0600) and passes the same settings to its
+child processes as environment variables; a variable overrides the file.
 """
 
 import json
@@ -18,7 +18,7 @@ REDUCED: Final = "reduced"
 
 
 class NotInstalledError(RuntimeError):
-    """No installation is described where one was looked for, or it is described wrongly."""
+    """The settings of the installation are missing or invalid."""
 
 
 def _is_a_sandbox(_: object, __: object, value: str) -> None:
@@ -37,39 +37,39 @@ class Settings:
     `services.json`.
 
     Attributes:
-        home: State of what runs on this machine.
+        home: The state directory of the services on this machine.
         install_id: Eight characters [a-z0-9] in each physical name.
         ledger_dsn: SQLAlchemy URL (`postgresql+psycopg2://…`) of the control database.
         kafka: Bootstrap servers.
         server_url: Where the server listens, without a path.
         token: The service token of the platform's own processes; never logged.
-        dags_token: What Airflow's processes have in its place, with fewer rights; never logged.
-        airflow_url: The Airflow API server; empty when none is there.
+        dags_token: The token of Airflow's processes, with fewer rights; never logged.
+        airflow_url: The Airflow API server; empty without one.
         airflow_user: For `POST /auth/token`.
         airflow_password: For `POST /auth/token`; never logged.
         index_dir: LMDB environments, one directory an index.
         history_dir: Delta tables; a path or an `s3://` URL.
         checkpoint_dir: Spark checkpoints.
-        snapshot_dir: Where snapshots of indexes and jobs' states are kept: a path or an `s3://`
-            URL; empty for nowhere.
-        snapshot_every_s: Seconds between snapshots of what changes.
-        snapshots_kept: How many of each index and state stay.
-        files_root: What relative paths of file sources stand below.
+        snapshot_dir: The place of snapshots of indexes and jobs' states: a path or an `s3://`
+            URL; empty for no snapshots.
+        snapshot_every_s: Seconds between snapshots of indexes and states that change.
+        snapshots_kept: The number of snapshots to keep of each index and state.
+        files_root: The directory that relative paths of file sources start from.
         spark_master: Such as `local[512]`: a live job holds a slot for each partition that it
-            reads, and one that gets none waits. On one machine a slot is a thread.
+            reads, and a job without slots waits. On one machine a slot is a thread.
         jars_dir: The Kafka and Avro connectors of Spark.
-        run_job: The door that a backfill runs through.
-        secrets_dir: Where a manager mounts the secrets that definitions name, as files; empty: they
-            are sealed in the ledger.
+        run_job: The Spark application that runs backfills.
+        secrets_dir: The directory where a manager mounts the secrets that definitions name, as
+            files; if empty, they are sealed in the ledger.
         control_log_heads: A file outside the database to which the server appends the hash of
             each entry of the control log; empty is `control-log.heads` in `home`. Ship it to
             another machine: what it lists can no longer be cut off or rewritten unnoticed.
-        policy_file: What branches may read, write and name; without a file, what a policy without
-            rules allows.
+        policy_file: The rules for what branches may read, write and name; a missing file is a
+            policy without rules.
         sandbox: `full`, or `reduced`: authors' code may run where the kernel does not grant all
             layers of the sandbox.
-        ca_file: Certificates of who vouches for services of authors; empty is whom the machine
-            trusts.
+        ca_file: Certificates of the authorities that services of authors are verified against;
+            empty for those that the machine trusts.
     """
 
     home: Path = attrs.field(converter=Path)
@@ -108,12 +108,12 @@ class Settings:
         return Path(named) if named else self.home / "control-log.heads"
 
     def offline_directory(self, request_id: str) -> Path:
-        """Return the directory of an offline query's spine and answers."""
+        """Return the directory of an offline query's spine and results."""
         return self.home / "offline" / str(UUID(request_id))
 
     @property
     def secrets_key(self) -> Path:
-        """The key that seals and opens the secrets of the ledger."""
+        """The key that encrypts and decrypts the secrets of the ledger."""
         return self.home / "secrets.key"
 
     @property
@@ -123,7 +123,7 @@ class Settings:
 
     @property
     def verifying_key(self) -> Path:
-        """Its public half, by which engines check what they run."""
+        """The public half of the signing key, with which engines verify the code that they run."""
         return self.home / "signing.pub"
 
 
@@ -137,7 +137,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     """Read the settings of the installation that the environment names.
 
     Raises:
-        NotInstalledError: Neither the file nor the environment says where the services are.
+        NotInstalledError: Neither the file nor the environment has the addresses of the services.
     """
     found = os.environ if environment is None else environment
     home = home_of(found)
@@ -165,7 +165,7 @@ def is_sandbox_reduced(environment: Mapping[str, str] | None = None) -> bool:
     """Whether the installation lets authors' code run with some layers of the sandbox missing.
 
     Raises:
-        NotInstalledError: It says something else than `full` or `reduced`.
+        NotInstalledError: The setting is neither `full` nor `reduced`.
     """
     found = os.environ if environment is None else environment
     described = home_of(found) / "services.json"

@@ -9,7 +9,7 @@
         client.log("shop", "orders", rows)
         counts, found = client.lookup(Counts, keys=keys)
 
-What answers is found by the entry point group `narthex.testing`; it comes with the platform.
+The implementation is found by the entry point group `narthex.testing`; the platform installs it.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ GROUP: Final = "narthex.testing"
 
 
 class _Implementation(Protocol):
-    """What the entry point leads to."""
+    """The implementation behind the entry point."""
 
     MockClient: type[TestClient]
 
@@ -39,10 +39,10 @@ class _Implementation(Protocol):
 
 
 def _implementation() -> _Implementation:
-    """Find what answers.
+    """Load the implementation.
 
     Raises:
-        ImportError: Nothing is installed that does.
+        ImportError: No implementation is installed.
     """
     for found in metadata.entry_points(group=GROUP):
         loaded: _Implementation = found.load()

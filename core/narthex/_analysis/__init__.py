@@ -1,7 +1,7 @@
-"""Everything that is decided about definitions before assets exist.
+"""The checks and comparisons of definitions before assets exist.
 
-- `graph` checks definitions as a whole; `checks` and `schemas` have the rules by kind.
-- `fingerprints` hash what an asset means.
+- `graph` checks definitions as a whole; `checks` and `schemas` contain the rules by kind.
+- `fingerprints` hashes the meaning of an asset.
 - `changes`, `causes` and `value_diff` compare a commit with what is deployed.
 
 Start with `graph`.

@@ -1,7 +1,7 @@
-"""Why a commit changes what it changes: the first cause of each, and what follows from it.
+"""Group the changes of a commit by their causes.
 
-An entity is a cause when its own definition differs. What it feeds changes with it, and is listed
-below it instead of by itself; so an author reads one line for each thing that somebody did.
+An entity is a cause when its own definition differs. The entities that it feeds change with it and
+are listed below it, not by themselves; so an author reads one line for each edit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,13 +26,13 @@ from narthex._ir.entities import (
 
 @attrs.frozen(kw_only=True)
 class ChangeCause:
-    """One thing that somebody did, and what changes because of it.
+    """One edited entity, and the changes that follow from it.
 
     Attributes:
-        entity: What was touched, such as "dataset `Orders`".
+        entity: The edited entity, such as "dataset `Orders`".
         what: `new`, `changed` or `removed`.
-        difference: Where it first differs; None when it is new or removed.
-        downstream: What changes only because this did, by name.
+        difference: The first difference; None when the entity is new or removed.
+        downstream: The names of the entities that change only because this one did.
     """
 
     entity: str
@@ -42,7 +42,7 @@ class ChangeCause:
 
 
 def change_causes(old: Definitions | None, new: Definitions) -> tuple[ChangeCause, ...]:
-    """Return the first causes of what differs, in the order of the definitions."""
+    """Return the causes of all differences, in the order of the definitions."""
     before = old if old is not None else Definitions(datasets=(), featuresets=())
     causes = dict(_dataset_causes(before, new))
     followers = _followers(new, causes)
@@ -81,7 +81,7 @@ def _whole(dataset: Dataset) -> tuple[Value, ...]:
 def _differ(old: Value, new: Value, path: str) -> ValueDiff | None:
     try:
         return difference(old, new, path=path)
-    except NotCanonicalError:  # `graph.check` says so of the definition
+    except NotCanonicalError:  # `graph.check` reports it
         return None
 
 
@@ -104,7 +104,7 @@ def _followers(new: Definitions, causes: Mapping[str, ChangeCause]) -> dict[str,
 
 
 def _reached(new: Definitions, name: str) -> tuple[str, ...]:
-    """Name a dataset and all that is computed from it, in the order of the definitions."""
+    """Return the names of a dataset and of all computed from it, in the definitions' order."""
     reached = {name}
     grown = True
     while grown:

@@ -1,12 +1,12 @@
-"""What a commit changes in what is deployed, and which changes need another version.
+"""The changes that a commit makes to the deployed definitions, and which need another version.
 
-A dataset, or an extractor, that means something else must have a higher version: so that who
-reads it decides when to follow. Owners, descriptions, tags, expectations, sinks, an index and how
-often a source is polled change no row, and need none. A version raised over the same content is
-allowed: it asks for the rows to be computed again.
+A dataset or an extractor whose meaning changes must have a higher version, so that its readers
+decide when to follow. Owners, descriptions, tags, expectations, sinks, an index and the polling
+interval of a source change no row and need no new version. A higher version of the same content
+is allowed: it requests that the rows are computed again.
 
-A commit is the whole of its branch, and what it leaves out is removed; an incremental one removes
-only what its author marks as deleted.
+A commit contains the whole branch: entities that it omits are removed. An incremental commit
+removes only the entities that its author marks as deleted.
 """
 
 from collections.abc import Iterator
@@ -32,16 +32,16 @@ from narthex._ir.operators import AssignCode, DatasetRef, Filter, Operator, Tran
 from narthex.errors import DefinitionError, FeatureInvalid, VersionNotRaised, in_source_order
 
 _METADATA: Final = "i "
-"""What the lines of entities begin with whose meaning is the same."""
+"""The beginning of the summary lines of entities whose meaning is unchanged."""
 
 
 @attrs.frozen(kw_only=True)
 class Changes:
-    """What a commit changes.
+    """The changes of a commit.
 
     Attributes:
-        definitions: All entities after it, those that an incremental commit keeps included.
-        errors: Changes that the versions do not allow, in source order.
+        definitions: All entities after the commit, including those kept by an incremental one.
+        errors: Changes that need a higher version, in source order.
         summary: A line for each entity that differs, for people.
     """
 
@@ -51,19 +51,19 @@ class Changes:
 
     @property
     def metadata_only(self) -> tuple[str, ...]:
-        """Name the entities of which only what is said of them differs: nothing is made for it."""
+        """The names of the entities of which only the metadata differs; they need no new asset."""
         return tuple(
             line.removeprefix(_METADATA) for line in self.summary if line.startswith(_METADATA)
         )
 
 
 def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> Changes:
-    """Compare definitions with what is deployed; None is nothing.
+    """Compare definitions with the deployed ones; None means that nothing is deployed.
 
     Args:
-        old: What is deployed.
-        new: What the commit has.
-        incremental: Whether what the commit does not name stays; else it is removed.
+        old: The deployed definitions.
+        new: The definitions of the commit.
+        incremental: Whether entities that the commit omits stay; otherwise they are removed.
     """
     before = old if old is not None else Definitions(datasets=(), featuresets=())
     asked, new = new, _alive(new)
@@ -92,7 +92,7 @@ def compare(old: Definitions | None, new: Definitions, *, incremental: bool) -> 
 
 
 def logical(dataset: Dataset) -> tuple[Value, ...]:
-    """Return what a dataset means, without its version and the versions of libraries."""
+    """Return the meaning of a dataset, without its version and the versions of libraries."""
     sources = sorted((identity_of(source) for source in dataset.sources), key=encode)
     computed = tuple(_without_libraries(pipeline.terminal) for pipeline in dataset.pipelines)
     return (dataset.schema, dataset.history_us, tuple(sources), computed)
@@ -158,7 +158,7 @@ def _featureset_errors(old: Featureset, new: Featureset) -> Iterator[DefinitionE
 def _extractor_changed(
     old: Featureset, before: tuple[Extractor, ...], new: Featureset, extractor: Extractor
 ) -> ValueDiff | None:
-    """Find in what an extractor differs from those that gave its features before."""
+    """Return how an extractor differs from those that computed its features before."""
     given = tuple(name for one in before for name in extractor_outputs(old, one))
     outputs = extractor_outputs(new, extractor)
     if sorted(given) != sorted(outputs):
@@ -171,12 +171,12 @@ def _extractor_changed(
 def _changed(old: Value, new: Value, path: str) -> ValueDiff | None:
     try:
         return difference(old, new, path=path)
-    except NotCanonicalError:  # `graph.check` says so of the definition
+    except NotCanonicalError:  # `graph.check` reports it
         return None
 
 
 def meaning_of(featureset: Featureset, extractor: Extractor) -> tuple[Value, ...]:
-    """Return what an extractor means, without its version and the versions of libraries."""
+    """Return the meaning of an extractor, without its version and the versions of libraries."""
     outputs = frozenset(extractor_outputs(featureset, extractor))
     types = tuple(
         (feature.name, feature.type)

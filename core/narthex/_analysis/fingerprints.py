@@ -1,14 +1,14 @@
-"""The hash of what an asset means, blind to names, owners, comments and layout.
+"""The hash of an asset's meaning, independent of names, owners, comments and layout.
 
-`fingerprint` is the SHA-256 of "nx1", a tag that says what kind of thing is hashed, its value in
-canonical bytes (`narthex._base.canonical`) and the fingerprints of what it is made from, in order.
-So a change reaches exactly what is below it, and what is above it stays shared.
+`fingerprint` is the SHA-256 of "nx1", a tag that names the kind of the value, the value in
+canonical bytes (`narthex._base.canonical`) and the fingerprints of its inputs, in order.
+So a change affects exactly the assets downstream of it, and those upstream stay shared.
 
-What is left out, and why: names of datasets, pipelines and featuresets (a rename then shares;
-where a name is the identity of something outside, such as an endpoint, it is in `source_id`);
-everything whose field says that it is a description; how often a source is polled and how a
-connection is secured (they change no result; the name of a secret does stay); env selectors,
-which are resolved before; expectations, which only watch.
+The hash leaves out: names of datasets, pipelines and featuresets (renamed ones share their assets;
+a name that identifies something outside, such as an endpoint, is in `source_id`); each field that
+is declared as a description; the polling interval of a source and the security of a connection
+(they change no result; the name of a secret is included); env selectors, which are resolved
+before; expectations, which only observe.
 """
 
 import hashlib
@@ -77,11 +77,11 @@ ENGINE_SEMANTICS: Final = {
     "first": 1,
     "latest": 1,
 }
-"""What results mean, per kind of step: raised by hand when a step gives another result."""
+"""The version of each kind of step; raise it by hand when the step computes another result."""
 
 
 def fingerprint(tag: str, value: Value, inputs: tuple[Fingerprint, ...] = ()) -> Fingerprint:
-    """Hash a value, and what it is made from, under a tag.
+    """Hash a value and the fingerprints of its inputs under a tag.
 
     Raises:
         NotCanonicalError: The value has no canonical bytes.
@@ -94,7 +94,7 @@ def fingerprint(tag: str, value: Value, inputs: tuple[Fingerprint, ...] = ()) ->
 
 
 def source_id(source: Source) -> str:
-    """Return the string that names a source outside of us and orders ties between sources."""
+    """Return the string that identifies a source externally and orders ties between sources."""
     connector = source.connector
     match connector:
         case WebhookEndpoint():
@@ -114,7 +114,7 @@ def source_id(source: Source) -> str:
 
 
 def database_id(database: Database) -> str:
-    """Return the string that names a database outside of us."""
+    """Return the string that identifies a database externally."""
     match database:
         case SqlDatabase():
             return f"{database.kind}:{database.host}:{database.port}/{database.db_name}"
@@ -131,13 +131,13 @@ def database_id(database: Database) -> str:
 
 
 def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
-    """Hash where rows come from and what becomes of them on the way in."""
+    """Hash the place that rows come from and the processing of rows on the way in."""
     value = (ENGINE_SEMANTICS["source"], source_id(source), identity_of(source), schema)
     return fingerprint("source", value)
 
 
 def identity_of(source: Source) -> Source:
-    """Return the source without what changes no row of it."""
+    """Return the source without the settings that change no row."""
     connector = source.connector
     if isinstance(connector, KafkaTopic):
         connector = attrs.evolve(
@@ -149,19 +149,19 @@ def identity_of(source: Source) -> Source:
 
 
 def _sorted_preproc(source: Source) -> tuple[tuple[str, Preproc], ...]:
-    """Return the preproc entries by field: their order in the definition means nothing."""
+    """Return the preproc entries sorted by field, as their order in a definition is irrelevant."""
     return tuple(sorted(source.preproc, key=lambda entry: entry[0]))
 
 
 def operator_fingerprint(
     operator: Operator, inputs: dict[str, Fingerprint], columns: tuple[Column, ...]
 ) -> Fingerprint:
-    """Hash a pipeline's last step with everything it rests on.
+    """Hash a pipeline's last step with all steps before it.
 
     Args:
         operator: The last step.
         inputs: The data fingerprints of the datasets that it reads, by name.
-        columns: The columns that it gives.
+        columns: The columns of its result.
     """
     return fingerprint("op.output", columns, (_steps_fingerprint(operator, inputs),))
 
@@ -169,21 +169,21 @@ def operator_fingerprint(
 def contributions_fingerprint(
     aggregate: Aggregate, inputs: dict[str, Fingerprint], kept: Value
 ) -> Fingerprint:
-    """Hash what the log of a dataset holds that ends in an aggregate: rows by their groups.
+    """Hash the content of the log of a dataset that ends in an aggregate: rows by their groups.
 
-    It is blind to the version, and to which aggregates and windows are folded of them.
+    The hash does not depend on the version or on the aggregates and windows that are folded.
 
     Args:
         aggregate: The last step.
         inputs: The fingerprints of the datasets that it reads, by name.
-        kept: What the log has of each row, and for how long.
+        kept: The columns that the log has of each row, and for how long.
     """
     value = (ENGINE_SEMANTICS["aggregate"], aggregate.by, aggregate.along, aggregate.emit, kept)
     return fingerprint("contributions", value, (_steps_fingerprint(aggregate.input, inputs),))
 
 
 def _steps_fingerprint(operator: Operator, inputs: dict[str, Fingerprint]) -> Fingerprint:
-    """Hash a step with what it rests on, both sides of joins and unions."""
+    """Hash a step with the steps before it, including both sides of joins and unions."""
     parts: list[tuple[str, Value, tuple[Fingerprint, ...]]] = []
     while not isinstance(operator, DatasetRef):
         parts.append((*_parameters(operator), _right_side(operator, inputs)))
@@ -241,9 +241,7 @@ def _reshaping_parameters(
 
 
 def _aggregate_parameters(operator: Aggregate) -> Value:
-    """Return the parameters; those that came later are left out where they say what was always
-    so.
-    """
+    """Return the parameters; leave out those added later if they have their default values."""
     later = (operator.along, operator.emit, operator.window)
     if later == (None, Emit.EAGER, None):
         return (operator.by, operator.specs)

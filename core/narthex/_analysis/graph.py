@@ -1,4 +1,4 @@
-"""The entity graph: who feeds whom, and everything that is wrong with it, at once."""
+"""The entity graph: which entity feeds which, and all errors in it at once."""
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -37,7 +37,7 @@ from narthex.errors import (
 
 @attrs.frozen
 class TypedDataset:
-    """A dataset with what its pipeline gives; without one, `node` is None."""
+    """A dataset with the result of its pipeline; without a pipeline, `node` is None."""
 
     dataset: Dataset
     info: DatasetSchemaInfo
@@ -45,7 +45,7 @@ class TypedDataset:
 
 
 def check(definitions: Definitions) -> tuple[DefinitionError, ...]:
-    """Find everything that is wrong with the entities of a commit, in source order."""
+    """Return all errors of the entities of a commit, in source order."""
     errors: list[DefinitionError] = [*_names(definitions)]
     by_name = {dataset.name: dataset for dataset in definitions.datasets}
     for dataset in definitions.datasets:
@@ -80,7 +80,7 @@ def _texts(definitions: Definitions) -> Iterator[DefinitionError]:
 
 
 def _patterns(definitions: Definitions) -> Iterator[DefinitionError]:
-    """Check each pattern: definitions that a client sent need not come from the SDK."""
+    """Check each pattern, as definitions that a client sends need not come from the SDK."""
     entities: tuple[Dataset | Featureset, ...] = (*definitions.datasets, *definitions.featuresets)
     for entity in entities:
         for pattern in dict.fromkeys(_patterns_in(entity)):

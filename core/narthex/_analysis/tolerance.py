@@ -1,4 +1,4 @@
-"""Whether what is doubtful, but harms no unit test, is refused or only warned of."""
+"""Whether a doubtful construct that is harmless in unit tests raises an error or a warning."""
 
 import warnings
 from collections.abc import Iterator
@@ -10,15 +10,16 @@ _LENIENT: Final[ContextVar[bool]] = ContextVar("narthex_lenient", default=False)
 
 
 class ToleratedWarning(UserWarning):
-    """Something that a platform refuses, let pass in a unit test."""
+    """A construct that a platform refuses and a unit test tolerates."""
 
 
 @contextmanager
 def tolerant() -> Iterator[None]:
-    """Warn inside the block of what is doubtful, instead of refusing it.
+    """Warn of doubtful constructs inside the block instead of refusing them.
 
-    For unit tests of code that was written elsewhere: code that reads the clock or draws at
-    random, and a lookup by a feature of another type than the key. A platform refuses both.
+    For unit tests of code that was written for another platform: code that reads the clock or
+    draws at random, and a lookup by a feature of another type than the key. A platform refuses
+    both.
     """
     token = _LENIENT.set(True)
     try:
@@ -28,7 +29,7 @@ def tolerant() -> Iterator[None]:
 
 
 def is_tolerated(doubt: str) -> bool:
-    """Whether something doubtful may pass; it is warned of then."""
+    """Whether a doubtful construct passes; it then emits a warning."""
     if _LENIENT.get():
         warnings.warn(f"{doubt}; a platform refuses that", ToleratedWarning, stacklevel=2)
     return _LENIENT.get()

@@ -1,4 +1,4 @@
-"""Where two values first differ in what they mean, and how to say it."""
+"""Find and describe the first difference in the meaning of two values."""
 
 from itertools import zip_longest
 from typing import Final
@@ -13,18 +13,18 @@ from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType
 
 _ABSENT: Final = object()
-"""Stands where one of two values has no item."""
+"""Marks an item that one of two values lacks."""
 _SHOWN = 60
 
 
 @attrs.frozen(kw_only=True)
 class ValueDiff:
-    """One place in which two values differ.
+    """One difference between two values.
 
     Attributes:
         path: Field by field from the outside, such as `schema.fields.amount.type`.
-        old: What stood there, rendered.
-        new: What stands there, rendered.
+        old: The old value, rendered.
+        new: The new value, rendered.
     """
 
     path: str
@@ -37,7 +37,7 @@ class ValueDiff:
 
 
 def difference(old: Value, new: Value, *, path: str = "") -> ValueDiff | None:
-    """Find the first place in which two values differ; None if they mean the same."""
+    """Return the first difference of two values; None if they mean the same."""
     if encode(old) == encode(new):
         return None
     if isinstance(old, UserCode) and isinstance(new, UserCode):

@@ -1,9 +1,9 @@
-"""Definitions become a blueprint: the assets that a commit needs.
+"""Compile definitions into a blueprint: the assets that a commit needs.
 
 - `blueprint` is the entry; `blueprint_builder` collects the assets, each once.
 - `dataset_assets`, `log_specs`, `producer_jobs` and `sink_jobs` add them.
-- `state_requirements` finds steps that need a stateful job; `log_reuse` keeps a former log.
-- `capability` refuses what no job can carry out yet.
+- `state_requirements` finds steps that need a stateful job; `log_reuse` reuses a former log.
+- `capability` refuses definitions that no job can run yet.
 """
 
 from narthex._compiler.blueprint import compile_blueprint

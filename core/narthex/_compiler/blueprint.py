@@ -1,4 +1,4 @@
-"""Compile definitions into the assets that they need, with how each dataset is read."""
+"""Compile definitions into the assets that they need and the read plan of each dataset."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,8 +21,8 @@ from narthex._ir.node_schema import DatasetSchemaInfo
 def compile_blueprint(definitions: Definitions) -> Blueprint:
     """Return all assets of definitions that passed `graph.check`, in dependency order.
 
-    Equal meaning gives equal fingerprints, whatever things are called; an asset that several
-    parts need is listed once, with all its paths.
+    Equal meaning gives equal fingerprints, whatever the names; an asset that several parts need
+    is listed once, with all its paths.
     """
     builder = BlueprintBuilder()
     made = assets_by_dataset(builder, definitions)
@@ -33,7 +33,7 @@ def compile_blueprint(definitions: Definitions) -> Blueprint:
 def assets_by_dataset(
     builder: BlueprintBuilder, definitions: Definitions
 ) -> dict[str, DatasetAssets]:
-    """List all assets of checked definitions, and give what holds each dataset."""
+    """Add all assets of checked definitions to the builder; return them for each dataset."""
     made: dict[str, DatasetAssets] = {}
     all_typed = typed_datasets(definitions)
     infos = {typed.dataset.name: typed.info for typed in all_typed}
@@ -56,7 +56,7 @@ def assets_by_dataset(
 def _run_as(
     typed: Sequence[TypedDataset], infos: Mapping[str, DatasetSchemaInfo]
 ) -> dict[tuple[str, str], RunAs]:
-    """Choose how each pipeline runs, by dataset and pipeline."""
+    """Choose the trigger of each pipeline, by dataset and pipeline."""
     contributed = {one.dataset.name for one in typed if final_aggregate(one.dataset) is not None}
     return {
         (one.dataset.name, pipeline.name): pipeline_trigger(pipeline.terminal, infos, contributed)
@@ -68,9 +68,9 @@ def _run_as(
 def looked_up(
     typed: Sequence[TypedDataset], run_as: Mapping[tuple[str, str], RunAs]
 ) -> frozenset[str]:
-    """Return the names of all datasets that jobs look up: right sides of joins.
+    """Return the names of all datasets that jobs look up, which are right sides of joins.
 
-    A job with a state of its own keeps the rows of a right side itself.
+    A stateful job keeps the rows of a right side itself.
     """
     return frozenset(
         name

@@ -1,4 +1,4 @@
-"""The assets of a commit while they are listed: each once, whoever needs it."""
+"""The builder of a commit's assets, which lists each asset once."""
 
 import attrs
 
@@ -14,14 +14,14 @@ from narthex._ir.assets import (
 
 
 class BlueprintBuilder:
-    """Lists assets in the order in which they are added; what one needs is added before it."""
+    """Lists assets in the order in which they are added; an asset's needs are added before it."""
 
     def __init__(self) -> None:
         self._assets: dict[AssetRef, AssetBlueprint] = {}
 
     @property
     def assets(self) -> tuple[AssetBlueprint, ...]:
-        """All assets so far."""
+        """All assets added so far."""
         return tuple(self._assets.values())
 
     def add(
@@ -34,7 +34,7 @@ class BlueprintBuilder:
         label: str,
         needs: tuple[Need, ...] = (),
     ) -> AssetRef:
-        """Add an asset, or one more path to it if it is listed already."""
+        """Add an asset, or another path to it if it is already listed."""
         ref = AssetRef(kind, fingerprint)
         known = self._assets.get(ref)
         if known is None:

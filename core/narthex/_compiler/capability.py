@@ -1,9 +1,9 @@
-"""What a definition means but no job can carry out yet.
+"""The parts of valid definitions that no job can run yet.
 
-The language is checked by `narthex._analysis.graph`, and the reference engine and the in-process
-client carry all of it out. Whoever creates assets asks here first, and refuses what would not be
-exact. All steps, aggregates and windows of pipelines are carried out; what is left is where rows
-enter and leave, and code of authors that reads secrets.
+`narthex._analysis.graph` checks the language, and the reference engine and the in-process client
+run all of it. Before assets are created, this module refuses definitions that jobs would not run
+exactly. Jobs run all steps, aggregates and windows of pipelines; the gaps are in how rows enter
+and leave, and in authors' code that reads secrets.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,7 +44,7 @@ from narthex.secrets import READS_SECRETS
 
 
 def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
-    """Find everything that jobs cannot carry out yet, in source order.
+    """Return an error for each part that jobs cannot run yet, in source order.
 
     The definitions passed `narthex._analysis.graph.check`.
     """

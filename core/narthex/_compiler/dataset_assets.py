@@ -1,4 +1,4 @@
-"""The assets that hold a dataset: its log, its index, its history, and what feeds them."""
+"""The assets of a dataset: its log, its index, its history, and the jobs that fill them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -29,21 +29,22 @@ from narthex._ir.assets import (
 from narthex._ir.entities import Dataset
 
 DATASET_PARTITIONS: Final = 2
-"""How many partitions a dataset's log has; its rows are spread by key."""
+"""The number of partitions of a dataset's log; its rows are spread by key."""
 
 
 @attrs.frozen(kw_only=True)
 class DatasetAssets:
-    """A dataset whose assets are listed.
+    """A dataset with its listed assets.
 
     Attributes:
-        meaning: The fingerprint of its rows, as whoever reads it gets them.
-        data: The fingerprint of what its log holds: its meaning, or that of the version whose log
-            it goes on with.
-        contributions: The fingerprint of the same without the version and what is folded of it;
-            None unless it ends in an aggregate.
+        meaning: The fingerprint of its rows as its readers get them.
+        data: The fingerprint of the content of its log: its meaning, or that of the version whose
+            log it reuses.
+        contributions: The fingerprint of the same without the version and the aggregates that are
+            folded; None unless it ends in an aggregate.
         index: None when nothing looks it up.
-        invalidation_topic: Where its corrections are told to joins; None without an index by key.
+        invalidation_topic: The topic that sends its corrections to joins; None without an index by
+            key.
         voidable: Whether a keyed row of it may cease to exist (`narthex._ir.facts.NEVER`).
     """
 
@@ -67,15 +68,15 @@ def hold(
     joined: bool,
     stateful: bool,
 ) -> DatasetAssets:
-    """List what holds a dataset; it is indexed if it asks for that or is joined.
+    """Add the assets of a dataset; it has an index if it declares one or is joined.
 
     Args:
-        builder: Where it is listed.
+        builder: The builder that lists the assets.
         typed: The dataset.
-        plan: How it is stored and read.
-        upstream: What holds the datasets that it reads.
+        plan: Its storage and read plan.
+        upstream: The assets of the datasets that it reads.
         joined: Whether a job looks it up.
-        stateful: Whether a job with a state of its own fills it.
+        stateful: Whether a stateful job fills it.
     """
     dataset = typed.dataset
     voidable = plan.log.shape is LogShape.KEYED and (
@@ -129,7 +130,7 @@ def disorder_of(dataset: Dataset) -> int | None:
 
 
 def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets]) -> Fingerprint:
-    """Hash what is in a dataset: its fields, its version, and where its rows come from."""
+    """Hash the content of a dataset: its fields, its version, and the origin of its rows."""
     dataset = typed.dataset
     value = (dataset.version, dataset.schema, dataset.history_us)
     sources = sorted(source_fingerprint(one, dataset.schema) for one in dataset.sources)
@@ -147,7 +148,7 @@ def data_fingerprint(typed: TypedDataset, upstream: Mapping[str, DatasetAssets])
 def contributions_of(
     typed: TypedDataset, plan: DatasetPlan, upstream: Mapping[str, DatasetAssets]
 ) -> Fingerprint | None:
-    """Hash what the log of a dataset that ends in an aggregate holds; None for others."""
+    """Hash the content of the log of a dataset that ends in an aggregate; None for others."""
     dataset = typed.dataset
     aggregate = final_aggregate(dataset)
     if aggregate is None or dataset.sources or len(dataset.pipelines) > 1:
@@ -168,7 +169,7 @@ def add_index_feed(
     invalidation_topic: AssetRef | None,
     path: str,
 ) -> AssetRef:
-    """List the feed that fills an index from a log."""
+    """Add the feed that fills an index from a log."""
     needs: tuple[Need, ...] = (Need("log", topic), Need("index", index))
     if invalidation_topic is not None:
         needs = (*needs, Need("touched", invalidation_topic))
@@ -183,7 +184,7 @@ def add_index_feed(
 
 
 def of_ref(ref: AssetRef) -> Fingerprint:
-    """Return an asset's fingerprint as an input of another one."""
+    """Return an asset's fingerprint as an input of another fingerprint."""
     return Fingerprint(ref.fingerprint)
 
 
@@ -199,8 +200,8 @@ def _add_index(builder: BlueprintBuilder, plan: DatasetPlan, data: Fingerprint) 
 
 
 def _add_invalidation_topic(builder: BlueprintBuilder, name: str, data: Fingerprint) -> AssetRef:
-    # Each keyed index has one, joined or not: a feed that got it later would be another feed,
-    # and two feeds would fence each other out of one index.
+    # Each keyed index has one, joined or not: adding it later would make another feed, and
+    # two feeds would fence each other out of one index.
     return builder.add(
         AssetKind.KAFKA_TOPIC,
         fingerprint("topic.touched", None, (data,)),

@@ -1,11 +1,12 @@
-"""Which datasets go on with the log of their version before, and fill only what is new.
+"""Decide which datasets reuse the log of their previous version and fill only new assets.
 
-A dataset that ends in an aggregate keeps the rows that are folded; aggregates and windows only say
-how they are read. So a version that adds a window, or an aggregate of columns that others fold
-already, needs another index at most, which the log fills: nothing upstream is read again.
+The log of a dataset that ends in an aggregate keeps the rows that are folded; aggregates and
+windows only define how they are read. So a version that adds a window, or an aggregate of columns
+that others already fold, needs at most another index, which the log fills: nothing upstream is
+read again.
 
-A version that is raised over the same content asks for the rows to be computed again, and gets
-that. Who reads the dataset reads another one, whatever it goes on with.
+A higher version of the same content requests that the rows are computed again, and they are. To
+readers, the new version is another dataset, whichever log it reuses.
 """
 
 from collections.abc import Mapping
@@ -21,11 +22,11 @@ from narthex._ir.entities import Carried, Dataset, Definitions
 
 
 def reuse_logs(old: Definitions | None, new: Definitions) -> Definitions:
-    """Say of each dataset whose log it goes on with, whatever it says itself.
+    """Set for each dataset the log that it reuses, replacing the value that it already has.
 
     Args:
-        old: What is deployed, with what it carries; None is nothing.
-        new: All that is deployed after it, checked.
+        old: The deployed definitions with the logs that they reuse; None if nothing is deployed.
+        new: All definitions that are deployed next, checked.
     """
     bare = attrs.evolve(new, datasets=tuple(map(_bare, new.datasets)))
     before = {dataset.name: dataset for dataset in old.datasets} if old is not None else {}

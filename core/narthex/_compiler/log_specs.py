@@ -1,4 +1,4 @@
-"""What the facts of a dataset's log look like, and how the dataset is read."""
+"""The format of the facts in a dataset's log, and the read plan of the dataset."""
 
 from narthex._aggregates.tiles import ladder
 from narthex._analysis.graph import TypedDataset
@@ -34,7 +34,7 @@ def log_of(typed: TypedDataset, infos: dict[str, DatasetSchemaInfo]) -> LogSpec:
 
 
 def _decays(dataset: Dataset) -> tuple[Decay, ...]:
-    """Find the sums that decay in the spans of groups: rows have their values of one instant."""
+    """Return the decayed sums in the spans of groups, whose rows have the values of one instant."""
     return tuple(
         Decay(spec.into, spec.half_life_us)
         for pipeline in dataset.pipelines
@@ -47,7 +47,7 @@ def _decays(dataset: Dataset) -> tuple[Decay, ...]:
 def final_aggregate(dataset: Dataset) -> Aggregate | None:
     """Return the aggregate whose contributions a dataset's log holds; None if it holds rows.
 
-    Where groups have a window, each of its spans is a row, and the log holds rows.
+    If groups have a window, each of its spans is a row, and the log holds rows.
     """
     for pipeline in dataset.pipelines:
         if isinstance(pipeline.terminal, Aggregate) and pipeline.terminal.window is None:
@@ -62,7 +62,7 @@ def _contributed(aggregate: Aggregate, before: NodeSchema) -> tuple[Column, ...]
 
 
 def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
-    """Say how a dataset is stored and read."""
+    """Return the storage and read plan of a dataset."""
     dataset = typed.dataset
     aggregates = _in_field_order(typed) if log.shape is LogShape.CONTRIBUTIONS else ()
     return DatasetPlan(
@@ -79,7 +79,7 @@ def plan_of(typed: TypedDataset, log: LogSpec) -> DatasetPlan:
 
 
 def _in_field_order(typed: TypedDataset) -> tuple[TypedAggregate, ...]:
-    """Return the aggregates in the order of the dataset's value fields, as a lookup gives them."""
+    """Return the aggregates in the order of the dataset's value fields, which lookups use."""
     if typed.node is None:
         return ()
     by_field = {one.spec.into: one for one in typed.node.aggregates}

@@ -48,13 +48,13 @@ from narthex._ir.node_schema import DatasetSchemaInfo
 from narthex._ir.operators import AssignCode, DatasetRef, Filter, Join, Operator
 
 RunAs: TypeAlias = tuple[Trigger, str]
-"""How a live job runs, and why."""
+"""The trigger of a live job, and the reason for it."""
 
 
 def fill_from_source(
     builder: BlueprintBuilder, held: DatasetAssets, source: Source, *, position: int
 ) -> None:
-    """List the job that turns a source's raw rows into facts of the dataset, with its needs."""
+    """Add the job that turns a source's raw rows into facts of the dataset, with its needs."""
     dataset = held.typed.dataset
     path = f"job/{dataset.name}/source/{position}"
     quarantine = builder.add(
@@ -95,7 +95,7 @@ def fill_from_pipeline(
     *,
     upstream: Mapping[str, DatasetAssets],
 ) -> None:
-    """List the job that computes a pipeline into the dataset's log, with its needs."""
+    """Add the job that computes a pipeline into the dataset's log, with its needs."""
     dataset = held.typed.dataset
     path = f"job/{dataset.name}/pipeline/{pipeline.name}"
     aggregate = final_aggregate(dataset)
@@ -118,7 +118,7 @@ def fill_from_pipeline(
     else:
         needs += _right_sides(names[1:], upstream)
         needs += _left_indexes(builder, pipeline, upstream[names[0]], path=path)
-    # The dataset's fingerprint holds the pipeline's; which triggers it has is not its identity.
+    # The dataset's fingerprint includes the pipeline's; the trigger is not part of the identity.
     job = fingerprint("job.pipeline", None, (held.data,))
     needs.append(Need("checkpoint", _add_checkpoint(builder, job, path)))
     label = f"pipeline {dataset.name}.{pipeline.name}"
@@ -128,11 +128,11 @@ def fill_from_pipeline(
 def pipeline_trigger(
     terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
 ) -> RunAs:
-    """Choose how a pipeline runs: in real time if it is expressions only; and say why.
+    """Choose the trigger of a pipeline, real time if it has only expressions, and the reason.
 
     Args:
         terminal: Its last step.
-        infos: What is known of the datasets that it reads.
+        infos: The schemas of the datasets that it reads.
         contributed: Names of datasets whose logs hold contributions of aggregates.
     """
     for one in state_requirements(terminal, infos, contributed):
@@ -191,7 +191,8 @@ def _input(held: DatasetAssets) -> PipelineInput:
     dataset, log = held.typed.dataset, held.plan.log
     aggregate = final_aggregate(dataset)
     if aggregate is not None:
-        # Contributions stand at their places already; with lives, `along` says what else counts.
+        # Contributions already have their places on the time axis. If they have validity
+        # intervals, `along` additionally decides which rows count.
         along = aggregate.along if log.lives else None
         aggregate = attrs.evolve(aggregate, input=DatasetRef(dataset.name), along=along)
     node = held.typed.node

@@ -1,4 +1,4 @@
-"""The assets that bring a dataset's rows to where its sinks say."""
+"""The assets that write a dataset's rows to its sinks."""
 
 from typing import assert_never
 
@@ -14,9 +14,9 @@ from narthex._ir.entities import Files, HttpPath, KafkaTopic, Sink, SinkTarget, 
 def write_to_sink(
     builder: BlueprintBuilder, held: DatasetAssets, sink: Sink, *, position: int
 ) -> None:
-    """List the job that writes a dataset's rows to a sink, with its needs.
+    """Add the job that writes a dataset's rows to a sink, with its needs.
 
-    Who the sink is and what it is told is the job's identity, not how often it is told.
+    The job's identity is the sink and the rows that it receives, not how often it receives them.
     """
     dataset = held.typed.dataset
     path = f"job/{dataset.name}/sink/{position}"
@@ -48,7 +48,7 @@ def write_to_sink(
 
 
 def target_id(target: SinkTarget) -> str:
-    """Return the string that names where a sink writes to."""
+    """Return the string that identifies the target of a sink."""
     match target:
         case KafkaTopic():
             return f"kafka:{target.bootstrap_servers}/{target.topic}"

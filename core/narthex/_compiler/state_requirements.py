@@ -1,7 +1,7 @@
-"""Which steps of a pipeline only a job can carry out that keeps its rows in a state of its own.
+"""The steps of a pipeline that only a stateful job can run.
 
-Other jobs look at each row alone, beside an index of what a join looks up: in Spark's Real-time
-Mode or in a stage. What must know earlier rows of its own, or reads several logs, is here.
+Other jobs process each row alone, besides an index of what a join looks up: in Spark's Real-time
+Mode or in a stage. Steps that need earlier rows of their own, or read several logs, are here.
 """
 
 import enum
@@ -36,7 +36,7 @@ from narthex._ir.types import Optional
 
 
 class StateUse(enum.Enum):
-    """What a job keeps rows for."""
+    """The purpose for which a job keeps rows."""
 
     TRANSFORM = "transform"
     DEDUP = "dedup"
@@ -70,8 +70,8 @@ class StateRequirement:
     """A step that a job keeps rows for.
 
     Attributes:
-        step: Where it stands in the author's file.
-        title: What it is, for people.
+        step: The step, with its position in the author's file.
+        title: Its description for people.
     """
 
     state_use: StateUse
@@ -82,11 +82,11 @@ class StateRequirement:
 def state_requirements(
     terminal: Operator, infos: Mapping[str, DatasetSchemaInfo], contributed: Collection[str]
 ) -> Iterator[StateRequirement]:
-    """Yield every step that needs its own state in the job, inputs before consumers.
+    """Yield each step that needs its own state in the job, inputs before consumers.
 
     Args:
         terminal: The last step of a pipeline that passed `narthex._analysis.graph.check`.
-        infos: What is known of the datasets that it reads.
+        infos: The schemas of the datasets that it reads.
         contributed: Names of datasets whose logs hold contributions of aggregates.
     """
     for step in all_steps(terminal):
@@ -167,10 +167,10 @@ def _of_aggregate(step: Aggregate, before: NodeSchema) -> Iterator[StateRequirem
 
 
 def _latest_and_left_out(terminal: Operator) -> Iterator[StateRequirement]:
-    """Find a row that is left out beside `latest` so that a job without a state mistakes it.
+    """Yield the steps that leave rows out beside `latest` so that a stateless job errs.
 
-    Behind `latest` it ends what stood, which Real-time Mode does not tell; before `latest` it is
-    nothing, which a stage tells as an end.
+    After `latest`, a row that is left out ends the former row, which Real-time Mode does not emit.
+    Before `latest`, it has no effect, but a stage emits it as an end.
     """
     _, steps = steps_of(terminal)
     latest = [at for at, step in enumerate(steps) if isinstance(step, Latest)]

@@ -1,6 +1,6 @@
-"""What jobs and servers execute on rows.
+"""The processing of rows in jobs and servers.
 
-- `ingest` turns raw rows of a source into facts, or refuses them.
+- `ingest` converts raw rows of a source to facts, or rejects them.
 - `steps` are the operators of pipelines, each from rows to rows.
 - `workers` are the sandboxed processes that run authors' code.
 - `credentials` resolves secrets that definitions name.

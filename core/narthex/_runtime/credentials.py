@@ -1,7 +1,7 @@
-"""Credentials of definitions, and what finds the secrets that they name.
+"""Credentials of definitions, and the lookup of the secrets that they name.
 
-Who reads one does so where it is used, so that its value is in no definition, no message and no
-pickle.
+A credential is read where it is used, so that definitions, messages and pickles never contain its
+value.
 """
 
 import re
@@ -17,17 +17,17 @@ from narthex.secrets import Provider
 SECRET_NAME: Final = re.compile(
     r"(?=.{1,200}$)[A-Za-z0-9_][A-Za-z0-9_.@+-]*(/[A-Za-z0-9_][A-Za-z0-9_.@+-]*)?"
 )
-"""A name of a secret: at most one `/`, as in `connector/password`."""
+"""The name of a secret: at most one `/`, as in `connector/password`."""
 
 
 @attrs.frozen
 class SecretFiles:
-    """Secrets that a manager mounts as files of a directory, one a name; ours to read only."""
+    """Secrets that a manager mounts as files of a directory, one per name; read-only."""
 
     directory: Path
 
     def __call__(self, name: str) -> str | None:
-        """Return a secret's value; None if there is none of that name."""
+        """Return a secret's value; None if no secret has that name."""
         if not SECRET_NAME.fullmatch(name):
             return None
         try:
@@ -37,10 +37,10 @@ class SecretFiles:
 
 
 def reveal(credential: Credential, secrets: Provider) -> str:
-    """Return the value that a credential stands for.
+    """Return the value of a credential.
 
     Raises:
-        SecretMissing: It is not there, or not kept here.
+        SecretMissing: The secret does not exist, or is not stored here.
     """
     match credential:
         case SecretRef(name=name):

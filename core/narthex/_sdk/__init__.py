@@ -1,6 +1,6 @@
-"""What authors' decorators and calls become; the public modules of `narthex` export it.
+"""The implementation of the authors' decorators and calls, exported by the public modules.
 
-- `declare` reads what all declarations share; `expressions` is behind `narthex.expr`.
+- `declare` reads the common parts of declarations; `expressions` implements `narthex.expr`.
 - `closure` captures authors' functions as text with a hash.
 - `datasets`, `features` and `connectors` build the declarations; `commit_definitions`
   collects them.

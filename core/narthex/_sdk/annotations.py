@@ -1,4 +1,4 @@
-"""Annotations of fields and features: what an author writes, and the type that it means."""
+"""Annotations of fields and features, and the types that they mean."""
 
 import types as python_types
 import typing
@@ -16,10 +16,10 @@ from narthex._ir.types import DataType
 from narthex.errors import DefinitionError, RestrictionInvalid, TypeNotSupported
 
 STRUCT_ATTRIBUTE: Final = "__narthex_struct__"
-"""Where a `@struct` class keeps its type."""
+"""The attribute of a `@struct` class that contains its type."""
 
 Annotation: TypeAlias = object
-"""Anything that can stand after the colon of a field."""
+"""Anything that an author can write after the colon of a field."""
 
 MAX_SCALE: Final = 28
 
@@ -42,18 +42,18 @@ _SUPPORTED = (
 class Written:
     """A type written as a call or a subscript, such as `between(int, 0, 9)` or `Decimal[2]`.
 
-    It may be wrong; `parse_annotation` says so, where the field's place is known.
+    It may be wrong; `parse_annotation` reports that, where the field's position is known.
     """
 
     form: str
     parts: tuple[object, ...]
 
     def __or__(self, other: object) -> object:
-        """Let `between(int, 0, 9) | None` mean an Optional."""
+        """Make `between(int, 0, 9) | None` an Optional."""
         return typing.Union[self, other]  # noqa: UP007 (this is how `|` is made)
 
     def __ror__(self, other: object) -> object:
-        """Let `None | between(int, 0, 9)` mean an Optional."""
+        """Make `None | between(int, 0, 9)` an Optional."""
         return typing.Union[other, self]  # noqa: UP007
 
     @override
@@ -102,7 +102,7 @@ def regex(pattern: str) -> Written:
 
 
 def name_of(annotation: object) -> str:
-    """Render an annotation as its author would write it."""
+    """Render an annotation in the form that its author would write."""
     if isinstance(annotation, type):
         return annotation.__name__
     return repr(annotation).replace("typing.", "")
@@ -130,7 +130,7 @@ def parse_annotation(annotation: Annotation) -> DataType:
 
 
 def _parse_annotated(shown: Annotation, *said: object) -> DataType:
-    """Return the type that is ours; what stands before it is for type checkers."""
+    """Return the platform's type; the argument before it is for type checkers."""
     ours = [one for one in said if isinstance(one, Written | types.DataType)]
     return parse_annotation(ours[0] if ours else shown)
 
@@ -251,7 +251,7 @@ def _parse_oneof(dtype: object, options: tuple[object, ...]) -> DataType:
 def parse_columns(
     annotations: Mapping[str, Annotation],
 ) -> tuple[dict[str, DataType], list[tuple[str, DefinitionError]]]:
-    """Parse many; return the types that stand and, by name, what is wrong with the others."""
+    """Parse many; return the valid types and, by name, the errors of the others."""
     parsed: dict[str, DataType] = {}
     errors: list[tuple[str, DefinitionError]] = []
     for name, annotation in annotations.items():

@@ -1,4 +1,4 @@
-"""All entities of one commit, from the objects that an author's file holds."""
+"""Collect the entities of one commit from the objects in an author's file."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,16 +17,16 @@ def definitions(
     env: str | None = None,
     with_deleted: bool = False,
 ) -> Definitions:
-    """Return the values of a commit for one env; what is marked deleted is left out.
+    """Return the definitions of a commit for one env, without the entities marked as deleted.
 
     Args:
-        datasets: The datasets; to a type checker, a class below `@dataset` stays a class.
+        datasets: The datasets; to a type checker, a class with `@dataset` remains a class.
         featuresets: The featuresets, likewise.
-        env: Take what is declared for it, and for none.
-        with_deleted: Give what is marked deleted too: an incremental commit removes it.
+        env: Select the declarations for it and those without an env.
+        with_deleted: Include the entities marked as deleted, which an incremental commit removes.
 
     Raises:
-        ArgumentInvalid: A list has something else in it.
+        ArgumentInvalid: A list contains another object.
         EnvInvalid: `env` is not one name.
     """
     selected = check_commit_env(env)
@@ -51,7 +51,7 @@ def definitions(
 
 
 def definitions_in(objects: Iterable[object], *, env: str | None = None) -> Definitions:
-    """Return the values of all datasets and featuresets among some objects, each once."""
+    """Return the definitions of all datasets and featuresets among some objects, each once."""
     unique = list({id(one): one for one in objects}.values())
     return definitions(
         [one for one in unique if isinstance(one, Dataset)],

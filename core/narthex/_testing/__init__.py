@@ -1,4 +1,4 @@
-"""Unit tests of authors: the interface of their client, and their code called in process."""
+"""Authors' unit tests: the interface of their client, and authors' code called in process."""
 
 from narthex._testing.in_process import InProcessCalls, finder
 from narthex._testing.unit_tests import TestClient

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="explicit-any, type-arg, arg-type"
-"""Authors' code called in their own process: for their unit tests, never on a platform.
+"""Call authors' code in their own process, for their unit tests; never on a platform.
 
-The text that is executed is the one that would travel, so that a name which cannot be carried is
-missing here too.
+The executed text is the one that a commit carries, so a name that a commit cannot carry is missing
+here too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ from narthex.secrets import Provider, found_by
 
 
 class InProcessCalls(CodeCalls):
-    """Calls authors' code in this process, in the way a worker does."""
+    """Calls authors' code in this process in the way that a worker does."""
 
     def __init__(self, secrets: Provider | None = None) -> None:
-        """Begin without code.
+        """Create the calls without code.
 
         Args:
-            secrets: Finds the secrets that code reads; not given, there are none.
+            secrets: Finds the secrets that code reads; without it, there are none.
         """
         self._secrets = secrets or _no_secret
 
@@ -58,7 +58,7 @@ class InProcessCalls(CodeCalls):
 
 
 def _refusing(answers: lookups.Finder) -> lookups.Finder:
-    """Tell code of a lookup that has no answer as a worker tells it: it may catch that."""
+    """Raise the error of a failed lookup as a worker does, so that author code can catch it."""
 
     def found(
         dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]

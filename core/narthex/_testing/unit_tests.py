@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, explicit-any"
-"""What a client of authors' unit tests can do beside what every client can."""
+"""The additional methods of the client of authors' unit tests."""
 
 import abc
 from collections.abc import Sequence
@@ -14,38 +14,36 @@ from narthex.client import Client, Response
 
 
 class Clock(Protocol):
-    """What time it is for a client of a unit test: the machine's, until it is set."""
+    """The clock of a unit test's client: the machine's time, until it is set."""
 
     def now(self) -> datetime:
-        """Return the present, aware, UTC."""
+        """Return the current time, aware, in UTC."""
 
     def set(self, instant: datetime | str) -> None:
-        """Stop at an instant; a naive one is UTC."""
+        """Set the clock to a fixed instant; a naive one is UTC."""
 
     def standing_at(self, instant: datetime) -> AbstractContextManager[None]:
-        """Stand still at an instant inside the block; after it, go on as before."""
+        """Set the clock to a fixed instant inside the block; restore it afterwards."""
 
     def advance(self, by: timedelta | str) -> None:
-        """Go ahead, by a duration such as `1d`."""
+        """Advance the clock by a duration such as `1d`."""
 
 
 class TestClient(Client, abc.ABC):
-    """A client whose platform is this process; beside `Client`, it can be looked into."""
+    """A client whose platform is this process; unlike `Client`, it exposes datasets and rows."""
 
     __test__: ClassVar[bool] = False
-    """It is no test, whatever pytest thinks of its name."""
+    """Keeps pytest from collecting the class as a test because of its name."""
 
     clock: Clock
 
     @abc.abstractmethod
     def log_to_dataset(self, dataset: Dataset, df: pd.DataFrame) -> Response:
-        """Put rows straight into a dataset, one that a pipeline fills too."""
+        """Write rows directly to a dataset, including one that a pipeline fills."""
 
     @abc.abstractmethod
     def get_dataset_df(self, dataset_name: str) -> pd.DataFrame:
-        """Return all rows of a dataset, oldest first; of a keyed dataset, the rows of every
-        instant.
-        """
+        """Return all rows of a dataset, oldest first; of a keyed one, those of every instant."""
 
     @abc.abstractmethod
     def get_datasets(self) -> list[Dataset]:
@@ -61,4 +59,4 @@ class TestClient(Client, abc.ABC):
 
     @abc.abstractmethod
     def is_integration_client(self) -> bool:
-        """Whether a platform of its own answers: never."""
+        """Whether the client uses an external platform; always False."""

@@ -1,1 +1,1 @@
-"""What other people's platforms keep for us."""
+"""Integrations with third-party platforms."""

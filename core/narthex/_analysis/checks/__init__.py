@@ -1,4 +1,4 @@
-"""What can be wrong with a definition: a module for each kind of definition."""
+"""The checks of definitions: a module for each kind of definition."""
 
 from narthex._analysis.checks.features import extractor_inputs, extractor_outputs
 from narthex._analysis.checks.places import place_errors

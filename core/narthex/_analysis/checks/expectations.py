@@ -1,6 +1,4 @@
-"""What can be wrong with expectations about rows: their columns, their arguments, where they
-stand.
-"""
+"""The checks of expectations about rows: their columns, their arguments, and their dataset."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -28,7 +26,7 @@ _Arguments = Mapping[str, LiteralValue]
 
 
 def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[DefinitionError]:
-    """Find what is wrong with the expectations of a dataset.
+    """Return the errors of the expectations of a dataset.
 
     Args:
         dataset: The dataset.
@@ -41,7 +39,7 @@ def expectation_errors(dataset: Dataset, *, is_terminal: bool) -> Iterator[Defin
 
 
 def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
-    """Say that a dataset of continuous windows has no rows that expectations could be about."""
+    """Return the error of expectations on a dataset of continuous windows, which has no rows."""
     return ExpectationInvalid(
         f"dataset `{dataset}` has expectations, but ends in an aggregate over continuous windows, "
         "which changes at every instant",
@@ -53,7 +51,7 @@ def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
 def invalid_expectation(
     expectation: Expectation, schema: Schema, origin: Origin
 ) -> Iterator[DefinitionError]:
-    """Find what is wrong with one expectation about rows of a schema."""
+    """Return the error of one expectation about rows of a schema."""
     given = dict(expectation.arguments)
     for column in _named(given):
         if column not in schema.columns:

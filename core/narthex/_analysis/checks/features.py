@@ -1,4 +1,4 @@
-"""What can be wrong with featuresets: what extractors refer to, its types, its defaults."""
+"""The checks of featuresets: the references of extractors, their types, their defaults."""
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -42,7 +42,7 @@ class _KnownFeatures:
 
 
 def feature_errors(definitions: Definitions) -> Iterator[DefinitionError]:
-    """Find everything that is wrong with the featuresets of a commit."""
+    """Return all errors of the featuresets of a commit."""
     known = _KnownFeatures(
         {dataset.name: dataset for dataset in definitions.datasets},
         {featureset.name: featureset for featureset in definitions.featuresets},
@@ -81,7 +81,7 @@ def extractor_inputs(
 
 
 def extractor_outputs(featureset: Featureset, extractor: Extractor) -> tuple[str, ...]:
-    """Return the features that an extractor gives, fully qualified, in order."""
+    """Return the features that an extractor computes, fully qualified, in order."""
     names = extractor.outputs if isinstance(extractor, CodeExtractor) else (extractor.feature,)
     return tuple(f"{featureset.name}.{name}" for name in names)
 

@@ -1,4 +1,4 @@
-"""What no source and no sink may name, whatever the policy of an installation grants."""
+"""The places that sources and sinks may not name, whatever an installation's policy grants."""
 
 import re
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from narthex._ir.connections import (
 from narthex.errors import PlaceForbidden
 
 INTERNAL: Final = re.compile(r"__|nx_[a-z0-9]{8}_|narthex_answers_")
-"""How the names of topics begin that the platform or its broker keeps for itself, on any broker."""
+"""The prefixes of topic names that the platform or its broker reserves, on any broker."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MOST_SHOWN: Final = 64
 
 
 def place_errors(target: Connector | SinkTarget, origin: Origin) -> Iterator[PlaceForbidden]:
-    """Find what is wrong with the place that a source reads or a sink writes."""
+    """Return the errors of the place that a source reads or a sink writes."""
     match target:
         case Files(path=path):
             mistake = path_mistake(path)
@@ -47,7 +47,7 @@ def place_errors(target: Connector | SinkTarget, origin: Origin) -> Iterator[Pla
 
 
 def is_topic(name: str) -> bool:
-    """Whether a name is that of one topic which an author may have."""
+    """Whether a name is the name of one topic that an author may use."""
     is_one = name not in {".", ".."} and _TOPIC.fullmatch(name) is not None
     return is_one and INTERNAL.match(name) is None
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a sink: what its target takes, and where it stands."""
+"""The checks of sinks: what their target accepts, and which datasets may have them."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -22,7 +22,7 @@ from narthex.errors import DefinitionError, SinkInvalid
 
 
 def sink_errors(dataset: Dataset) -> Iterator[DefinitionError]:
-    """Find everything that is wrong with the sinks of a dataset."""
+    """Return all errors of the sinks of a dataset."""
     for sink in dataset.sinks:
         if dataset.sources:
             yield SinkInvalid(
@@ -35,7 +35,7 @@ def sink_errors(dataset: Dataset) -> Iterator[DefinitionError]:
 
 
 def sink_rule_errors(sink: Sink, schema: Schema) -> Iterator[DefinitionError]:
-    """Find what is wrong with a sink by itself, above a dataset of that schema."""
+    """Return the errors of one sink on a dataset of that schema."""
     for message in (*_target(sink), *_bounds(sink), *_renames(sink, schema)):
         yield SinkInvalid(message, origin=sink.origin)
     for name, _ in sink.renames:

@@ -1,4 +1,4 @@
-"""What can be wrong with a source: its connector, its preproc, its `where`, its bounds."""
+"""The checks of sources: their connector, their preproc, their `where`, their bounds."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -41,7 +41,7 @@ from narthex.errors import (
 
 
 def source_errors(dataset: Dataset) -> Iterator[DefinitionError]:
-    """Find everything that is wrong with the sources of a dataset."""
+    """Return all errors of the sources of a dataset."""
     seen: set[str] = set()
     for source in dataset.sources:
         identity = source_id(source)
@@ -59,7 +59,7 @@ def source_errors(dataset: Dataset) -> Iterator[DefinitionError]:
 
 
 def rule_errors(source: Source, schema: Schema | None) -> Iterator[DefinitionError]:
-    """Find what does not go together in a source, above a dataset of that schema if it is known."""
+    """Return the conflicts in a source; the schema of its dataset may be unknown."""
     for message in (*_bounds(source), *_cdc(source)):
         yield SourceInvalid(message, origin=source.origin)
     if isinstance(source.connector, Table) and source.connector.cursor is None:

@@ -1,4 +1,4 @@
-"""What an operator allows: policies, and the checks of definitions against them."""
+"""The operator's policies, and the checks of definitions against them."""
 
 from narthex._analysis.policy.commit_checks import (
     Place,

@@ -1,4 +1,4 @@
-"""What a commit may name: files, endpoints and topics, by the installation's policy."""
+"""The files, endpoints and topics that a commit may name by the installation's policy."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias, assert_never
@@ -24,15 +24,15 @@ from narthex._ir.entities import Definitions
 from narthex.errors import DefinitionError, NotGranted, PlaceForbidden
 
 Place: TypeAlias = tuple[str, str]
-"""What rows are shared through: its kind, and its name.
+"""A place through which rows are shared: its kind, and its name.
 
-Topics are told apart by their names alone, as one broker has many addresses.
+Topics are identified by their names alone, as one broker has many addresses.
 """
 
 
 @attrs.frozen(kw_only=True)
 class Use:
-    """One use of a place by a dataset: what it names, where that was written, and what for."""
+    """One use of a place by a dataset: the target, its position in the source, and the purpose."""
 
     dataset: str
     target: Connector | SinkTarget
@@ -76,7 +76,7 @@ def place_of(target: Connector | SinkTarget) -> Place | None:
 
 
 def tags_of_place(place: Place, policy: Policy) -> frozenset[str]:
-    """Return the tags that a policy gives to the rows of a place."""
+    """Return the tags that a policy assigns to the rows of a place."""
     kind, name = place
     match kind:
         case "endpoint":
@@ -98,18 +98,18 @@ def policy_errors(
     branch: str,
     places: Sequence[str],
 ) -> Iterator[DefinitionError]:
-    """Find each place that a commit may not name.
+    """Return an error for each place that a commit may not name.
 
-    The platform's own places are refused in all of it; the policy is asked about what the branch
-    has not bound yet. What no policy can grant is refused before, by
-    `narthex._analysis.checks.places`.
+    The platform's own places are refused in the whole commit. The policy is applied to places that
+    the branch has not bound yet. `narthex._analysis.checks.places` has already refused the places
+    that no policy can grant.
 
     Args:
-        definitions: All that the branch has after the commit.
-        deployed: All that it has now.
-        policy: What the operator grants.
+        definitions: All definitions of the branch after the commit.
+        deployed: All definitions that it has now.
+        policy: The operator's policy.
         branch: The branch's name.
-        places: The platform's own places, as `narthex._analysis.policy.platform_places` names them.
+        places: The platform's own places, from `narthex._analysis.policy.platform_places`.
     """
     known = {_binding(use) for use in uses(deployed)}
     for use in uses(definitions):
@@ -128,7 +128,7 @@ def _is_own(path: str, places: Sequence[str]) -> bool:
 
 
 def _binding(use: Use) -> tuple[object, ...]:
-    """Return what of a use the policy judges; what is the same as before is not judged again."""
+    """Return the parts of a use that the policy checks; an unchanged use is not checked again."""
     match use.target:
         case Files(path=path) as files:
             return "files", path, has_own_keys(files), use.is_written
@@ -139,7 +139,7 @@ def _binding(use: Use) -> tuple[object, ...]:
 
 
 def has_own_keys(files: Files) -> bool:
-    """Whether a store is opened by keys of the author, not by the platform's own."""
+    """Whether a store is opened with keys of the author, not with the platform's own."""
     return files.access_key is not None and files.secret_key is not None
 
 
@@ -165,7 +165,7 @@ def _not_granted(use: Use, policy: Policy, branch: str) -> Iterator[NotGranted]:
 
 
 def _files_rule(files: Files, use: Use, policy: Policy, branch: str) -> str:
-    """Return the rule that a source or a sink of files lacks; empty if it lacks none."""
+    """Return the rule that a source or a sink of files lacks; empty if none is missing."""
     rules = policy.file_rules(files.path)
     if use.is_written:
         rules = tuple(rule for rule in rules if rule.write)
@@ -175,7 +175,7 @@ def _files_rule(files: Files, use: Use, policy: Policy, branch: str) -> str:
 
 
 def _topic_rule(topic: KafkaTopic, use: Use, policy: Policy, branch: str) -> str:
-    """Return the rule that a source or a sink of a topic lacks; empty if it lacks none."""
+    """Return the rule that a source or a sink of a topic lacks; empty if none is missing."""
     rules = policy.topic_rules(topic.bootstrap_servers, topic.topic)
     if use.is_written:
         rules = tuple(rule for rule in rules if rule.write)

@@ -1,6 +1,6 @@
 """Which servers a definition may connect to: host spellings, address ranges, allow entries.
 
-Everything here is pure except `resolve`, the one function that asks the name service. A caller
+Everything here is pure except `resolve`, the one function that queries the name service. A caller
 connects to an address that `resolve` returned and keeps the name for TLS and for headers, so a
 name that resolves differently a moment later changes nothing.
 """
@@ -94,7 +94,7 @@ class Destination:
 
     @property
     def address(self) -> Address | None:
-        """The address that the host is; None for a name."""
+        """The host as an address; None for a name."""
         return _literal(self.host)
 
 
@@ -103,7 +103,7 @@ class HttpAddress:
     """The parts of an `http` or `https` address that a request needs.
 
     Attributes:
-        path: With no `/` at its end; empty for the root.
+        path: Without a `/` at its end; empty for the root.
     """
 
     scheme: str
@@ -193,7 +193,7 @@ def denied_range(address: Address) -> str:
 
 
 def parse_allow_entry(entry: str) -> AllowEntry:
-    """Read one entry: a network, or what `parse_pattern` reads; an address is a network of one.
+    """Read one entry: a network, or a pattern of `parse_pattern`; an address is a network of one.
 
     Raises:
         AddressInvalidError: The entry is none of these.
@@ -224,7 +224,7 @@ def fits_host(host: str, pattern: str) -> bool:
     """Whether a host fits a pattern of a policy.
 
     `*` alone fits every host, and `*.domain` every name below a domain. Elsewhere a wildcard
-    stands for a part between two dots, and the last part of a name has none: `db*` must not fit
+    matches a part between two dots, and the last part of a name has none: `db*` must not fit
     `db.evil.example`, and `10.0.*.*` fits addresses only.
     """
     if pattern in {"*", host}:

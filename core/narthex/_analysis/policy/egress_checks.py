@@ -1,7 +1,7 @@
-"""What of a commit the policy denies: hosts that it may not reach, secrets that it may not send.
+"""The policy's denials of a commit: hosts that it may not reach, secrets that it may not send.
 
-A commit is checked for its branch. A job checks again when it connects, for a name may resolve
-elsewhere and the policy may have changed: `require_grant` and
+A commit is checked for its branch. A job checks again when it connects, because a name may resolve
+to another address and the policy may have changed: see `require_grant` and
 `narthex._analysis.policy.egress.resolve`.
 """
 
@@ -49,13 +49,13 @@ _GET: Final = "get"
 def egress_errors(
     definitions: Definitions, policy: Policy, *, branch: str, endpoint_url: str = ""
 ) -> tuple[DefinitionError, ...]:
-    """Find every connector and every function that the policy denies, in source order.
+    """Return an error for each connector and function that the policy denies, in source order.
 
     Args:
         definitions: They passed `narthex._analysis.graph.check`.
-        policy: What the operator grants.
-        branch: Where they are to be committed.
-        endpoint_url: Of the platform's object store; empty for Amazon's.
+        policy: The operator's policy.
+        branch: The branch that they are committed to.
+        endpoint_url: The address of the platform's object store; empty for Amazon's.
 
     Raises:
         PolicyInvalid: An entry of the policy cannot be read.
@@ -77,7 +77,7 @@ def egress_errors(
 
 
 def egress_rules(policy: Policy) -> EgressRules:
-    """Return the allow list of a policy, ready to be asked.
+    """Return the parsed allow list of a policy.
 
     Raises:
         PolicyInvalid: An entry cannot be read.
@@ -91,10 +91,10 @@ def egress_rules(policy: Policy) -> EgressRules:
 
 
 def require_grant(policy: Policy, secret: str, targets: Sequence[Destination]) -> None:
-    """Let a secret go to hosts only if a rule grants each of them, for whichever branch.
+    """Refuse to send a secret to hosts unless a rule grants each of them, for any branch.
 
     Raises:
-        SecretWithheld: A host is granted by no rule, or no host is known.
+        SecretWithheld: A host is not granted by any rule, or no host is known.
     """
     missing = _ungranted(policy.secret_rules(secret), targets)
     if missing or not targets:
@@ -107,7 +107,7 @@ def require_grant(policy: Policy, secret: str, targets: Sequence[Destination]) -
 
 @attrs.frozen(kw_only=True)
 class _Judge:
-    """Judges one commit by one policy."""
+    """Checks one commit against one policy."""
 
     policy: Policy
     egress: EgressRules
@@ -115,7 +115,7 @@ class _Judge:
     endpoint_url: str
 
     def connector(self, of: Opens, what: str, origin: Origin) -> Iterator[DefinitionError]:
-        """Find what is denied of a connector."""
+        """Return the denials of a connector."""
         try:
             found = tuple(outlets(of, endpoint_url=self.endpoint_url))
         except AddressInvalidError as error:
@@ -142,7 +142,7 @@ class _Judge:
                 )
 
     def _is_named(self, outlet: Outlet, target: Destination) -> bool:
-        """Whether the operator names a cluster, in the allow list or in the rule of its secret."""
+        """Whether the allow list or the rule of its secret names a cluster."""
         names = secret_names(outlet.credentials)
         is_bound = any(not _ungranted(self._rules(name), [target]) for name in names)
         return is_bound or self.egress.names(target)
@@ -166,7 +166,7 @@ class _Judge:
         return tuple(rule for rule in rules if granted((rule,), self.branch))
 
     def code(self, code: UserCode, what: str) -> Iterator[DefinitionError]:
-        """Find the secrets that a function reads and may not."""
+        """Return the denials of the secrets that a function reads."""
         if READS_SECRETS not in code.source:
             return
         names = _names_read(code.source)
@@ -183,7 +183,7 @@ class _Judge:
 
 
 def missing_rules(policy: Policy, secret: str) -> str:
-    """Return the hint for a secret that no rule of the policy names; empty if one does."""
+    """Return the hint for a secret without a rule in the policy; empty if it has one."""
     return "" if policy.secret_rules(secret) else _rule_hint(secret)
 
 
@@ -219,7 +219,7 @@ def _allow_hint(target: Destination) -> str:
 
 
 def _codes(definitions: Definitions) -> Iterator[tuple[str, UserCode]]:
-    """Return every function of authors that runs in a job or in a query, with its name."""
+    """Return each author function that runs in a job or in a query, with its name."""
     for dataset in definitions.datasets:
         for source in dataset.sources:
             yield from _of_source(source)
@@ -252,9 +252,9 @@ def _of_pipelines(dataset: Dataset) -> Iterator[tuple[str, UserCode]]:
 
 
 def _names_read(source: str) -> tuple[str, ...]:
-    """Return the names of the secrets that a text reads; none if one is not a literal.
+    """Return the names of the secrets that a source text reads; none if one is not a literal.
 
-    The check of a commit only: what hands out secrets to running code asks the policy again.
+    This checks the commit only: the provider of secrets to running code checks the policy again.
     """
     tree = ast.parse(source)
     modules, functions = _imported(tree)
@@ -272,7 +272,7 @@ def _names_read(source: str) -> tuple[str, ...]:
 
 
 def _imported(tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of a text that are the module of secrets, and those that are its `get`."""
+    """Return the names in a text bound to the module of secrets, and those bound to its `get`."""
     modules, functions = {READS_SECRETS}, set()
     for node in ast.walk(tree):
         match node:

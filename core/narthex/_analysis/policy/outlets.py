@@ -1,7 +1,7 @@
 """Which servers a connector connects to, and which of its credentials each of them receives.
 
-One reading of a connector's addresses, for the check of a commit and for the job that connects:
-both see the same hosts.
+The check of a commit and the job that connects both read a connector's addresses here, so both
+see the same hosts.
 """
 
 import re
@@ -44,10 +44,10 @@ from narthex._ir.connections import (
 
 GOOGLE: Final = Destination("googleapis.com", 443)
 AWS: Final = Destination("amazonaws.com", 443)
-"""The clouds' own endpoints: no part of a definition leads a client elsewhere."""
+"""The clouds' own endpoints; a definition cannot redirect a client to another host."""
 
 ATLAS: Final = ".mongodb.net"
-"""Hosts of Atlas are names of whole clusters, which a lookup of services resolves."""
+"""The suffix of Atlas hosts, each the name of a whole cluster that an SRV lookup resolves."""
 
 KAFKA_PORT: Final = 9092
 MONGO_PORT: Final = 27017
@@ -59,7 +59,7 @@ MYSQL_OPTIONS: Final = frozenset({"sslMode"})
 MONGO_OPTIONS: Final = frozenset(
     {"authSource", "directConnection", "readPreference", "replicaSet", "ssl", "tls"}
 )
-"""The options of each driver that a definition may set; none of them names a file or a host."""
+"""The options of each driver that a definition may set; none names a file or a host."""
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9_.-]{0,100}")
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
@@ -74,9 +74,9 @@ class Outlet:
     Attributes:
         what: The parameter that names them, for messages.
         targets: Empty where a secret contains the host.
-        credentials: What each of them receives.
-        is_fixed: Whether they are a cloud's own endpoints, or the platform's object store.
-        is_cluster: Whether they tell a client where to connect next.
+        credentials: The credentials that each of them receives.
+        is_fixed: Whether they are a cloud's own endpoints or the platform's object store.
+        is_cluster: Whether they redirect a client to other servers.
     """
 
     what: str
@@ -88,11 +88,11 @@ class Outlet:
 
 @attrs.frozen(kw_only=True)
 class MongoAddress:
-    """Where a MongoDB deployment is.
+    """The address of a MongoDB deployment.
 
     Attributes:
-        targets: Its hosts; with `is_srv`, the one name that a lookup of services resolves.
-        options: Of `MONGO_OPTIONS`.
+        targets: Its hosts; with `is_srv`, the one name that an SRV lookup resolves.
+        options: Options from `MONGO_OPTIONS`.
     """
 
     targets: tuple[Destination, ...]
@@ -107,7 +107,7 @@ class MongoAddress:
 
     @property
     def url(self) -> str:
-        """The address as the driver reads it."""
+        """The address in the form that the driver reads."""
         scheme = "mongodb+srv" if self.is_srv else "mongodb"
         hosts = ",".join(str(Destination(one.host) if self.is_srv else one) for one in self.targets)
         more = "&".join(f"{name}={value}" for name, value in self.options.items())
@@ -174,7 +174,7 @@ def mongo_address(host: str) -> MongoAddress:
     """Read the host of a MongoDB deployment: names, or a whole address with options.
 
     Raises:
-        AddressInvalidError: A host is not one, or an option is not of `MONGO_OPTIONS`.
+        AddressInvalidError: A host is not one, or an option is not in `MONGO_OPTIONS`.
     """
     given = _SCHEME.fullmatch(host)
     scheme, rest = (given[1], given[2]) if given else ("", host)
@@ -191,10 +191,10 @@ def mongo_address(host: str) -> MongoAddress:
 
 
 def options(text: str | None, known: frozenset[str]) -> dict[str, str]:
-    """Read options `a=1&b=2` of a driver; only those that are known.
+    """Read options `a=1&b=2` of a driver; only known ones are allowed.
 
     Raises:
-        AddressInvalidError: One is unknown, is given twice, or has a value of another alphabet.
+        AddressInvalidError: One is unknown, is given twice, or has a value with other characters.
     """
     pairs = parse_qsl(text or "", keep_blank_values=True)
     unknown = sorted({name for name, _ in pairs if name not in known})
@@ -234,11 +234,11 @@ Opens: TypeAlias = Connector | SinkTarget
 
 
 def outlets(of: Opens, *, endpoint_url: str = "") -> Iterator[Outlet]:
-    """Find what a connector of a source or of a sink connects to.
+    """Return the servers that a connector of a source or of a sink connects to.
 
     Args:
         of: The connector.
-        endpoint_url: Of the platform's object store; empty for Amazon's.
+        endpoint_url: The address of the platform's object store; empty for Amazon's.
 
     Raises:
         AddressInvalidError: A part of it is not an address.

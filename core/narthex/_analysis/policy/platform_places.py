@@ -1,6 +1,6 @@
-"""The places that belong to the platform itself: no author reads or writes there.
+"""The places of the platform itself, which authors may neither read nor write.
 
-They are written as an author would name them: relative to the files root, or as `s3://…`.
+They have the form in which an author names them: relative to the files root, or as `s3://…`.
 """
 
 import os
@@ -12,17 +12,18 @@ from narthex._base.file_paths import S3
 from narthex.settings import Settings
 
 EVERYWHERE: Final = "**"
-"""The place of an installation whose files root is itself one of the platform's places."""
+"""The place that covers all files, if the files root itself is one of the platform's places."""
 
 _SPECIAL = re.compile(r"[\[\]*?%]")
-"""What would make a pattern of the name of a directory."""
+"""The characters that would turn the name of a directory into a pattern."""
 
 
 def own_places(settings: Settings) -> tuple[str, ...]:
     """Return the places of an installation that a path of an author could name.
 
-    A files root below the home is the operator's choice, such as `<home>/files`; one that is the
-    home itself, or below a directory of the platform's state, has nothing that an author may read.
+    A files root below the home is the operator's choice, such as `<home>/files`. If the files root
+    is the home itself, or below a directory of the platform's state, authors may not read any of
+    it.
     """
     root = settings.files_root.resolve()
     states = (settings.history_dir, settings.snapshot_dir, *_state_directories(settings))
@@ -53,7 +54,7 @@ def _state_directories(settings: Settings) -> tuple[str, ...]:
 
 
 def _below(root: Path, place: Path) -> str:
-    """Return a place relative to the root; all of the root if it is in the place; else nothing."""
+    """Return a place relative to the root, `EVERYWHERE` if it covers the root, otherwise empty."""
     resolved = place.resolve()
     if root.is_relative_to(resolved):
         return EVERYWHERE

@@ -1,8 +1,8 @@
-"""What the operator of an installation grants to its branches: the values of its policy file.
+"""The policy file of an installation: the grants of its operator to its branches.
 
 A policy grants files, endpoints of webhooks, topics of authors' brokers, secrets, and hosts beyond
-the public internet. It decides nothing by itself: `narthex._analysis.policy.commit_checks` judges
-commits by it, and jobs judge by it what they open.
+the public internet. It enforces nothing itself: `narthex._analysis.policy.commit_checks` checks
+commits against it, and jobs check the connections that they open.
 """
 
 import fnmatch
@@ -26,11 +26,11 @@ _R = TypeVar("_R")
 
 @attrs.frozen(kw_only=True)
 class FileRule:
-    """Files that branches may read, and may write if it says so.
+    """Files that branches may read, and may write if the rule permits it.
 
     Attributes:
         path: Below the files root, or below a bucket; `narthex._base.file_paths` compares it.
-        tags: The tags that rows have which are read from there.
+        tags: The tags of the rows that are read from there.
     """
 
     path: str
@@ -41,7 +41,7 @@ class FileRule:
 
 @attrs.frozen(kw_only=True)
 class EndpointRule:
-    """Endpoints of webhooks, the branches that may bind them, and whose tokens may write to them.
+    """Endpoints of webhooks, the branches that may bind them, and the tokens that may write there.
 
     Attributes:
         name: A pattern for `webhook/endpoint`.
@@ -54,7 +54,7 @@ class EndpointRule:
 
 @attrs.frozen(kw_only=True)
 class TopicRule:
-    """Topics of brokers that branches may read, and may write if it says so.
+    """Topics of brokers that branches may read, and may write if the rule permits it.
 
     Attributes:
         servers: A pattern for the bootstrap servers as a definition writes them.
@@ -72,8 +72,8 @@ class SecretRule:
     """Secrets that branches may name.
 
     Attributes:
-        hosts: `host` or `host:port` where a connector may send it; the host may be a pattern.
-        code: Whether code of authors may read it.
+        hosts: `host` or `host:port` that a connector may send it to; the host may be a pattern.
+        code: Whether authors' code may read it.
     """
 
     name: str
@@ -84,7 +84,7 @@ class SecretRule:
 
 @attrs.frozen
 class Egress:
-    """What connectors may reach beyond the public internet.
+    """The hosts that connectors may reach beyond the public internet.
 
     Attributes:
         allow: `host`, `host:port`, an address, or a network such as `10.0.0.0/8`.
@@ -95,7 +95,7 @@ class Egress:
 
 @attrs.frozen(kw_only=True)
 class Policy:
-    """All rules of one installation; without a file, those of a policy that has none."""
+    """All rules of one installation; without a policy file, there are none."""
 
     files: tuple[FileRule, ...] = ()
     endpoints: tuple[EndpointRule, ...] = ()
@@ -124,7 +124,7 @@ class Policy:
         return found
 
     def file_rules(self, path: str) -> tuple[FileRule, ...]:
-        """Return the rules that cover a path as an author writes it."""
+        """Return the rules that cover a path in the form that an author writes."""
         return tuple(rule for rule in self.files if covers(rule.path, path))
 
     def endpoint_rules(self, webhook: str, endpoint: str) -> tuple[EndpointRule, ...]:
@@ -148,20 +148,20 @@ Rule = FileRule | EndpointRule | TopicRule | SecretRule
 
 
 def granted(rules: Iterable[Rule], branch: str) -> bool:
-    """Whether one of the rules is for a branch."""
+    """Whether one of the rules applies to a branch."""
     return any(_fits(branch, pattern) for rule in rules for pattern in rule.branches)
 
 
 def tags_of_rules(rules: Iterable[FileRule | EndpointRule | TopicRule]) -> frozenset[str]:
-    """Return the tags that rows have for which these rules apply, on whichever branch."""
+    """Return the tags of the rows that these rules apply to, on any branch."""
     return frozenset(tag for rule in rules for tag in rule.tags)
 
 
 def load_policy(path: Path) -> Policy:
-    """Read the policy file; one that does not exist is a policy without rules.
+    """Read the policy file; a missing file is a policy without rules.
 
     Raises:
-        PolicyInvalid: It cannot be read, or has mistakes; whatever needs a policy is refused.
+        PolicyInvalid: It cannot be read, or has mistakes; each operation that needs it is refused.
     """
     try:
         text = path.read_bytes().decode()
@@ -184,7 +184,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 @attrs.frozen
 class _Wanted:
-    """What one key of a rule must be."""
+    """The expected value of one key of a rule."""
 
     kind: type
     title: str
@@ -197,7 +197,7 @@ def _empty(text: str) -> str:
 
 
 def egress_mistake(text: str) -> str:
-    """Return what is wrong with an entry of `[egress] allow`; empty if nothing is."""
+    """Return the mistake in an entry of `[egress] allow`; empty if it is valid."""
     if "/" not in text:
         return host_mistake(text)
     try:
@@ -208,7 +208,7 @@ def egress_mistake(text: str) -> str:
 
 
 def host_mistake(text: str) -> str:
-    """Return what is wrong with a `host` or `host:port`; empty if nothing is."""
+    """Return the mistake in a `host` or `host:port`; empty if it is valid."""
     host, port = split_host(text)
     if port is not None and not (port.isdecimal() and 0 < int(port) <= _GREATEST_PORT):
         return "its port is not a number from 1 to 65535"
@@ -267,7 +267,7 @@ _TABLES: Final = ("files", "endpoints", "topics", "secrets", "egress")
 
 @attrs.frozen(kw_only=True)
 class _Reader:
-    """Builds values from what TOML has, and gathers every mistake with its line."""
+    """Builds values from parsed TOML and collects each mistake with its line."""
 
     text: str
     mistakes: list[tuple[int, str]]

@@ -1,4 +1,4 @@
-"""The schema that each step of a pipeline gives, and what is wrong with the step.
+"""The output schema of each step of a pipeline, and the errors of the step.
 
 Start with `pipelines`, which calls the others step by step.
 """

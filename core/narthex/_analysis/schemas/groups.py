@@ -1,4 +1,4 @@
-"""What the steps that end a group give: aggregates, and a whole row."""
+"""The output schemas of the steps that end a group: aggregates, and a whole row."""
 
 from collections.abc import Iterator
 
@@ -23,13 +23,13 @@ from narthex.errors import (
 )
 
 WINDOW_COLUMN = "window"
-"""The key column that says which span of a windowed group it is."""
+"""The key column that holds the span of a windowed group."""
 
 _RESERVED = frozenset({"along", "emit"})
 
 
 def is_live(aggregate: Aggregate) -> bool:
-    """Whether values of an aggregate change at every instant, without any row."""
+    """Whether values of an aggregate change at every instant, without a new row."""
     return any(
         isinstance(spec.window, Continuous) or isinstance(spec, ExpDecaySum)
         for spec in aggregate.specs

@@ -1,4 +1,4 @@
-"""The stream side of a join: which of its columns a joined row can be found again by.
+"""The stream side of a join: the columns by which a joined row can be found again.
 
 When the right side is corrected, the left rows of a key are read again from an index of the
 stream's log. So each left column of a join must be a column of that log, at most renamed.
@@ -11,7 +11,7 @@ from narthex._ir.operators import Assign, AssignCode, Join, Operator, Rename
 def joins_of(operator: Operator) -> tuple[tuple[Join, tuple[str | None, ...]], ...]:
     """Return each join of a pipeline with its left columns as the stream's log names them.
 
-    A column that was computed, or taken from another join's right side, is None.
+    A column that is computed, or comes from another join's right side, is None.
     """
     _, steps = steps_of(operator)
     found: list[tuple[Join, tuple[str | None, ...]]] = []

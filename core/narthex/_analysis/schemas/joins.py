@@ -1,4 +1,4 @@
-"""What a join gives."""
+"""The output schema of a join."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What a pipeline gives, step by step, and everything that is wrong with it."""
+"""The output schema of a pipeline, step by step, and all of its errors."""
 
 from collections.abc import Iterator, Mapping
 from typing import assert_never
@@ -71,9 +71,7 @@ __all__ = [
 
 
 def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -> NodeSchema:
-    """Return the schema of a pipeline's step; `errors` of it lists all that is wrong up to
-    there.
-    """
+    """Return the schema of a pipeline's step; its `errors` lists all errors up to that step."""
     ref, steps = steps_of(operator)
     schema = _read(ref, inputs)
     if schema is None:
@@ -86,7 +84,7 @@ def output_schema(operator: Operator, inputs: Mapping[str, DatasetSchemaInfo]) -
 def steps_of(operator: Operator) -> tuple[DatasetRef, tuple[Operator, ...]]:
     """Return the dataset whose rows a pipeline follows, and the steps after it, first to last.
 
-    Of a union this is the left side; what lies on the other one is the union's own.
+    In a union, this follows the left side; the steps of the other side belong to the union.
     """
     steps: list[Operator] = []
     while not isinstance(operator, DatasetRef):

@@ -1,4 +1,4 @@
-"""What the steps that make other rows of rows give: transform, dedup, explode, union, changelog."""
+"""The output schemas of transform, dedup, explode, union and changelog."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ from narthex.errors import (
 
 
 def transform_schema(step: Transform, before: NodeSchema) -> NodeSchema:
-    """Return the columns that the author says the function gives."""
+    """Return the columns that the author declares for the function's result."""
     fixed = {key.name for key in before.keys} | {before.timestamp}
     errors = tuple(
         ColumnRoleWrong(
@@ -35,7 +35,7 @@ def transform_schema(step: Transform, before: NodeSchema) -> NodeSchema:
 
 
 def dedup_schema(step: Dedup, before: NodeSchema) -> NodeSchema:
-    """Return the same columns; a later row may still replace one that stood."""
+    """Return the same columns; a later row may still replace an earlier one."""
     errors = [*_keyless("dedup", before, step), *_dedup_columns(step, before)]
     if step.window is not None:
         errors += [
@@ -67,7 +67,7 @@ def _dedup_columns(step: Dedup, before: NodeSchema) -> Iterator[DefinitionError]
 
 
 def explode_schema(step: Explode, before: NodeSchema) -> NodeSchema:
-    """Return the elements' types, which may be null: an empty list gives one row with null."""
+    """Return the elements' types as nullable, as an empty list gives one row with null."""
     columns = before.columns
     errors: list[DefinitionError] = [*_keyless("explode", before, step)]
     exploded: dict[str, DataType] = {}
@@ -94,7 +94,7 @@ def explode_schema(step: Explode, before: NodeSchema) -> NodeSchema:
 
 
 def union_schema(step: Union, left: NodeSchema, right: NodeSchema) -> NodeSchema:
-    """Return the schema that both sides have; `errors` holds those of both sides."""
+    """Return the schema that both sides have; `errors` contains the errors of both sides."""
     known = [error.render() for error in left.errors]
     errors: list[DefinitionError] = [error for error in right.errors if error.render() not in known]
     keyed = [*_keyless("a union", left, step)] or [*_keyless("a union", right, step)]
@@ -133,7 +133,7 @@ def _union_differences(
 
 
 def changelog_schema(step: Changelog, before: NodeSchema) -> NodeSchema:
-    """Return the keys and values as values, with the column that tells inserts from deletes."""
+    """Return keys and values as values, with the column that marks inserts or deletes."""
     errors: list[DefinitionError] = []
     if not before.keys:
         errors.append(

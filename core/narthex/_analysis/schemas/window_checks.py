@@ -1,4 +1,4 @@
-"""What can be wrong with a window."""
+"""The checks of windows."""
 
 from collections.abc import Iterator
 from typing import assert_never
@@ -7,7 +7,7 @@ from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 
 def window_problems(window: Window) -> Iterator[str]:
-    """Say what is wrong with a window alone, each as the rest of a sentence."""
+    """Yield the problems of a window alone, each as the rest of a sentence."""
     match window:
         case Continuous(duration=duration, max_error=max_error):
             yield from _empty(duration)
@@ -28,7 +28,7 @@ def window_problems(window: Window) -> Iterator[str]:
 
 
 def is_discrete(window: Window) -> bool:
-    """Whether a window's rows change at its ends only, not at every instant."""
+    """Whether a window's rows change only at its ends, not at every instant."""
     return not isinstance(window, Continuous)
 
 

@@ -1,7 +1,7 @@
-"""What a process gives up before it runs code of an author; needs nothing but Python itself."""
+"""The confinement of a process before it runs author code; needs only Python itself."""
 
 YES = "yes"
-"""What the report of a layer is that the kernel granted."""
+"""The status of a layer that the kernel granted."""
 
 LAYERS = (
     "own_user",
@@ -18,4 +18,4 @@ LAYERS = (
     "landlock",
     "seccomp",
 )
-"""What must be there before code of an author runs."""
+"""The layers that must be in place before author code runs."""

@@ -1,4 +1,4 @@
-"""The account of code of authors: one that owns nothing, in a user namespace of its own."""
+"""The account of author code: it owns nothing and has its own user namespace."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from narthex._runtime.confinement.kernel import (
 )
 
 NOBODY = 65534
-"""The account, and the group."""
+"""The number of the account and of its group."""
 
 _USER_NAMESPACE = 0x10000000
 _CHANGE_GROUP, _CHANGE_ACCOUNT, _ADMINISTER = 1 << 6, 1 << 7, 1 << 21
@@ -20,7 +20,7 @@ _NEEDED = _CHANGE_GROUP | _CHANGE_ACCOUNT | _ADMINISTER
 
 
 def is_root() -> bool:
-    """Whether this process may leave namespaces and change its account as it is."""
+    """Whether this process may leave namespaces and change its account without preparation."""
     return os.geteuid() == 0 and capabilities() & _NEEDED == _NEEDED
 
 
@@ -33,22 +33,22 @@ def become_nobody() -> None:
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
-    # Else the process could not write the map of its own user namespace.
+    # Otherwise the process cannot write the map of its own user namespace.
     prctl(PR_SET_DUMPABLE, 1)
 
 
 def be_nobody() -> None:
-    """Check that this process is nobody, at least in its user namespace.
+    """Check that this process has the account `nobody`, at least in its user namespace.
 
     Raises:
-        KernelRefusalError: It has the account that started it.
+        KernelRefusalError: The process has the account that started it.
     """
     if os.geteuid() != NOBODY:
         raise KernelRefusalError(errno.EPERM, "the process has the account that started it")
 
 
 def own_user(process: int) -> None:
-    """Begin a user namespace in which the own account is nobody, and there is no other.
+    """Create a user namespace whose only account is `nobody`, mapped to the process's account.
 
     Args:
         process: A descriptor of this process's directory in `/proc`.
@@ -69,7 +69,7 @@ def own_user(process: int) -> None:
 
 
 def closed_to_others(paths: list[str]) -> list[str]:
-    """Return the directories that an account which owns nothing could not reach."""
+    """Return the directories that an account which owns nothing cannot reach."""
     return [
         path
         for path in paths

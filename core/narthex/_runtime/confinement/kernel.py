@@ -1,4 +1,4 @@
-"""Calls of the kernel that Python's library does not have."""
+"""Kernel calls that Python's standard library lacks."""
 
 import ctypes
 import os
@@ -22,7 +22,7 @@ _NUMBERS = {
     "aarch64": {"capget": 90, "capset": 91, "pivot_root": 41},
 }
 CAPABILITY_HEADER = struct.pack("=Ii", 0x20080522, 0)
-"""The newest form, of this process."""
+"""The header of the newest version, for this process."""
 
 
 class KernelRefusalError(OSError):
@@ -30,7 +30,7 @@ class KernelRefusalError(OSError):
 
 
 def prctl(option: int, *values: int) -> int:
-    """Change the process.
+    """Change a setting of the process.
 
     Raises:
         KernelRefusalError: The kernel refused.
@@ -40,7 +40,7 @@ def prctl(option: int, *values: int) -> int:
 
 
 def unshare(flags: int) -> None:
-    """Leave namespaces for own ones.
+    """Move the process to its own namespaces.
 
     Raises:
         KernelRefusalError: The kernel refused.
@@ -68,7 +68,7 @@ def unmount(target: str, flags: int) -> None:
 
 
 def system_call(number: int | str, *values: object) -> int:
-    """Make a call by its number, or by the name of one whose number differs between machines.
+    """Make a system call by its number, or by name where the number differs between machines.
 
     Raises:
         KernelRefusalError: The kernel refused.
@@ -90,7 +90,7 @@ def capabilities() -> int:
 
 
 def set_host_name() -> None:
-    """Hide the machine's name; for a process with a namespace of such names.
+    """Hide the machine's name from a process that has its own namespace of host names.
 
     Raises:
         KernelRefusalError: The kernel refused.
@@ -100,7 +100,7 @@ def set_host_name() -> None:
 
 
 def die_with_parent() -> None:
-    """Let the kernel kill this process when the thread that started it ends."""
+    """Make the kernel kill this process when the thread that started it ends."""
     prctl(PR_SET_PDEATHSIG, 9)
 
 

@@ -1,4 +1,4 @@
-"""Landlock: reading below the libraries, and nothing else of any file system, port or process."""
+"""Landlock: allow reads below the libraries; deny all other files, ports and processes."""
 
 import os
 import struct
@@ -8,16 +8,16 @@ from narthex._runtime.confinement.kernel import system_call
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION = 1
 _READ = (1 << 0) | (1 << 2) | (1 << 3)
-"""To execute (which loads a library), to read a file, to list a directory."""
+"""The rights to execute (which loads a library), to read a file, to list a directory."""
 _FILE_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
-"""Since which version the kernel judges how many rights: links, truncation, devices came later."""
+"""Pairs of a Landlock version and its number of rights: links, truncation, devices came later."""
 _NETWORK_FROM, _NETWORK = 4, 0b11
 _SCOPES_FROM, _SCOPES = 6, 0b11
-"""Abstract sockets and signals of processes outside."""
+"""Abstract sockets and signals to processes outside, and the version that restricts them."""
 
 
 def lock_files(readable: list[str]) -> None:
-    """Let this process read below some directories and do nothing else, for good.
+    """Permanently restrict this process to reads below some directories.
 
     Raises:
         KernelRefusalError: The kernel has no Landlock.
@@ -32,7 +32,7 @@ def lock_files(readable: list[str]) -> None:
 
 
 def _rules(version: int) -> bytes:
-    """Return all that the kernel's version can judge, so that all of it is refused."""
+    """Return all rights that the kernel's version can restrict, so that all are denied."""
     rights = max(count for since, count in _FILE_RIGHTS if since <= version)
     rules = struct.pack("=Q", (1 << rights) - 1)
     if version >= _NETWORK_FROM:

@@ -1,7 +1,7 @@
-"""The layers between code of authors and the machine, put up one after the other.
+"""The layers between author code and the machine, set up one after the other.
 
-A process calls `leave` first, then forks, since a process namespace begins with the next child.
-The child calls `shut_in` before it loads a library, and `lock` when it has loaded all.
+A process calls `leave` first, then forks, as a process namespace begins with the next child.
+The child calls `shut_in` before it loads a library, and `lock` after it has loaded all of them.
 """
 
 import os
@@ -31,26 +31,26 @@ _NAMESPACES = {
 }
 
 _A_THREAD = 0x00010000
-"""The kernel refuses to leave a group of threads that has others, and does nothing if not."""
+"""CLONE_THREAD: `unshare` fails if the process has other threads, and otherwise does nothing."""
 
 
 class Layers:
-    """What the kernel granted so far, by layer: `yes`, or `no` with the reason."""
+    """The layers granted so far: for each, `yes`, or `no` with the reason."""
 
     def __init__(self, without: Sequence[str] = ()) -> None:
-        """Begin with none.
+        """Begin without layers.
 
         Args:
-            without: Layers that are left out, as on a machine that has none of them.
+            without: Layers to leave out, as on a machine that lacks them.
         """
         self.granted: dict[str, str] = {}
         self._without = frozenset(without)
-        # Root sees libraries below directories that are closed to others, and so leaves the files
-        # behind first; anybody else needs a user namespace to leave anything.
+        # Root can read libraries below directories that are closed to others, and so leaves the
+        # files first; any other account needs a user namespace before it can leave anything.
         self._is_root = is_root()
 
     def leave(self) -> None:
-        """Leave the namespaces of the machine; the next child is in a process namespace."""
+        """Leave the namespaces of the machine; the next child gets its own process namespace."""
         if not self._is_root:
             if os.geteuid() == 0:
                 self._put_up("own_account", become_nobody)
@@ -60,7 +60,7 @@ class Layers:
             self._put_up(name, partial(unshare, flag))
 
     def shut_in(self, readable: list[str]) -> None:
-        """Leave all files but the libraries, and the account that started the process."""
+        """Leave all files except the libraries, and the account that started the process."""
         process = os.open("/proc/self", os.O_PATH)
         if self._has("own_host_name"):
             self._put_up("own_host_name", set_host_name)
@@ -76,11 +76,11 @@ class Layers:
         os.close(process)
 
     def lock(self, readable: list[str], memory_bytes: int) -> None:
-        """Drop every right but computing: from here on, nothing can be loaded but Python.
+        """Drop every right except to compute; from here on, only Python modules can be loaded.
 
-        The process dies with the one that forked it from here on.
+        From here on, the kernel kills the process when the one that forked it ends.
         """
-        # Most of what follows holds for one thread: there must not be another one.
+        # Most of the following layers apply to one thread, so there must not be another one.
         self._put_up("one_thread", partial(unshare, _A_THREAD))
         self._put_up("limits", partial(limit, memory_bytes))
         self._put_up("no_capabilities", drop_capabilities)

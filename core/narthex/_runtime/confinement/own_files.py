@@ -1,4 +1,4 @@
-"""A root directory of the process's own: its libraries, read only, and nothing else."""
+"""The process's own root directory, which contains only its libraries, read-only."""
 
 import os
 import struct
@@ -15,13 +15,13 @@ _PLACE = "/tmp"  # noqa: S108 (a directory of each system, covered in our mount 
 
 
 def keep_libraries(readable: list[str]) -> None:
-    """Leave all files but the libraries behind; the process has a mount namespace of its own.
+    """Leave all files except the libraries; the process has its own mount namespace.
 
     Raises:
         OSError: The kernel refused.
     """
     mount("none", "/", None, _REC | _PRIVATE)
-    # Opened first: the new root covers a directory that may have some of them.
+    # Opened first, because the new root covers a directory that may contain some of them.
     places = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in outermost(readable)]
     mount("none", _PLACE, "tmpfs", _NOSUID | _NODEV | _NOEXEC, "mode=755,size=1m")
     for path, place in places:
@@ -39,9 +39,9 @@ def keep_libraries(readable: list[str]) -> None:
 
 
 def outermost(paths: list[str]) -> list[str]:
-    """Return the directories that exist, by their names and by what these resolve to.
+    """Return the existing directories, under their names and under their resolved paths.
 
-    One that is below another one is left out.
+    A directory below another one is left out.
     """
     exist = {
         name

@@ -1,4 +1,4 @@
-"""Capabilities and limits: what a process may do, whoever started it."""
+"""The capabilities and limits of a process, whichever account started it."""
 
 import ctypes
 import errno
@@ -21,7 +21,7 @@ from narthex._runtime.confinement.kernel import (
 _CAPABILITIES = 64
 _BOUND = 1 << 8
 _NO_ROOT = 0x2F
-"""Account 0 has no capability, nor gets one by a change of account; all of it locked."""
+"""Account 0 neither has capabilities nor gains them by a change of account; all locked."""
 _FILES = 64
 
 
@@ -52,7 +52,7 @@ def _is_bounded(number: int) -> bool:
 
 
 def refuse_privileges() -> None:
-    """Drop the privileges that a program could bring.
+    """Refuse the privileges that an executed program could add.
 
     Raises:
         KernelRefusalError: The kernel refused.
@@ -61,7 +61,7 @@ def refuse_privileges() -> None:
 
 
 def limit(memory_bytes: int) -> None:
-    """Bound memory, descriptors and processes; nothing can be written to a file."""
+    """Limit memory, descriptors and processes, and forbid writes to files."""
     for what, most in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, 0),

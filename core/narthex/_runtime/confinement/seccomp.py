@@ -1,4 +1,4 @@
-"""The filter of system calls: what is listed passes, all else is refused by the kernel."""
+"""The filter of system calls: the kernel allows the listed calls and refuses all others."""
 
 import ctypes
 import errno
@@ -23,7 +23,7 @@ _DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 1030)
 
 
 def filter_system_calls() -> None:
-    """Load the filter; it stays until the process ends.
+    """Load the filter, which remains until the process ends.
 
     Raises:
         KernelRefusalError: The kernel has no such filters, or the machine no list of calls.
@@ -40,8 +40,8 @@ def filter_system_calls() -> None:
 def program(machine: str, *, own: int) -> list[bytes]:
     """Return the filter of a machine for the process with the identifier `own`.
 
-    A wrong architecture kills. A call that is not listed fails with EPERM, one that is newer than
-    the list with ENOSYS, so that libraries use the older one.
+    A call of a wrong architecture kills the process. An unlisted call fails with EPERM, a call that
+    is newer than the list with ENOSYS, so that libraries use the older one.
     """
     lines = [
         _line(_LOAD, _ARCHITECTURE),
@@ -76,7 +76,7 @@ def _checks(own: int) -> dict[str, list[bytes]]:
         "ioctl": _one_of(1, _TERMINAL_QUESTIONS),
         "fcntl": _one_of(1, _DESCRIPTOR_COMMANDS),
         "sched_getaffinity": _one_of(0, (0, own)),
-        # Its own limits, and only to read them: there is no new limit.
+        # The process may read its own limits but not set them.
         "prlimit64": [
             _line(_LOAD, _low(0)),
             _line(_EQUAL, 0, 0, 5),
@@ -107,7 +107,7 @@ def _one_of(argument: int, values: tuple[int, ...]) -> list[bytes]:
 
 
 def _low(argument: int) -> int:
-    """Return where the lower half of an argument is, on machines that put it first."""
+    """Return the offset of an argument's lower half, on machines that store it first."""
     return 16 + 8 * argument
 
 

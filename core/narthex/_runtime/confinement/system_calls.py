@@ -1,10 +1,10 @@
-"""The system calls that computing needs, by the machine's numbers of them; all others are refused.
+"""The system calls that computing needs, with each machine's numbers; all others are refused.
 
-Each table has the same calls. A call that older machines alone have is left out of the other one.
+Each table has the same calls, except for those that only older machines have.
 """
 
 NEWEST = 469
-"""The newest call that this list was judged against; a later one is unknown, not refused."""
+"""The newest call that this list considers; a later one is unknown, not refused."""
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 

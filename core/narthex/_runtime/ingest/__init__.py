@@ -1,4 +1,4 @@
-"""Raw rows of a source become facts: parsed, filtered, sampled, or refused with reasons.
+"""Convert raw rows of a source to facts: parse, filter, sample, or reject them with reasons.
 
 Start with `row_parser`.
 """

@@ -1,9 +1,9 @@
-"""Late rows: those that came further behind their source partition than `disorder` expects.
+"""Late rows: rows that are further behind their source partition than `disorder` expects.
 
-Being late changes no result; it is counted and listed for people. A row is late if an earlier
-position of its own source partition held an event time more than `disorder` after its own. That
-is judged by positions and not by arrival, because the partitions of a log are read one after the
-other: who reads far ahead in one would else find all rows of the next one late.
+Lateness changes no result; late rows are counted and listed for people. A row is late if an
+earlier position of its source partition has an event time more than `disorder` after its own.
+Positions decide, not arrival, because the partitions of a log are read one after the other: a
+reader far ahead in one partition would otherwise find all rows of the next one late.
 """
 
 import struct
@@ -22,15 +22,15 @@ from narthex._ir.facts import Cell, Fact
 from narthex._ir.schema import Column
 
 KEPT_STEPS: Final = 1024
-"""How many steps of the greatest event time a source partition remembers; the older half of more
-is thinned evenly over its span, so that a row from far back is judged by a little less than the
-maximum before it, never by more."""
+"""How many steps of the greatest event time a source partition remembers. Beyond that, the older
+half is thinned evenly over its span, so that a row from far back is compared with a little less
+than the maximum before it, never with more."""
 
 KEPT_ROWS: Final = 20
-"""How many of the newest late rows are listed."""
+"""The number of newest late rows that are listed."""
 
 _KNOWN: Final = 4096
-"""How many late rows are remembered, so that a log's repetition of one is not counted again."""
+"""The number of late rows to remember, so that a repetition in the log is not counted again."""
 
 _PLACE = struct.Struct(">I")
 _STEP = struct.Struct(">QI")
@@ -43,7 +43,7 @@ class LateRow:
     Attributes:
         key: Its key cells; empty for a keyless dataset, whose rows are named by position.
         event_time: Microseconds, UTC.
-        late_us: How far it was behind the greatest event time before it, beyond `disorder`.
+        late_us: How far beyond `disorder` it was behind the greatest event time before it.
     """
 
     source_id: str
@@ -57,9 +57,9 @@ class LateRow:
 
 @attrs.define
 class _Progress:
-    """How the greatest event time of one source partition grew, by position.
+    """The growth of the greatest event time of one source partition, by position.
 
-    `steps` are positions, `greatest` the greatest event time up to and with each; both ascend.
+    `steps` are positions, `greatest` the greatest event time up to and including each; both ascend.
     """
 
     steps: list[bytes] = attrs.field(factory=list)
@@ -71,7 +71,7 @@ class _Progress:
         return self.greatest[place - 1] if place else None
 
     def add(self, step: bytes, event_time: int) -> None:
-        """Note a row; what an earlier greater one covers is not kept."""
+        """Add a row; one that does not exceed the maximum before it is not stored."""
         place = bisect_right(self.steps, step)
         if place and self.greatest[place - 1] >= event_time:
             return
@@ -90,18 +90,18 @@ class _Progress:
 
 
 class Lateness:
-    """Counts the late rows of one dataset's log, and keeps the newest of them.
+    """Counts the late rows of one dataset's log and keeps the newest of them.
 
-    It sees what its process has read since it began: a row is never wrongly called late, but one
-    whose forerunners were read by another process is not found.
+    It covers the rows that its process has read since the start: it never reports a row as late
+    wrongly, but misses late rows whose predecessors another process has read.
     """
 
     def __init__(self, disorder_us: int, shape: LogShape) -> None:
-        """Begin with nothing seen.
+        """Begin without rows.
 
         Args:
-            disorder_us: How late a row is expected to be at most.
-            shape: How the log's facts make a state; only logs that sources fill have positions.
+            disorder_us: The greatest expected delay of a row, microseconds.
+            shape: How the log's facts form a state; only logs that sources fill have positions.
 
         Raises:
             ValueError: The facts of such a log have no position.
@@ -117,11 +117,11 @@ class Lateness:
 
     @property
     def newest(self) -> tuple[LateRow, ...]:
-        """The late rows that were found last, the newest one last."""
+        """The late rows that were found last, newest last."""
         return tuple(self._newest)
 
     def observe(self, facts: Iterable[Fact]) -> None:
-        """Look at facts in the order in which the log gave them; repetitions count once."""
+        """Observe facts in the order of the log; repetitions count once."""
         for fact in facts:
             position = self._position(fact)
             begin = position.index(b"\x00") + 1 + _PLACE.size
@@ -158,7 +158,7 @@ class Lateness:
 
 
 def render_late_row(row: LateRow, keys: Sequence[Column]) -> dict[str, Json]:
-    """Render a late row for people: its key, where it stands in its source, and how late it is."""
+    """Render a late row for people: its key, its position in the source, and its lateness."""
     return {
         "key": {
             column.name: render_cell(cell, column.type)

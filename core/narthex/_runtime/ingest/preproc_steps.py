@@ -1,4 +1,4 @@
-"""The steps by which raw rows become cells: renamed, computed, judged, by expression or by code."""
+"""The steps that convert raw rows to cells: rename, compute, filter, by expression or code."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from narthex.errors import UserCodeError
 
 @attrs.frozen(kw_only=True)
 class Problem:
-    """What is wrong with one field of a row."""
+    """An error in one field of a row."""
 
     field: str
     reason: str
@@ -33,7 +33,7 @@ class Problem:
 
 
 class Runner(Protocol):
-    """Runs code of authors on columns; `narthex._runtime.workers.WorkerPool` is one."""
+    """Runs author code on columns, such as `narthex._runtime.workers.WorkerPool`."""
 
     def compute(
         self,
@@ -43,16 +43,16 @@ class Runner(Protocol):
         output: Column,
         title: str,
     ) -> Sequence[Cell]:
-        """Call a function of a frame that gives one column.
+        """Call a function of a frame that returns one column.
 
         Raises:
-            UserCodeError: It failed, or gave something else than it declares.
+            UserCodeError: It failed, or its result differs from its declaration.
         """
 
 
 @attrs.frozen
 class RequiredColumn:
-    """A column that a row must have, made ready for many rows."""
+    """A column that a row must have, prepared for many rows."""
 
     name: str
     is_optional: bool
@@ -75,7 +75,7 @@ class Expression:
     def of(
         cls, expression: Node, columns: tuple[Column, ...], target: DataType | None = None
     ) -> "Expression":
-        """Prepare an expression, to give exactly the type `target`."""
+        """Prepare an expression whose result has exactly the type `target`."""
         return cls(
             tuple(RequiredColumn.of(column) for column in columns),
             _prepared(expression, columns, target),
@@ -87,8 +87,8 @@ class CodeCall:
     """A function of a frame, with the columns of the frame.
 
     Attributes:
-        required: Those that must be right in a row.
-        offered: Those that are null where a row has nothing that fits.
+        required: The columns that must be valid in a row.
+        offered: The columns that are null if a row has no value that fits.
     """
 
     code: UserCode
@@ -120,7 +120,7 @@ def _prepared(
 def prepare_preproc(
     preproc: Preproc, wanted: DataType | None
 ) -> Constant | ColumnRef | Expression | CodeCall:
-    """Make an entry of preproc, for a field of the type `wanted`, ready for many rows."""
+    """Prepare a preproc entry for a field of the type `wanted` for many rows."""
     match preproc:
         case Constant() | ColumnRef():
             return preproc
@@ -134,7 +134,7 @@ def prepare_preproc(
 
 @attrs.define(eq=False)
 class DraftRow:
-    """A row so far: what arrived, what preproc has made cells of, and what is wrong with it."""
+    """A row in progress: its raw values, the cells that preproc has made, and its problems."""
 
     arrived: Mapping[str, Json]
     raw: Mapping[str, Json]
@@ -145,18 +145,18 @@ class DraftRow:
 
     @classmethod
     def of(cls, raw: Mapping[str, Json], now_us: int) -> "DraftRow":
-        """Begin with a row as it arrived."""
+        """Create a draft of a raw row."""
         return cls(arrived=raw, raw=raw, now_us=now_us)
 
     def rename(self, name: str, column: str, path: tuple[str, ...]) -> None:
-        """Take a column under another name, or a member of it; null where that leads nowhere."""
+        """Set a field to another column, or a member of it; null if there is none."""
         value = self.arrived.get(column)
         for member in path:
             value = value.get(member) if isinstance(value, dict) else None
         self.raw = {**self.raw, name: value}
 
     def typed(self, wanted: Sequence[RequiredColumn], problems: list[Problem]) -> dict[str, Cell]:
-        """Coerce columns to cells of their types; a cell that preproc made is already one."""
+        """Coerce columns to cells of their types; cells that preproc made are ready."""
         found: dict[str, Cell] = {}
         for column in wanted:
             name = column.name
@@ -173,15 +173,15 @@ class DraftRow:
 
 
 _Due: TypeAlias = tuple[DraftRow, dict[str, Cell]]
-"""A row, and what its code sees of it."""
+"""A row, and the cells that its code receives."""
 
 
 def run_code(
     call: CodeCall, rows: Sequence[DraftRow], output: Column, runner: Runner, *, title: str
 ) -> list[tuple[DraftRow, Cell]]:
-    """Let code compute a cell for each row that has no problem; return those rows with their cells.
+    """Compute a cell with code for each row without problems; return those rows with their cells.
 
-    Where the code fails, the rows that it fails for are found by halving, and have a problem.
+    If the code fails, the rows that it fails for are found by bisection and get a problem.
     """
     due: list[_Due] = []
     for row in rows:

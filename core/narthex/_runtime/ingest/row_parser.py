@@ -1,8 +1,8 @@
-"""What becomes of raw rows at a source: admitted as cells, left out, or refused with reasons.
+"""Parse raw rows of a source: accept them as cells, filter them, or reject them with reasons.
 
-The order is the one that authors know: preproc, then `where`, then the type check, then the
-sample. Pushed rows pass here before they are accepted; every engine's rendering of a source must
-agree with it.
+The order is the documented one: preproc, then `where`, then the type check, then the sample.
+Pushed rows are parsed here before they are accepted; each engine's implementation of a source must
+agree with this one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class ParsedRow:
     """The row as cells, by field name.
 
     Attributes:
-        alive: False ends the row of that key at that event time; values are null then.
+        alive: False ends the row of that key at that event time; the values are then null.
     """
 
     cells: dict[str, Cell]
@@ -56,7 +56,7 @@ class ParsedRow:
 
 @attrs.frozen(kw_only=True)
 class RekeyedRow:
-    """An update gave the row another key: it ends under the old one and stands under the new."""
+    """An update that changed the key: the row ends under the old key and begins under the new."""
 
     ended: ParsedRow
     admitted: ParsedRow
@@ -64,12 +64,12 @@ class RekeyedRow:
 
 @attrs.frozen(kw_only=True)
 class FilteredRow:
-    """The author's `where`, `since`, `until` or `sample` does not want the row; it is counted."""
+    """The author's `where`, `since`, `until` or `sample` excludes the row; it is counted."""
 
 
 @attrs.frozen(kw_only=True)
 class RejectedRow:
-    """The row cannot be a row of the dataset; every reason at once."""
+    """The row cannot be a row of the dataset; `problems` lists all reasons."""
 
     problems: tuple[Problem, ...]
 
@@ -80,13 +80,13 @@ _LEFT_OUT = FilteredRow()
 
 
 def parse_row(source: Source, schema: Schema, raw: _Raw, *, now_us: int) -> RowOutcome:
-    """Decide what becomes of a raw row; columns that nobody asked for are ignored.
+    """Parse a raw row; unused columns are ignored.
 
     Args:
-        source: Where the row came from, with its preproc and `where`; without code of an author.
+        source: The row's source, with its preproc and `where`, without author code.
         schema: The fields that the row must become.
         raw: The row as it arrived.
-        now_us: What the expression `now()` means, microseconds.
+        now_us: The value of the expression `now()`, microseconds.
     """
     return RowParser.of(source, schema).parse_row(raw, now_us=now_us)
 
@@ -99,7 +99,7 @@ def _runner(runner: Runner | None) -> Runner:
 
 @attrs.frozen(kw_only=True)
 class RowParser:
-    """What a source asks of its rows, prepared once for many of them."""
+    """The requirements of a source on its rows, prepared once for many rows."""
 
     source: Source
     timestamp: str
@@ -111,7 +111,7 @@ class RowParser:
 
     @classmethod
     def of(cls, source: Source, schema: Schema) -> "RowParser":
-        """Prepare the admission of a source's rows."""
+        """Prepare the parser of a source's rows."""
         return cls(
             source=source,
             timestamp=schema.timestamp,
@@ -127,12 +127,12 @@ class RowParser:
 
     @property
     def runs_code(self) -> bool:
-        """Whether rows can be admitted only by who runs code of authors."""
+        """Whether parsing a row runs author code."""
         steps = (self._wanted, *(step for _, step in self._preprocs))
         return any(isinstance(step, CodeCall) for step in steps)
 
     def parse_row(self, raw: _Raw, *, now_us: int) -> RowOutcome:
-        """Decide what becomes of a raw row of a source without code of an author."""
+        """Parse a raw row of a source without author code."""
         if self.source.cdc is Cdc.DEBEZIUM:
             return self._parse_envelopes([raw], [now_us], None)[0]
         row = DraftRow(raw, raw, now_us)
@@ -146,12 +146,12 @@ class RowParser:
     def parse_rows(
         self, raws: Sequence[_Raw], *, now_us: Sequence[int], runner: Runner | None = None
     ) -> list[RowOutcome]:
-        """Decide what becomes of raw rows, each with its own `now()`.
+        """Parse raw rows, each with its own `now()`.
 
         Args:
-            raws: The rows as they arrived; each is judged by itself.
-            now_us: What the expression `now()` means for each, microseconds.
-            runner: Runs code of authors, many rows at a time.
+            raws: The rows as they arrived; each is parsed independently.
+            now_us: The value of the expression `now()` for each, microseconds.
+            runner: Runs author code, many rows at a time.
         """
         if self.source.cdc is Cdc.DEBEZIUM:
             return self._parse_envelopes(raws, now_us, runner)
@@ -173,7 +173,7 @@ class RowParser:
                         _take_step(row, name, step)
 
     def _judge(self, rows: Sequence[DraftRow], runner: Runner | None) -> None:
-        """Say which rows `where` wants; a row with problems is not asked for."""
+        """Mark the rows that `where` selects; it is not evaluated for rows with problems."""
         match self._wanted:
             case None:
                 return
@@ -240,7 +240,7 @@ class RowParser:
             return found
         own = self._own_time(after)
         at_us = envelope.at_us if own is None else own
-        if not after.is_wanted:  # it became a row that the author does not want
+        if not after.is_wanted:  # `where` excludes the new row
             return self._end(before or after, at_us)
         ended = None if before is None else self._end(before, at_us)
         if not isinstance(found, ParsedRow) or not isinstance(ended, ParsedRow):
@@ -300,7 +300,7 @@ def _take_step(row: DraftRow, name: str, step: Constant | ColumnRef | Expression
 
 @attrs.frozen(kw_only=True)
 class _OpenedEnvelope:
-    """An envelope with its rows, or why there is none."""
+    """An envelope with its rows, or the reason why it has none."""
 
     envelope: Envelope | None = None
     after: DraftRow | None = None

@@ -1,4 +1,4 @@
-"""Drawing a share of rows: by a hash of some of their fields, so that each run draws the same."""
+"""Draw a share of rows by a hash of some of their fields, so that each run draws the same."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ _SPAN: Final = 1 << 64
 
 
 def is_drawn(sample: Sample, cells: Mapping[str, Cell], types: Mapping[str, DataType]) -> bool:
-    """Whether a row is among those that a sample takes.
+    """Whether a sample takes a row.
 
     The first eight bytes of the BLAKE2b hash of the fields' values, rendered as compact JSON in
     the order of `using`, are a number below 2^64; the row is taken if it is below rate · 2^64.

@@ -1,4 +1,4 @@
-"""The steps of pipelines, each from rows to rows: what unit tests and stages carry out."""
+"""The steps of pipelines, each from rows to rows, as unit tests and stages run them."""
 
 from narthex._runtime.steps.apply import apply_step, rows_of_dataset
 from narthex._runtime.steps.logged import decayed, validity_of, versions_of

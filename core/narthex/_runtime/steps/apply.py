@@ -1,4 +1,4 @@
-"""One step of a pipeline applied to rows, whichever it is."""
+"""Apply any step of a pipeline to rows."""
 
 from typing import TypeAlias, assert_never
 
@@ -51,11 +51,11 @@ KernelStep: TypeAlias = (
     | First
     | Latest
 )
-"""Every operator that has an input: all but the reading of a dataset."""
+"""Each operator that has an input: all except the reference to a dataset."""
 
 
 class SideMissingError(ValueError):
-    """A union was given no other rows, or a join no timelines."""
+    """A union lacks its other rows, or a join its timelines."""
 
 
 def apply_step(
@@ -69,20 +69,20 @@ def apply_step(
 ) -> RowBatch:
     """Apply one step to rows; the step's own input in the tree is ignored.
 
-    It is a function of the set of rows: their order changes no row, only the order of some.
+    The result depends on the set of rows only: their order changes no row, only the order of some.
 
     Args:
         operator: The step.
-        rows: All rows of its input, or all that it could pair with each other: those of a group
+        rows: All rows of its input, or all that it can combine with each other: those of a group
             (aggregate, first, latest, dedup), of a key (changelog, keyed rows), or one by one.
-        other: Of a union only, the rows of its other side.
-        right: Of a join only, its right side.
-        schema: What the step gives.
-        context: What steps need besides rows.
+        other: The rows of the other side; of a union only.
+        right: The right side; of a join only.
+        schema: The schema of the result.
+        context: The other needs of steps, besides rows.
 
     Raises:
         SideMissingError: `other` of a union, or `right` of a join, is None.
-        UserCodeError: Code of the author failed, or lists of unequal length explode together.
+        UserCodeError: Author code failed, or lists of unequal length explode together.
     """
     match operator:
         case Join():
@@ -122,7 +122,7 @@ def _reshaped(
 
 
 def rows_of_dataset(rows: RowBatch, declared: Schema) -> RowBatch:
-    """Return a pipeline's result with the keys in the dataset's own order, also inside row ids."""
+    """Return a pipeline's result with the keys in the dataset's order, also inside row ids."""
     keys = declared.keys
     schema = attrs.evolve(rows.schema, keys=keys, values=declared.values)
     if not keys:

@@ -17,14 +17,14 @@ from narthex._runtime.workers import array_of
 
 
 def computed(expression: Node, rows: RowBatch, *, target: DataType | None = None) -> list[Cell]:
-    """Return the values of an expression on rows, by row or by column: both give the same.
+    """Return the values of an expression on rows, computed by row or by column with equal results.
 
     `now()` is the event time of each row.
 
     Args:
-        expression: What to compute.
-        rows: Over which columns.
-        target: The type of the result, where another than its own is wanted.
+        expression: The expression.
+        rows: The rows with the columns that it reads.
+        target: The type of the result, if it is not the expression's own.
     """
     types = rows.schema.columns
     dated = at_event_time(expression, rows.schema.timestamp)
@@ -56,12 +56,12 @@ def _by_row(
 
 
 def table_of(rows: RowBatch) -> pa.Table:
-    """Convert rows to the table that authors' code receives: keys, values, event time."""
+    """Convert rows to the table that author code receives: keys, values, event time."""
     types = rows.schema.columns
     arrays = [array_of(rows.column(name), of) for name, of in types.items()]
     return pa.table(arrays, names=list(types))
 
 
 def passing(flags: Sequence[object]) -> list[int]:
-    """Return the places where a flag is true; null counts as false."""
+    """Return the places of true flags; null counts as false."""
     return [at for at, flag in enumerate(flags) if flag is True]

@@ -1,4 +1,4 @@
-"""The rows of a group as aggregates see them, side by side and in order."""
+"""The rows of a group in the form that aggregates fold, by column and in order."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ class Contributions:
 
     Attributes:
         key: The cells that they are grouped by.
-        instants: Where each stands on the time axis, ascending.
-        rows: For each its order and its input cells.
-        columns: Its input cells again, a column a partial; nulls of a bare count.
-        orders: The orders again.
-        lives: From when until when each is there, the end exclusive; None where all stand from
-            their instants on for ever.
+        instants: The place of each row on the time axis, ascending.
+        rows: The order and the input cells of each row.
+        columns: The same input cells, a column for each partial; nulls for a bare count.
+        orders: The same orders.
+        lives: The validity interval of each row, with an exclusive end; None if all are valid from
+            their instants on, without an end.
     """
 
     key: tuple[Cell, ...]
@@ -39,9 +39,9 @@ def contributions(
 ) -> dict[bytes, Contributions]:
     """Return the rows of each group, by the bytes of the columns that they are grouped by.
 
-    A keyless row stands for ever, from its place on the time axis on. A keyed row stands from
-    its event time until its key changes; `along` only says which windows it belongs to. Rows
-    with lives have their places as their event times.
+    A keyless row is valid from its place on the time axis on, without an end. A keyed row is valid
+    from its event time until its key changes; `along` only determines the windows that it belongs
+    to. Rows with lives have their places as their event times.
     """
     places, lives = _standing(rows)
     along = step.along if rows.lives is None else None
@@ -50,7 +50,7 @@ def contributions(
     groups: dict[bytes, list[tuple[int, RowId, int, int]]] = {}
     for number, at in enumerate(places):
         instant = axis[at]
-        if isinstance(instant, int):  # `along` is no Optional: it always is
+        if isinstance(instant, int):  # always: `along` is not Optional
             groups.setdefault(keys[at], []).append((instant, rows.ids[at], at, number))
     cells = [rows.column(name) for name in inputs]
     named = [rows.column(column.name) for column in by]

@@ -1,4 +1,4 @@
-"""Joins with a keyed dataset: of a row as of its instant, of a key interval by interval."""
+"""Joins with a keyed dataset: a row as of its instant, a key interval by interval."""
 
 from collections.abc import Iterator, Sequence
 
@@ -52,7 +52,7 @@ def _rows_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchem
 
 
 def _keys_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchema) -> RowBatch:
-    """While a left row stands, each change of its right row is a change of the joined row."""
+    """Join keyed rows: each change of the right row while the left one is valid makes a row."""
     named = _named(step, left, right)
     ids: list[RowId] = []
     times: list[int] = []
@@ -83,7 +83,7 @@ def _keys_joined(step: Join, left: RowBatch, right: Timelines, schema: NodeSchem
 
 
 def _changes(right: Timeline | None, begin: int, end: int | None) -> Iterator[tuple[int, int]]:
-    """Yield (from when, place) of what stands on the right while a left row does."""
+    """Yield (instant, place) of each right row that is current while the left row is valid."""
     found = None if right is None else right.floor(begin)
     yield begin, ABSENT if found is None else found[1]
     if right is None:

@@ -1,4 +1,4 @@
-"""Contributions on their way into a log and out of it: what a final aggregate will fold."""
+"""Contributions in a log: the inputs that a final aggregate folds."""
 
 from narthex._ir.assets import LogSpec, PipelineInput
 from narthex._ir.facts import Cell, Fact
@@ -11,7 +11,7 @@ from narthex._runtime.steps.rows import RowBatch, ValidityInterval
 
 
 class NoAggregateError(ValueError):
-    """The log of a pipeline's input holds rows, which need no folding."""
+    """The log of a pipeline's input contains rows, which need no folding."""
 
 
 def validity_of(fact: Fact) -> ValidityInterval:
@@ -24,13 +24,13 @@ def validity_of(fact: Fact) -> ValidityInterval:
 
 
 def decayed(log: LogSpec, values: tuple[Cell, ...], since: int, as_of: int) -> tuple[Cell, ...]:
-    """Return the values of a keyed row as they are at an instant; some decay from its own one on.
+    """Return the values of a keyed row at an instant; some decay from its event time on.
 
     Args:
         log: The row's log.
         values: The row's values.
         since: The row's event time.
-        as_of: When it is looked up, not before that.
+        as_of: The instant of the lookup, not before the event time.
     """
     if not log.decays:
         return values
@@ -44,10 +44,10 @@ def decayed(log: LogSpec, values: tuple[Cell, ...], since: int, as_of: int) -> t
 
 
 def versions_of(given: PipelineInput, contributions: RowBatch) -> RowBatch:
-    """Return the rows of a dataset that ends in an aggregate, of all contributions of some groups.
+    """Return the rows that an aggregate makes of all contributions of some groups.
 
     Raises:
-        NoAggregateError: The log of the input holds rows.
+        NoAggregateError: The log of the input contains rows.
     """
     step = given.aggregate
     if step is None:

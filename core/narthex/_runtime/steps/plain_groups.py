@@ -1,4 +1,4 @@
-"""Groups whose aggregates have windows of their own: one value, whatever the question's instant."""
+"""Groups whose aggregates have their own windows: one value at each instant of a lookup."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ from narthex._runtime.steps.rows import Cells, RowBatch, ValidityInterval
 
 
 class SessionSpanError(TypeError):
-    """A session is the window of a group, never of one aggregate."""
+    """A session is a window of a group, never of one aggregate."""
 
 
 @attrs.define
 class _RunState:
-    """The state of a run of rows, so that a longer run needs only what came after."""
+    """The state of a run of rows, so that a longer run only adds the rows after it."""
 
     begin: int = 0
     end: int = 0
@@ -39,8 +39,8 @@ class PlainGroups:
 
         Args:
             step: The aggregate.
-            rows: What it aggregates.
-            schema: What it gives.
+            rows: The rows that it aggregates.
+            schema: The schema of the result.
         """
         self.schema = schema
         self._aggregates: tuple[TypedAggregate, ...] = schema.aggregates
@@ -52,7 +52,7 @@ class PlainGroups:
         self._encode = key_encoder(schema.keys)
 
     def answer(self, key: tuple[Cell, ...], asked_at: int) -> tuple[tuple[Cell, ...], int] | None:
-        """Return (values, since when) of a group as of an instant; None if it was never seen."""
+        """Return (values, instant of their change) of a group as of an instant; None if unseen."""
         if None in key:
             return None
         group = self._groups.get(self._encode(key))
@@ -74,11 +74,11 @@ class PlainGroups:
         return tuple(values), changed_at
 
     def _as_of(self, last: int, asked_at: int) -> int:
-        """Return the instant whose rows count: along a column, a row may come after its window."""
+        """Return the instant whose rows count; with `along`, a row may come after its window."""
         return asked_at - self._lookback if self._along else last
 
     def _changed_at(self, group: Contributions, known_until: int, asked_at: int) -> int | None:
-        """Return the newest change of the rows that the windows know; None if they know none."""
+        """Return the newest change among the rows up to the windows' ends; None without one."""
         seen = bisect_right(group.instants, known_until)
         if group.lives is None:
             return group.instants[seen - 1] if seen else None
@@ -114,7 +114,7 @@ class PlainGroups:
         return known.state
 
     def versions(self) -> RowBatch:
-        """Return the groups as keyed rows: one at each instant at which a group's values change."""
+        """Return the groups as keyed rows, one for each instant at which the values change."""
         ids: list[RowId] = []
         times: list[int] = []
         keys: list[tuple[Cell, ...]] = []

@@ -1,4 +1,4 @@
-"""Steps that make other rows of rows: explode, union, dedup, changelog, first, latest."""
+"""Steps that reshape rows: explode, union, dedup, changelog, first, latest."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,10 +16,10 @@ from narthex.errors import UserCodeError
 
 
 def explode(step: Explode, rows: RowBatch, schema: NodeSchema) -> RowBatch:
-    """Return a row for each element; one with null for an empty list or none.
+    """Return a row for each element; for an empty or null list, one row with null.
 
     Raises:
-        UserCodeError: A row's lists are not of one length.
+        UserCodeError: A row's lists differ in length.
     """
     lists = {name: [_elements(cell) for cell in rows.cells[name]] for name in step.columns}
     lengths = [len(found) for found in next(iter(lists.values()))]
@@ -51,7 +51,7 @@ def _elements(cell: Cell) -> tuple[Cell, ...]:
 
 
 def union(left: RowBatch, right: RowBatch, schema: NodeSchema) -> RowBatch:
-    """Return the rows of both sides; equal rows stay two."""
+    """Return the rows of both sides, with duplicates."""
     names = [column.name for column in schema.values]
     return RowBatch(
         schema=schema,
@@ -66,7 +66,7 @@ def union(left: RowBatch, right: RowBatch, schema: NodeSchema) -> RowBatch:
 
 
 def dedup(step: Dedup, rows: RowBatch, schema: NodeSchema) -> RowBatch:
-    """Keep the last of each group of equal rows."""
+    """Return the last of each group of equal rows."""
     ordered = rows.take(rows.order())
     by = [Column(name, of) for name, of in rows.schema.columns.items() if name in step.by]
     last: dict[RowId, int] = {}
@@ -87,7 +87,7 @@ def _grouped(keys: Iterable[bytes]) -> dict[bytes, list[int]]:
 def _last_of_same(
     step: Dedup, places: Sequence[int], times: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Return (instant of its identity, place) of the last of each rows that are the same."""
+    """Return (instant of its identity, place) of the last row of each group of equal rows."""
     match step.window:
         case Session(gap=gap):
             return [
@@ -102,7 +102,7 @@ def _last_of_same(
 
 
 def changelog(step: Changelog, rows: RowBatch, schema: NodeSchema) -> RowBatch:
-    """Return a row for each beginning and each end of a keyed row; an end has the old values."""
+    """Return a row for each start and each end of a keyed row; an end has the old values."""
     ids: list[RowId] = []
     times: list[int] = []
     places: list[int] = []
@@ -124,7 +124,7 @@ def changelog(step: Changelog, rows: RowBatch, schema: NodeSchema) -> RowBatch:
 
 
 def first(step: First, rows: RowBatch, schema: NodeSchema) -> RowBatch:
-    """Return the oldest row of each group; of several at one instant, the first seen."""
+    """Return the oldest row of each group; of several at one instant, the first one seen."""
     ordered = rows.take(rows.order())
     keys = ordered.keys(_columns(rows, step.by))
     oldest: dict[bytes, int] = {}
@@ -134,7 +134,7 @@ def first(step: First, rows: RowBatch, schema: NodeSchema) -> RowBatch:
 
 
 def latest(step: Latest, rows: RowBatch, schema: NodeSchema) -> RowBatch:
-    """Return the newest row of each group at every instant; of several, the last seen."""
+    """Return the newest row of each group at every instant; of several, the last one seen."""
     ordered = rows.take(rows.order())
     keys = ordered.keys(_columns(rows, step.by))
     newest = {(key, ordered.times[at]): at for at, key in enumerate(keys)}

@@ -1,4 +1,4 @@
-"""Steps that look at each row alone; a keyed row that does not pass is an absence."""
+"""Steps that process each row alone; a keyed row that does not pass becomes an absence."""
 
 from collections.abc import Sequence
 from typing import TypeAlias, assert_never
@@ -29,10 +29,10 @@ RowStep: TypeAlias = Filter | Assign | AssignCode | Transform | Select | Drop | 
 
 @attrs.frozen(kw_only=True)
 class StepContext:
-    """What steps need besides rows.
+    """The needs of steps besides rows.
 
     Attributes:
-        calls: Run authors' code.
+        calls: Calls author code.
         title: The pipeline, for messages.
     """
 
@@ -68,7 +68,7 @@ def row_step(step: RowStep, rows: RowBatch, schema: NodeSchema, context: StepCon
 
 
 def kept(rows: RowBatch, places: Sequence[int]) -> RowBatch:
-    """Return the rows at some places; keyed ones that go leave their absence."""
+    """Return the rows at some places; each other keyed row becomes an absence."""
     if len(places) == len(rows):
         return rows
     found = rows.take(places)
@@ -102,7 +102,7 @@ def _assigned(step: Assign, rows: RowBatch) -> RowBatch:
         one.column: computed(one.expression, rows, target=one.type) for one in step.assignments
     }
     made = attrs.evolve(rows, cells={**rows.cells, **fresh})
-    # A row without a value where there must be one does not pass.
+    # A row with a null in a required column does not pass.
     required = [one.column for one in step.assignments if not isinstance(one.type, Optional)]
     if any(None in fresh[name] for name in required):
         return kept(made, _without_null(made, required))

@@ -1,4 +1,4 @@
-"""Rows of a dataset, or of a step of a pipeline, side by side: a column is a list of cells."""
+"""Rows of a dataset, or of a step of a pipeline, by column: a column is a list of cells."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -13,14 +13,14 @@ from narthex._ir.types import DataType
 
 Cells: TypeAlias = Sequence[Cell]
 ValidityInterval: TypeAlias = tuple[int, int | None]
-"""From when until when a row is there, microseconds; the end is exclusive, None for ever."""
+"""The start and the exclusive end of a row's validity, microseconds; None without an end."""
 
 _NO_VERSION = Version(b"")
 
 
 @attrs.frozen(kw_only=True)
 class Absence:
-    """A key is nothing from an instant on.
+    """The absence of a key from an instant on.
 
     Attributes:
         cells: The key's cells, in the order of the key columns.
@@ -33,15 +33,15 @@ class Absence:
 
 @attrs.frozen(kw_only=True, eq=False)
 class RowBatch:
-    """Living rows by column, and the absences between those of a key.
+    """Current rows by column, and the absences between the rows of a key.
 
     Attributes:
         ids: Row ids.
         times: Event times, microseconds.
         cells: Key and value columns by name.
-        gone: Of keyed rows only.
-        lives: Of the logged contributions of keyed rows only, which are keyless: when each is
-            there. Their event times are their places on the time axis.
+        gone: The absences; of keyed rows only.
+        lives: The validity interval of each row, only for logged contributions of keyed rows,
+            which are keyless. Their event times are their places on the time axis.
     """
 
     schema: NodeSchema
@@ -56,7 +56,7 @@ class RowBatch:
         return len(self.ids)
 
     def column(self, name: str) -> Cells:
-        """Return a column; the event time is one."""
+        """Return a column, which may be the event time."""
         return self.times if name == self.schema.timestamp else self.cells[name]
 
     def columns(self, names: Iterable[str]) -> dict[str, Cells]:
@@ -74,11 +74,11 @@ class RowBatch:
         )
 
     def order(self) -> list[int]:
-        """Return the places of the living rows by event time and row id."""
+        """Return the places of the current rows, sorted by event time and row id."""
         return sorted(range(len(self.ids)), key=lambda at: (self.times[at], self.ids[at]))
 
     def keys(self, columns: Sequence[Column]) -> list[bytes]:
-        """Return the cells of some columns of each row as bytes that only equal cells have."""
+        """Return some cells of each row as bytes, which are equal only for equal cells."""
         encode = key_encoder(tuple(columns))
         cells = [self.column(column.name) for column in columns]
         return [encode(key) for key in zip(*cells, strict=True)]
@@ -89,7 +89,7 @@ class RowBatch:
 
 
 def types_of(schema: NodeSchema) -> dict[str, DataType]:
-    """Return the types of all columns, the event time's too."""
+    """Return the types of all columns, including the event time."""
     return schema.columns
 
 
@@ -120,7 +120,7 @@ def rows_of(facts: Iterable[Fact], schema: NodeSchema) -> RowBatch:
 def facts_of(rows: RowBatch, values: Sequence[Column]) -> tuple[Fact, ...]:
     """Convert rows to facts, with cells in column order, sorted by event time and row id.
 
-    Of keyed rows, an absence that ends nothing says nothing and is left out.
+    An absence of a keyed row that ends no row is left out.
     """
     keys = [rows.cells[column.name] for column in rows.schema.keys]
     columns = [rows.cells[column.name] for column in values]

@@ -1,4 +1,4 @@
-"""Keyed rows as timelines: what stands under a key as of an instant."""
+"""Keyed rows as timelines: the current row of a key as of an instant."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -14,23 +14,23 @@ ABSENT = -1
 
 @attrs.frozen(eq=False)
 class Timeline:
-    """What a key was, oldest first.
+    """The rows and absences of a key, oldest first.
 
     Attributes:
         times: Instants, ascending.
-        places: For each the place of the row that stands from then on, or `ABSENT`.
+        places: For each instant, the place of the row that is current from then on, or `ABSENT`.
     """
 
     times: list[int]
     places: list[int]
 
     def floor(self, instant: int) -> tuple[int, int] | None:
-        """Return (since when, place) of what stands as of an instant; None before the first."""
+        """Return (start, place) of the current entry as of an instant; None before the first."""
         at = bisect_right(self.times, instant)
         return (self.times[at - 1], self.places[at - 1]) if at else None
 
     def lives(self) -> Iterator[tuple[int, int, int | None]]:
-        """Yield (from, to, place) of each row; the end is exclusive, None of a row that stands."""
+        """Yield (start, place, end) of each row; the end is exclusive, None for the current row."""
         last = len(self.times) - 1
         for at, (time, place) in enumerate(zip(self.times, self.places, strict=True)):
             if place != ABSENT:
@@ -52,14 +52,14 @@ class Timelines:
         self.by_key = {key: _timeline(found) for key, found in events.items()}
 
     def of(self, cells: tuple[Cell, ...]) -> Timeline | None:
-        """Find the timeline of a key."""
+        """Return the timeline of a key; None if there is none."""
         if None in cells:
             return None
         return self.by_key.get(self._encode(cells))
 
 
 def _timeline(events: list[tuple[int, int]]) -> Timeline:
-    """Put what happened to a key in order; an absence that ends nothing says nothing."""
+    """Sort the events of a key; an absence that ends no row is left out."""
     times: list[int] = []
     places: list[int] = []
     stands = ABSENT

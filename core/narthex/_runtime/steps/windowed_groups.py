@@ -1,4 +1,4 @@
-"""Groups each span of whose window is a group of its own, with the key column `window`."""
+"""Groups with a window: each span is its own group, with the key column `window`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ WINDOW = "window"
 
 @attrs.frozen
 class _Version:
-    """What a span is from an instant on; without states, absent."""
+    """The states of a span from an instant on; None if the span is absent."""
 
     instant: int
     span: WindowSpan
@@ -30,11 +30,11 @@ class _Version:
 class WindowedGroups:
     """The spans of all groups as keyed rows.
 
-    At once, each row makes another version of its spans, and a session that grows replaces the
-    shorter one. With `emit="final"` a span is told once, when no row can enter it any more.
+    By default, each row makes another version of its spans, and a session that grows replaces the
+    shorter one. With `emit="final"` a span is emitted once, when no row can enter it any more.
 
     Attributes:
-        rows: The versions, with the values of their own instants.
+        rows: The versions, each with its values at its own instant.
     """
 
     def __init__(self, step: Aggregate, rows: RowBatch, schema: NodeSchema) -> None:
@@ -55,7 +55,7 @@ class WindowedGroups:
         )
 
     def values(self, place: int, asked_at: int) -> tuple[Cell, ...]:
-        """Return the values of a version, asked at an instant: some change without any row."""
+        """Return the values of a version as of an instant; some change without a new row."""
         states, at = self._states[place], asked_at - self._lookback
         return tuple(slot.algebra.finish(states[slot.partial], at) for slot in self._ready.slots)
 

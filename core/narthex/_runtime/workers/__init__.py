@@ -1,6 +1,6 @@
-"""Authors' code, run in processes that can do nothing but compute.
+"""Run author code in processes that can only compute.
 
-`narthex._testing.in_process` runs it where it is called: in authors' own unit tests.
+`narthex._testing.in_process` runs it in the calling process, in authors' unit tests.
 """
 
 from narthex._runtime.workers.arrow_cells import array_of, arrow_type, cells_of

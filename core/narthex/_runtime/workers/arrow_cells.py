@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, misc"
-"""Cells as Arrow arrays and back: the form in which columns reach authors' code."""
+"""Convert cells to Arrow arrays, the form in which columns reach author code, and back."""
 
 import decimal
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _CONTEXT: Final = decimal.Context(prec=PRECISION + 10)
 
 
 def arrow_type(of: DataType) -> pa.DataType:
-    """Return the Arrow type of a column: instants and dates as such, decimals as decimal128."""
+    """Return the Arrow type of a column: instants and dates natively, decimals as decimal128."""
     return _arrow_type(of, _SCALARS)
 
 
@@ -86,7 +86,7 @@ def _arrow_type(of: DataType, scalars: dict[type, pa.DataType]) -> pa.DataType:
 
 
 def _touched(of: DataType) -> bool:
-    """Whether a cell of the type is another Python value in Arrow's hands."""
+    """Whether Arrow represents a cell of the type as another Python value."""
     match unrestricted(of):
         case Decimal() | Map():
             return True

@@ -1,8 +1,8 @@
 """The metadata of an Arrow stream, read before anything is decoded or allocated.
 
-A stream is a row of messages: a schema, then batches of rows. Each has a table of Flatbuffers with
-the counts of rows and bytes that it claims; `judge_stream` refuses a claim that its bytes cannot
-keep. `pyarrow` decodes only what has passed.
+A stream is a sequence of messages: a schema, then batches of rows. Each has a Flatbuffers table
+with the counts of rows and bytes that it claims; `judge_stream` refuses a claim that its bytes
+cannot meet. `pyarrow` decodes only streams that have passed.
 """
 
 import struct
@@ -12,7 +12,7 @@ import attrs
 
 MOST_METADATA_BYTES: Final = 1 << 20
 BYTES_A_CELL: Final = 8
-"""How many bytes of the allowed answer each cell inside lists, maps and structs counts for."""
+"""The bytes of the allowed answer that each cell inside lists, maps and structs counts for."""
 
 _PREFIX: Final = struct.Struct("<Ii")
 _CONTINUES: Final = 0xFFFFFFFF
@@ -22,16 +22,16 @@ _PAIR: Final = struct.Struct("<qq")
 
 
 class BrokenStreamError(ValueError):
-    """Bytes that are not the Arrow stream of one table, or claim more than they may."""
+    """The bytes are not the Arrow stream of one table, or claim more than allowed."""
 
 
 @attrs.frozen(kw_only=True)
 class Stream:
-    """A stream that was judged.
+    """A checked stream.
 
     Attributes:
-        schema: The message of its schema, with its prefix.
-        rows: How many rows its batch claims.
+        schema: The schema message, with its prefix.
+        rows: The number of rows that its batch claims.
     """
 
     schema: bytes
@@ -42,7 +42,7 @@ def judge_stream(stream: bytes, *, most_rows: int, most_bytes: int) -> Stream:
     """Read the claims of a stream: a schema and at most one batch, uncompressed.
 
     Raises:
-        BrokenStreamError: It is something else, or claims more than it has or may have.
+        BrokenStreamError: It has another form, or claims more than it has or may have.
     """
     if len(stream) > most_bytes:
         raise BrokenStreamError(f"it has {len(stream)} bytes; at most {most_bytes} are allowed")
@@ -75,7 +75,7 @@ def _ends(stream: bytes, at: int) -> bool:
 
 
 def _message(stream: bytes, at: int) -> tuple[int, "_FlatTable", int, int]:
-    """Read one message: its kind, its table, and where its body begins and ends."""
+    """Read one message: its kind, its table, and the start and end of its body."""
     mark, length = _PREFIX.unpack_from(stream, at)
     begin = at + _PREFIX.size
     if mark != _CONTINUES or not 0 < length <= MOST_METADATA_BYTES:
@@ -93,17 +93,17 @@ def _message(stream: bytes, at: int) -> tuple[int, "_FlatTable", int, int]:
 
 
 def _batch(header: "_FlatTable", *, body_bytes: int, most_cells: int) -> int:
-    """Return the rows that a batch claims; all that it claims has a bound.
+    """Return the number of rows that a batch claims, after all claims are checked against bounds.
 
     Raises:
-        BrokenStreamError: It is compressed, or claims what its bytes cannot have.
+        BrokenStreamError: It is compressed, or claims more than its bytes can contain.
     """
     rows, nodes, buffers = header.long(0), header.pairs(1), header.pairs(2)
     if header.has(3) or header.has(4):
         raise BrokenStreamError("it is compressed, or has buffers of a kind that is not allowed")
     if rows < 0 or any(not 0 <= nulls <= length for length, nulls in nodes):
         raise BrokenStreamError("it claims an impossible number of rows")
-    # A column has as many cells as there are rows; those inside of lists are bounded by bytes.
+    # A column has as many cells as there are rows; bytes bound the cells inside of lists.
     if any(length > max(rows, most_cells) for length, _ in nodes):
         raise BrokenStreamError(f"it claims more than {most_cells} cells inside of lists")
     if any(at < 0 or size < 0 or at + size > body_bytes for at, size in buffers):
@@ -115,7 +115,7 @@ def _batch(header: "_FlatTable", *, body_bytes: int, most_cells: int) -> int:
 
 @attrs.frozen
 class _FlatTable:
-    """A table of Flatbuffers: fields by number, each at an offset, or absent."""
+    """A Flatbuffers table: fields by number, each at an offset, or absent."""
 
     data: bytes
     at: int

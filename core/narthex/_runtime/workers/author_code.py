@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Text of an author's code as functions, executed anew for each call; nothing else does that."""
+"""The only place that executes the text of author code, anew for each call."""
 
 import functools
 import traceback
@@ -8,19 +8,19 @@ from types import CodeType
 from typing import Final, TypeAlias
 
 FILE: Final = "<author>"
-"""What the text that travelled is called in tracebacks."""
+"""The file name of author code in tracebacks."""
 
 KEPT: Final = 256
-"""How many texts are kept in compiled form."""
+"""The number of texts that are cached in compiled form."""
 
 Entry: TypeAlias = Callable[..., object]
 """A function of an author."""
 
 
 def entry_of(header: Mapping[str, object]) -> Entry:
-    """Return the function of a call, from a namespace that no other call has.
+    """Return the function of a call, in a namespace that no other call shares.
 
-    So what a call leaves in its module's names is gone with it.
+    So the changes of a call to its module's names end with the call.
     """
     namespace: dict[str, object] = {"__name__": "author", "__builtins__": __builtins__}
     exec(_compiled(str(header["source"])), namespace)  # noqa: S102
@@ -42,13 +42,13 @@ def callable_in(namespace: dict[str, object], name: str) -> Entry:
 
 
 def outputs_of(header: Mapping[str, object]) -> list[list[object]]:
-    """Return the declared columns of a call: pairs of a name and an Arrow type as text."""
+    """Return the declared columns of a call as pairs of a name and an Arrow type as text."""
     declared = header["outputs"]
     return declared if isinstance(declared, list) else []
 
 
 def told(error: BaseException, header: Mapping[str, object]) -> dict[str, object]:
-    """Describe an error of an author's code by its line in the text that travelled."""
+    """Describe an error of author code by its line in the text that was sent."""
     if isinstance(error, SyntaxError) and error.filename == FILE:
         line = error.lineno or 0
     else:

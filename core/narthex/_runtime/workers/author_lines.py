@@ -1,4 +1,4 @@
-"""From a line of the text that travelled to the author's own line."""
+"""Map a line of the text that was sent to the line in the author's file."""
 
 import ast
 import functools
@@ -8,9 +8,7 @@ from narthex._ir.code import UserCode
 
 
 def place_of(code: UserCode, line: int) -> Origin:
-    """Return the author's line; for a line of a function that the entry reaches, the entry's
-    own.
-    """
+    """Return the author's line; for a line of a function that the entry uses, the entry's line."""
     span = _entry_lines(code.source, code.entry)
     if span is None or not span[0] <= line <= span[1]:
         return code.origin

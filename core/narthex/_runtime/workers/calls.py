@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, arg-type"
-"""Authors' code called as functions, wherever it runs: what goes in, and what must come out."""
+"""Call author code as functions, wherever it runs, and check its results."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -18,21 +18,21 @@ from narthex._runtime.workers.results import misfits
 from narthex.errors import UserCodeError
 
 GREATEST_MESSAGE = 3000
-"""How many characters of what a worker writes about an error are shown."""
+"""The number of characters that are shown of a worker's error output."""
 
 
 class Callers(Protocol):
-    """Chooses what calls which code: one for all, or one for each that is kept apart."""
+    """Chooses the caller of an extractor: one for all, or one for each isolated extractor."""
 
     def reaching(self, features: Sequence[str]) -> "CodeCalls":
-        """Return what calls the extractor that makes some features."""
+        """Return the caller of the extractor that computes some features."""
 
 
 class CodeCalls(abc.ABC):
-    """Calls authors' code with columns and judges what it gives."""
+    """Calls author code with columns and checks its results."""
 
     def reaching(self, features: Sequence[str]) -> "CodeCalls":
-        """Return itself: it calls all code."""
+        """Return itself, as it calls all code."""
         del features
         return self
 
@@ -50,18 +50,18 @@ class CodeCalls(abc.ABC):
 
         Args:
             code: The extractor.
-            name: What to call it in messages.
-            instants: As of when each row is, microseconds.
+            name: Its name in messages.
+            instants: The instant of each row, microseconds.
             inputs: Its arguments after the instants.
-            outputs: What it must give.
+            outputs: The declared output columns.
             find: Answers lookups that it makes.
 
         Raises:
-            UserCodeError: It failed, took too long, or gave something else than it declares.
+            UserCodeError: It failed, took too long, or its result differs from its declaration.
         """
         arrays = [array_of(list(instants), Datetime())]
         arrays += [array_of(cells, column.type) for column, cells in inputs]
-        # A name may come twice, from two featuresets, so arguments are known by position.
+        # A name may occur twice, from two featuresets, so arguments are identified by position.
         table = pa.table(arrays, names=[str(position) for position in range(len(arrays))])
         title = f"extractor `{name}`"
         found = self._call(code, "extract", table, outputs, title=title, find=find)
@@ -72,10 +72,10 @@ class CodeCalls(abc.ABC):
     def assign(
         self, code: UserCode, table: pa.Table, column: Column, *, title: str = "`assign`"
     ) -> pa.ChunkedArray:
-        """Call a function of a frame that gives one column, of `arrow_type(column.type)`.
+        """Call a function of a frame that returns one column, of `arrow_type(column.type)`.
 
         Raises:
-            UserCodeError: It failed, took too long, or gave something else than it declares.
+            UserCodeError: It failed, took too long, or its result differs from its declaration.
         """
         return self._call(code, "assign", table, (column,), title=title).column(0)
 
@@ -87,10 +87,10 @@ class CodeCalls(abc.ABC):
         output: Column,
         title: str,
     ) -> list[Cell]:
-        """Call a function of a frame that gives one column, cells in and cells out.
+        """Call a function of a frame that returns one column; arguments and result are cells.
 
         Raises:
-            UserCodeError: It failed, took too long, or gave something else than it declares.
+            UserCodeError: It failed, took too long, or its result differs from its declaration.
         """
         arrays = [array_of(cells, column.type) for column, cells in inputs]
         table = pa.table(arrays, names=[column.name for column, _ in inputs])
@@ -100,10 +100,10 @@ class CodeCalls(abc.ABC):
     def filter(
         self, code: UserCode, table: pa.Table, *, title: str = "`filter`"
     ) -> pa.ChunkedArray:
-        """Call a predicate of a frame; give which rows stand: null counts as false.
+        """Call a predicate of a frame; return whether each row passes, where null counts as false.
 
         Raises:
-            UserCodeError: It failed, took too long, or gave something else than booleans.
+            UserCodeError: It failed, took too long, or its result is not booleans.
         """
         wanted = (Column("keep", Optional(Bool())),)
         return self._call(code, "filter", table, wanted, title=title).column(0).fill_null(False)
@@ -111,10 +111,10 @@ class CodeCalls(abc.ABC):
     def transform(
         self, code: UserCode, table: pa.Table, columns: Sequence[Column], *, title: str
     ) -> pa.Table:
-        """Call a function of a frame that gives a frame; give these columns of it, in order.
+        """Call a function of a frame that returns a frame; return these columns of it, in order.
 
         Raises:
-            UserCodeError: It failed, took too long, or gave something else than it declares.
+            UserCodeError: It failed, took too long, or its result differs from its declaration.
         """
         return self._call(code, "transform", table, columns, title=title)
 
@@ -129,11 +129,11 @@ class CodeCalls(abc.ABC):
         title: str,
         find: Find | None = None,
     ) -> pa.Table:
-        """Call code with a table; return a table of the outputs, as many rows as went in."""
+        """Call code with a table; return a table of the outputs with the same number of rows."""
 
 
 def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[str, object]:
-    """Say what is called, and what it must give."""
+    """Return the header of a call: the code and its declared outputs."""
     return {
         "kind": kind,
         "entry": code.entry,
@@ -145,10 +145,10 @@ def call_header(code: UserCode, kind: str, outputs: Sequence[Column]) -> dict[st
 def judged(
     result: pa.Table, code: UserCode, outputs: Sequence[Column], *, rows: int, title: str
 ) -> pa.Table:
-    """Return a result that is what was declared.
+    """Return a result after checking it against the declaration.
 
     Raises:
-        UserCodeError: It is something else.
+        UserCodeError: The result differs from the declaration.
     """
     wrong = misfits(result, outputs, rows=rows)
     if wrong:
@@ -157,7 +157,7 @@ def judged(
 
 
 def failed(code: UserCode, title: str, header: Mapping[str, object]) -> UserCodeError:
-    """Return the error of a call whose code raised one, at the author's own line."""
+    """Return the error of a call whose code raised one, with the line in the author's file."""
     line = header.get("line")
     where = place_of(code, line if isinstance(line, int) else 0)
     text = f" at `{header['text']}`" if header.get("text") else ""

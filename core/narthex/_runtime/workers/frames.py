@@ -1,7 +1,7 @@
-"""What passes between us and a worker: a JSON header and an Arrow stream, lengths first.
+"""The messages to and from a worker: a JSON header and an Arrow stream, lengths first.
 
-Nothing else is ever read from a worker, so it can send nothing that is executed here. Its headers
-are short and flat; both are judged before they are decoded.
+Nothing else is read from a worker, so it cannot send anything that is executed here. Its headers
+are short and flat; length and depth are checked before a header is decoded.
 """
 
 import json
@@ -13,10 +13,10 @@ from typing import Final
 import attrs
 
 LENGTHS: Final = struct.Struct(">IQ")
-"""Of the header and of the body, in bytes."""
+"""The lengths of the header and of the body, in bytes."""
 
 GREATEST_HEADER_BYTES: Final = 1 << 24
-"""Of a call: its header has the text of the author's code."""
+"""The limit for the header of a call, which contains the text of the author code."""
 GREATEST_ANSWER_HEADER_BYTES: Final = 1 << 16
 GREATEST_DEPTH: Final = 4
 
@@ -24,7 +24,7 @@ _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 class BrokenFrameError(ValueError):
-    """Bytes that are not a frame."""
+    """The bytes are not a frame."""
 
 
 @attrs.frozen
@@ -32,8 +32,8 @@ class Frame:
     """One message.
 
     Attributes:
-        header: JSON: what it is, and what belongs to it.
-        body: An Arrow stream of one table; empty when there is none.
+        header: JSON: the kind of the message and its parameters.
+        body: An Arrow stream of one table; empty without one.
     """
 
     header: dict[str, object]
@@ -52,7 +52,7 @@ def read_frame(
     greatest_body_bytes: int,
     greatest_header_bytes: int = GREATEST_HEADER_BYTES,
 ) -> Frame:
-    """Read one frame; `read` returns exactly as many bytes as it is asked for.
+    """Read one frame; `read` returns exactly the requested number of bytes.
 
     Raises:
         BrokenFrameError: It is longer than allowed, or its header is not a flat JSON object.
@@ -74,7 +74,7 @@ def read_frame(
 
 
 def _depth(rendered: bytes) -> int:
-    """Return how deeply JSON is nested, in one pass; texts in it count as nothing."""
+    """Return the nesting depth of JSON in one pass, ignoring the content of strings."""
     deepest = depth = 0
     for byte in _TEXT.sub(b"", rendered):
         if byte in b"[{":
@@ -86,7 +86,7 @@ def _depth(rendered: bytes) -> int:
 
 
 def _encodable(value: object) -> object:
-    """Return a value whose texts are all Unicode: JSON can write half of a character."""
+    """Return a value with valid Unicode strings, as JSON can contain lone surrogates."""
     match value:
         case str():
             return _unicode(value)

@@ -1,4 +1,4 @@
-"""The worker processes that there are: a bounded number, each of one compartment for its life."""
+"""A bounded number of worker processes, each of which runs code of one compartment only."""
 
 import threading
 import time
@@ -22,15 +22,15 @@ _MEBIBYTE: Final = 1 << 20
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """What workers may use.
+    """The resource limits of workers.
 
     Attributes:
-        memory_bytes: Address space of each, that of Python and its libraries included.
-        call_timeout_s: How long one call may take.
-        start_timeout_s: How long a worker may take to start.
-        answer_bytes: How long an answer may be, and a question that code asks meanwhile.
-        calls: After how many calls a worker is replaced by a fresh one.
-        idle_s: After how many seconds without a call a worker is ended.
+        memory_bytes: Address space of each, including that of Python and its libraries.
+        call_timeout_s: The time limit of one call.
+        start_timeout_s: The time limit of the start of a worker.
+        answer_bytes: The greatest size of an answer, and of a question that code asks meanwhile.
+        calls: The number of calls after which a worker is replaced by a fresh one.
+        idle_s: The number of seconds without a call after which a worker is ended.
     """
 
     memory_bytes: int = 4096 * _MEBIBYTE
@@ -41,7 +41,7 @@ class Limits:
     idle_s: float = 600.0
 
     def start(self, *, is_reduced: bool, without: tuple[str, ...]) -> Start:
-        """Return how a worker of these limits is started."""
+        """Return the start options of a worker with these limits."""
         return Start(
             memory_bytes=self.memory_bytes,
             timeout_s=self.start_timeout_s,
@@ -64,7 +64,7 @@ class Workers:
     """Up to `most` worker processes, up to `width` of one compartment.
 
     A worker that ran code of one compartment never runs code of another one. A call waits while
-    all workers are busy; else the worker that has been idle for longest makes room.
+    all workers are busy; otherwise the worker that has been idle for longest is ended.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Workers:
         width: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin without a worker.
+        """Create the pool without a worker.
 
         Args:
-            start: How each is started.
-            limits: What each may use.
-            most: How many there are at most; a spare counts for nothing.
-            width: How many there are at most of one compartment.
-            clock: Seconds, by which idle workers are ended.
+            start: The start options of each worker.
+            limits: The limits of each worker.
+            most: The greatest number of workers; a spare does not count.
+            width: The greatest number of workers of one compartment.
+            clock: Returns seconds, for ending idle workers.
         """
         self.sandbox: Sandbox | None = None
         self.refusal = ""
@@ -94,20 +94,20 @@ class Workers:
         self._busy: Counter[Hashable] = Counter()
         self._spare: WorkerProcess | None = None
         self._keeps_spare = False
-        # A worker dies with the thread that started it, so one that stays starts all of them.
+        # A worker dies with the thread that started it, so one permanent thread starts all.
         self._launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="worker-launcher")
 
     def keep_spare(self) -> None:
-        """Have one worker ready that never ran code, from now on: a first call finds it warm."""
+        """From now on, keep one worker ready that has not run code, for the next first call."""
         self._keeps_spare = True
         self._launcher.submit(self._refill)
 
     def settle(self) -> None:
-        """Wait until a worker that is being started has started, or could not."""
+        """Wait until a worker that is being started is ready or has failed."""
         self._launcher.submit(lambda: None).result()
 
     def take(self, key: Hashable) -> WorkerProcess:
-        """Return a worker that ran code of this compartment only, or none; waits for one.
+        """Wait for and return a worker that has run no code, or code of this compartment only.
 
         Raises:
             SandboxIncompleteError: A layer of the sandbox is missing.
@@ -123,7 +123,7 @@ class Workers:
             raise
 
     def put_back(self, key: Hashable, worker: WorkerProcess | None) -> None:
-        """Let the next call of the compartment have a worker; none if it ended."""
+        """Return a worker to the pool for the next call of the compartment; None if it ended."""
         with self._room:
             self._busy[key] -= 1
             if worker is not None:
@@ -132,7 +132,7 @@ class Workers:
         self.end_idle()
 
     def end_idle(self) -> None:
-        """End the workers that had no call for long."""
+        """End the workers that have been idle for too long."""
         with self._room:
             latest = self._clock() - self._limits.idle_s
             for number in [n for n, one in self._idle.items() if one.since < latest]:
@@ -140,7 +140,7 @@ class Workers:
             self._room.notify_all()
 
     def close(self) -> None:
-        """End all workers; waits for calls that are running."""
+        """Wait for running calls, then end all workers."""
         with self._room:
             self._keeps_spare = False
             self._room.wait_for(lambda: self._busy.total() == 0)
@@ -152,7 +152,7 @@ class Workers:
             self._spare = None
 
     def _admit(self, key: Hashable) -> WorkerProcess | None:
-        """Wait until a call may begin; return its worker, or nothing if one is to be started."""
+        """Wait until a call may begin; return its worker, or None if one has to be started."""
         with self._room:
             while True:
                 number = next((n for n, one in self._idle.items() if one.key == key), None)
@@ -177,7 +177,7 @@ class Workers:
         self._idle.popitem(last=False)[1].worker.close()
 
     def _fresh(self) -> WorkerProcess:
-        """Take the spare or start a worker; runs in the launcher's thread, as does `_refill`."""
+        """Take the spare or start a worker; runs in the launcher's thread, like `_refill`."""
         worker, self._spare = self._spare, None
         if worker is None or not worker.is_alive:
             worker = self._started()
@@ -190,7 +190,7 @@ class Workers:
             try:
                 self._spare = self._started()
             except WorkerLostError:
-                return  # The call that needs a worker tries again, and has the error.
+                return  # The call that needs a worker tries again and raises the error.
 
     def _started(self) -> WorkerProcess:
         try:

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg"
-"""Lookups that an extractor makes while it runs, answered on our side."""
+"""Answer the lookups of a running extractor, outside its worker."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -17,15 +17,15 @@ from narthex.errors import LookupImpossible
 
 
 class LookupRow(Protocol):
-    """A row that was asked for, as an author is given it."""
+    """The result of a lookup of one row."""
 
     @property
     def values(self) -> tuple[Cell, ...]:
-        """Its columns, in order; of one that was not found, what stands in their place."""
+        """Its columns, in order; of a row that was not found, the values in their place."""
 
     @property
     def is_found(self) -> bool:
-        """Whether there is one."""
+        """Whether the row was found."""
 
 
 Cells: TypeAlias = Sequence[Cell]
@@ -40,16 +40,16 @@ class Find(Protocol):
 
 
 def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int) -> Frame:
-    """Answer what a worker asked: the found rows as a table, the column "" says which were.
+    """Answer a worker's question with a table of rows whose column "" marks the found ones.
 
     Args:
         asked: The question.
         find: Finds the rows.
-        rows: How many rows the call has during which it is asked.
-        most_bytes: How long the question may be.
+        rows: The number of rows of the call that asks.
+        most_bytes: The greatest size of the question.
 
     Raises:
-        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+        LookupImpossible: There is no dataset to look up, or the question cannot be read.
     """
     try:
         question = read_question(asked.body, rows=rows, most_bytes=most_bytes)
@@ -60,10 +60,10 @@ def answer_lookup(asked: Frame, find: Find | None, *, rows: int, most_bytes: int
 
 
 def found_table(dataset: str, asked: pa.Table, find: Find | None) -> pa.Table:
-    """Return the rows of a dataset for keys and instants; the column "" says which were found.
+    """Return the rows of a dataset for keys and instants; the column "" marks the found ones.
 
     Raises:
-        LookupImpossible: There is nothing to look up in, or the question cannot be read.
+        LookupImpossible: There is no dataset to look up, or the question cannot be read.
     """
     if find is None:
         raise LookupImpossible("rows can be looked up in extractors only")

@@ -1,8 +1,8 @@
-"""The program of a worker, in which code of an author is executed.
+"""The program of a worker, which executes author code.
 
-It is started by path, by `narthex._runtime.workers.process`. It leaves the machine's namespaces and
-forks once, while it has loaded nothing but Python: the child serves, the parent waits for it. The
-kernel kills the child when the parent ends, and the parent when the thread that started it ends.
+`narthex._runtime.workers.process` starts it by path. It leaves the machine's namespaces and forks
+once, while it has loaded only Python: the child serves, the parent waits for it. The kernel kills
+the child when the parent ends, and the parent when the thread that started it ends.
 """
 
 import json
@@ -18,21 +18,21 @@ from narthex._runtime.confinement.layers import Layers  # noqa: E402
 
 
 def stay_with(parent: int) -> None:
-    """Die with the parent; end now if it already has."""
+    """Die with the parent; exit now if the parent has already ended."""
     die_with_parent()
     if os.getppid() != parent:
         os._exit(0)
 
 
 def wait_for(child: int, tether: int) -> None:
-    """Hold nothing but the tether until the child ends."""
+    """Close all descriptors except the tether until the child ends."""
     os.closerange(0, tether)
     os.waitpid(child, 0)
     os._exit(0)
 
 
 def main() -> None:
-    """Fork a worker that is shut in, and serve in it."""
+    """Fork a confined worker and serve in it."""
     stay_with(ARGUMENTS["parent"])
     layers = Layers(ARGUMENTS["without"])
     layers.leave()
@@ -49,7 +49,7 @@ def main() -> None:
     warm()
     pipes = Pipes.alone(held)
     layers.lock(ARGUMENTS["readable"], ARGUMENTS["memory_bytes"])
-    # The process that forked this one may have ended before the kernel was asked to watch it.
+    # The parent may have ended before the kernel was asked to watch it.
     if select.select([held], [], [], 0)[0]:
         os._exit(0)
     os.close(held)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, arg-type"
-"""Authors' code called as a function, from any thread, in worker processes."""
+"""Call author code as a function, from any thread, in worker processes."""
 
 import os
 import time
@@ -29,11 +29,11 @@ _ASKS: Final = frozenset({"lookup", "secret"})
 
 @attrs.frozen(kw_only=True)
 class Compartment:
-    """Whose code and whose data a worker has: nothing of one reaches another one.
+    """The code and data that a worker may have; compartments share nothing.
 
     Attributes:
         branch: The branch, or the job, that the code belongs to.
-        tags: The tags of all that reaches the code.
+        tags: The tags of all data that reaches the code.
     """
 
     branch: str
@@ -41,16 +41,16 @@ class Compartment:
 
 
 class CompartmentCalls(CodeCalls):
-    """Calls authors' code in the workers of one compartment.
+    """Calls author code in the workers of one compartment.
 
-    A worker that dies or is silent for too long is killed and replaced; the call that it was at
-    fails, others do not notice.
+    A worker that dies or is silent for too long is killed and replaced; its current call fails,
+    other calls are not affected.
     """
 
     def __init__(
         self, workers: Workers, key: Hashable, limits: Limits, secrets: Provider | None
     ) -> None:
-        """Begin without a worker."""
+        """Create the calls without a worker."""
         self._workers, self._key = workers, key
         self._limits, self._secrets = limits, secrets
 
@@ -84,7 +84,7 @@ class CompartmentCalls(CodeCalls):
             raise UserCodeError(
                 f"{title} gave a wrong answer: {error}", origin=code.origin
             ) from None
-        except BaseException:  # its lookup found no answer, and it waits for one
+        except BaseException:  # the worker still waits for the answer of its lookup
             worker.close()
             raise
         finally:
@@ -131,9 +131,10 @@ class CompartmentCalls(CodeCalls):
 
 
 class WorkerPool(CompartmentCalls):
-    """Up to `size` workers of one compartment: a job, or whoever calls code of one branch only.
+    """Up to `size` workers of one compartment, for a job or a caller of one branch's code.
 
-    One is started when a call finds none idle, and kept warm. A call waits while all are busy.
+    A worker is started when none is idle for a call, and kept warm. A call waits while all are
+    busy.
     """
 
     def __init__(
@@ -145,15 +146,15 @@ class WorkerPool(CompartmentCalls):
         is_reduced: bool | None = None,
         without: tuple[str, ...] = (),
     ) -> None:
-        """Begin without a worker.
+        """Create the pool without a worker.
 
         Args:
-            size: How many there are at most.
-            limits: What each may use.
-            secrets: Finds the secrets that code reads; not given, there are none.
-            is_reduced: Whether they may work without some layers of the sandbox; not given, the
+            size: The greatest number of workers.
+            limits: The limits of each worker.
+            secrets: Finds the secrets that code reads; without it, there are none.
+            is_reduced: Whether they may work without some layers of the sandbox; by default, the
                 installation decides.
-            without: Layers that they do not even try, as on a machine that lacks them.
+            without: Layers that they do not try, as on a machine that lacks them.
         """
         found = limits or Limits()
         start = found.start(is_reduced=_may_be_reduced(is_reduced), without=without)
@@ -171,15 +172,15 @@ class WorkerPool(CompartmentCalls):
         self.close()
 
     def close(self) -> None:
-        """End all workers; waits for calls that are running."""
+        """Wait for running calls, then end all workers."""
         self._workers.close()
 
     def warm(self) -> Sandbox:
-        """Start one worker if none is idle; return what the kernel granted to it.
+        """Start one worker if none is idle; return the sandbox that the kernel granted to it.
 
         Raises:
             SandboxIncompleteError: A layer of the sandbox is missing.
-            WorkerLostError: It did not become ready.
+            WorkerLostError: The worker did not become ready.
         """
         worker = self._workers.take(self._key)
         self._workers.put_back(self._key, worker)
@@ -187,10 +188,10 @@ class WorkerPool(CompartmentCalls):
 
 
 class Compartments:
-    """One worker for each compartment that has calls, `most` of them at a time.
+    """One worker for each compartment with calls, at most `most` at a time.
 
-    A worker is never shared: when all are taken, the one that has been idle for longest is ended
-    and a fresh one is started.
+    A worker is never shared: when all are taken, the pool ends the one that has been idle for
+    longest and starts a fresh one.
     """
 
     def __init__(
@@ -202,15 +203,15 @@ class Compartments:
         without: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin without a worker.
+        """Create the pool without a worker.
 
         Args:
-            most: How many workers there are at most.
-            limits: What each may use.
-            is_reduced: Whether they may work without some layers of the sandbox; not given, the
+            most: The greatest number of workers.
+            limits: The limits of each worker.
+            is_reduced: Whether they may work without some layers of the sandbox; by default, the
                 installation decides.
-            without: Layers that they do not even try, as on a machine that lacks them.
-            clock: Seconds, by which idle workers are ended.
+            without: Layers that they do not try, as on a machine that lacks them.
+            clock: Returns seconds, for ending idle workers.
         """
         self._limits = limits or Limits()
         self.is_reduced = _may_be_reduced(is_reduced)
@@ -229,29 +230,29 @@ class Compartments:
         self.close()
 
     def compartment(self, branch: str, tags: frozenset[str] = frozenset()) -> CodeCalls:
-        """Return what calls code of a branch that some tags reach."""
+        """Return the caller of a branch's code that rows with some tags reach."""
         key = Compartment(branch=branch, tags=tags)
         return CompartmentCalls(self._workers, key, self._limits, None)
 
     def keep_spare(self) -> None:
-        """Have one worker ready that never ran code, from now on."""
+        """From now on, keep one worker ready that has not run code."""
         self._workers.keep_spare()
 
     def settle(self) -> None:
-        """Wait until a worker that is being started has started, or could not."""
+        """Wait until a worker that is being started is ready or has failed."""
         self._workers.settle()
 
     def end_idle(self) -> None:
-        """End the workers that had no call for long."""
+        """End the workers that have been idle for too long."""
         self._workers.end_idle()
 
     def close(self) -> None:
-        """End all workers; waits for calls that are running."""
+        """Wait for running calls, then end all workers."""
         self._workers.close()
 
     @property
     def weakness(self) -> str:
-        """What is wrong with the sandbox of the latest worker, for people; empty for nothing."""
+        """The gaps in the sandbox of the latest worker, for people; empty without gaps."""
         if self._workers.refusal:
             return self._workers.refusal
         sandbox = self._workers.sandbox

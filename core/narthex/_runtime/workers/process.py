@@ -1,4 +1,4 @@
-"""One worker process, seen from outside: start, ask with a deadline, end."""
+"""One worker process from the outside: start it, ask with a deadline, end it."""
 
 import json
 import os
@@ -36,22 +36,22 @@ _LIBRARY_PATHS: Final = (
 
 
 class WorkerLostError(RuntimeError):
-    """A worker died, was silent for too long, or wrote nonsense; it was killed."""
+    """A worker died, was silent for too long, or wrote invalid data; it has been killed."""
 
 
 class SandboxIncompleteError(WorkerLostError):
-    """A worker has not all layers around it that keep code of authors apart; it was killed."""
+    """A worker lacks a layer of the sandbox that isolates author code; it has been killed."""
 
 
 @attrs.frozen(kw_only=True)
 class Sandbox:
-    """What the kernel granted to a worker, layer by layer: `yes`, or `no` with the reason."""
+    """The layers that the kernel granted to a worker: for each, `yes`, or `no` with the reason."""
 
     granted: tuple[tuple[str, str], ...]
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The layers that are not there."""
+        """The missing layers."""
         there = {name for name, granted in self.granted if granted == YES}
         return tuple(name for name in LAYERS if name not in there)
 
@@ -62,7 +62,7 @@ class Sandbox:
 
     @property
     def reasons(self) -> str:
-        """Why layers are missing, for people."""
+        """The reasons why layers are missing, for people."""
         granted = dict(self.granted)
         return ", ".join(
             f"`{name}` ({granted.get(name, 'no').removeprefix('no: ')})" for name in self.missing
@@ -71,14 +71,14 @@ class Sandbox:
 
 @attrs.frozen(kw_only=True)
 class Start:
-    """How a worker is started.
+    """The start options of a worker.
 
     Attributes:
         memory_bytes: Address space that it may use.
-        timeout_s: How long it may take.
-        answer_bytes: How long the body of an answer may be.
+        timeout_s: The time limit of the start.
+        answer_bytes: The greatest size of the body of an answer.
         is_reduced: Whether it may work without some layers of the sandbox.
-        without: Layers that it does not even try, as on a machine that lacks them.
+        without: Layers that it does not try, as on a machine that lacks them.
     """
 
     memory_bytes: int
@@ -89,14 +89,14 @@ class Start:
 
 
 class WorkerProcess:
-    """A process that runs code of authors; not safe for two threads at once."""
+    """A process that runs author code; not thread-safe."""
 
     def __init__(self, start: Start) -> None:
-        """Start it and wait until it is ready.
+        """Start the process and wait until it is ready.
 
         Raises:
             SandboxIncompleteError: A layer of the sandbox is missing.
-            WorkerLostError: It did not become ready.
+            WorkerLostError: The worker did not become ready.
         """
         self._greatest_answer_bytes = start.answer_bytes
         self._process = subprocess.Popen(
@@ -141,11 +141,11 @@ class WorkerProcess:
     def ask(self, frame: Frame, *, deadline: float) -> Frame:
         """Send a frame and return the answer, before the monotonic deadline.
 
-        Each call has a number of its own, which its answers must have: what code of an author
-        writes itself is not taken for the answer of a later call.
+        Each call has its own number, which its answers must repeat, so output that author code
+        writes itself is not mistaken for the answer of a later call.
 
         Raises:
-            WorkerLostError: No answer came in time, or the process ended; it is dead now.
+            WorkerLostError: No answer came in time, or the process ended; it has been killed.
         """
         self._send(render_frame(frame), deadline)
         answer = self._receive(deadline)
@@ -154,7 +154,7 @@ class WorkerProcess:
         return answer
 
     def close(self) -> None:
-        """Kill the process and free what it held."""
+        """Kill the process and free its resources."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -230,7 +230,7 @@ _ENVIRONMENT: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
-"""All that a worker's environment has: fixed seeds and places, one thread."""
+"""The whole environment of a worker: fixed seeds and places, one thread."""
 
 
 def _arguments(start: Start) -> str:

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="type-arg, arg-type"
-"""What comes from a worker is judged here, by us: its shape, its types, its values."""
+"""Check the results of a worker outside of it: their shape, their types, their values."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from narthex._runtime.workers.arrow_messages import BrokenStreamError, judge_str
 
 MOST_KEYS: Final = 100_000
 MOST_KEYS_A_ROW: Final = 16
-"""How many rows one lookup may ask for: the greater of the number and that many for each row."""
+"""A lookup may ask for at most `MOST_KEYS` rows, or this many for each row of a larger call."""
 MOST_KEY_COLUMNS: Final = 32
 
 _KEY_TYPES: Final = (
@@ -38,7 +38,7 @@ def read_answer(body: bytes, outputs: Sequence[Column], *, rows: int, most_bytes
     """Read the answer of a call: the declared columns, as many rows as went in.
 
     Raises:
-        BrokenStreamError: It is something else, which is found out before it is decoded.
+        BrokenStreamError: It has another form, which is detected before it is decoded.
     """
     claimed = judge_stream(body, most_rows=rows, most_bytes=most_bytes)
     if claimed.schema != bytes(schema_of(outputs).serialize()):
@@ -49,15 +49,15 @@ def read_answer(body: bytes, outputs: Sequence[Column], *, rows: int, most_bytes
 
 
 def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
-    """Read the keys of a lookup: flat columns, each name once, and `""` has the instants.
+    """Read the keys of a lookup: flat columns with unique names; `""` contains the instants.
 
     Args:
         body: The Arrow stream.
-        rows: How many rows the call has during which it is asked.
-        most_bytes: How long the stream may be.
+        rows: The number of rows of the call that asks.
+        most_bytes: The greatest size of the stream.
 
     Raises:
-        BrokenStreamError: It is something else, which is found out before it is decoded.
+        BrokenStreamError: It has another form, which is detected before it is decoded.
     """
     most_rows = max(MOST_KEYS, MOST_KEYS_A_ROW * rows)
     claimed = judge_stream(body, most_rows=most_rows, most_bytes=most_bytes)
@@ -76,7 +76,7 @@ def read_question(body: bytes, *, rows: int, most_bytes: int) -> pa.Table:
 
 
 def schema_of(outputs: Sequence[Column]) -> pa.Schema:
-    """Return the schema that an answer has, to the byte."""
+    """Return the schema that an answer must have, byte for byte."""
     return pa.schema([(column.name, arrow_type(column.type)) for column in outputs])
 
 
@@ -102,7 +102,7 @@ def render_table(table: pa.Table) -> bytes:
 
 
 def misfits(table: pa.Table, outputs: Sequence[Column], *, rows: int) -> tuple[str, ...]:
-    """Say in what a result is not what was declared; empty when it is."""
+    """Return how a result differs from the declaration; empty if it does not."""
     if table.num_rows != rows or table.num_columns != len(outputs):
         return (f"{table.num_columns} columns of {table.num_rows} rows",)
     found = (_misfit(column, table.column(position)) for position, column in enumerate(outputs))

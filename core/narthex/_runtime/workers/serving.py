@@ -1,7 +1,7 @@
 # mypy: disable-error-code="explicit-any"
-"""What a worker does once it is shut in: it reads calls, runs the author's code, and answers.
+"""The loop of a confined worker, which reads calls, runs author code, and answers.
 
-What authors' code prints is dropped.
+The output that author code prints is dropped.
 """
 
 import ast
@@ -28,14 +28,14 @@ class Pipes:
     """The two pipes of a worker: calls come in, answers go out."""
 
     def __init__(self, source: int, sink: int) -> None:
-        """Begin with two descriptors."""
+        """Create the pipes from two descriptors."""
         self._source = os.fdopen(source, "rb")
         self._sink = sink
         self._call: object = None
 
     @classmethod
     def alone(cls, held: int) -> Self:
-        """Take the pipes from the standard input and output; keep no other descriptor but one."""
+        """Take the pipes from standard input and output; close all other descriptors except one."""
         source, sink = os.dup(0), os.dup(1)
         os.dup2(2, 0)
         os.dup2(2, 1)
@@ -46,7 +46,7 @@ class Pipes:
         return cls(source, sink)
 
     def _read(self, count: int) -> bytes:
-        """Return exactly that many bytes; end quietly when the input ends."""
+        """Return exactly that many bytes; exit silently when the input ends."""
         found = self._source.read(count)
         if len(found) < count:
             os._exit(0)
@@ -59,14 +59,14 @@ class Pipes:
         return found
 
     def send(self, header: dict[str, object], body: bytes = b"") -> None:
-        """Send a frame about the call that was received last."""
+        """Send a frame with the number of the call that was received last."""
         rest = memoryview(render_frame(Frame({**header, "call": self._call}, body)))
         while rest:
             rest = rest[os.write(self._sink, rest) :]
 
 
 def warm() -> None:
-    """Do once what pandas does lazily, before there is no way to load it."""
+    """Trigger the lazy imports of pandas, while modules can still be loaded."""
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     frame = worker_columns.frame(pa.table({"a": pa.array([1, None]), "b": pa.array(["x", None])}))
@@ -89,7 +89,7 @@ def serve(pipes: Pipes, granted: dict[str, str]) -> None:
 
 
 def _answer(pipes: Pipes, frame: Frame) -> None:
-    """Run one call and send what it gives."""
+    """Run one call and send its result."""
     header = frame.header
     entry = entry_of(header)
     given = worker_columns.frame(worker_columns.read(frame.body))
@@ -100,7 +100,7 @@ def _answer(pipes: Pipes, frame: Frame) -> None:
 
 
 def _finder(pipes: Pipes) -> lookups.Finder:
-    """Answer lookups of an extractor by asking the process that called."""
+    """Answer lookups of an extractor by asking the calling process."""
 
     def find(
         dataset: str, instants: object, keys: Mapping[str, object], fields: Sequence[str]
@@ -116,7 +116,7 @@ def _finder(pipes: Pipes) -> lookups.Finder:
 
 
 def _secret_provider(pipes: Pipes) -> secrets.Provider:
-    """Find secrets by asking the process that called; none is kept here."""
+    """Find secrets by asking the calling process; the worker stores none."""
 
     def provide(name: str) -> str | None:
         pipes.send({"kind": "secret", "name": name})

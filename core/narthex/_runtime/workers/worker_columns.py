@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any, type-arg, unreachable, no-any-return"
-"""Arrow tables as pandas frames, and results as Arrow tables: where authors' code runs only."""
+"""Convert Arrow tables to pandas frames and results to Arrow tables, inside workers only."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ _DTYPES = {
 
 
 class WrongResultError(TypeError):
-    """Code gave something else than it declares."""
+    """The result of code differs from its declaration."""
 
 
 def read(body: bytes) -> pa.Table:
@@ -35,7 +35,7 @@ def render(table: pa.Table) -> bytes:
 
 
 def frame(table: pa.Table) -> pd.DataFrame:
-    """Return a table as a frame: Int64, Float64, boolean, string, instants in UTC; else objects.
+    """Return a table as a frame of Int64, Float64, boolean, string, instants in UTC, or objects.
 
     The members of structs are attributes too.
     """
@@ -70,21 +70,21 @@ def _with_structs(value: object, of: pa.DataType) -> object:
 def called(entry: Callable[..., object], kind: str, given: pd.DataFrame) -> object:
     """Call a function of an author: an extractor with columns, any other with the frame."""
     if kind == "extract":
-        # The text that travelled has what the extractor uses of its own class, by that name.
+        # The text that was sent contains, by that name, the parts of its class that it uses.
         own = getattr(entry, "__globals__", {}).get("cls")
         return entry(own, *[given[name] for name in given.columns])
     return entry(given)
 
 
 def asked(instants: object, keys: Mapping[str, object]) -> pa.Table:
-    """Return the keys of a lookup as a table; the column "" has the instants."""
+    """Return the keys of a lookup as a table; the column "" contains the instants."""
     arrays = {"": pa.array(pd.Series(instants), pa.timestamp("us", tz="UTC"))}
     arrays |= {name: pa.array(pd.Series(one), from_pandas=True) for name, one in keys.items()}
     return pa.table(arrays)
 
 
 def found(answer: pa.Table, fields: Sequence[str]) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the answer of a lookup as a frame of the fields, and which keys were found."""
+    """Return the answer of a lookup as a frame of the fields, and a series marking found keys."""
     rows = frame(answer)
     was_found = rows.pop("")
     return (rows[list(fields)] if fields else rows), was_found
@@ -151,7 +151,7 @@ def _plain(value: object) -> object:
 
 
 def _loses(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether the kinds differ, so that a conversion would be a guess."""
+    """Whether the kinds of the types differ, so that a conversion would be a guess."""
     if pa.types.is_null(found):
         return False
     kinds = (pa.types.is_boolean, pa.types.is_floating, pa.types.is_integer, pa.types.is_string)

@@ -1,4 +1,4 @@
-"""User code: what a function reaches, as text that travels and a hash that stays."""
+"""User code: a function and all that it uses, as self-contained text with a stable hash."""
 
 from narthex._sdk.closure.capture import is_literal, resolve, verify, verify_all
 from narthex._sdk.closure.libraries import requirements_of

@@ -1,4 +1,4 @@
-"""Resolve what a function reaches, and write it down as one module's text."""
+"""Resolve all that a function uses, and write it as the text of one module."""
 
 import ast
 import sys
@@ -34,7 +34,7 @@ from narthex.errors import (
 
 HEADER: Final = "from __future__ import annotations\n"
 DATASET_NAME: Final = "__narthex_dataset_name__"
-"""Where a dataset keeps its name, so that code that reaches it carries a reference."""
+"""The attribute with a dataset's name, by which code that uses it gets a reference instead."""
 
 _LIBRARY_ROOTS: Final = tuple(
     sorted({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -57,7 +57,7 @@ class _Item:
 
 
 class _Resolver:
-    """Collects items in dependency order; errors too, so that all are told at once."""
+    """Collects items in dependency order, and errors, so that all are reported at once."""
 
     def __init__(self, *, what: str, origin: Origin) -> None:
         self.what = what
@@ -69,7 +69,7 @@ class _Resolver:
         self._used: dict[str, frozenset[str]] = {}
 
     def add(self, item: _Item, scope: Mapping[str, object], file: SourceFile | None) -> None:
-        """Add an item after everything that it takes from outside."""
+        """Add an item after all items that it uses."""
         self._open.add(item.name)
         for name in free_names(item.text):
             if name not in self._open and name != item.name:
@@ -95,7 +95,7 @@ class _Resolver:
         self._carry(name, value, file)
 
     def carry_own_class(self, own: OwnClass, used: frozenset[str]) -> None:
-        """Carry what is used of the class in whose body the code stands, with what was before."""
+        """Add the used members of the class whose body contains the code to those added before."""
         before = self._used.get(NAME)
         self._used[NAME] = used | (before or frozenset())
         if self._used[NAME] == before:
@@ -150,7 +150,7 @@ class _Resolver:
     def _carry_import(self, name: str, value: object, file: SourceFile | None) -> None:
         written = _import_of(name, file)
         module = getattr(value, "__module__", None)
-        # What is ours is imported from where it is: under another name it need not be there.
+        # The platform's names are imported from their own module: another module may lack them.
         if written is not None and _is_ours(written) == _is_ours(f"from {module}"):
             self._add_import(name, written)
             return
@@ -207,7 +207,7 @@ class _Resolver:
         self.add(item, _module_scope(file), file)
 
     def _carry_elsewhere(self, name: str, value: object) -> None:
-        """Carry a constant that was imported, or that an enclosing function holds."""
+        """Add a constant that was imported, or that is local to an enclosing function."""
         for module in list(sys.modules.values()):
             path = getattr(module, "__file__", None)
             held = vars(module).get(name) if path and not _is_library_file(path) else None
@@ -239,7 +239,7 @@ class _Resolver:
         )
 
     def render(self) -> tuple[str, list[tuple[int, _Item]]]:
-        """Write the module's text; say on which line each item begins."""
+        """Return the module's text and the line on which each item begins."""
         ordered = sorted(self.items.values(), key=lambda item: not item.is_import)
         lines, starts = HEADER, list[tuple[int, _Item]]()
         for item in ordered:
@@ -253,11 +253,11 @@ _STABLE: Final = {
     "narthex._sdk.declare.windows": "narthex.declare.windows",
     "narthex._sdk.expressions.authoring": "narthex.expr",
 }
-"""Where travelling code imports what is ours: the path is part of the code's identity."""
+"""The stable import paths of platform modules, as the path is part of the code's identity."""
 
 
 def scope_of(function: FunctionType) -> dict[str, object]:
-    """Return the names that a function sees outside itself: globals, and what it closes over."""
+    """Return the names that a function sees outside itself: globals and closure variables."""
     scope: dict[str, object] = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -287,7 +287,7 @@ def _class_in(file: SourceFile | None, cls: type) -> tuple[SourceFile, ast.Class
 
 
 def _import_of(name: str, file: SourceFile | None) -> str | None:
-    """Find the statement by which a file imports a name, as written."""
+    """Return the statement by which a file imports a name, as written."""
     for node in ast.walk(file.tree) if file else ():
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
@@ -305,7 +305,7 @@ def _is_library_file(path: str | None) -> bool:
 
 
 def _is_library(value: object) -> bool:
-    """Whether a function or a class is somebody else's, to be imported where the code runs."""
+    """Whether a function or class belongs to a library that is imported where the code runs."""
     if not isinstance(value, FunctionType | type) and not callable(value):
         return False
     path = getattr(value, "__module__", None)
@@ -318,7 +318,7 @@ def _is_library(value: object) -> bool:
 
 
 def is_literal(value: object) -> bool:
-    """Whether a value is made of scalars, tuples and frozensets only, so that its text is it."""
+    """Whether a value has only scalars, tuples and frozensets, so that its text reproduces it."""
     if isinstance(value, tuple | frozenset):
         return all(is_literal(item) for item in value)
     return value is None or type(value) in {bool, int, float, str, bytes}
@@ -327,17 +327,18 @@ def is_literal(value: object) -> bool:
 def resolve(
     function: object, *, what: str, origin: Origin, entry: str = "", own: OwnClass | None = None
 ) -> UserCode:
-    """Return a function as text with everything it reaches.
+    """Return a function as text with all that it uses.
 
     Args:
-        function: A plain one.
-        what: What it is, for messages.
-        origin: Where it is used.
-        entry: What a lambda is called.
+        function: A plain function.
+        what: Its description, for messages.
+        origin: The position of its use.
+        entry: The name of a lambda.
         own: The class that the function takes as its first argument.
 
     Raises:
-        DefinitionErrors: It reaches what cannot travel, does what it may not, or has no source.
+        DefinitionErrors: It uses objects that cannot be carried, does something forbidden, or has
+            no source.
     """
     if not isinstance(function, FunctionType):
         raise_all([CodeNotFound(f"{what} is not a plain function", origin=origin)])
@@ -424,7 +425,7 @@ def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) ->
 
 
 def verify(code: UserCode) -> tuple[DefinitionError, ...]:
-    """Check code that came from elsewhere: its text must do nothing forbidden and give its hash."""
+    """Check received code: its text must do nothing forbidden and must match its hash."""
     from_text: list[DefinitionError] = []
     try:
         found = tree_of(code.source, code.entry)
@@ -451,12 +452,12 @@ def _disagreement(code: UserCode) -> DefinitionError:
 
 
 def verify_all(definitions: Definitions) -> list[DefinitionError]:
-    """Check all code of definitions that came from elsewhere, as `verify`."""
+    """Check all code of received definitions, as `verify` does."""
     return [error for code in _codes(definitions) for error in verify(code)]
 
 
 def _codes(value: object) -> Iterator[UserCode]:
-    """Find the code in a record, however deep it stands."""
+    """Yield the code in a record, at any depth."""
     if isinstance(value, UserCode):
         yield value
     elif isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""The source of a function that exists: which lines of which file it came from."""
+"""Find the source of a function: its file and its lines."""
 
 import ast
 import functools
@@ -19,11 +19,11 @@ SourceSpan: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
 @attrs.frozen(kw_only=True, eq=False)
 class SourceFile:
-    """A file's tree.
+    """A file with its syntax tree.
 
     Attributes:
         lines: Its text, each line with its end.
-        functions: All of them, at whatever depth.
+        functions: All functions, at any depth.
     """
 
     file: str
@@ -97,7 +97,7 @@ def source_file(file: str, *, origin: Origin, what: str) -> SourceFile:
     """Read an author's file.
 
     Raises:
-        CodeNotFound: There is no such text.
+        CodeNotFound: The text does not exist.
     """
     text = "".join(linecache.getlines(file))
     found = _parsed(file, text) if text else None
@@ -111,12 +111,12 @@ def source_file(file: str, *, origin: Origin, what: str) -> SourceFile:
 
 
 def find_function(function: FunctionType) -> tuple[SourceFile, ast.FunctionDef | ast.Lambda]:
-    """Find the text from which a function was made.
+    """Find the source text of a function.
 
-    A lambda is found by the exact positions of its code, so two on one line are told apart.
+    A lambda is found by the exact positions of its code, so two on one line are distinguished.
 
     Raises:
-        CodeNotFound: There is no text, or it is not clear which part of it.
+        CodeNotFound: The text does not exist, or the position in it is ambiguous.
     """
     code = function.__code__
     origin = place(code.co_filename, code.co_firstlineno)
@@ -166,7 +166,7 @@ def _defs(file: SourceFile, code: CodeType) -> list[ast.FunctionDef | ast.Lambda
 
 
 def find_class(cls: type) -> tuple[SourceFile, ast.ClassDef] | None:
-    """Find the text of a class at the top of its module."""
+    """Return the text of a class at the top of its module."""
     module = linecache.getlines(_file_of(cls)) if _file_of(cls) else []
     file = _parsed(_file_of(cls), "".join(module)) if module else None
     if file is None:

@@ -1,4 +1,4 @@
-"""Which libraries code imports, at which versions."""
+"""The libraries that code imports, with their versions."""
 
 import ast
 import functools
@@ -20,7 +20,7 @@ def normalised(name: str) -> str:
 
 
 def imported_modules(source: str) -> frozenset[str]:
-    """Return the top-level modules that a text imports, those of Python itself left out."""
+    """Return the top-level modules that a text imports, except those of Python itself."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -37,7 +37,7 @@ def _providers() -> Mapping[str, list[str]]:
 
 @functools.cache
 def distribution_of(module: str) -> str | None:
-    """Find the distribution that provides a module; None if none does."""
+    """Return the distribution that provides a module; None without one."""
     try:
         return normalised(metadata.distribution(module).name)
     except metadata.PackageNotFoundError:
@@ -47,7 +47,7 @@ def distribution_of(module: str) -> str | None:
 
 @functools.cache
 def version_of(distribution: str) -> str | None:
-    """Find the version of an installed distribution."""
+    """Return the version of an installed distribution."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -66,10 +66,10 @@ def _needs(distribution: str) -> frozenset[str]:
 
 
 def requirements_of(source: str) -> tuple[Requirement, ...]:
-    """Return the libraries that a text imports, and what those need, sorted by name.
+    """Return the libraries that a text imports, with their requirements, sorted by name.
 
-    pandas is always one of them: its frames are what code is given. Modules that no distribution
-    provides are left out.
+    pandas is always included, as code receives its frames. Modules without a distribution are left
+    out.
     """
     modules = imported_modules(source) | {_INTERCHANGE}
     pending = {distribution_of(module) for module in modules} - {None}

@@ -1,4 +1,4 @@
-"""The names that a piece of code takes from outside itself."""
+"""The free names of a piece of code."""
 
 import ast
 import builtins
@@ -11,7 +11,7 @@ _BUILTINS: Final = frozenset(dir(builtins))
 
 
 class _WithoutSignatures(ast.NodeTransformer):
-    """Drops annotations of signatures and locals: nothing evaluates them."""
+    """Drops annotations of signatures and locals, which are never evaluated."""
 
     @override
     def visit_arg(self, node: ast.arg) -> ast.arg:
@@ -32,7 +32,7 @@ class _WithoutSignatures(ast.NodeTransformer):
 
 
 def free_names(text: str) -> tuple[str, ...]:
-    """Return the names that a module's text takes from outside, builtins left out, sorted."""
+    """Return the free names of a module's text, without builtins, sorted."""
     stripped = ast.unparse(_WithoutSignatures().visit(ast.parse(text)))
     top = symtable.symtable(stripped, "<code>", "exec")
     bound = {

@@ -1,4 +1,4 @@
-"""The class in whose body code stands: what `cls` means there, and how it travels."""
+"""The class whose body contains code: the meaning of `cls` there, and its text in a commit."""
 
 import ast
 import textwrap
@@ -11,12 +11,12 @@ import attrs
 from narthex._sdk.closure.functions import find_function
 
 NAME: Final = "cls"
-"""What the class is called in text that travels; an extractor is given it."""
+"""The name of the class in captured text; an extractor receives the class."""
 
 
 @attrs.frozen(eq=False, slots=False)
 class OwnClass:
-    """What a pipeline is given as `cls`: the fields of its dataset and the functions beside it.
+    """The `cls` argument of a pipeline: the fields of its dataset and the functions beside it.
 
     Attributes:
         cls: The author's class.
@@ -40,7 +40,7 @@ class OwnClass:
         return found
 
     def function(self, name: str) -> FunctionType | None:
-        """Find a function that stands in the class, whatever decorates it."""
+        """Return a function of the class body, whatever decorates it; None if there is none."""
         found = vars(self.cls).get(name)
         if isinstance(found, classmethod | staticmethod):
             found = found.__func__
@@ -49,11 +49,11 @@ class OwnClass:
 
 @attrs.frozen(kw_only=True)
 class CarriedClass:
-    """A class that has what is used of another one.
+    """The text of a class with only the used members.
 
     Attributes:
-        functions: Those that it has; their text reaches further.
-        missing: What is used but is not there.
+        functions: Its functions, whose text may use other names.
+        missing: Names that are used but not defined.
     """
 
     text: str
@@ -73,7 +73,7 @@ def attributes_of(text: str, name: str) -> frozenset[str]:
 
 
 def carry(own: OwnClass, used: frozenset[str]) -> CarriedClass:
-    """Write a class down with what is used of it: a field is its name, a function its text."""
+    """Write a class with only its used members: a field as its name, a function as its text."""
     functions = dict(_functions(own, used))
     wanted = used.union(*(_used_by(function) for function in functions.values()))
     fields = sorted(name for name in wanted if name in own.fields)
@@ -90,7 +90,7 @@ def carry(own: OwnClass, used: frozenset[str]) -> CarriedClass:
 
 
 def _functions(own: OwnClass, used: frozenset[str]) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the functions that are used, and those that they use in turn, each once."""
+    """Yield the used functions and those that they use in turn, each once."""
     seen: set[str] = set()
     pending = sorted(used)
     while pending:

@@ -1,6 +1,6 @@
-"""What user code may not do, decided from its text alone.
+"""The operations that user code may not use, found in its text alone.
 
-This is a lint for determinism: it gives the author an early answer. Security is the sandbox's.
+This is a lint for determinism that warns the author early. The sandbox provides security.
 """
 
 import ast
@@ -148,13 +148,13 @@ _BUILTIN_NAMES: Final = frozenset(dir(builtins))
 
 @attrs.frozen(kw_only=True, order=True)
 class Breach:
-    """One place where code does what it may not.
+    """One forbidden operation in code.
 
     Attributes:
-        line: In the text that was checked.
-        what: The name as the code means it, such as `time.time`.
-        why: What it does.
-        carried: Whether a global that cannot travel is the matter, not a call.
+        line: The line in the checked text.
+        what: The resolved name, such as `time.time`.
+        why: The reason.
+        carried: Whether the cause is a global that cannot be carried, not a call.
     """
 
     line: int
@@ -164,16 +164,15 @@ class Breach:
 
     @property
     def is_unrepeatable(self) -> bool:
-        """Whether the code only gives another answer when it is asked again."""
+        """Whether the only problem is that the code returns another result on each call."""
         return self.why.startswith(("reads the clock", "draws "))
 
 
 def find_breaches(source: str) -> tuple[Breach, ...]:
-    """List every breach in a module's text, in order; an empty result means that the module may
-    run.
+    """Return all breaches in a module's text, in order; without any, the module may run.
 
     Raises:
-        SyntaxError: It is not Python.
+        SyntaxError: The text is not Python.
     """
     tree = ast.parse(source)
     meanings = _meanings(tree)
@@ -208,7 +207,7 @@ def _local_names(tree: ast.Module) -> Iterator[str]:
 
 
 def dotted(node: ast.AST, meanings: dict[str, str]) -> str | None:
-    """Return the dotted path that an expression names; None if it is no plain name."""
+    """Return the dotted path of an expression; None if it is not a plain name."""
     match node:
         case ast.Name(id=name):
             return meanings.get(name, name)
@@ -266,7 +265,7 @@ def _call_breach(node: ast.Call, meanings: dict[str, str]) -> Iterator[Breach]:
 
 
 def _at_top(tree: ast.Module, meanings: dict[str, str]) -> Iterator[Breach]:
-    """Refuse statements at the top that do anything but bind what travels."""
+    """Refuse top-level statements except those that bind names that can be carried."""
     try:
         bound = dict(bindings(tree))
     except UnknownSyntaxError as error:
@@ -296,7 +295,7 @@ def _unknown_call(value: ast.expr, meanings: dict[str, str], bound: frozenset[st
 
 
 def _mutations(tree: ast.Module) -> Iterator[Breach]:
-    """Find constants that code changes: they would make one row's answer depend on others."""
+    """Find constants that code changes, as one row's result would depend on other rows."""
     constants = {
         statement.targets[0].id
         for statement in tree.body

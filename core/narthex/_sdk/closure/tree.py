@@ -1,7 +1,7 @@
-"""The fingerprint of code: a hash of its syntax tree in an encoding of our own.
+"""The fingerprint of code: a hash of its syntax tree in Narthex's own encoding.
 
-Positions, comments, docstrings and annotations of signatures take no part; the order of
-definitions and imports neither. The encoding never depends on how a Python version prints a tree.
+It ignores positions, comments, docstrings, annotations of signatures, and the order of definitions
+and imports. The encoding never depends on how a Python version prints a tree.
 """
 
 import ast
@@ -14,7 +14,7 @@ import attrs
 
 TREE_VERSION: Final = b"nx-code-1"
 
-# A kind's number never changes and is never used again; new kinds go at the end.
+# A kind's number never changes and is never reused; new kinds go at the end.
 _KINDS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "FunctionDef": (1, ("name", "args", "body", "decorator_list")),
     "ClassDef": (2, ("name", "bases", "keywords", "body", "decorator_list")),
@@ -117,11 +117,11 @@ _READS_ANNOTATIONS = frozenset({"get_type_hints", "__annotations__", "get_annota
 
 
 class UnknownSyntaxError(ValueError):
-    """Code has a construct that no fingerprint covers.
+    """The code has a construct that the fingerprint does not support.
 
     Attributes:
         construct: Its name in Python's grammar.
-        line: Where it stands in the text.
+        line: Its line in the text.
     """
 
     def __init__(self, construct: str, line: int) -> None:
@@ -174,7 +174,7 @@ class _Encoder:
             case bytes():
                 return b"B" + _framed(value)
             case _:
-                return b"E"  # Ellipsis is the only other constant of the grammar.
+                return b"E"  # Ellipsis is the only other constant in the grammar.
 
 
 def _framed(content: bytes) -> bytes:
@@ -182,7 +182,7 @@ def _framed(content: bytes) -> bytes:
 
 
 def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Leave out the string that a body begins with; an empty body stays a `pass`."""
+    """Return a body without its docstring; an empty body becomes a `pass`."""
     match body:
         case [ast.Expr(value=ast.Constant(value=str())), *rest]:
             return rest or [ast.Pass()]
@@ -203,10 +203,10 @@ def bindings(  # noqa: C901 (one case a statement)
 ) -> Iterator[tuple[str, ast.AST]]:
     """Yield each name that a module binds at its top, with the statement that binds it.
 
-    Imports come one name at a time, in the form `from module import name`.
+    Imports are split into single names, in the form `from module import name`.
 
     Raises:
-        UnknownSyntaxError: A statement there binds nothing that travels.
+        UnknownSyntaxError: A top-level statement does not bind a name that can be carried.
     """
     for statement in tree.body:
         match statement:
@@ -235,8 +235,8 @@ def tree_of(source: str, entry: str) -> bytes:
     """Return the fingerprint of code: 32 bytes that comments, layout and order do not change.
 
     Raises:
-        UnknownSyntaxError: The code has a construct that cannot stand in user code.
-        SyntaxError: It is not Python.
+        UnknownSyntaxError: The code has a construct that user code may not use.
+        SyntaxError: The text is not Python.
     """
     tree = ast.parse(source)
     encoder = _Encoder(annotations=not _READS_ANNOTATIONS.isdisjoint(_names_used(tree)))

@@ -23,8 +23,8 @@ def CSV(  # noqa: N802 (it reads as a value)
 
     Args:
         delimiter: One character.
-        headers: Column names; not given, the first line has them.
-        null: The text that stands for a missing value, such as `NA`.
+        headers: Column names; by default, the first line contains them.
+        null: The text that represents a missing value, such as `NA`.
 
     Raises:
         DefinitionErrors: The delimiter is not one character.
@@ -55,15 +55,15 @@ def _format(format: object, parts: Parts) -> FileFormat:
 
 @attrs.frozen
 class Files:
-    """Files that the platform can read; relative paths stand below its file root."""
+    """Files that the platform can read; relative paths start from its files root."""
 
     name: str
 
     def path(self, path: str, format: object = "csv") -> FilesEntity:
-        """Return the files at a path or an `s3://` address; `*`, `**` and `?` can stand in it.
+        """Return the files at a path or an `s3://` address, which may contain `*`, `**` and `?`.
 
         Raises:
-            DefinitionErrors: The name or the path is empty, or the format is none.
+            DefinitionErrors: The name or the path is empty, or the format is unknown.
         """
         parts = Parts("Files")
         made = FilesEntity(
@@ -77,7 +77,7 @@ class Files:
 
 @attrs.frozen
 class S3:
-    """Files in S3 or what speaks its protocol; credentials by reference, or the platform's own."""
+    """Files in S3 or a compatible store; credentials by reference, or the platform's own."""
 
     name: str
     aws_access_key_id: Credential | None = attrs.field(default=None, repr=False)
@@ -98,15 +98,15 @@ class S3:
         Args:
             bucket_name: The bucket.
             prefix: All files below it are read.
-            path: Its parts are plain, `*`, `**`, parts of dates such as `%Y-%m-%d`, and last an
-                ending such as `*.csv`.
+            path: Its parts are plain, `*`, `**`, or date parts such as `%Y-%m-%d`; the last one is
+                an ending such as `*.csv`.
             format: `csv`, `json`, `parquet`, `delta`, `hudi`, or `CSV(…)`.
-            presorted: Taken for compatibility; rows need no order.
-            spread: How far the dates of a path may lie from the event times of its rows.
+            presorted: Accepted for compatibility; rows need no order.
+            spread: The greatest distance between the dates of a path and its rows' event times.
 
         Raises:
-            DefinitionErrors: Both or neither of prefix and path, `spread` without `path`, or a
-                credential that was given itself, not by reference.
+            DefinitionErrors: Both or neither of prefix and path, `spread` without `path`, or an
+                inline credential instead of a reference.
         """
         parts = Parts("S3")
         if (prefix is None) == (path is None):
@@ -132,7 +132,7 @@ class S3:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("S3", name)
 
 

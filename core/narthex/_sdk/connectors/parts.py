@@ -1,4 +1,4 @@
-"""The parts of a connector, read one by one; what is wrong with them is told together."""
+"""Read the parts of a connector one by one and report their errors together."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,7 +9,7 @@ from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import ConnectorInvalid, CredentialInline, DefinitionError
 
 _NOTHING = SecretRef("")
-"""Stands for a credential that was refused, so that what comes after it can be read too."""
+"""Replaces a refused credential, so that the following parts can be read too."""
 
 _SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token"}
@@ -19,7 +19,7 @@ _SECRET_HEADERS = frozenset(
 class Parts:
     """Reads the parts of one connector.
 
-    Nothing of a credential that stands in a definition is kept or shown.
+    An inline credential is neither kept nor shown.
     """
 
     def __init__(self, connector: str) -> None:
@@ -28,15 +28,15 @@ class Parts:
         self.errors: list[DefinitionError] = []
 
     def report(self) -> None:
-        """Tell what was wrong with the parts.
+        """Report the errors of the parts.
 
         Raises:
-            DefinitionErrors: Something was, and nobody collects mistakes.
+            DefinitionErrors: There are errors, and no collector is active.
         """
         report(self.errors)
 
     def refuse(self, message: str, *, hint: str = "") -> None:
-        """Keep one more mistake."""
+        """Add an error."""
         self.errors.append(ConnectorInvalid(message, origin=self.origin, hint=hint))
 
     def text(self, value: object, what: str) -> str:
@@ -51,7 +51,7 @@ class Parts:
         return self.text(value, f"the name of `{self.connector}`")
 
     def address(self, value: object, what: str) -> str:
-        """Read an address, in which no credential may stand."""
+        """Read an address, which must not contain credentials."""
         if isinstance(value, str) and "@" in value:
             self.errors.append(self._inline(f"a credential in `{what}`", what))
             return ""
@@ -65,14 +65,14 @@ class Parts:
         return 1
 
     def one_of(self, value: object, what: str, known: Collection[str]) -> str:
-        """Read one of a few names."""
+        """Read a name that must be one of the allowed ones."""
         if isinstance(value, str) and value in known:
             return value
         self.refuse(f"`{what}` found `{value!r}`; it wants one of {', '.join(known)}")
         return next(iter(known))
 
     def duration(self, value: object, what: str) -> int | None:
-        """Read a duration that may be left out, as microseconds."""
+        """Read an optional duration, as microseconds."""
         if value is None:
             return None
         try:
@@ -82,21 +82,21 @@ class Parts:
             return None
 
     def credential(self, value: object, what: str) -> Credential | None:
-        """Read a credential that may be left out: a reference, never the credential itself."""
+        """Read an optional credential: a reference, never the credential itself."""
         if value is None or isinstance(value, SecretRef | AwsSecretRef):
             return value
         self.errors.append(self._inline(f"`{what}`", what))
         return _NOTHING
 
     def needed(self, value: object, what: str) -> Credential:
-        """Read a credential that must be given."""
+        """Read a required credential."""
         found = self.credential(value, what)
         if found is None:
             self.refuse(f"`{self.connector}` has no `{what}`", hint=f'write `{what}=Secret("…")`')
         return found or _NOTHING
 
     def headers(self, headers: Mapping[str, object]) -> tuple[tuple[str, str | Credential], ...]:
-        """Read the headers of a call; those that let somebody in are given by reference."""
+        """Read the headers of a call; those that authenticate must be references."""
         found: list[tuple[str, str | Credential]] = []
         for name, value in headers.items():
             if name.lower() in _SECRET_HEADERS or isinstance(value, SecretRef | AwsSecretRef):
@@ -114,12 +114,12 @@ class Parts:
 
 
 def Secret(name: str) -> SecretRef:  # noqa: N802 (it reads as a value)
-    """Name a secret that the platform keeps; its value never stands in a definition."""
+    """Name a secret of the platform; its value is never part of a definition."""
     return SecretRef(name)
 
 
 def not_kept(connector: str, name: str) -> DefinitionError:
-    """Say that no console keeps connections: they stand in definitions, secrets by reference."""
+    """Return the error of `get`: connections are part of definitions, with secret references."""
     return ConnectorInvalid(
         f"`{connector}.get({name!r})` asks for a connection that a console keeps; there is none",
         origin=author_origin(),

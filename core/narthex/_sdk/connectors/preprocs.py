@@ -1,4 +1,4 @@
-"""What is done to raw rows on their way in: fields computed, rows left out, a share drawn."""
+"""Preprocess raw rows: compute fields, leave rows out, draw a share."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ class Ref:
 
 @attrs.frozen(eq=False)
 class Eval:
-    """An expression of raw columns, whose types are the dataset's unless `schema` says more."""
+    """An expression of raw columns with the dataset's types, or those of `schema`."""
 
     expression: object
     schema: dict[str, object]
@@ -47,7 +47,7 @@ class Eval:
 
 @attrs.frozen
 class Sample:
-    """A share of the rows: those that are equal in the fields `using` are all taken, or none is."""
+    """A share of the rows: of the rows with equal `using` fields, all are taken or none."""
 
     rate: float
     using: Sequence[str]
@@ -64,7 +64,7 @@ def eval(  # noqa: A001 (Fennel's name)
     """Compute a field, or a condition, from raw columns.
 
     Args:
-        expression: What `col`, `lit` and `when` build, or a function of a frame.
+        expression: An expression of `col`, `lit` and `when`, or a function of a frame.
         schema: Types of raw columns that are not fields of the dataset.
     """
     return Eval(expression, dict(schema or {}))
@@ -76,9 +76,9 @@ def read_preproc(
     """Read the entry of `preproc` for one field.
 
     Raises:
-        PreprocInvalid: The field is not there, or the entry does not fit it.
-        ExpressionTypeWrong: Its expression gives another type.
-        DefinitionErrors: Its function cannot travel.
+        PreprocInvalid: The field does not exist, or the entry does not fit it.
+        ExpressionTypeWrong: The expression has another type.
+        DefinitionErrors: The function cannot be carried.
     """
     if field not in schema.columns:
         raise PreprocInvalid(
@@ -143,12 +143,12 @@ def _constant(field: str, value: object, of: DataType, origin: Origin) -> Consta
 
 
 def read_where(where: object, schema: Schema, origin: Origin) -> Where | WhereByCode | None:
-    """Read `where`: an expression, or a function of a frame, that says which rows are taken.
+    """Read `where`: an expression, or a function of a frame, that selects rows.
 
     Raises:
         PreprocInvalid: It is neither.
-        ExpressionTypeWrong: It does not give `bool`.
-        DefinitionErrors: Its function cannot travel.
+        ExpressionTypeWrong: It is not of type `bool`.
+        DefinitionErrors: The function cannot be carried.
     """
     if where is None:
         return None
@@ -182,10 +182,10 @@ def _raw_columns(value: Eval, schema: Schema, origin: Origin) -> tuple[Column, .
 def _frame_columns(
     value: Eval, code: UserCode, schema: Schema, made: frozenset[str], origin: Origin
 ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the columns of a function's frame: those that must be right, and those that may be.
+    """Return the columns of a function's frame: those that must be valid, and the others.
 
-    Right must be what `schema` has, and fields that the function names; but not what is `made` by
-    preproc, which may not have been there before.
+    The columns of the entry's `schema` and the fields that the function names must be valid, except
+    for the fields `made` by preproc, which may not exist before.
     """
     extra = _extra_columns(value, origin)
     named = {
@@ -199,7 +199,7 @@ def _frame_columns(
 
 
 def _used(node: Node, value: Eval, schema: Schema, origin: Origin) -> tuple[Column, ...]:
-    """Return the raw columns that an expression reads: only they must be right for it."""
+    """Return the raw columns that an expression reads; only these must be valid for it."""
     read = references(node)
     return tuple(c for c in _raw_columns(value, schema, origin) if c.name in read)
 
@@ -224,11 +224,11 @@ def read_sample(
 ) -> SampleEntity | None:
     """Read `sample`: a rate, or a rate with the fields by whose hash rows are drawn.
 
-    Without fields it is the keys, or all fields of a keyless dataset, but for the timestamp and
-    what preproc gives.
+    Without fields, the keys are used, or all fields of a keyless dataset except the timestamp and
+    the fields that preproc computes.
 
     Raises:
-        SourceInvalid: It is neither, or no field is left to draw by.
+        SourceInvalid: It is neither, or no field is left for the hash.
     """
     match sample:
         case None:

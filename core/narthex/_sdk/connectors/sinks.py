@@ -1,4 +1,4 @@
-"""Sinks: where rows of a dataset are written to."""
+"""Sinks: the targets that rows of a dataset are written to."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -24,8 +24,8 @@ class SnapshotData:
     """A sink that writes the whole dataset each time.
 
     Attributes:
-        marker: The name of the file that says that a snapshot is whole.
-        num_retain: How many snapshots are kept.
+        marker: The name of the file that marks a snapshot as complete.
+        num_retain: The number of snapshots to keep.
     """
 
     marker: str
@@ -57,21 +57,21 @@ def sink(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     until: datetime | None = None,
     env: Env = None,
 ) -> Callable[[_T], _T]:
-    """Say where rows of a computed dataset are written to; it stands above `@dataset`.
+    """Declare a target that rows of a computed dataset are written to; put it above `@dataset`.
 
     Args:
         conn: A topic, an HTTP path, files in S3 as `delta`, or a table of Postgres or
             Snowflake.
-        cdc: `debezium` for topics and HTTP; left out for files and tables.
+        cdc: `debezium` for topics and HTTP; omitted for files and tables.
         every: How often files and tables are written.
-        how: `incremental` writes what changed, which is all that topics, files and tables take.
-        renames: The names that fields have on the other side.
+        how: `incremental` writes the changes; topics, files and tables accept only this.
+        renames: The names of fields in the target.
         since: Rows of earlier instants are left out.
         until: Rows from this instant on are left out.
-        env: The envs for which the sink is taken.
+        env: The envs that include the sink.
 
     Raises:
-        DefinitionErrors: Everything that is wrong with the call, together.
+        DefinitionErrors: All errors of the call, together.
     """
     call = _SinkCall(
         conn=conn,

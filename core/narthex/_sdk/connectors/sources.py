@@ -1,4 +1,4 @@
-"""Sources: where rows of a dataset enter."""
+"""Sources: the places that rows of a dataset come from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -49,7 +49,7 @@ _PARTS: Final = {
     Redshift: "table",
     Mongo: "collection",
 }
-"""What a connection must be asked for, to become a connector."""
+"""The method calls that turn a connection into a connector."""
 
 
 @attrs.frozen(kw_only=True)
@@ -85,27 +85,27 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
     where: object = None,
     sample: object = None,
 ) -> Callable[[_T], _T]:
-    """Say where rows of a dataset come from; it stands above `@dataset`, as often as wanted.
+    """Declare a source of rows of a dataset; put it above `@dataset`, repeated for each source.
 
     Args:
         conn: An endpoint, a topic, files or a table, such as `Webhook("w").endpoint("orders")`.
-        disorder: How late a row is expected to be at most; it never changes a result.
+        disorder: The greatest expected delay of a row; it never changes a result.
         cdc: `append` for keyless datasets; for keyed ones `upsert`, `debezium` (envelopes of
-            Debezium) or `native` (the changes that a Delta or Hudi table keeps).
+            Debezium) or `native` (the change log of a Delta or Hudi table).
         every: How often to look for new files or rows.
         since: Rows of earlier instants are left out.
         until: Rows from this instant on are left out.
-        env: The envs for which the source is taken.
+        env: The envs that include the source.
         preproc: Fields that are constants, raw columns of other names or members of them,
             expressions, or functions of a frame.
-        bounded: The source ends; `idleness` says after how long without rows.
+        bounded: Whether the source ends, after `idleness` without rows.
         idleness: See `bounded`.
         where: Rows for which this expression, or function of a frame, is false or null are left
             out.
-        sample: The share of rows to take, or a `Sample` that says by which fields they are drawn.
+        sample: The share of rows to take, or a `Sample` that names the fields to draw by.
 
     Raises:
-        DefinitionErrors: Everything that is wrong with the call, together.
+        DefinitionErrors: All errors of the call, together.
     """
     call = _SourceCall(
         conn=conn,
@@ -142,7 +142,7 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
 
 @attrs.frozen(kw_only=True)
 class _OnTheWay:
-    """What is done to rows on their way in."""
+    """The processing of rows on their way in."""
 
     preproc: tuple[tuple[str, Preproc], ...] = ()
     where: Where | WhereByCode | None = None
@@ -210,7 +210,7 @@ def _connector(conn: object, origin: Origin) -> Connector:
 
 
 def no_connector(conn: object, where: str, origin: Origin) -> DefinitionError:
-    """Say what is missing for a connector."""
+    """Return the error of an incomplete connector."""
     part = _PARTS.get(type(conn))
     if part is None:
         return ConnectorInvalid(f"{where} found `{conn!r}`; it wants a connector", origin=origin)
@@ -226,7 +226,7 @@ def read_cdc(cdc: object, origin: Origin) -> Cdc:
     """Read how rows change a dataset.
 
     Raises:
-        SourceInvalid: It is none of the known ways.
+        SourceInvalid: The value is unknown.
     """
     for known in Cdc:
         if known.value == cdc:
@@ -236,10 +236,10 @@ def read_cdc(cdc: object, origin: Origin) -> Cdc:
 
 
 def read_instant(instant: object, what: str, origin: Origin) -> int | None:
-    """Read an instant that may be left out, as microseconds.
+    """Read an optional instant, as microseconds.
 
     Raises:
-        SourceInvalid: It is no datetime.
+        SourceInvalid: It is not a datetime.
     """
     if instant is None:
         return None
@@ -251,9 +251,9 @@ def read_instant(instant: object, what: str, origin: Origin) -> int | None:
 
 
 def optional_duration(duration: object, what: str, origin: Origin) -> int | None:
-    """Read a duration that may be left out, as microseconds.
+    """Read an optional duration, as microseconds.
 
     Raises:
-        DurationInvalid: It is no duration.
+        DurationInvalid: It is not a duration.
     """
     return None if duration is None else read_duration(duration, origin=origin, what=what)

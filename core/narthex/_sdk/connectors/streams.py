@@ -1,4 +1,4 @@
-"""Connectors of what comes and goes row by row: webhooks, topics, streams, HTTP."""
+"""Connectors that move single rows: webhooks, topics, streams, HTTP."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class Webhook:
     """Rows that are pushed over HTTP with `client.log`.
 
     Attributes:
-        retention: A duration; pushed rows are kept as the platform is set up to.
+        retention: A duration; the platform's settings decide how long pushed rows are kept.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Webhook:
         """Declare one endpoint; several datasets can read from it.
 
         Raises:
-            DefinitionErrors: A name is empty, or the retention no duration.
+            DefinitionErrors: A name is empty, or the retention is not a duration.
         """
         parts = Parts("Webhook")
         parts.duration(self.retention, "retention")
@@ -84,10 +84,10 @@ def Avro(  # noqa: N802 (it reads as a value)
     password: Credential | None = None,
     token: Credential | None = None,
 ) -> RegistryFormat:
-    """Avro records whose schema a registry keeps; `registry` is `confluent`.
+    """Avro records whose schema is in a registry; `registry` is `confluent`.
 
     Raises:
-        DefinitionErrors: The registry is unknown, or its credentials do not go together.
+        DefinitionErrors: The registry is unknown, or its credentials conflict.
     """
     return _registry(Encoding.AVRO, registry, url, username, password, token)
 
@@ -99,10 +99,10 @@ def Protobuf(  # noqa: N802 (it reads as a value)
     password: Credential | None = None,
     token: Credential | None = None,
 ) -> RegistryFormat:
-    """Protobuf records whose schema a registry keeps; it wants a name and password, or a token.
+    """Protobuf records whose schema is in a registry; it needs a name and password, or a token.
 
     Raises:
-        DefinitionErrors: The registry is unknown, or its credentials do not go together.
+        DefinitionErrors: The registry is unknown, or its credentials conflict.
     """
     return _registry(Encoding.PROTOBUF, registry, url, username, password, token)
 
@@ -124,11 +124,11 @@ class Kafka:
     verify_cert: bool = True
 
     def topic(self, topic: str, format: object = "json") -> KafkaTopic:
-        """Declare one topic of JSON objects, or of records whose schema is in a registry.
+        """Declare one topic of JSON objects, or of records with a schema in a registry.
 
         Raises:
-            DefinitionErrors: A credential was given itself, not by reference; or the protocol,
-                the mechanism or the format is unknown.
+            DefinitionErrors: A credential is inline instead of a reference, or the protocol, the
+                mechanism or the format is unknown.
         """
         parts = Parts("Kafka")
         if not isinstance(format, RegistryFormat):
@@ -148,13 +148,13 @@ class Kafka:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("Kafka", name)
 
 
 @attrs.frozen
 class at_timestamp:  # noqa: N801 (Fennel's name)
-    """The first record of a stream that came at an instant, or after it.
+    """The first record of a stream at an instant or after it.
 
     Attributes:
         timestamp: A datetime, seconds since the epoch, or text such as `2024-01-01T00:00:00Z`.
@@ -180,7 +180,7 @@ class Kinesis:
 
         Args:
             stream_arn: The stream.
-            init_position: `latest`, `trim_horizon`, or an instant as `at_timestamp` takes it.
+            init_position: `latest`, `trim_horizon`, or an instant that `at_timestamp` accepts.
             format: `json`, `Avro(…)` or `Protobuf(…)`.
 
         Raises:
@@ -201,7 +201,7 @@ class Kinesis:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("Kinesis", name)
 
 
@@ -236,7 +236,7 @@ def _start_instant(instant: object, parts: Parts) -> int:
 
 @attrs.frozen
 class PubSub:
-    """Topics of a project of Google's Pub/Sub."""
+    """Topics of a Google Pub/Sub project."""
 
     name: str
     project_id: str
@@ -246,7 +246,7 @@ class PubSub:
         """Declare one topic of JSON objects.
 
         Raises:
-            DefinitionErrors: The key was given itself, not by reference; or a part is missing.
+            DefinitionErrors: The key is inline instead of a reference, or a part is missing.
         """
         parts = Parts("PubSub")
         made = PubSubTopic(
@@ -261,23 +261,23 @@ class PubSub:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("PubSub", name)
 
 
 @attrs.frozen
 class Certificate:
-    """A certificate: its text, which is no secret, or a reference to it."""
+    """A certificate: its text, which is not a secret, or a reference to it."""
 
     cert: str | Credential
 
 
 @attrs.frozen
 class HTTP:
-    """A server that rows are sent to.
+    """An HTTP server that rows are sent to.
 
     Attributes:
-        healthz: The path that says whether it is there.
+        healthz: The path of its health check.
     """
 
     name: str
@@ -295,11 +295,11 @@ class HTTP:
 
         Args:
             endpoint: The path that rows are sent to.
-            limit: How many rows a call may have at most.
-            headers: Sent with each call; those that let somebody in are given as `Secret(…)`.
+            limit: The greatest number of rows of a call.
+            headers: Sent with each call; those that authenticate must be `Secret(…)`.
 
         Raises:
-            DefinitionErrors: A credential was given itself, not by reference; or a part is wrong.
+            DefinitionErrors: A credential is inline instead of a reference, or a part is invalid.
         """
         parts = Parts("HTTP")
         host = self.host

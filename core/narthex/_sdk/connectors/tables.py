@@ -1,4 +1,4 @@
-"""Connectors of tables, which are read again and again from where their cursor stood."""
+"""Connectors of tables, which are polled from the last position of their cursor."""
 
 from typing import NoReturn
 
@@ -32,13 +32,13 @@ class Postgres:
         """Declare one table; a source needs `cursor`, a column that grows with each change.
 
         Raises:
-            DefinitionErrors: A part is missing, or a credential was given itself.
+            DefinitionErrors: A part is missing, or a credential is inline.
         """
         return _sql_table("postgres", self, table_name, cursor)
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("Postgres", name)
 
 
@@ -58,13 +58,13 @@ class MySQL:
         """Declare one table with a column that grows with each change.
 
         Raises:
-            DefinitionErrors: A part is missing, or a credential was given itself.
+            DefinitionErrors: A part is missing, or a credential is inline.
         """
         return _sql_table("mysql", self, table_name, cursor)
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("MySQL", name)
 
 
@@ -109,10 +109,10 @@ class Snowflake:
     role: str
 
     def table(self, table_name: str, cursor: str | None = None) -> Table:
-        """Declare one table; a source needs `cursor`, a sink has none.
+        """Declare one table; a source needs `cursor`, a sink must not have one.
 
         Raises:
-            DefinitionErrors: A part is missing, or a credential was given itself.
+            DefinitionErrors: A part is missing, or a credential is inline.
         """
         parts = Parts("Snowflake")
         made = Table(
@@ -134,7 +134,7 @@ class Snowflake:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("Snowflake", name)
 
 
@@ -151,7 +151,7 @@ class BigQuery:
         """Declare one table with a column that grows with each change.
 
         Raises:
-            DefinitionErrors: A part is missing, or the key was given itself.
+            DefinitionErrors: A part is missing, or the key is inline.
         """
         parts = Parts("BigQuery")
         made = Table(
@@ -169,7 +169,7 @@ class BigQuery:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("BigQuery", name)
 
 
@@ -190,7 +190,7 @@ class Redshift:
         """Declare one table with a column that grows with each change.
 
         Raises:
-            DefinitionErrors: A part is missing, a credential was given itself, or there are both
+            DefinitionErrors: A part is missing, a credential is inline, or there are both
                 a role and a name with a password, or neither.
         """
         parts = Parts("Redshift")
@@ -218,7 +218,7 @@ class Redshift:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("Redshift", name)
 
 
@@ -236,7 +236,7 @@ class Mongo:
         """Declare one collection with a field that grows with each change.
 
         Raises:
-            DefinitionErrors: A part is missing, or a credential was given itself.
+            DefinitionErrors: A part is missing, or a credential is inline.
         """
         parts = Parts("Mongo")
         made = Table(
@@ -255,5 +255,5 @@ class Mongo:
 
     @staticmethod
     def get(name: str) -> NoReturn:
-        """Refuse: no console keeps connections."""
+        """Raise an error, as connections are not configured in a console."""
         raise not_kept("Mongo", name)

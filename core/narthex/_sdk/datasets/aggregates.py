@@ -1,4 +1,4 @@
-"""What authors ask of `aggregate`: `Count(window=…)`, `Sum(of=…, window=…)` and the others."""
+"""The arguments of `aggregate`: `Count(window=…)`, `Sum(of=…, window=…)` and the others."""
 
 from datetime import date
 from decimal import Decimal
@@ -17,23 +17,23 @@ from narthex._ir.windows import Window
 from narthex._sdk.declare.literals import MisfitError, literal_of
 
 Extremal: TypeAlias = int | float | Decimal | date
-"""A default of a least or greatest value; an instant is a `date` too."""
+"""The default of a least or greatest value; an instant is also a `date`."""
 
 
 @attrs.frozen(kw_only=True)
 class Count:
-    """How many rows; of a column with `unique`, how many distinct values.
+    """The number of rows; with `unique`, the number of distinct values of a column.
 
-    It gives `int`; of no rows, 0.
+    The result is an `int`; without rows, it is 0.
 
     Attributes:
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
         of: The column; only `unique` and `dropnull` need it.
-        unique: Count distinct values; `float` and `datetime` columns cannot be told apart so.
-        approx: Of more than 1,024 distinct values, whether a number near theirs would do; one
+        unique: Count distinct values; not for `float` and `datetime` columns.
+        approx: Whether an estimate is acceptable for more than 1,024 distinct values; one
             sigma is 0.8 %.
-        dropnull: Leave nulls out; for `Optional` columns. Else null counts, as one value.
+        dropnull: Leave nulls out; for `Optional` columns. Otherwise null counts as one value.
     """
 
     window: Window | None = None
@@ -58,12 +58,12 @@ class Count:
 class Sum:
     """The sum of a column of numbers, of the column's type; nulls are skipped.
 
-    Of no rows it is 0.
+    Without rows, it is 0.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
     """
 
     of: str
@@ -80,9 +80,9 @@ class Average:
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        default: The value of no rows; with None it is null, and the result `Optional[float]`.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        default: The value without rows; with None it is null, and the result `Optional[float]`.
     """
 
     of: str
@@ -100,9 +100,9 @@ class Min:
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        default: The value of no rows, one of the column's type; with None it is null, and the
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        default: The value without rows, of the column's type; with None it is null, and the
             result is `Optional`.
     """
 
@@ -118,7 +118,7 @@ class Min:
         """Return the spec with the default as a literal of the column's type.
 
         Raises:
-            MisfitError: It is no value of that type.
+            MisfitError: The default is not a value of that type.
         """
         default = _extremal(self.default, of)
         return specs.Min(into=into, window=window, of=self.of, default=default)
@@ -130,9 +130,9 @@ class Max:
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        default: The value of no rows, one of the column's type; with None it is null, and the
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        default: The value without rows, of the column's type; with None it is null, and the
             result is `Optional`.
     """
 
@@ -148,7 +148,7 @@ class Max:
         """Return the spec with the default as a literal of the column's type.
 
         Raises:
-            MisfitError: It is no value of that type.
+            MisfitError: The default is not a value of that type.
         """
         default = _extremal(self.default, of)
         return specs.Max(into=into, window=window, of=self.of, default=default)
@@ -158,13 +158,13 @@ class Max:
 class Stddev:
     """The population standard deviation of a column of numbers, a `float`; nulls are skipped.
 
-    Of one row it is 0.
+    For one row, it is 0.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        default: The value of no rows; with None it is null, and the result `Optional[float]`.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        default: The value without rows; with None it is null, and the result `Optional[float]`.
     """
 
     of: str
@@ -178,15 +178,15 @@ class Stddev:
 
 @attrs.frozen(kw_only=True)
 class LastK:
-    """The last values of a column as a list, newest first; of no rows, an empty list.
+    """The last values of a column as a list, newest first; without rows, an empty list.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        limit: How many at most; at least 1.
-        dedup: Take each value once, where it was last seen.
-        dropnull: Leave nulls out; else they are values, and the list's items are `Optional`.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        limit: The greatest number of values; at least 1.
+        dedup: Include each value once, at its last occurrence.
+        dropnull: Leave nulls out; otherwise they are values, and the list's items are `Optional`.
     """
 
     of: str
@@ -209,15 +209,15 @@ class LastK:
 
 @attrs.frozen(kw_only=True)
 class FirstK:
-    """The first values of a column as a list, oldest first; of no rows, an empty list.
+    """The first values of a column as a list, oldest first; without rows, an empty list.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        limit: How many at most; at least 1.
-        dedup: Take each value once, where it was first seen.
-        dropnull: Leave nulls out; for `Optional` columns. Else they are values.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        limit: The greatest number of values; at least 1.
+        dedup: Include each value once, at its first occurrence.
+        dropnull: Leave nulls out; for `Optional` columns. Otherwise they are values.
     """
 
     of: str
@@ -240,16 +240,16 @@ class FirstK:
 
 @attrs.frozen(kw_only=True)
 class Distinct:
-    """The distinct values of a column as a list, in the order in which they were first seen.
+    """The distinct values of a column as a list, in the order of their first occurrence.
 
-    Of no rows it is an empty list. Columns with floats, days or instants have none.
+    Without rows, it is an empty list. Columns with floats, days or instants are not supported.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
-        unordered: Whether any order would do; the order is the same either way.
-        dropnull: Leave null out; else it is a value.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
+        unordered: Whether any order is acceptable; the order is the same either way.
+        dropnull: Leave null out; otherwise it is a value.
     """
 
     of: str
@@ -272,15 +272,15 @@ class Distinct:
 class Quantile:
     """The value below which a share `p` of a column's numbers lies, a `float`; nulls are skipped.
 
-    Of n ascending values it is the one at floor(p·n), counted from 0; at most the last.
+    Of n ascending values, it is the one at floor(p·n), counted from 0, at most the last one.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
         p: From 0 to 1.
-        default: The value of no rows; with None it is null, and the result `Optional[float]`.
-        approx: Of more than 1,024 values, whether a number within 1 % of it would do.
+        default: The value without rows; with None it is null, and the result `Optional[float]`.
+        approx: Whether a number within 1 % is acceptable for more than 1,024 values.
     """
 
     of: str
@@ -303,15 +303,15 @@ class Quantile:
 
 @attrs.frozen(kw_only=True)
 class ExpDecaySum:
-    """The sum of a column's numbers, each halved once per `half_life` from its instant on.
+    """The sum of a column's numbers, each of which halves per `half_life` from its instant on.
 
-    It is a `float` as of the question's instant, to the microsecond; nulls are skipped, and of no
-    rows it is 0.
+    It is a `float` as of the instant of the lookup, to the microsecond. Nulls are skipped; without
+    rows, it is 0.
 
     Attributes:
         of: The column.
-        window: Not given, that of `groupby`.
-        into_field: The column of the result; with a keyword, left out.
+        window: By default, the window of `groupby`.
+        into_field: The column of the result; omitted if a keyword names it.
         half_life: A duration above zero, such as `1d`.
     """
 

@@ -1,4 +1,4 @@
-"""Datasets as their authors hold them."""
+"""Datasets as objects in authors' code."""
 
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -43,10 +43,10 @@ _EMPTY = Schema(())
 
 @attrs.define(kw_only=True, eq=False)
 class Declared:
-    """Everything that is known of a dataset; decorators above `@dataset` add to it.
+    """The declarations of a dataset; decorators above `@dataset` add to it.
 
     Attributes:
-        broken: Whether mistakes were found; only a collector lets such a dataset live.
+        broken: Whether it has errors; such a dataset exists only while errors are collected.
     """
 
     name: str
@@ -100,14 +100,13 @@ class Dataset:
     def lookup(
         self, ts: object, *positional: object, fields: Sequence[str] = (), **keys: object
     ) -> tuple[object, object]:
-        """Return rows as of `ts`: a frame of `fields`, and a column that marks which rows were
-        found.
+        """Return rows as of `ts`: a frame of `fields`, and a column that marks the found rows.
 
-        It can be called in an extractor that names the dataset in `deps`, and wherever a client
-        of `narthex.testing` answers. Without `fields`, the frame has all of them.
+        Call it in an extractor that names the dataset in `deps`, or where a client of
+        `narthex.testing` answers. Without `fields`, the frame has all of them.
 
         Raises:
-            LookupImpossible: It was called elsewhere, or not with a column for `ts` and for each
+            LookupImpossible: The call is elsewhere, or does not have a column for `ts` and for each
                 key, by name.
         """
         check_lookup(
@@ -132,7 +131,7 @@ class Dataset:
             raise AttributeError(name)
         if name in self._declared.schema.columns:
             return self._field(name)
-        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+        if self._declared.broken:  # its errors are already reported; reading goes on
             return Field(dataset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"dataset `{self._declared.name}` has no field `{name}`; it has "
@@ -145,11 +144,11 @@ class Dataset:
 
 
 LATER_ATTRIBUTE = "__narthex_later__"
-"""Where a class keeps what decorators below `@dataset` said, until the dataset is there."""
+"""The attribute of a class for decorators below `@dataset`, until the dataset exists."""
 
 
 def later_on(cls: object, read: Callable[[Dataset], Sequence[DefinitionError]]) -> bool:
-    """Let `read` add to a class's dataset once it is made; False if that is no author's class."""
+    """Call `read` with a class's dataset once it exists; return False if it is not a class."""
     if not isinstance(cls, type) or cls.__module__ == "builtins":
         return False
     waiting = cls.__dict__.get(LATER_ATTRIBUTE, ())
@@ -158,8 +157,8 @@ def later_on(cls: object, read: Callable[[Dataset], Sequence[DefinitionError]]) 
 
 
 def declared(dataset: Dataset) -> Declared:
-    """Return everything that is declared about a dataset."""
-    return dataset._declared  # noqa: SLF001 (kept out of the author's sight: `Orders.name` is a field)
+    """Return the declarations of a dataset."""
+    return dataset._declared  # noqa: SLF001 (private, because `Orders.name` is a field)
 
 
 @overload
@@ -184,15 +183,15 @@ def dataset(
     """Declare a dataset: the class's annotations are its fields.
 
     Args:
-        cls: The class, where the decorator stands bare.
-        version: Raised when the dataset means something else from now on.
-        history: How long rows are kept; not given, for ever.
+        cls: The class, if the decorator has no parentheses.
+        version: Raise it when the meaning of the dataset changes.
+        history: How long rows are kept; by default, for ever.
         index: Whether it can be looked up, online and offline.
         offline: Whether it can be looked up as of any instant.
         online: Whether it can be looked up as of now.
 
     Raises:
-        DefinitionErrors: All mistakes of the class, each with its file and line.
+        DefinitionErrors: All errors of the class, each with its file and line.
     """
     frame, origin = author_frame(), author_origin()
 
@@ -376,13 +375,13 @@ def index(
     online: bool = True,
     offline: str | None = "forever",
 ) -> Dataset | Callable[[Dataset], Dataset]:
-    """Let a keyed dataset be looked up; it stands above `@dataset`.
+    """Enable lookups of a keyed dataset; put it above `@dataset`.
 
     Args:
-        obj: The dataset, where the decorator stands bare.
+        obj: The dataset, if the decorator has no parentheses.
         type: `primary`, by the dataset's key.
         online: Whether it can be looked up as of now.
-        offline: `forever` to be looked up as of any instant, or None.
+        offline: `forever` for lookups as of any instant, or None.
 
     Raises:
         DefinitionErrors: The dataset has no key or an index already, or an argument is unknown.
@@ -425,7 +424,7 @@ def _index_argument_errors(type: str, offline: str | None, origin: Origin) -> li
 
 
 def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
-    """Return a dataset as the value that a commit carries, for one env."""
+    """Return the definition of a dataset in a commit, for one env."""
     known = declared(dataset)
     said = metadata_of(dataset)
     if not said.owner and known.default_owner:
@@ -450,5 +449,5 @@ def dataset_entity(dataset: Dataset, env: str | None = None) -> DatasetEntity:
 
 
 def is_deleted(dataset: Dataset) -> bool:
-    """Whether `@meta(deleted=True)` takes the dataset out of commits."""
+    """Whether `@meta(deleted=True)` excludes the dataset from commits."""
     return metadata_of(dataset).deleted

@@ -1,4 +1,4 @@
-"""What can be wrong with a call of `Dataset.lookup`."""
+"""The checks of calls of `Dataset.lookup`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,10 +16,10 @@ def check_lookup(
     keys: Mapping[str, object],
     fields: Sequence[str],
 ) -> None:
-    """Refuse a lookup that has not a column of instants and one for each key, by name.
+    """Refuse a lookup without a column of instants and one for each key, by name.
 
     Raises:
-        LookupImpossible: Something is missing, unknown or no column.
+        LookupImpossible: An argument is missing, unknown or not a column.
     """
     names = [key.name for key in schema.keys]
     title = f"`{dataset}.lookup`"
@@ -57,6 +57,6 @@ def _check_keys(names: Sequence[str], keys: Mapping[str, object], title: str) ->
 
 
 def _check_column(column: object, what: str) -> None:
-    # A pandas Series is told by its shape: the core does not know pandas.
+    # A pandas Series is recognized by its shape, as the core does not import pandas.
     if not hasattr(column, "dtype") or not hasattr(column, "tolist"):
         raise LookupImpossible(f"{what} is a `{type(column).__name__}`; it wants a Series")

@@ -1,4 +1,4 @@
-"""Whether a pipeline gives what its dataset declares."""
+"""Compare the output schema of a pipeline with its dataset's declaration."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from narthex.errors import DefinitionError, SchemaDiffers
 def check_output(
     given: NodeSchema, wanted: Schema, dataset: str, pipeline: str, origin: Origin
 ) -> tuple[DefinitionError, ...]:
-    """Compare keys, values and the timestamp's name; give every difference."""
+    """Compare keys, values and the timestamp's name; return an error for each difference."""
     messages = [
         *_differences(given.keys, wanted.keys, "key", dataset, pipeline),
         *_differences(given.values, wanted.values, "value", dataset, pipeline),

@@ -1,4 +1,4 @@
-"""What is known while a pipeline's function runs, and what is wrong so far."""
+"""The inputs and errors of a pipeline while its function runs."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar, assert_never
@@ -16,11 +16,11 @@ _I = TypeVar("_I")
 
 @attrs.define
 class Trace:
-    """What is known while a pipeline's function runs.
+    """The state of a pipeline while its function runs.
 
     Attributes:
         inputs: The datasets that it may read.
-        errors: Everything that is wrong so far.
+        errors: All errors so far.
     """
 
     pipeline: str
@@ -28,12 +28,12 @@ class Trace:
     errors: list[DefinitionError] = attrs.field(factory=list)
 
     def found(self, errors: Iterable[DefinitionError]) -> None:
-        """Keep mistakes, each once."""
+        """Add errors, each once."""
         known = {error.render() for error in self.errors}
         self.errors += [error for error in errors if error.render() not in known]
 
     def read(self, read: Callable[[], _T], origin: Origin, *, instead: _I) -> _T | _I:
-        """Read a part of a call; where it cannot be read, keep the mistakes and go on without."""
+        """Read a part of a call; if that fails, add its errors and return `instead`."""
         try:
             return read()
         except (DefinitionError, DefinitionErrors, DurationError) as error:

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Pipelines: functions in a dataset's class that say how its rows come about."""
+"""Pipelines: functions in a dataset's class that define how its rows are computed."""
 
 import inspect
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _F = TypeVar("_F")
 
 @attrs.define(eq=False, slots=False)
 class PipelineCall:
-    """What `@pipeline` makes of a function; `@meta` above it may say more of it.
+    """The result of `@pipeline` on a function; `@meta` above it may add metadata.
 
     Attributes:
         function: The function itself.
@@ -53,14 +53,14 @@ def pipeline(
 def pipeline(
     func: Callable[..., object] | None = None, env: Env = None
 ) -> PipelineCall | Callable[[Callable[..., object]], PipelineCall]:
-    """Declare that a function gives the rows of its dataset.
+    """Declare that a function computes the rows of its dataset.
 
-    The function is called once, when the class is made, with symbolic rows of the datasets that
-    `@inputs` names, and gives the last step.
+    The function is called once, when the class is created, with symbolic rows of the datasets that
+    `@inputs` names, and returns the last step.
 
     Args:
-        func: The function, where the decorator stands bare.
-        env: The envs for which the pipeline is taken.
+        func: The function, if the decorator has no parentheses.
+        env: The envs that include the pipeline.
     """
     origin = author_origin()
 
@@ -90,11 +90,11 @@ def inputs_of(function: object) -> tuple[object, ...]:
 
 @attrs.frozen(kw_only=True)
 class BuiltPipeline:
-    """A pipeline, what it gives, and everything that is wrong with it.
+    """A pipeline with its output schema and all of its errors.
 
     Attributes:
-        pipeline: None where it could not be built.
-        schema: None where steps were left out, so that nothing more can be said.
+        pipeline: None if it could not be built.
+        schema: None if steps were left out, so that the schema is unknown.
     """
 
     pipeline: Pipeline | None
@@ -103,20 +103,20 @@ class BuiltPipeline:
 
     @property
     def terminal(self) -> bool:
-        """Whether no other pipeline can read what it gives."""
+        """Whether other pipelines cannot read its result."""
         return self.pipeline is not None and is_terminal(self.pipeline.terminal)
 
 
 def build_pipeline(
     name: str, call: PipelineCall, owner: object, given: dict[str, DatasetSchemaInfo | None]
 ) -> BuiltPipeline:
-    """Call a pipeline's function once with symbolic rows and keep what it did.
+    """Call a pipeline's function once with symbolic rows and record its steps.
 
     Args:
         name: Its name in the class.
-        call: What the decorator kept.
-        owner: What it is given as `cls`: the dataset, whose fields are its attributes.
-        given: The datasets of `@inputs` by name; None for one whose own definition is broken.
+        call: The record of the decorator.
+        owner: The `cls` argument of the function: the dataset, whose fields are its attributes.
+        given: The datasets of `@inputs` by name; None for one whose own definition has errors.
     """
     known = {key: info for key, info in given.items() if info is not None}
     trace = Trace(pipeline=name, inputs=known)

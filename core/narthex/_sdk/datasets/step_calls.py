@@ -1,4 +1,4 @@
-"""What authors give to the steps of a pipeline, read into the values that the steps keep."""
+"""Read the arguments of pipeline steps into the values of the operators."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ _WINDOWS = "`Continuous`, `Tumbling` or `Hopping`"
 
 
 def read_predicate(predicate: object, origin: Origin) -> Node | UserCode:
-    """Read what `filter` keeps rows by."""
+    """Read the predicate of `filter`."""
     node = node_of(predicate)
     if node is not None:
         return node
@@ -49,7 +49,7 @@ def read_assignments(columns: Mapping[str, object], origin: Origin) -> tuple[Ass
     """Read the keywords of `assign`.
 
     Raises:
-        DefinitionErrors: Everything that is wrong with any of them.
+        DefinitionErrors: All errors in any of them.
     """
     found: list[Assignment] = []
     errors: list[DefinitionError] = []
@@ -78,7 +78,7 @@ def _assignment(name: str, value: object, origin: Origin) -> Assignment:
 
 
 def read_how(how: object, origin: Origin) -> JoinHow:
-    """Read what becomes of a left row without a match."""
+    """Read how a join treats a left row without a match."""
     for known in JoinHow:
         if known.value == how:
             return known
@@ -86,10 +86,10 @@ def read_how(how: object, origin: Origin) -> JoinHow:
 
 
 def read_transformed(schema: object, before: NodeSchema, origin: Origin) -> tuple[Column, ...]:
-    """Read the value columns that `transform` says its function gives; None leaves them.
+    """Read the declared value columns of a `transform` function; None keeps the columns.
 
     Raises:
-        DefinitionErrors: A type is none, or keys and event time are not as they were.
+        DefinitionErrors: A type is invalid, or keys or event time differ from before.
     """
     if schema is None:
         return before.values
@@ -128,7 +128,7 @@ def read_transformed(schema: object, before: NodeSchema, origin: Origin) -> tupl
 
 
 def read_dedup_window(window: object, origin: Origin) -> Tumbling | Session | None:
-    """Read the span within which rows can be the same."""
+    """Read the window within which equal rows are duplicates."""
     if window is None or isinstance(window, Tumbling | Session):
         return window
     raise WindowInvalid(
@@ -137,7 +137,7 @@ def read_dedup_window(window: object, origin: Origin) -> Tumbling | Session | No
 
 
 def read_change(insert: object, delete: object, origin: Origin) -> tuple[str, Change]:
-    """Read the column of `changelog`, and what it is true for."""
+    """Read the column of `changelog` and the kind of change that it marks."""
     match insert, delete:
         case str(column), None:
             return column, Change.INSERT
@@ -152,7 +152,7 @@ def read_change(insert: object, delete: object, origin: Origin) -> tuple[str, Ch
 
 
 def read_emit(emit: object, origin: Origin) -> Emit:
-    """Read when the values of a group are told."""
+    """Read when the values of a group are emitted."""
     for known in Emit:
         if known.value == emit:
             return known
@@ -184,9 +184,9 @@ def read_specs(
     columns: Mapping[str, DataType],
     origin: Origin,
 ) -> tuple[tuple[AggregateSpec, ...], tuple[DefinitionError, ...]]:
-    """Read the aggregates of a group over columns, each with the name that it has by keyword.
+    """Read the aggregates of a group over columns, each with its name by keyword.
 
-    Those that can be read are given, and what is wrong with the others.
+    Return the valid ones and the errors of the others.
     """
     found: list[AggregateSpec] = []
     errors: list[DefinitionError] = []

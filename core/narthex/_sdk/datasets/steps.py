@@ -1,4 +1,4 @@
-"""The symbolic rows that a pipeline's function is given: each method adds a step."""
+"""The symbolic rows that a pipeline's function receives; each method adds a step."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -62,14 +62,14 @@ from narthex.errors import (
 )
 
 _ANY_WINDOW: Final = Tumbling("1d")
-"""Stands for a window that could not be read: what has none of its own is no second mistake."""
+"""Replaces an unreadable window, so that aggregates without a window cause no second error."""
 
 _UNREAD: Final = UserCode(entry="", source="", tree=b"", python="")
-"""Stands for code that could not be read, so that what comes after it can still be checked."""
+"""Replaces unreadable code, so that the steps after it can still be checked."""
 
 
 class Rows:
-    """The rows of a dataset, or what steps made of them."""
+    """The rows of a dataset, or the result of steps on them."""
 
     def __init__(
         self, trace: Trace, operator: Operator, schema: NodeSchema, *, known: bool = True
@@ -77,7 +77,7 @@ class Rows:
         self._trace = trace
         self._operator = operator
         self._schema = schema
-        # After a step that could not be read nobody knows the columns, so that no more is said.
+        # After an unreadable step the columns are unknown, so no more errors are reported.
         self._known = known
 
     @property
@@ -87,16 +87,16 @@ class Rows:
 
     @property
     def node_schema(self) -> NodeSchema:
-        """What the last step gives, with the mistakes on the way."""
+        """The output schema of the last step, with the errors of all steps."""
         return self._schema
 
     @property
     def is_known(self) -> bool:
-        """Whether every step up to here could be read."""
+        """Whether all steps so far could be read."""
         return self._known
 
     def schema(self) -> dict[str, DataType]:
-        """Return the columns here with their types."""
+        """Return the columns at this step with their types."""
         return self._schema.columns
 
     def filter(self, predicate: object) -> "Rows":
@@ -105,8 +105,8 @@ class Rows:
         A key whose newest row fails is absent from that instant on.
 
         Args:
-            predicate: An expression of type `bool`, or a function that takes a frame and gives a
-                series of bools. Of an expression that may be null, say what null means:
+            predicate: An expression of type `bool`, or a function that takes a frame and returns a
+                series of bools. For an expression that may be null, specify the meaning of null:
                 `.fillnull(False)`.
         """
         origin = author_origin()
@@ -117,7 +117,7 @@ class Rows:
     def assign(self, *args: object, **columns: object) -> "Rows":
         """Add or replace value columns.
 
-        Either `assign("column", dtype, function)`, where the function takes a frame and gives a
+        Either `assign("column", dtype, function)`, where the function takes a frame and returns a
         series, or `assign(column=expression.astype(dtype), …)`.
         """
         origin = author_origin()
@@ -177,7 +177,7 @@ class Rows:
         return self._add(step, origin)
 
     def drop(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
-        """Leave out value columns; keys and the timestamp cannot be.
+        """Leave out value columns; keys and the timestamp must stay.
 
         Args:
             args: The columns by name, or one list of them.
@@ -194,7 +194,7 @@ class Rows:
         )
 
     def rename(self, columns: dict[str, str]) -> "Rows":
-        """Rename columns, keys and timestamp too.
+        """Rename columns, including keys and the timestamp.
 
         Args:
             columns: The new name of each old one.
@@ -209,7 +209,7 @@ class Rows:
         """Leave out rows with a null in the listed columns, which are not `Optional` any more.
 
         Args:
-            args: Optional columns by name, or one list of them; without any, all that there are.
+            args: Optional columns by name, or one list of them; by default, all of them.
             columns: The same, by keyword.
         """
         origin = author_origin()
@@ -237,19 +237,19 @@ class Rows:
     ) -> "Rows":
         """Join each row with a keyed dataset's row as of the row's event time.
 
-        The newest right row at that instant or before it counts; a deleted one does not. When a
-        right row comes late or is corrected, the joined rows are corrected.
+        The newest right row at or before that instant is used, but not a deleted one. When a right
+        row is late or corrected, the joined rows are corrected.
 
         Args:
             other: Another input of the pipeline, a keyed dataset.
             how: `left` keeps rows without a match, with nulls, so that the right columns become
                 `Optional`; `inner` drops them.
-            on: The right keys, where the left columns have the same names.
+            on: The right keys, if the left columns have the same names.
             left_on: The left columns, in the order of `right_on`.
             right_on: The right keys.
-            within: How long before the row's instant, and how long after it, the right row may be;
-                both ends count. With an end above `0s` a row sees what happened after it.
-            fields: The right columns to take; not given, all.
+            within: How long before and after the row's instant the right row may be, both ends
+                included. With an end above `0s`, a row sees events after it.
+            fields: The right columns to take; by default, all.
         """
         origin = author_origin()
 
@@ -298,10 +298,10 @@ class Rows:
         """Group rows by columns; `aggregate`, `first` or `latest` must follow.
 
         With a window, the rows of a group are split into its spans, and the key column `window`
-        says which one it is; only `aggregate` can follow.
+        contains the span; only `aggregate` can follow.
 
         Args:
-            args: The columns by name, or one list of them; none can be a float or `Optional`.
+            args: The columns by name, or one list of them; floats and `Optional` are not allowed.
             window: A `Tumbling`, `Hopping` or `Session` window.
         """
         origin = author_origin()
@@ -317,12 +317,12 @@ class Rows:
         return Groups(self._trace, rows, by or (), span)
 
     def transform(self, func: object, schema: object = None) -> "Rows":
-        """Let a function of a frame make the value columns; it gives as many rows as it takes.
+        """Compute the value columns with a function of a frame, which keeps the number of rows.
 
         Args:
-            func: Takes a frame with all columns and gives one; keys and event time stay.
-            schema: The types of all columns afterwards, keys and event time too; not given, they
-                stay as they are.
+            func: Takes a frame with all columns and returns one; keys and event time stay.
+            schema: The types of all columns afterwards, including keys and event time; by default,
+                they do not change.
         """
         origin = author_origin()
 
@@ -334,9 +334,9 @@ class Rows:
         return self._add(step, origin)
 
     def dedup(self, *args: object, by: ColumnsArgument = None, window: object = None) -> "Rows":
-        """Keep, of the rows that are the same by the columns, the last one.
+        """Keep the last of the rows that are equal in the columns.
 
-        They are the same only at the very same instant, or, with a window, within one span of it.
+        Rows are equal only at the same instant or, with a window, within one span of it.
 
         Args:
             args: The columns by name, or one list of them; without any, all values.
@@ -358,10 +358,10 @@ class Rows:
         return self._add(step, origin)
 
     def explode(self, *args: object, columns: ColumnsArgument = None) -> "Rows":
-        """Make a row of each element of lists; an empty list gives one row with null.
+        """Make a row for each element of lists; an empty list makes one row with null.
 
-        Lists that are named together are taken side by side and are equally long. The columns
-        become `Optional`.
+        Lists that are named together are exploded side by side and must have equal lengths. The
+        columns become `Optional`.
 
         Args:
             args: Columns of lists by name, or one list of them.
@@ -378,13 +378,13 @@ class Rows:
         )
 
     def changelog(self, insert: str | None = None, delete: str | None = None) -> "Rows":
-        """Make a keyless row of each insert and each delete of a keyed dataset.
+        """Make a keyless row for each insert and each delete of a keyed dataset.
 
-        An update is both: a delete and an insert.
+        An update is a delete and an insert.
 
         Args:
             insert: The name of a new column that is true for inserts and false for deletes.
-            delete: The name of a new column that is true for deletes; only one of both is given.
+            delete: The name of a new column that is true for deletes; set only one of the two.
         """
         origin = author_origin()
 
@@ -395,7 +395,7 @@ class Rows:
         return self._add(step, origin)
 
     def __add__(self, other: object) -> "Rows":
-        """Return the rows of both, which have one schema; equal rows stay two."""
+        """Return the rows of both inputs, which must have one schema, with duplicates."""
         origin = author_origin()
 
         if not isinstance(other, Rows):
@@ -420,7 +420,7 @@ class Rows:
         )
 
     def _add(self, step: Callable[[], Operator], origin: Origin) -> "Rows":
-        """Add a step; one that cannot be read is left out, and nothing is known from then on."""
+        """Add a step; an unreadable one is left out, and the columns are unknown from then on."""
         trace = self._trace
         operator = trace.read(step, origin, instead=None)
         if operator is None:
@@ -432,7 +432,7 @@ class Rows:
 
 
 class Groups:
-    """Rows in groups; `aggregate`, `first` or `latest` makes them one row a group."""
+    """Rows in groups; `aggregate`, `first` or `latest` reduces each group to one row."""
 
     def __init__(
         self,
@@ -449,13 +449,13 @@ class Groups:
     def aggregate(
         self, *specs: object, along: object = None, emit: object = "eager", **named: object
     ) -> Rows:
-        """Compute aggregates for each group; each has a name, by keyword or `into_field`.
+        """Compute aggregates for each group, each named by keyword or `into_field`.
 
         Args:
             specs: Aggregates with `into_field`, or one list of them.
-            along: A datetime column that is the time axis instead of the event time.
-            emit: `eager`: a result shows at once and is corrected later. `final`: it shows when its
-                window has closed.
+            along: A datetime column as the time axis instead of the event time.
+            emit: `eager`: a result is visible at once and is corrected later. `final`: it is
+                visible when its window has closed.
             named: Aggregates by the name of their column.
         """
         origin = author_origin()

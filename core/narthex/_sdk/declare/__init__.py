@@ -1,1 +1,1 @@
-"""Declarations: what decorators and calls in an author's file become."""
+"""Declarations: the records of decorators and calls in an author's file."""

@@ -1,4 +1,4 @@
-"""The forms in which operators are called, read into plain columns."""
+"""Read the forms of operator calls into plain columns."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -16,7 +16,7 @@ def read_columns(
     """Read `op("a", "b")`, `op(["a", "b"])` or `op(columns=["a", "b"])`.
 
     Raises:
-        OperatorInvalid: Both forms at once, or something that is not a column name.
+        OperatorInvalid: Both forms at once, or a value that is not a column name.
     """
     if positional and columns is not None:
         raise OperatorInvalid(
@@ -42,10 +42,10 @@ def _column_name(name: object, *, operator: str, origin: Origin) -> str:
 
 
 def read_names(names: object, *, origin: Origin) -> tuple[tuple[str, str], ...]:
-    """Read what `rename` takes: a dict from old to new names.
+    """Read the argument of `rename`: a dict from old to new names.
 
     Raises:
-        OperatorInvalid: It is not one.
+        OperatorInvalid: It is not such a dict.
     """
     if not isinstance(names, dict) or not all(
         isinstance(old, str) and isinstance(new, str) for old, new in names.items()
@@ -96,7 +96,7 @@ def read_within(within: object, *, origin: Origin) -> tuple[int | None, int]:
     """Read the bounds of a join: microseconds before and after the left instant.
 
     Raises:
-        JoinInvalid: It is no pair of durations, or its upper bound is `forever`.
+        JoinInvalid: It is not a pair of durations, or its upper bound is `forever`.
         DurationInvalid: A duration cannot be read.
     """
     match within:

@@ -1,4 +1,4 @@
-"""Env selectors: which sources, pipelines, features and extractors a commit takes."""
+"""Env selectors, which choose the sources, pipelines, features and extractors of a commit."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -10,10 +10,10 @@ Env: TypeAlias = str | Sequence[str] | None
 
 
 def parse_env(env: object, *, origin: Origin) -> tuple[str, ...]:
-    """Read a selector; an empty tuple is always selected.
+    """Read a selector; an empty tuple selects every env.
 
     Raises:
-        EnvInvalid: It is empty, has a space, or mixes names with negated names.
+        EnvInvalid: It is empty, contains a space, or mixes names with negated names.
     """
     if env is None:
         return ()
@@ -33,7 +33,7 @@ def parse_env(env: object, *, origin: Origin) -> tuple[str, ...]:
 
 
 def selected(selector: tuple[str, ...], env: str | None) -> bool:
-    """Whether a selector takes part in a commit for `env`; None takes everything."""
+    """Whether a selector includes its entity in a commit for `env`; None includes everything."""
     if not selector or env is None:
         return True
     if selector[0].startswith("~"):
@@ -42,7 +42,7 @@ def selected(selector: tuple[str, ...], env: str | None) -> bool:
 
 
 def check_commit_env(env: object) -> str | None:
-    """Read the env of a commit, which is one name or None.
+    """Read the env of a commit: one name or None.
 
     Raises:
         EnvInvalid: It is a list, or negated.

@@ -1,4 +1,4 @@
-"""What becomes of mistakes: raised together, or collected across a file."""
+"""Raise definition errors together, or collect them across a file."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ _COLLECTED: ContextVar[list[DefinitionError] | None] = ContextVar("narthex_mista
 
 @contextmanager
 def collecting() -> Iterator[list[DefinitionError]]:
-    """Collect mistakes of definitions in the block instead of raising them.
+    """Collect definition errors in the block instead of raising them.
 
-    A definition with mistakes still exists in the block, so that the next ones can be read; it
-    must not be used for anything else.
+    A definition with errors still exists in the block, so that the next ones can be read; it must
+    not be used for anything else.
     """
     found: list[DefinitionError] = []
     token = _COLLECTED.set(found)
@@ -32,10 +32,10 @@ def collecting() -> Iterator[list[DefinitionError]]:
 
 
 def report(errors: Sequence[DefinitionError]) -> None:
-    """Raise mistakes, or collect them where someone collects.
+    """Raise errors, or add them to the active collector.
 
     Raises:
-        DefinitionErrors: There are some, and nobody collects.
+        DefinitionErrors: There are errors, and no collector is active.
     """
     collected = _COLLECTED.get()
     if collected is None:
@@ -45,7 +45,7 @@ def report(errors: Sequence[DefinitionError]) -> None:
 
 
 class Reader:
-    """Reads arguments one by one and keeps what is wrong with each."""
+    """Reads arguments one by one and records the errors of each."""
 
     def __init__(self) -> None:
         self.errors: list[DefinitionError] = []

@@ -1,4 +1,4 @@
-"""The expectations about rows, by the names of Great Expectations."""
+"""The expectations about rows, with the names of Great Expectations."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
@@ -18,14 +18,14 @@ def expect_column_values_to_not_be_null(column: str, mostly: float | None = None
 
 
 def expect_column_values_to_be_null(column: str, mostly: float | None = None) -> Expected:
-    """The column has nothing but nulls."""
+    """The column has only nulls."""
     return expect("expect_column_values_to_be_null", {"column": column}, mostly)
 
 
 def expect_column_values_to_be_of_type(
     column: str, type_: str, mostly: float | None = None
 ) -> Expected:
-    """Values are of a type, by its name."""
+    """Values are of a type, given by name."""
     return expect("expect_column_values_to_be_of_type", {"column": column, "type_": type_}, mostly)
 
 
@@ -122,7 +122,7 @@ def expect_column_values_to_not_match_regex(
 def expect_column_values_to_match_regex_list(
     column: str, regex_list: Sequence[str], match_on: str = "any", mostly: float | None = None
 ) -> Expected:
-    """Values match any, or all, of the patterns."""
+    """Values match any or all of the patterns."""
     return expect(
         "expect_column_values_to_match_regex_list",
         {"column": column, "regex_list": regex_list, "match_on": match_on},
@@ -167,7 +167,7 @@ def expect_column_values_to_be_json_parseable(column: str, mostly: float | None 
 def expect_column_values_to_match_json_schema(
     column: str, json_schema: Mapping[str, object], mostly: float | None = None
 ) -> Expected:
-    """Values are JSON of a schema; the schema travels as JSON text."""
+    """Values are JSON of a schema, which is sent as JSON text."""
     return expect(
         "expect_column_values_to_match_json_schema",
         {"column": column, "json_schema": json_schema},

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Expectations: expectations about the rows of a dataset, by the names of Great Expectations."""
+"""Expectations about the rows of a dataset, with the names of Great Expectations."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from narthex.errors import DefinitionError, ExpectationInvalid
 
 @attrs.define(eq=False, slots=False)
 class ExpectationsCall:
-    """What `@expectations` makes of a function."""
+    """The result of `@expectations` on a function."""
 
     function: FunctionType
     version: int
@@ -32,7 +32,7 @@ class ExpectationsCall:
 
 @attrs.frozen
 class Expected:
-    """One `expect_…` call, with the line that it stands on."""
+    """One `expect_…` call, with its line."""
 
     expectation: Expectation
     origin: Origin
@@ -64,7 +64,7 @@ def expectations(
 def build_expectations(
     calls: Sequence[ExpectationsCall], owner: object, dataset: str, schema: Schema
 ) -> tuple[tuple[Expectation, ...], list[DefinitionError]]:
-    """Call the method once and check what it lists against the dataset's columns."""
+    """Call the method once and check its expectations against the dataset's columns."""
     if not calls:
         return (), []
     call, *more = calls
@@ -114,12 +114,12 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
 
 
 def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Expected:
-    """Return a expectation by its name and arguments; those left at None are left out.
+    """Return an expectation by its name and arguments, without those that are None.
 
-    A dict, such as a JSON schema, becomes its JSON text; instants, days and decimals are text too.
+    A dict, such as a JSON schema, becomes JSON text; instants, days and decimals become text too.
 
     Raises:
-        ExpectationInvalid: An argument is no literal, or `mostly` no share.
+        ExpectationInvalid: An argument is not a literal, or `mostly` is not a share.
     """
     origin = author_origin()
     if mostly is not None and not 0 <= mostly <= 1:

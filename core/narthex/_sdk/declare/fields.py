@@ -1,4 +1,4 @@
-"""Fields of a dataset's class: annotations, and what `field(…)` says of them."""
+"""Fields of a dataset's class: annotations and `field(…)` calls."""
 
 import inspect
 import re
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @attrs.define(eq=False)
 class FieldCall:
-    """What `field(…)` says; whether it can stand is decided when the class is made."""
+    """A `field(…)` call, which is validated when the class is created."""
 
     key: bool = False
     timestamp: bool = False
@@ -59,7 +59,7 @@ class FieldCall:
         deprecated: bool = False,
         deleted: bool = False,
     ) -> Self:
-        """Say who owns the field, and what it is."""
+        """Set the owner and the description of the field."""
         self.said = metadata(
             owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
         )
@@ -67,26 +67,26 @@ class FieldCall:
 
 
 def field(key: bool = False, timestamp: bool = False, erase_key: bool = False) -> Any:  # type: ignore[explicit-any]
-    """Say what a field is for; it stands after the field's annotation, whatever its type.
+    """Set the role of a field; put it after the field's annotation, whatever its type.
 
-    `.meta(owner, description, tags)` says more of it.
+    `.meta(owner, description, tags)` adds metadata.
 
     Args:
-        key: It is part of the dataset's key.
-        timestamp: It is the event time.
-        erase_key: Rows are erased by it; it must be a key.
+        key: Whether it is part of the dataset's key.
+        timestamp: Whether it is the event time.
+        erase_key: Whether rows are erased by it; it must be a key.
     """
     return FieldCall(key, timestamp, erase_key)
 
 
 @attrs.frozen(kw_only=True)
 class Field:
-    """A field of a dataset, as `Dataset.name` gives it.
+    """A field of a dataset, the value of `Dataset.name`.
 
     Attributes:
         keys: The dataset's key, by which a feature looks the field up.
         is_indexed: Whether the dataset can be looked up.
-        is_broken: Whether the dataset has mistakes, so that its type is not known.
+        is_broken: Whether the dataset has errors, so that the field's type is unknown.
     """
 
     dataset: str
@@ -107,9 +107,9 @@ class Field:
 
 
 def annotations_of(cls: type, frame: FrameType | None) -> dict[str, object]:
-    """Return a class's annotations, those written as text resolved where they can be.
+    """Return a class's annotations, with those written as text resolved if possible.
 
-    One that cannot be resolved stays text, and is told as an unknown type.
+    An unresolved one stays text and is reported as an unknown type.
     """
     written = inspect.get_annotations(cls)
     scope = {**(frame.f_globals if frame else {}), **(frame.f_locals if frame else {})}
@@ -130,9 +130,9 @@ def _resolved(name: str, annotation: object, scope: Mapping[str, object]) -> obj
 def build_schema(
     cls: type, annotations: Mapping[str, object], places: ClassPlaces
 ) -> tuple[Schema | None, list[DefinitionError]]:
-    """Build a dataset's schema; give everything that is wrong with its fields.
+    """Return a dataset's schema and all errors of its fields.
 
-    The schema is None where a field has no type or the event time is unclear.
+    The schema is None if a field has no type or the event time is ambiguous.
     """
     errors: list[DefinitionError] = []
     fields: list[SchemaField] = []
@@ -250,7 +250,7 @@ def _mark_timestamp(
         field for field in fields if isinstance(field.type, Datetime) and field.role is Role.VALUE
     ]
     if len(candidates) != 1:
-        # A field whose type is wrong may have been the event time: say one thing at a time.
+        # A field with an invalid type may be the event time: report one error at a time.
         unclear = not candidates and not complete
         return None, None if unclear else _unclear(dataset, candidates, places)
     (found,) = candidates

@@ -1,4 +1,4 @@
-"""`@includes`: kept so that code that was written with it runs."""
+"""`@includes`, kept for compatibility with existing code."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +9,6 @@ _F = TypeVar("_F")
 def includes(*_: object) -> Callable[[_F], _F]:
     """Name functions that the decorated one calls.
 
-    It does nothing: what a function reaches is found from its source and travels with it.
+    It has no effect: the names that a function uses are found in its source and carried with it.
     """
     return lambda function: function

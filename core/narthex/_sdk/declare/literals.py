@@ -1,4 +1,4 @@
-"""Python values that stand for a column's value, such as defaults and constants."""
+"""Python values of a column, such as defaults and constants."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal as PythonDecimal
@@ -41,7 +41,7 @@ def literal_of(value: object, of: DataType) -> LiteralValue:
     tuple of its members in order, a map that of its pairs.
 
     Raises:
-        MisfitError: It is no value of the type.
+        MisfitError: It is not a value of the type.
     """
     if isinstance(of, Optional):
         return None if value is None else literal_of(value, of.of)

@@ -1,4 +1,4 @@
-"""What people say of an entity: owner, description, tags."""
+"""The metadata of an entity: owner, description, tags."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import DefinitionError, MetaInvalid
 
 META_ATTRIBUTE = "__narthex_meta__"
-"""Where a class or a function keeps what `@meta` said of it."""
+"""The attribute of a class or a function that contains its `@meta`."""
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _T = TypeVar("_T")
@@ -23,12 +23,12 @@ def meta(
     deprecated: bool = False,
     deleted: bool = False,
 ) -> Callable[[_T], _T]:
-    """Say who owns a dataset, featureset, pipeline or extractor, and what it is.
+    """Set the owner and the description of a dataset, featureset, pipeline or extractor.
 
-    Nothing physical changes with it, and no version need be raised.
+    It changes no asset and needs no new version.
 
     Raises:
-        MetaInvalid: The owner is no e-mail address.
+        MetaInvalid: The owner is not an e-mail address.
     """
     said = metadata(
         owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
@@ -62,21 +62,19 @@ def metadata(
 
 
 def metadata_of(entity: object) -> Metadata:
-    """Return the metadata that `@meta` attached to a class or function; empty metadata without
-    `@meta`.
-    """
+    """Return the metadata of a class or function; it is empty without `@meta`."""
     said = getattr(entity, META_ATTRIBUTE, None)
     return said if isinstance(said, Metadata) else Metadata()
 
 
 def said_of(call: object, function: object) -> Metadata:
-    """Return the metadata that `@meta` attached above a function's decorator, or else below it."""
+    """Return the metadata of `@meta` above a function's decorator, otherwise of the one below."""
     said = metadata_of(call)
     return said if said != Metadata() else metadata_of(function)
 
 
 def check_metadata(said: Metadata, *, origin: Origin) -> tuple[DefinitionError, ...]:
-    """Refuse an owner that is no e-mail address, and what is no text."""
+    """Return errors for an owner that is not an e-mail address, and for non-text values."""
     parts: tuple[object, ...] = (said.owner, said.description, *said.tags)
     errors: list[DefinitionError] = [
         MetaInvalid(f"`{one!r}` is not text", origin=origin)

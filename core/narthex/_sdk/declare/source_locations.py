@@ -1,4 +1,4 @@
-"""Where in an author's file a definition stands, and what its source says there."""
+"""The positions of definitions in an author's file, and the source text there."""
 
 import ast
 import functools
@@ -15,7 +15,7 @@ _OURS = str(Path(__file__).resolve().parents[2])
 
 
 def shown_path(file: str) -> str:
-    """Render a path relative to the working directory where it lies below it."""
+    """Render a path, relative to the working directory if it is below it."""
     path = Path(file)
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file
@@ -27,7 +27,7 @@ def place(file: str, line: int) -> Origin:
 
 
 def author_frame() -> FrameType | None:
-    """Find the innermost frame that is the author's; None below the interpreter."""
+    """Return the innermost frame of the author's code; None without one."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 (the documented way to a caller)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back
@@ -35,13 +35,13 @@ def author_frame() -> FrameType | None:
 
 
 def author_origin() -> Origin:
-    """Return the line of the author's file from which we were called."""
+    """Return the line of the author's file that made the call."""
     frame = author_frame()
     return NOWHERE if frame is None else place(frame.f_code.co_filename, frame.f_lineno)
 
 
 def code_of(function: object) -> CodeType | None:
-    """Find the code of a plain function."""
+    """Return the code of a plain function."""
     code = getattr(function, "__code__", None)
     return code if isinstance(code, CodeType) else None
 
@@ -66,7 +66,7 @@ def failure_origin(error: BaseException, *, fallback: Origin) -> Origin:
 
 @attrs.frozen(kw_only=True)
 class ClassPlaces:
-    """Where a class body stands, and its members.
+    """The position of a class body and of its members.
 
     Attributes:
         origin: The class's own line.
@@ -79,14 +79,14 @@ class ClassPlaces:
     comments: dict[str, str]
 
     def of(self, name: str) -> Origin:
-        """Return the place of a member, or else of the class."""
+        """Return the position of a member, otherwise of the class."""
         return self.members.get(name, self.origin)
 
 
 def class_places(name: str, frame: FrameType | None) -> ClassPlaces:
-    """Find the class that a frame is just defining.
+    """Return the places of the class that a frame is defining.
 
-    Where its source cannot be read, every member stands at the frame's line.
+    If its source cannot be read, each member gets the frame's line.
     """
     if frame is None:
         return ClassPlaces(origin=NOWHERE, members={}, comments={})
@@ -111,7 +111,7 @@ def class_places(name: str, frame: FrameType | None) -> ClassPlaces:
 def parsed(text: str) -> ast.Module | None:
     """Return the tree of a file's text; None if it is not Python.
 
-    It is kept: a file is asked for its text at each class and each function that it defines.
+    The tree is cached, as each class and each function of a file needs it.
     """
     try:
         return ast.parse(text)

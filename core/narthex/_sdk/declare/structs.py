@@ -33,21 +33,21 @@ class _StructValue:
 
     @classmethod
     def expr(cls, **members: Operand) -> Expr:
-        """Return an expression for a struct of these members."""
+        """Return an expression of a struct with these members."""
         return make_struct(members, cls)
 
     @classmethod
     def zip(cls, **members: Operand) -> Expr:
-        """Return an expression for structs of the items of these lists, as long as the shortest."""
+        """Return a list expression of structs of these lists' items, as long as the shortest."""
         return zip_struct(members, cls)
 
     def as_json(self) -> dict[str, object]:
-        """Return the members by name, structs inside too."""
+        """Return the members by name, with inner structs converted too."""
         return {name: _plain(value) for name, value in vars(self).items()}
 
     @override
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, dict):  # what an answer has of a struct
+        if isinstance(other, dict):  # the form of a struct in an answer
             return self.as_json() == _plain(other)
         return type(self) is type(other) and vars(self) == vars(other)
 
@@ -63,7 +63,7 @@ class _StructValue:
 
 @built_in
 class Window(_StructValue):
-    """The span of a discrete window, `begin` inclusive to `end` exclusive."""
+    """The span of a discrete window, with `begin` inclusive and `end` exclusive."""
 
     __narthex_struct__ = WINDOW
 
@@ -79,9 +79,7 @@ def _plain(value: object) -> object:
 
 
 def struct_of(name: str, *members: str) -> type:
-    """Return a class whose instances have these members; it is what code that travels has of
-    one.
-    """
+    """Return a class whose instances have these members; captured code uses it for structs."""
     fields = tuple(StructField(member, Bool()) for member in members)
     return type(name, (_StructValue,), {STRUCT_ATTRIBUTE: Struct(name, fields)})
 

@@ -1,7 +1,7 @@
-"""What authors write for windows: `Continuous("1d")`, `Hopping("1h", "5m")` and the others.
+"""Windows in authors' code: `Continuous("1d")`, `Hopping("1h", "5m")` and the others.
 
-Durations are text here. The records of `narthex._ir.windows`, which these make, count microseconds,
-so that a number that an author wrote would silently be one of those.
+Durations are text here. These functions make records of `narthex._ir.windows`, which count
+microseconds, so a number from an author would silently mean microseconds.
 """
 
 from narthex._ir import windows
@@ -12,18 +12,18 @@ from narthex.errors import DurationInvalid, WindowInvalid
 _NOTHING = "0s"
 
 
-def Continuous(  # noqa: N802 (it stands where Fennel has a class)
+def Continuous(  # noqa: N802 (a class in Fennel)
     duration: str, *, max_error: str | None = None
 ) -> windows.Continuous:
     """Return the window of all rows of the last `duration`, `"1h"` or `"forever"`.
 
     Args:
-        duration: Both its ends count.
-        max_error: By which share of its length the window may be longer or shorter, `"0.1%"`.
+        duration: The length; both ends are included.
+        max_error: The share of its length that the window may be longer or shorter, `"0.1%"`.
 
     Raises:
-        DurationInvalid: It is no duration, or is not text.
-        WindowInvalid: The share is none.
+        DurationInvalid: It is not a duration, or not text.
+        WindowInvalid: `max_error` is not a share.
     """
     length = _length(duration, "Continuous", "duration")
     if max_error is None:
@@ -37,26 +37,26 @@ def Continuous(  # noqa: N802 (it stands where Fennel has a class)
     return windows.Continuous(length, max_error=max_error)
 
 
-def Tumbling(  # noqa: N802 (it stands where Fennel has a class)
+def Tumbling(  # noqa: N802 (a class in Fennel)
     duration: str, lookback: str = _NOTHING
 ) -> windows.Tumbling:
-    """Return the window of back-to-back spans of a length, as they stood `lookback` ago.
+    """Return the window of back-to-back spans of a length, as of `lookback` ago.
 
     Raises:
-        DurationInvalid: One is no duration, is without end, or is not text.
+        DurationInvalid: One is not a duration, has no end, or is not text.
     """
     return windows.Tumbling(
         _finite(duration, "Tumbling", "duration"), _finite(lookback, "Tumbling", "lookback")
     )
 
 
-def Hopping(  # noqa: N802 (it stands where Fennel has a class)
+def Hopping(  # noqa: N802 (a class in Fennel)
     duration: str, stride: str, lookback: str = _NOTHING
 ) -> windows.Hopping:
     """Return the window of spans that begin at each multiple of `stride` and overlap.
 
     Raises:
-        DurationInvalid: One is no duration, or is not text; only `duration` may be `"forever"`.
+        DurationInvalid: One is not a duration, or not text; only `duration` may be `"forever"`.
     """
     return windows.Hopping(
         _length(duration, "Hopping", "duration"),
@@ -65,13 +65,13 @@ def Hopping(  # noqa: N802 (it stands where Fennel has a class)
     )
 
 
-def Session(  # noqa: N802 (it stands where Fennel has a class)
+def Session(  # noqa: N802 (a class in Fennel)
     gap: str,
 ) -> windows.Session:
-    """Return the window of rows of a key that are no further apart than `gap`.
+    """Return the window of rows of a key that are at most `gap` apart.
 
     Raises:
-        DurationInvalid: It is no duration, is without end, or is not text.
+        DurationInvalid: It is not a duration, has no end, or is not text.
     """
     return windows.Session(_finite(gap, "Session", "gap"))
 

@@ -1,1 +1,1 @@
-"""How authors build expressions: `col`, `lit`, `when`, and the methods by kind of value."""
+"""The builders of expressions: `col`, `lit`, `when`, and the methods by kind of value."""

@@ -1,4 +1,4 @@
-"""What authors write: `col`, `lit`, `when` and the methods and operators of an expression."""
+"""The builders `col`, `lit` and `when`, and the methods and operators of expressions."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from narthex._sdk.expressions.written_types import annotation_of, classes_in, ty
 from narthex.errors import ExpressionInvalid
 
 InvalidExprException = ExpressionInvalid
-"""The error of an expression that cannot be built; the name that Fennel's authors know."""
+"""The error of an expression that cannot be built, under Fennel's name."""
 
 Operand: TypeAlias = "Expr | LiteralInput"
 LiteralInput: TypeAlias = object
@@ -32,7 +32,7 @@ LiteralInput: TypeAlias = object
 
 
 class TimeUnit(enum.StrEnum):
-    """A unit of time, where its name as text will do as well."""
+    """A unit of time; its name as text is accepted too."""
 
     YEAR = "year"
     MONTH = "month"
@@ -47,10 +47,10 @@ class TimeUnit(enum.StrEnum):
 
 @attrs.frozen(eq=False)
 class TypedExpr:
-    """A whole expression with the type that its author says it has.
+    """A whole expression with the type that its author declares.
 
     Attributes:
-        annotation: As written, such as `Optional[int]`; `dtype` is what it means.
+        annotation: As written, such as `Optional[int]`; `dtype` is its type.
     """
 
     expr: "Expr"
@@ -67,7 +67,7 @@ class TypedExpr:
 
     @property
     def node(self) -> Node:
-        """The expression as a value."""
+        """The expression as a frozen value."""
         return self.expr.node
 
     @override
@@ -76,7 +76,7 @@ class TypedExpr:
 
 
 class Expr:
-    """An expression that is being written; `node` is the frozen value that travels.
+    """An expression under construction; `node` is the frozen value that a commit carries.
 
     Attributes:
         classes: The `@struct` classes that its author named in it.
@@ -202,15 +202,15 @@ class Expr:
         raise InvalidExprException(message, hint=hint)
 
     def isnull(self) -> "Expr":
-        """Whether there is no value."""
+        """Whether the value is null."""
         return self.call("isnull")
 
     def fillnull(self, value: Operand) -> "Expr":
-        """The value, or `value` where there is none."""
+        """The value, or `value` if it is null."""
         return self.call("fillnull", value)
 
     def is_in(self, values: Sequence[Operand]) -> "Expr":
-        """Whether it equals one of the values; null of null."""
+        """Whether it equals one of the values; null for null."""
         if not are_literals(values):
             raise InvalidExprException(
                 f"`is_in` found {values!r}; it takes a list of at least one value"
@@ -222,15 +222,15 @@ class Expr:
         return self.num.abs()
 
     def round(self, precision: int = 0) -> "Expr":
-        """The nearest number with that many digits after the point."""
+        """The nearest number with that many decimal places."""
         return self.num.round(precision)
 
     def ceil(self) -> "Expr":
-        """The least int that is not less."""
+        """The smallest int that is not less."""
         return self.num.ceil()
 
     def floor(self) -> "Expr":
-        """The greatest int that is not greater."""
+        """The largest int that is not greater."""
         return self.num.floor()
 
     def typeof(self, schema: Mapping[str, Annotation] | None = None) -> Annotation:
@@ -246,7 +246,7 @@ class Expr:
     def matches_type(
         self, dtype: Annotation, schema: Mapping[str, Annotation] | None = None
     ) -> bool:
-        """Whether its values can stand in a column of that type, restrictions of it aside.
+        """Whether a column of that type, without its restrictions, can contain the values.
 
         Raises:
             ExpressionTypeError: The expression has no type over the columns.
@@ -264,14 +264,14 @@ class Expr:
         """Evaluate the expression on a pandas frame; return a series with the frame's index.
 
         Args:
-            input_df: Has at least the columns of the schema; NaN and NA are null there.
+            input_df: A frame with at least the columns of the schema; NaN and NA are null.
             schema: The annotations of the columns.
-            output_dtype: The type of the result, where another than its own is wanted.
-            parse: Give structs as instances of their classes; if not, as dicts.
-            context: Says in which column `now()` is; without, it is the present.
+            output_dtype: The type of the result, if it is not the expression's own.
+            parse: Return structs as instances of their classes, otherwise as dicts.
+            context: Names the column of `now()`; by default, it is the current time.
 
         Raises:
-            ExpressionTypeError: It has no type, or none that is promotable to the output's.
+            ExpressionTypeError: It has no type, or one that cannot be promoted to the output's.
             InvalidExprException: The frame lacks a column, or a value is not of its type.
         """
         named = [*schema.values(), *self.classes, output_dtype]
@@ -319,7 +319,7 @@ class Expr:
         return Expr(Call("str.parse", (self.node,), target=parse_annotation(target)), classes)
 
     def astype(self, dtype: Annotation) -> TypedExpr:
-        """Say the type of the whole expression."""
+        """Declare the type of the whole expression."""
         return TypedExpr(self, dtype)
 
 
@@ -333,10 +333,10 @@ def _is_name(name: object) -> bool:
 
 
 def to_expr(operand: Operand) -> Expr:
-    """Take an operand as an expression; what is none is a literal.
+    """Convert an operand to an expression; other values become literals.
 
     Raises:
-        InvalidExprException: It is a TypedExpr, a function, or no literal.
+        InvalidExprException: It is a TypedExpr, a function, or not a literal.
     """
     if isinstance(operand, Expr):
         return operand
@@ -356,14 +356,14 @@ def col(name: str) -> Expr:
 
 
 def var(name: str) -> Expr:
-    """The item at hand, inside `.list.map(name, ...)` and `.list.filter(name, ...)`."""
+    """The current item inside `.list.map(name, ...)` and `.list.filter(name, ...)`."""
     if not _is_name(name):
         raise InvalidExprException(f"`var` found {name!r}; it takes the name of a variable")
     return Expr(Var(name))
 
 
 def lit(value: LiteralInput, type: Annotation | None = None) -> Expr:
-    """A constant, of the type given or of its own."""
+    """A constant, of the given type or of its own."""
     if type is None:
         return Expr(literal(value))
     classes = frozenset(classes_in([type]).values())
@@ -371,17 +371,17 @@ def lit(value: LiteralInput, type: Annotation | None = None) -> Expr:
 
 
 def repeat(value: Operand, by: Operand) -> Expr:
-    """A list of the value so many times."""
+    """A list that repeats the value."""
     return to_expr(value).call("repeat", by)
 
 
 def make_struct(fields: Mapping[str, Operand], type: Annotation) -> Expr:
-    """A struct with these members; `S.expr(member=...)` gives the same."""
+    """A struct with these members; equivalent to `S.expr(member=...)`."""
     return _with_members("struct.make", fields, type)
 
 
 def zip_struct(fields: Mapping[str, Operand], type: Annotation) -> Expr:
-    """A list of structs of the lists' items; `S.zip(member=...)` gives the same."""
+    """A list of structs of the lists' items; equivalent to `S.zip(member=...)`."""
     return _with_members("list.zip", fields, type)
 
 
@@ -401,7 +401,7 @@ def _with_members(function: str, fields: Mapping[str, Operand], type: Annotation
 
 
 def now() -> Expr:
-    """The instant of the question; in a pipeline, the row's event time."""
+    """The instant of the query; in a pipeline, the row's event time."""
     return Expr(Call("now", ()))
 
 
@@ -425,7 +425,7 @@ def datetime(  # noqa: PLR0913, PLR0917 (the parts of an instant, as in the stan
     microsecond: int = 0,
     timezone: str = "UTC",
 ) -> Expr:
-    """The instant of a wall clock in a time zone, as a constant."""
+    """The instant of a wall-clock time in a time zone, as a constant."""
     try:
         clock = python_datetime(year, month, day, hour, minute, second, microsecond, tzinfo=UTC)
         instant = instant_of(clock, timezone or "UTC")
@@ -439,14 +439,14 @@ def datetime(  # noqa: PLR0913, PLR0917 (the parts of an instant, as in the stan
 
 
 class When:
-    """`when(condition)`, which waits for its `then`."""
+    """`when(condition)`, before its `then`."""
 
     def __init__(self, condition: Operand, before: "Then | None" = None) -> None:
         self._condition = to_expr(condition)
         self._before = before
 
     def then(self, value: Operand) -> "Then":
-        """Say the value where the condition holds."""
+        """Set the value if the condition is true."""
         given = [self._condition, to_expr(value)]
         branch = Branch(given[0].node, given[1].node)
         if self._before is None:
@@ -462,7 +462,7 @@ class When:
 
 
 class Then(Expr):
-    """Branches so far; as an expression, null where none holds."""
+    """The branches so far; as an expression, null if no condition is true."""
 
     __slots__ = ("branches",)
 
@@ -471,15 +471,15 @@ class Then(Expr):
         self.branches = branches
 
     def when(self, condition: Operand) -> When:
-        """Add a branch for where no former one holds."""
+        """Add a branch that applies if no former condition is true."""
         return When(condition, self)
 
     def otherwise(self, value: Operand) -> Expr:
-        """Say the value where no branch holds."""
+        """Set the value if no condition is true."""
         last = to_expr(value)
         return Expr(Case(self.branches, last.node), classes_of([self, last]))
 
 
 def when(condition: Operand) -> When:
-    """The value of `then` where the condition holds; null counts as not holding."""
+    """The value of `then` if the condition is true; a null condition counts as false."""
     return When(condition)

@@ -46,14 +46,14 @@ _OWN_TYPES: tuple[tuple[type, DataType], ...] = (
 
 
 class _MisfitError(ValueError):
-    """A value that is none of the type."""
+    """A value does not belong to the type."""
 
 
 def literal(value: object, of: DataType | None = None) -> Literal:
     """Convert a Python value to a literal of a type, or of its own type.
 
     Raises:
-        ExpressionInvalid: It is no value of the type, or has no type of its own.
+        ExpressionInvalid: It is not a value of the type, or has no type of its own.
     """
     found = own_type(value) if of is None else of
     try:
@@ -63,10 +63,10 @@ def literal(value: object, of: DataType | None = None) -> Literal:
 
 
 def own_type(value: object) -> DataType:
-    """Return the type that a value has by itself.
+    """Return a value's own type.
 
     Raises:
-        ExpressionInvalid: It has none, as lists and dicts, or is a function.
+        ExpressionInvalid: It has none, as with lists and dicts, or is a function.
     """
     for kind, of in _OWN_TYPES:
         if isinstance(value, kind):
@@ -147,5 +147,5 @@ def _unscaled(value: PythonDecimal, scale: int) -> int:
 
 
 def are_literals(values: object) -> bool:
-    """Whether it is a list of at least one constant."""
+    """Whether it is a sequence with at least one item."""
     return isinstance(values, Sequence) and not isinstance(values, str | bytes) and len(values) > 0

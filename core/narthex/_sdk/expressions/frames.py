@@ -1,6 +1,6 @@
-"""Expressions on pandas frames, for authors who try them out.
+"""Evaluate expressions on pandas frames, for authors who try them out.
 
-pandas is not imported here: an author who has a frame has it, and everybody else is spared.
+pandas is not imported here: authors with a frame have it already, and others need not load it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,24 +45,24 @@ _DTYPES: Mapping[type, str] = {
 
 @attrs.frozen
 class EvalContext:
-    """What an expression is evaluated within.
+    """The context in which an expression is evaluated.
 
     Attributes:
-        now_col_name: The column of the frame that `now()` means, row by row.
+        now_col_name: The column of the frame with the value of `now()` for each row.
     """
 
     now_col_name: str | None = None
 
 
 class SeriesLike(Protocol):
-    """A series of pandas."""
+    """A pandas series."""
 
     def __init__(self, values: list[object], *, index: Sequence[object], dtype: str) -> None: ...
     def tolist(self) -> list[object]: ...
 
 
 class FrameLike(Protocol):
-    """A frame of pandas."""
+    """A pandas frame."""
 
     @property
     def columns(self) -> Sequence[str]: ...
@@ -84,7 +84,7 @@ def evaluate_frame(
     """Return the values of an expression on the rows of a frame, as a series with its index.
 
     Raises:
-        ExpressionTypeError: It has no type, or none that is promotable to the target.
+        ExpressionTypeError: It has no type, or one that cannot be promoted to the target.
         ExpressionInvalid: The frame lacks a column, or a value is not of its type.
     """
     wanted = node if target is None else fit(node, schema, target=target)
@@ -123,11 +123,11 @@ def _raw(value: object) -> object:
 
 
 def _raw_other(value: object) -> object:
-    for method in ("as_json", "tolist"):  # structs, arrays and scalars of numpy
+    for method in ("as_json", "tolist"):  # structs, numpy arrays and numpy scalars
         convert: Callable[[], object] | None = getattr(value, method, None)
         if callable(convert):
             return _raw(convert())
-    # NaN, NaT and NA: what does not equal itself is no value.
+    # NaN, NaT and NA: a value that does not equal itself is null.
     return value if (value == value) is True else None  # noqa: PLR0124
 
 
@@ -162,6 +162,6 @@ def _value(cell: Cell, of: DataType, classes: Classes) -> object:
 
 
 def _series(frame: FrameLike, values: list[object], of: DataType) -> SeriesLike:
-    # The frame's own kind of series, made without a word about pandas.
+    # The frame's own series class, used without importing pandas.
     make = type(frame.assign(value=None)["value"])
     return make(values, index=frame.index, dtype=_DTYPES.get(type(inner(of)), "object"))

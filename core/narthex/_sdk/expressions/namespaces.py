@@ -33,7 +33,7 @@ class ParseBuilder(Protocol[E_co]):
 
 
 def _zone_option(timezone: str | None) -> dict[str, LiteralValue]:
-    """Return the option that says the time zone; UTC, which is meant without it, has none."""
+    """Return the option for a time zone; none for UTC, which is the default."""
     if timezone in {None, "UTC"}:
         return {}
     try:
@@ -69,7 +69,7 @@ class Numbers(Generic[E_co]):
         return self._call("num.abs")
 
     def round(self, precision: int = 0) -> E_co:
-        """Round halves away from 0; an int without a precision, else a float."""
+        """Round halves away from 0; return an int without a precision, otherwise a float."""
         if not _is_precision(precision):
             _refuse(f"`round` found precision {precision!r}; it takes a whole number, 0 or more")
         return self._call("num.round", precision=precision)
@@ -84,7 +84,7 @@ class Numbers(Generic[E_co]):
         return self._call("num.sqrt")
 
     def log(self, base: float | None = None) -> E_co:
-        """Take the logarithm, natural without a base."""
+        """Take the logarithm; without a base, the natural one."""
         if base is None:
             return self._call("num.log")
         if not _is_base(base):
@@ -151,16 +151,15 @@ class Strings(Generic[E_co]):
         return self._call("str.endswith", other)
 
     def split(self, sep: str) -> E_co:
-        """Cut at each separator, a constant."""
+        """Split at each separator, a constant."""
         if not _is_text(sep):
             _refuse(f"`split` found separator {sep!r}; it takes text that is not empty")
         return self._call("str.split", sep=sep)
 
     def json_extract(self, path: str) -> E_co:
-        """Select a value by a JSON path such as `$.user.names[0]`, as text; null if the path
-        selects nothing.
+        """Return the value at a JSON path such as `$.user.names[0]` as text; null without one.
 
-        A text is given as it is, anything else as JSON.
+        A string is returned as it is, any other value as JSON.
         """
         if not _is_text(path):
             _refuse(f"`json_extract` found path {path!r}; it takes text such as `$.name`")
@@ -171,7 +170,7 @@ class Strings(Generic[E_co]):
         return self._call("str.json_extract", path=path)
 
     def strptime(self, format: str, timezone: str | None = "UTC") -> E_co:
-        """Read an instant; a wall clock without an offset is of the time zone."""
+        """Parse an instant; a wall-clock time without an offset is in the time zone."""
         try:
             check_read_format(format)
         except FormatError as error:
@@ -179,12 +178,12 @@ class Strings(Generic[E_co]):
         return self._call("str.strptime", format=expanded(format), **_zone_option(timezone))
 
     def parse(self, dtype: object) -> E_co:
-        """Read JSON as a value of the type."""
+        """Parse JSON as a value of the type."""
         return self._parse(dtype)
 
 
 class Dates(Generic[E_co]):
-    """Functions of instants; parts and texts are those of a time zone, UTC unless told."""
+    """Functions of instants; parts and texts are in a time zone, by default UTC."""
 
     def __init__(self, call: CallBuilder[E_co], timezone: str | None = None) -> None:
         self._call = call
@@ -237,20 +236,20 @@ class Dates(Generic[E_co]):
         return self._part(name, timezone)
 
     def with_tz(self, timezone: str) -> "Dates[E_co]":
-        """Take parts and texts in a time zone."""
+        """Set the time zone of parts and texts."""
         _zone_option(timezone)
         return Dates(self._call, timezone)
 
     def since(self, other: object, unit: str = "second") -> E_co:
-        """Count whole units from another instant on, cut toward zero."""
+        """Count whole units since another instant, truncated toward zero."""
         return self._call("dt.since", other, unit=_unit("since", unit))
 
     def since_epoch(self, unit: str = "second") -> E_co:
-        """Count whole units from 1970 on, cut toward zero."""
+        """Count whole units since 1970, truncated toward zero."""
         return self._call("dt.since_epoch", unit=_unit("since_epoch", unit))
 
     def strftime(self, format: str, timezone: str | None = None) -> E_co:
-        """Write the instant in a format."""
+        """Format the instant."""
         try:
             check_written_format(format)
         except FormatError as error:
@@ -291,7 +290,7 @@ class Lists(Generic[E_co]):
         return self._call("list.len")
 
     def at(self, index: object) -> E_co:
-        """Return the item there, from the end if negative; null beyond."""
+        """Return the item at an index, from the end if negative; null if out of range."""
         return self._call("list.at", index)
 
     def contains(self, item: object) -> E_co:
@@ -319,7 +318,7 @@ class Lists(Generic[E_co]):
         return self._call("list.any")
 
     def filter(self, var: str, predicate: object) -> E_co:
-        """Keep the items for which an expression of `var(...)` holds."""
+        """Keep the items for which an expression of `var(...)` is true."""
         return self._bound("list.filter", var, predicate)
 
     def map(self, var: str, expr: object) -> E_co:
@@ -353,7 +352,7 @@ class Dicts(Generic[E_co]):
         self._call = call
 
     def get(self, key: object, default: object = None) -> E_co:
-        """Return the entry of that key; the default, or null, without one."""
+        """Return the entry of that key; without one, the default or null."""
         if default is None:
             return self._call("dict.get", key)
         return self._call("dict.get", key, default)

@@ -1,4 +1,4 @@
-"""Types as annotations: what an author would write for a type that was inferred."""
+"""Render inferred types as the annotations that an author would write."""
 
 import typing
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ from narthex._sdk.annotations import (
 )
 
 Classes: typing.TypeAlias = Mapping[Struct, type]
-"""The `@struct` classes that are known, by the type that each declares, restrictions gone."""
+"""The known `@struct` classes by the type that each declares, without restrictions."""
 
 _PLAIN: Mapping[type, Annotation] = {
     Int: int,
@@ -48,7 +48,7 @@ _BUILT_IN: dict[Struct, type] = {}
 
 
 def built_in(cls: type) -> type:
-    """Make a `@struct` class known that authors need not name; the class itself."""
+    """Register a `@struct` class that authors need not name; return the class."""
     found = getattr(cls, STRUCT_ATTRIBUTE)
     if not isinstance(found, Struct):
         raise TypeError(f"`{cls.__name__}` is no struct")
@@ -57,7 +57,7 @@ def built_in(cls: type) -> type:
 
 
 def classes_in(annotations: Iterable[Annotation]) -> dict[Struct, type]:
-    """Find the `@struct` classes in annotations, those of members too."""
+    """Return the `@struct` classes in annotations, including those of members."""
     found = dict(_BUILT_IN)
     pending = list(annotations)
     while pending:
@@ -74,7 +74,7 @@ def classes_in(annotations: Iterable[Annotation]) -> dict[Struct, type]:
 
 
 def annotation_of(of: DataType, classes: Classes) -> Annotation:
-    """Return the annotation of a type; of a struct that has no known class, its type itself."""
+    """Return the annotation of a type; for a struct without a known class, the type itself."""
     match of:
         case Optional():
             return typing.Optional[annotation_of(of.of, classes)]  # noqa: UP045 (made here)

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Extractors: functions in a featureset's class that compute features when asked."""
+"""Extractors: functions in a featureset's class that compute features at query time."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _F = TypeVar("_F")
 
 @attrs.define(eq=False, slots=False)
 class ExtractorCall:
-    """What `@extractor` makes of a function."""
+    """The result of `@extractor` on a function."""
 
     function: FunctionType
     deps: tuple[object, ...]
@@ -57,20 +57,20 @@ def extractor(
     env: Env = None,
     depends_on: Sequence[Dataset] | None = None,
 ) -> ExtractorCall | Callable[[Callable[..., object]], ExtractorCall]:
-    """Declare that a function computes features when they are asked for.
+    """Declare that a function computes features at query time.
 
-    It is called as `f(cls, ts, in1, in2, …)` with series and gives a series, or a frame with a
+    It is called as `f(cls, ts, in1, in2, …)` with series and returns a series, or a frame with a
     column for each output.
 
     Args:
-        func: The function, where the decorator stands bare.
+        func: The function, if the decorator has no parentheses.
         deps: The datasets that it may look up.
-        version: Raised when it computes something else from now on.
-        env: The envs for which it is taken.
+        version: Raise it when the function computes another result.
+        env: The envs that include it.
         depends_on: Another name for `deps`.
 
     Raises:
-        ArgumentInvalid: Both `deps` and `depends_on` are given.
+        ArgumentInvalid: Both `deps` and `depends_on` are set.
     """
     origin = author_origin()
     if deps and depends_on:
@@ -88,7 +88,7 @@ def extractor(
 
 
 def outputs(*given: object) -> Callable[[_F], _F]:
-    """Name the features that an extractor computes; not used, all of its featureset."""
+    """Name the features that an extractor computes; by default, all of its featureset."""
 
     def name(function: _F) -> _F:
         setattr(function, OUTPUTS_ATTRIBUTE, given)
@@ -104,7 +104,7 @@ def build_extractor(
 
     Args:
         name: Its name in the class.
-        call: What the decorator kept.
+        call: The record of the decorator.
         featureset: The featureset's name.
         own: The class, with its features.
     """
@@ -184,7 +184,7 @@ def _read_outputs(
 
 
 def _own_feature(given: object, features: tuple[str, ...]) -> str | None:
-    """Find the name of a feature of the class that is just being made."""
+    """Return the name of a feature of the class that is being created."""
     name = getattr(given, "own_name", None)
     return name if isinstance(name, str) and name in features else None
 

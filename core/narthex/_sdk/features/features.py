@@ -1,4 +1,4 @@
-"""Features of a featureset's class, and what `feature(…)` says of them."""
+"""Features of a featureset's class, and their `feature(…)` calls."""
 
 from typing import Any, Self, TypeAlias
 
@@ -14,7 +14,7 @@ Reference: TypeAlias = object
 
 
 class _Missing:
-    """Says that no default was given; None is a default."""
+    """Marks a missing default, as None is a valid default."""
 
 
 MISSING = _Missing()
@@ -22,10 +22,10 @@ MISSING = _Missing()
 
 @attrs.define(eq=False)
 class FeatureCall:
-    """What `feature(…)` says; whether it can stand is decided when the class is made.
+    """A `feature(…)` call, which is validated when the class is created.
 
     Attributes:
-        own_name: The feature's name, once its class is made.
+        own_name: The feature's name, once its class exists.
     """
 
     references: tuple[Reference, ...]
@@ -43,7 +43,7 @@ class FeatureCall:
         deprecated: bool = False,
         deleted: bool = False,
     ) -> Self:
-        """Say who owns the feature, and what it is."""
+        """Set the owner and the description of the feature."""
         self.said = metadata(
             owner=owner, description=description, tags=tags, deprecated=deprecated, deleted=deleted
         )
@@ -53,27 +53,27 @@ class FeatureCall:
 def feature(  # type: ignore[explicit-any]
     *args: Reference, default: object = MISSING, version: int | None = None, env: Env = None
 ) -> Any:
-    """Say where a feature comes from; it stands after the feature's annotation, whatever its type.
+    """Set the origin of a feature; put it after the feature's annotation, whatever its type.
 
-    `.meta(owner, description, tags, deprecated, deleted)` says more of it.
+    `.meta(owner, description, tags, deprecated, deleted)` adds metadata.
 
     Args:
         args: A dataset's field, which is looked up by the features named as the dataset's keys;
             another featureset's feature; or an expression over features of the same featureset.
-            Nothing: the feature is given, or an extractor computes it.
-        default: What stands in when the lookup finds nothing.
-        version: Raised when the feature means something else from now on.
-        env: The envs for which it is taken.
+            Without it, the feature is an input, or an extractor computes it.
+        default: The value if the lookup finds no row.
+        version: Raise it when the meaning of the feature changes.
+        env: The envs that include it.
     """
     return FeatureCall(args, default, version, env)
 
 
 @attrs.frozen(kw_only=True)
 class Feature:
-    """A feature, as `Featureset.name` gives it.
+    """A feature, the value of `Featureset.name`.
 
     Attributes:
-        is_broken: Whether its featureset has mistakes, so that its type may not be known.
+        is_broken: Whether its featureset has errors, so that its type may be unknown.
     """
 
     featureset: str

@@ -1,4 +1,4 @@
-"""Featuresets as their authors hold them."""
+"""Featuresets as objects in authors' code."""
 
 from types import FrameType
 from typing import Final
@@ -37,7 +37,7 @@ RESERVED: Final = frozenset(
 
 @attrs.frozen
 class Selectable:
-    """An extractor with the envs for which it is taken."""
+    """An extractor with the envs that include it."""
 
     extractor: Extractor
     env: tuple[str, ...]
@@ -45,7 +45,7 @@ class Selectable:
 
 @attrs.define(kw_only=True, eq=False)
 class DeclaredFeatureset:
-    """Everything that is known of a featureset."""
+    """The declarations of a featureset."""
 
     name: str
     origin: Origin
@@ -87,7 +87,7 @@ class Featureset:
             raise AttributeError(name)
         if name in self._declared.types:
             return self._feature(name)
-        if self._declared.broken:  # its mistakes are told already; what uses it is read on
+        if self._declared.broken:  # its errors are already reported; reading goes on
             return Feature(featureset=self._declared.name, name=name, dtype=Null(), is_broken=True)
         raise AttributeError(
             f"featureset `{self._declared.name}` has no feature `{name}`; it has "
@@ -100,7 +100,7 @@ class Featureset:
 
 
 def declared_featureset(featureset: Featureset) -> DeclaredFeatureset:
-    """Return everything that is declared about a featureset."""
+    """Return the declarations of a featureset."""
     return featureset._declared  # noqa: SLF001 (kept out of the author's sight)
 
 
@@ -108,7 +108,7 @@ def featureset(cls: type) -> Featureset:
     """Declare a featureset: the class's annotations are its features.
 
     Raises:
-        DefinitionErrors: All mistakes of the class, each with its file and line.
+        DefinitionErrors: All errors of the class, each with its file and line.
     """
     frame, origin = author_frame(), author_origin()
     if not isinstance(cls, type):
@@ -220,9 +220,9 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
 def featureset_entity(
     featureset: Featureset, env: str | None = None, *, with_deleted: bool = False
 ) -> FeaturesetEntity:
-    """Return a featureset as the value that a commit carries, for one env.
+    """Return the definition of a featureset in a commit, for one env.
 
-    Features that are marked deleted go with what looks them up, aliases or computes them alone.
+    Features marked as deleted are left out, with the extractors that compute only such features.
     """
     known = declared_featureset(featureset)
     said = metadata_of(featureset)

@@ -1,4 +1,4 @@
-"""Where a feature comes from when no function computes it: a lookup, an alias, an expression."""
+"""The origin of a feature without an extractor function: a lookup, an alias, an expression."""
 
 from collections.abc import Mapping
 
@@ -39,12 +39,12 @@ class FeatureContext:
 
 
 def build_reference(call: FeatureCall, context: FeatureContext) -> Extractor | None:
-    """Return the extractor that `feature(…)` asks for; None if it refers to nothing.
+    """Return the extractor that `feature(…)` declares; None without a reference.
 
     Raises:
         FeatureInvalid: The reference, the type or the default does not fit.
-        LookupImpossible: The dataset that it looks up has no index.
-        ExpressionTypeWrong: The expression does not give the feature's type.
+        LookupImpossible: The dataset of the lookup has no index.
+        ExpressionTypeWrong: The expression does not have the feature's type.
     """
     match call.references:
         case ():
