@@ -1,4 +1,4 @@
-"""What spark-submit runs: the bounded run of a commit. `python run_job.py --help` says more."""
+"""The program for spark-submit: the bounded run of a commit; see `run_job.py --help`."""
 
 from narthex_spark_apps.jobs.bounded_run import main
 

@@ -1,1 +1,1 @@
-"""Commands of this room: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""
+"""Commands of the Spark apps: `narthex supervisor`, `snapshots`, `quarantine` and `late`."""

@@ -54,5 +54,5 @@ def supervisor(
 
 
 def run_dir(home: Path, name: str) -> Path:
-    """Return the directory of a supervisor; the first one uses the installation's own."""
+    """Return the directory of a supervisor; the first one uses the installation's directory."""
     return home / "run" if name == FIRST else home / "run" / name

@@ -144,7 +144,7 @@ def late(
 
 @attrs.frozen(kw_only=True)
 class _Opened:
-    """A dataset of the commit that serves a branch.
+    """A dataset in the serving commit of a branch.
 
     Attributes:
         changed: The datasets that pipelines derive from it.

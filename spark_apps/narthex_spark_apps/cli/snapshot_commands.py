@@ -116,7 +116,7 @@ def restore(
 
 
 class StandsError(RuntimeError):
-    """The target of a restore exists already."""
+    """The target of a restore already exists."""
 
 
 def _move_away(target: Path) -> None:

@@ -25,17 +25,17 @@ from narthex._ir import (
 from narthex_spark_apps.facts.column_types import spark_type
 
 WIDE_DIGITS = 37
-"""Spark's decimals have 38; a sum needs one more than its parts, else it loses the last one."""
+"""Spark's decimals have 38 digits; a sum needs one more than its parts, or it loses the last."""
 _INT_DIGITS = 19
 
 
 class NotRenderedError(NotImplementedError):
-    """Spark's own expressions cannot say this exactly; the plain evaluator must."""
+    """Spark has no exact expression for this; the Python backend must evaluate it."""
 
 
 @attrs.frozen(kw_only=True)
 class RenderedCall:
-    """A call whose arguments are rendered; restrictions are gone from all types."""
+    """A call with rendered arguments; all types are without restrictions."""
 
     call: Call
     types: tuple[DataType, ...]
@@ -43,7 +43,7 @@ class RenderedCall:
     arguments: tuple[SparkColumn, ...]
 
     def option(self, name: str) -> LiteralValue:
-        """Return a constant of the call; None when it has none of that name."""
+        """Return a constant option of the call; None if the call does not have it."""
         return dict(self.call.options).get(name)
 
     def plain(self, index: int) -> DataType:
@@ -56,7 +56,7 @@ class RenderedCall:
 
 
 Rendering: TypeAlias = Callable[[RenderedCall], SparkColumn]
-"""Gives the column of a call."""
+"""Returns the column of a call."""
 
 
 def no_nan(column: SparkColumn) -> SparkColumn:
@@ -68,7 +68,7 @@ def wide(column: SparkColumn, found: DataType, scale: int) -> SparkColumn:
     """Return an exact number as a decimal that no step of 28 digits overflows.
 
     Raises:
-        NotRenderedError: With so many digits after the point, it could overflow.
+        NotRenderedError: It could overflow with this many digits after the point.
     """
     before = DECIMAL_DIGITS - found.scale if isinstance(found, Decimal) else _INT_DIGITS
     if before + scale > WIDE_DIGITS:
@@ -77,7 +77,7 @@ def wide(column: SparkColumn, found: DataType, scale: int) -> SparkColumn:
 
 
 def kept(column: SparkColumn, of: DataType) -> SparkColumn:
-    """Return a column in its type's own width; null for a decimal beyond 28 digits."""
+    """Return a column in the width of its type; null for a decimal beyond 28 digits."""
     plain = inner(of)
     if isinstance(plain, Decimal):
         return column.cast(f"decimal({DECIMAL_DIGITS},{plain.scale})")
@@ -85,14 +85,14 @@ def kept(column: SparkColumn, of: DataType) -> SparkColumn:
 
 
 def whole(members: SparkColumn, of: DataType) -> SparkColumn:
-    """Return a list of that type; null when it has a null item that its type does not allow."""
+    """Return a list of the type; null if it has a null item that the type does not allow."""
     if isinstance(item_type(of), Optional | Null):
         return members
     return sf.when(~sf.exists(members, lambda member: member.isNull()), members)
 
 
 def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColumn:
-    """Return the same value as the target type; a decimal is left wide (see `kept`)."""
+    """Return the same value as the target type; a decimal stays wide (see `kept`)."""
     source, wanted = inner(found), inner(target)
     if source == wanted:
         return column
@@ -114,7 +114,7 @@ def convert(column: SparkColumn, found: DataType, target: DataType) -> SparkColu
 
 
 def item_type(of: DataType) -> DataType:
-    """Return the type of a list's or a map's items, an embedding's being floats."""
+    """Return the item type of a list or a map; floats for an embedding."""
     match inner(of):
         case List(of=item) | Map(of=item):
             return item

@@ -16,13 +16,13 @@ TWO_63 = float(2**63)
 _WHOLE_FLOATS = float(2**53)
 _LARGEST_POWER = 16
 _PLAIN_SCALE = 6
-"""Up to this many digits after the point Java writes a decimal without an exponent."""
+"""Up to this many digits after the point, Java writes a decimal without an exponent."""
 _EXACT_SCALE = 6
-"""Up to this many digits after the point Spark keeps all digits of a product."""
+"""Up to this many digits after the point, Spark keeps all digits of a product."""
 
 
 def integral_quotient(left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    """Divide whole numbers, cut toward zero; null by zero."""
+    """Divide whole numbers, truncated toward zero; null for a division by zero."""
     return sf.call_function("div", left, right)
 
 
@@ -62,7 +62,7 @@ def _as_decimal(call: RenderedCall, index: int) -> SparkColumn:
 
 
 def _negative(column: SparkColumn) -> SparkColumn:
-    # Its text tells -0.0 from 0.0, which compare equal.
+    # Only the text distinguishes -0.0 from 0.0, which compare equal.
     return column.cast("string").startswith("-")
 
 
@@ -105,7 +105,7 @@ def comparable(*types: object) -> None:
     """Refuse types that Spark cannot compare.
 
     Raises:
-        NotRenderedError: One is a map, or has maps inside.
+        NotRenderedError: A type is a map, or contains maps.
     """
     for of in types:
         match of:

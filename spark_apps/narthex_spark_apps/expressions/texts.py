@@ -13,7 +13,7 @@ _NEW = f"[{NEWER}]"
 
 
 def quoted(literal: str) -> str:
-    """Return a Java pattern that matches just this text."""
+    """Return a Java pattern that matches exactly this text."""
     return "".join(
         rf"\x{{{ord(character):x}}}" if not character.isalnum() else character
         for character in literal
@@ -52,7 +52,7 @@ def _instant(parts: Mapping[str, SparkColumn]) -> SparkColumn:
     day = sf.unix_date(_day(parts)).cast("long")
     hour, valid = _hour(parts)
     minute, second = _number(parts, "minute"), _number(parts, "second")
-    # A last minute of 59 and a last second of 59: a day has no others.
+    # Minutes and seconds go up to 59: there are no leap seconds.
     valid = valid & (minute < 60) & (second < 60)  # noqa: PLR2004
     clock = day * DAY_US + hour.cast("long") * HOUR_US
     clock = clock + minute.cast("long") * MINUTE_US + second.cast("long") * SECOND_US + fraction

@@ -42,7 +42,7 @@ def _since(call: RenderedCall) -> SparkColumn:
     unit = _unit(call)
     if unit == 1:
         return sf.try_subtract(left, right)
-    # Two instants may lie further apart than a long can say; the units between them do not.
+    # The distance of two instants may overflow a long; the number of units in it does not.
     span = left.cast(_EXACT) - right.cast(_EXACT)
     return integral_quotient(span, sf.lit(unit).cast(_EXACT))
 
@@ -99,7 +99,7 @@ _CALENDAR: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
     ":z": lambda _: sf.lit("+00:00"),
     "Z": lambda _: sf.lit("UTC"),
 }
-"""What directives write of a timestamp."""
+"""The text that directives write for a timestamp."""
 
 _CLOCK: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
     "f": lambda instant: _padded(_micros(instant), 6),
@@ -109,7 +109,7 @@ _CLOCK: Mapping[str, Callable[[SparkColumn], SparkColumn]] = {
     ".3f": lambda instant: sf.concat(sf.lit("."), _padded(_millis(instant), 3)),
     "s": lambda instant: _seconds(instant).cast("string"),
 }
-"""What directives write of an instant's microseconds."""
+"""The text that directives write for the microseconds of an instant."""
 
 
 def _millis(instant: SparkColumn) -> SparkColumn:
@@ -135,7 +135,7 @@ def _strftime(call: RenderedCall) -> SparkColumn:
 
 
 def _in_utc(rendering: Rendering) -> Rendering:
-    """Make a rendering that refuses other zones: Java has a copy of their rules of its own."""
+    """Make a rendering that refuses zones other than UTC: Java has its own copy of their rules."""
 
     def render(call: RenderedCall) -> SparkColumn:
         if call.option("timezone") is not None:

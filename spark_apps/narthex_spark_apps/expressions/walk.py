@@ -1,4 +1,4 @@
-"""Walking an expression once, to one Spark column that gives what the plain evaluator gives."""
+"""Render an expression as one Spark column with the same values as the Python backend."""
 
 import decimal
 from collections.abc import Mapping
@@ -50,10 +50,10 @@ from narthex_spark_apps.facts.column_types import spark_type
 
 @attrs.frozen(kw_only=True)
 class Scope:
-    """What an expression can see: columns with their types, and the row's instant.
+    """The context of an expression: columns with their types, and the processing time of the row.
 
     Attributes:
-        now: Long microseconds; None where a row has no processing time that a replay repeats.
+        now: Long microseconds; None where a replay would not repeat the row's processing time.
     """
 
     types: Mapping[str, DataType]
@@ -62,10 +62,10 @@ class Scope:
 
 
 def render(node: Node, scope: Scope) -> SparkColumn:
-    """Render an expression as a column whose values equal the plain evaluator's.
+    """Render an expression as a column whose values equal those of the Python backend.
 
     Raises:
-        ExpressionTypeError: It has no type over the scope's columns.
+        ExpressionTypeError: The expression has no type over the columns of the scope.
         NotRenderedError: Spark has no exact expression for a part of it.
     """
     infer(node, scope.types)

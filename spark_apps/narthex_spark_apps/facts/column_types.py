@@ -1,7 +1,7 @@
-"""How the cells of a type stand in Spark's columns.
+"""The Spark column type for each data type.
 
-Instants are long microseconds and dates int days, so that no time zone and no calendar of Spark's
-ever touches them; decimals have 28 digits; a restricted type stands as what it restricts.
+Instants are long microseconds and dates int days, so that no time zone and no calendar of Spark
+ever changes them; decimals have 28 digits; a restricted type is stored as its base type.
 """
 
 from pyspark.sql import types as spark
@@ -39,7 +39,7 @@ _SCALARS: dict[type, spark.DataType] = {
 
 
 def spark_type(of: DataType) -> spark.DataType:
-    """Return the Spark type of a column of that type."""
+    """Return the Spark type of a column of a data type."""
     plain = unrestricted(of)
     match plain:
         case Optional(of=inner):
@@ -68,7 +68,7 @@ def spark_schema(columns: dict[str, DataType]) -> spark.StructType:
 
 
 def is_scalar(of: DataType) -> bool:
-    """Whether cells of that type are one value each, without members."""
+    """Whether a cell of the type is one value, without members."""
     plain = unrestricted(of)
     if isinstance(plain, Optional):
         return is_scalar(plain.of)

@@ -33,7 +33,7 @@ ALIVE = "alive"
 
 @attrs.frozen(kw_only=True)
 class SparkFactColumns:
-    """The columns of a fact: its identity, and a column for each name that authors know."""
+    """The columns of a fact: its identity, and a column for each public name."""
 
     row_id: SparkColumn
     version: SparkColumn
@@ -51,7 +51,7 @@ def read_facts(records: DataFrame, log: LogSpec) -> DataFrame:
 
 
 def public_columns(log: LogSpec) -> dict[str, SparkColumn]:
-    """Return the columns that `read_facts` made, by the names that authors know."""
+    """Return the columns of `read_facts` by their public names."""
     named = {column.name: sf.col(f"`k_{column.name}`") for column in log.keys}
     named |= {column.name: sf.col(f"`v_{column.name}`") for column in log.values}
     named[log.time_field] = sf.col(EVENT_TIME)
@@ -83,7 +83,7 @@ def _typed(column: Column, cell: SparkColumn) -> SparkColumn:
 
 
 def _present(column: Column, cell: SparkColumn) -> SparkColumn:
-    """Return a key's cell; of a dead row without one, a stand-in that the schema can carry."""
+    """Return the cell of a key; a null in a tombstone becomes a default that the schema allows."""
     typed = _typed(column, cell)
     match unrestricted(inner(column.type)):
         case Str():

@@ -1,6 +1,6 @@
 """Key bytes, row ids and versions as Spark columns: byte for byte those of `fact_codec`.
 
-They are Spark's own expressions, because Real-time Mode buffers for seconds at any Python.
+They are native Spark expressions, because Real-time Mode buffers for seconds before any Python.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def big_endian(number: SparkColumn, *, size: int) -> SparkColumn:
 def position(
     source_id: str, partition: SparkColumn, offset: SparkColumn, ordinal: SparkColumn
 ) -> SparkColumn:
-    """Return `narthex._ir.facts.position` of a row."""
+    """Return the column form of `narthex._ir.facts.position`."""
     return sf.concat(
         binary(source_id.encode() + b"\x00"),
         big_endian(partition, size=4),
@@ -57,15 +57,15 @@ def position(
 
 
 def key_bytes(columns: Sequence[Column], cells: Sequence[SparkColumn]) -> SparkColumn:
-    """Return `narthex._formats.avro.fact_codec.key_bytes` of the key's cells."""
+    """Return the column form of `narthex._formats.avro.fact_codec.key_bytes` for a key's cells."""
     return sf.concat(
         *(_cell_bytes(column.type, cell) for column, cell in zip(columns, cells, strict=True))
     )
 
 
 def keyed_row_id(key: SparkColumn, event_time: SparkColumn) -> SparkColumn:
-    """Return `narthex._formats.avro.fact_codec.keyed_row_id` of a key's bytes and an instant."""
-    # Adding 2^63 turns the sign bit over: exclusive or with the least long does just that.
+    """Return the column form of `narthex._formats.avro.fact_codec.keyed_row_id`."""
+    # Adding 2^63 flips the sign bit, and so does an exclusive or with the least long.
     biased = event_time.bitwiseXOR(sf.lit(-(2**63)))
     return sf.concat(binary(b"k"), _sized(key), big_endian(biased, size=8))
 
@@ -101,7 +101,7 @@ def _present_bytes(of: DataType, cell: SparkColumn) -> SparkColumn:
 
 
 def _double_bytes(cell: SparkColumn) -> SparkColumn:
-    # Spark shows a double's bits nowhere but in Avro, where they are little-endian.
+    # Spark exposes the bits of a double only in Avro, where they are little-endian.
     digits = sf.hex(to_avro(cell + sf.lit(0.0), '"double"'))
     pairs = [sf.substring(digits, start, 2) for start in range(15, 0, -2)]
     number = sf.when(cell.isNotNull(), sf.unhex(sf.concat(*pairs)))

@@ -1,9 +1,9 @@
-"""The bounded run of a commit: every job that owes its past works it off, in dependency order.
+"""The bounded run of a commit: drain every job that owes a backfill, in dependency order.
 
-It borrows each job under an epoch of its own, runs the same code as live with `availableNow`, and
-gives it back with the offsets where the live run starts. A run that dies is repeated: its facts
-are the same facts. Before a job that joins runs, the indexes that it looks into must contain all
-that their logs hold; their writers run in the supervisor, so this only waits for them.
+It borrows each job under a new epoch, runs the same code as the live job with `availableNow`, and
+returns the job with the offsets at which the live run starts. After a crash the run is repeated
+and yields the same facts. Before a job with a join runs, its indexes must contain everything that
+their logs hold; the supervisor runs the index writers, so this run only waits for them.
 """
 
 import contextlib
@@ -48,16 +48,16 @@ REPORT_EVERY_S = 10.0
 LOOK_EVERY_S = 0.2
 INDEX_WAIT_S = 1800.0
 AT_ONCE = 3
-"""Jobs that run at the same time: one more than the cores that one of them keeps busy."""
+"""Jobs that run at the same time: one more than the cores that one job keeps busy."""
 
 
 class IndexBehindError(TimeoutError):
-    """An index that a join looks into did not catch up; is a supervisor running?"""
+    """An index of a join did not catch up, perhaps because no supervisor is running."""
 
 
 @attrs.frozen(kw_only=True)
 class Filled:
-    """One job that was drained ."""
+    """One drained job."""
 
     job: str
     rows: int
@@ -75,7 +75,7 @@ class Backfill:
         settings: Settings,
         session: Callable[[], SparkSession],
     ) -> None:
-        """Prepare; Spark is started by the first job that needs it."""
+        """Prepare the run; the first job that needs Spark starts it."""
         self._commit_id = commit_id
         self._ledger = ledger
         self._settings = settings
@@ -83,9 +83,9 @@ class Backfill:
         self._opening = threading.Lock()
 
     def run(self, *, progress: Callable[[str], None]) -> list[Filled]:
-        """Drain every job that owes its past, several at a time; return what was done.
+        """Drain every job that owes a backfill, several at a time; return the drained jobs.
 
-        A job begins when all that write what it reads are done.
+        A job starts when all jobs that write its inputs are done.
         """
         due = {job.asset.asset_id: job for job in self._due()}
         before = {
@@ -115,9 +115,7 @@ class Backfill:
             return self._open()
 
     def _due(self) -> list[JobView]:
-        """Return the jobs of the commit that owe a backfill, sources first, readers after
-        writers.
-        """
+        """Return the jobs of the commit that owe a backfill, writers before readers."""
         bound = {asset.asset_id for asset in self._ledger.commit(self._commit_id).assets}
         owing = [
             job
@@ -141,7 +139,7 @@ class Backfill:
         self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
     ) -> tuple[dict[str, Json], int]:
         if isinstance(asset.spec, SinkJobSpec):
-            # It has a state of its own, and its live run begins at its log's beginning.
+            # A sink keeps its own state, and its live run starts at the beginning of its log.
             return {}, 0
         asked = polling_source(asset, self._settings)
         if asked is not None:
@@ -151,8 +149,8 @@ class Backfill:
         if files is not None:
             rows = sum(files.read(file).get("rows", 0) for file in files.unread())
             return {}, rows
-        # First so that the live run has few corrections to repeat; then again, because what was
-        # announced before `ends` must be in the indexes: the live run will not read of it.
+        # The first wait spares the live run corrections. The second wait is needed because changes
+        # announced before `ends` must be in the indexes: the live run does not read them.
         self._await_indexes(asset, loan, progress)
         ends, is_empty = self._ends_of(asset)
         if is_empty:
@@ -175,7 +173,7 @@ class Backfill:
     def _ends_of(self, asset: ResolvedAsset) -> tuple[dict[str, dict[int, int]], bool]:
         """Return the current end offsets of the job's topics, and whether the topics are empty.
 
-        The bounded run reads at least so far.
+        The bounded run reads at least up to these offsets.
         """
         found: dict[str, dict[int, int]] = {}
         topics = input_topics(asset)
@@ -201,7 +199,7 @@ class Backfill:
         loan: "_Loan",
         progress: Callable[[str], None],
     ) -> None:
-        """Wait until the index contains all that its log holds now."""
+        """Wait until the index contains everything that its log holds now."""
         with LogReader(self._settings.kafka) as reader:
             wanted = reader.end_offsets([topic])
         index = open_index(self._settings, need.physical_name, spec)
@@ -215,7 +213,7 @@ class Backfill:
 
 
 def in_order(jobs: Sequence[JobView]) -> list[JobView]:
-    """Order jobs so that who writes a log runs before who reads it, or an index of it."""
+    """Order jobs so that each runs after the writers of its inputs and of their indexes."""
     ordered: dict[int, JobView] = {}
 
     def visit(job: JobView, reading: frozenset[int]) -> None:
@@ -231,7 +229,7 @@ def in_order(jobs: Sequence[JobView]) -> list[JobView]:
 
 
 def _writers_before(job: JobView, jobs: Iterable[JobView]) -> Iterable[JobView]:
-    """Return the jobs that write what this one reads; several sources may write one log."""
+    """Return the jobs that write the inputs of this one; several sources may write one log."""
     read = {
         need.asset_id for need in job.asset.needs if need.role.startswith(("input", "touched:"))
     }
@@ -246,7 +244,7 @@ def _writers_before(job: JobView, jobs: Iterable[JobView]) -> Iterable[JobView]:
 
 
 def _logs_of_indexes(jobs: Iterable[JobView]) -> dict[int, str]:
-    """Map each index that a feed writes to the topic that feeds it."""
+    """Return the log topic of each index that has a feed."""
     found: dict[int, str] = {}
     for job in jobs:
         roles = {need.role: need for need in job.asset.needs}
@@ -268,7 +266,7 @@ def _label(asset: ResolvedAsset) -> str:
 
 
 class _Loan:
-    """A borrowed job; its progress reports keep the loan alive while Spark works."""
+    """A borrowed job; progress reports keep the loan alive while Spark works."""
 
     def __init__(self, ledger: Ledger, asset_id: int, epoch: Epoch) -> None:
         self._ledger = ledger
@@ -279,7 +277,7 @@ class _Loan:
         self._thread = threading.Thread(target=self._keep, name="loan", daemon=True)
 
     def note(self, progress: dict[str, Json]) -> None:
-        """Say how far the run is, with the next report."""
+        """Record the progress of the run for the next report."""
         self._progress = progress
 
     def __enter__(self) -> Self:
@@ -298,6 +296,6 @@ class _Loan:
 
 
 def say(line: str) -> None:
-    """Tell a person, on stderr."""
+    """Print a line for a person, on stderr."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The command behind `run_job.py`: fill a commit's new assets with history, then end."""
+"""The command behind `run_job.py`: backfill the new assets of a commit, then exit."""
 
 import argparse
 import functools
@@ -17,7 +17,7 @@ from narthex_spark_apps.platform.session import open_session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the backfills of a commit; JSON of what was done on stdout, the story on stderr."""
+    """Run the backfills of a commit; the result goes to stdout as JSON, progress to stderr."""
     parser = argparse.ArgumentParser(
         prog="run_job.py", description="Fill a commit's new assets with history."
     )

@@ -1,4 +1,4 @@
-"""Do things that wait for each other, several at a time."""
+"""Run tasks that depend on each other, several at a time."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -10,15 +10,15 @@ _R = TypeVar("_R")
 def in_dependency_order(
     before: Mapping[int, Collection[int]], work: Callable[[int], _R], *, at_once: int
 ) -> Iterator[_R]:
-    """Do each thing when all that stand before it are done; give results as they come.
+    """Run each task when its dependencies are done; yield the results as they arrive.
 
-    Of things that wait for each other in a ring the first one begins. When one fails nothing new
-    begins, and its error is raised when those that run have ended.
+    In a cycle of tasks the first one starts. When a task fails, no new task starts, and its error
+    is raised once the running tasks have ended.
 
     Args:
-        before: For each thing, in the order wished for, what must be done before it.
-        work: Does one; called in threads.
-        at_once: How many are done at the same time.
+        before: For each task, in the preferred order, the tasks that must be done before it.
+        work: Runs one task; called in threads.
+        at_once: How many tasks run at the same time.
     """
     waiting = list(before)
     running: dict[Future[_R], int] = {}

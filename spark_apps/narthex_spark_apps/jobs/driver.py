@@ -1,7 +1,7 @@
 """The driver process: one Spark driver that runs the jobs its supervisor assigns.
 
 The supervisor starts it as `python -m narthex_spark_apps.jobs.driver`.
-Ends its whole process group when the supervisor is gone, because the JVM would outlive it.
+It ends its whole process group when the supervisor is gone, because the JVM would outlive it.
 """
 
 import sys
@@ -39,14 +39,14 @@ log = structlog.get_logger()
 TURN_S = 0.2
 REPORT_EVERY_S = 1.0
 LENGTHEN_EVERY_S = 1.0
-"""One job at a time starts again with longer intervals, not all at once."""
+"""Time between two restarts with longer intervals: jobs restart one at a time."""
 
 
 class Driver:
-    """All jobs of this process and the one Spark session behind them."""
+    """All jobs of this process and the Spark session that they share."""
 
     def __init__(self, settings: Settings, session: SparkSession) -> None:
-        """Run nothing yet."""
+        """Prepare a driver without jobs."""
         self._settings = settings
         self._session = session
         self._jobs: dict[int, LiveJob] = {}
@@ -57,7 +57,7 @@ class Driver:
         self._lengthened_at = float("-inf")
 
     def assign(self, desired: DesiredAssignments) -> None:
-        """Make the jobs what is desired; a new epoch is a new run."""
+        """Adopt the desired set of jobs; a new epoch is a new run."""
         self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, job in list(self._jobs.items()):
@@ -82,7 +82,7 @@ class Driver:
             self._answer(run)
 
     def reconcile(self) -> None:
-        """Start what should run and does not, with intervals as long as that many jobs ask for."""
+        """Start desired jobs that do not run; the number of jobs sets their intervals."""
         count = sum(map(_is_in_real_time, self._jobs.values()))
         wanted_s = {asset_id: interval_s(count, asset_id) for asset_id in self._jobs}
         for asset_id, job in self._jobs.items():
@@ -96,7 +96,7 @@ class Driver:
                 self._lengthened_at = now
 
     def report(self) -> None:
-        """Tell the supervisor what runs, and how each job stands."""
+        """Report the running jobs and their states to the supervisor."""
         self._stopping = [job for job in self._stopping if job.is_running]
         ours = {job.assignment.asset.asset_id for job in (*self._jobs.values(), *self._stopping)}
         send(RunningJobs(turn=self._turn, assets=tuple(sorted(ours))))

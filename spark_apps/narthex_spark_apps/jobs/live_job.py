@@ -1,4 +1,4 @@
-"""One live job of a driver: its query, how far it is, and its next try when it fails."""
+"""One live job of a driver: its query, its progress, and its next attempt after a failure."""
 
 import json
 import threading
@@ -41,7 +41,7 @@ SparkOffsets: TypeAlias = dict[str, dict[int, int]]
 
 @attrs.define
 class LiveJob:
-    """A job as Spark runs it under one epoch."""
+    """A job that Spark runs under one epoch."""
 
     assignment: WorkAssignment
     session: SparkSession
@@ -69,8 +69,7 @@ class LiveJob:
         *,
         after: tuple["LiveJob", ...] = (),
     ) -> "LiveJob":
-        """Prepare a job; `reconcile` starts it, when its runs before, `after` which it comes, are
-        over.
+        """Prepare a job; `reconcile` starts it once the earlier runs in `after` are over.
 
         Two runs of one job in one driver would share a name and a checkpoint.
         """
@@ -84,20 +83,20 @@ class LiveJob:
         )
 
     def assign(self, assignment: WorkAssignment) -> None:
-        """Go on under a newer generation of the same epoch."""
+        """Continue under a newer generation of the same epoch."""
         self.assignment = self.progress.assignment = assignment
 
     @property
     def name(self) -> str:
-        """What it is called in logs."""
+        """The name of the job in logs."""
         return self.assignment.asset.physical_name
 
     def reconcile(self, *, interval_s: int = REAL_TIME_S) -> None:
-        """Start what should run and does not; take in what the query says of itself.
+        """Start the query if it should run and does not; take in its progress.
 
         Args:
-            interval_s: How long its intervals are to be, unless it has never run: then it says
-                soon how far it is, for readers wait for that.
+            interval_s: The length of its intervals. A job that never ran gets the shortest ones,
+                because readers wait for its first progress report.
         """
         if self.query is not None and not self.query.isActive:
             self._failed(self.query)
@@ -114,11 +113,11 @@ class LiveJob:
             self._read_files(self.files)
 
     def is_short(self, interval_s: int) -> bool:
-        """Whether it has noted how far it is, and its intervals are far shorter than these."""
+        """Whether the job has committed offsets and its intervals are much shorter than these."""
         has_told = self.query is not None and self._seen_batch >= 0
         if not has_told or interval_s < 2 * self.interval_s:
             return False
-        # It tells of an interval before that is noted: ended between, it would begin anew.
+        # Spark reports an interval before committing it: a query stopped in between starts anew.
         return committed_offsets(self._checkpoint) is not None
 
     @property
@@ -126,7 +125,7 @@ class LiveJob:
         return checkpoint_of(self.assignment.asset, self.settings) / "live"
 
     def start_again(self) -> None:
-        """End the query, so that `reconcile` goes on with other intervals where it has been."""
+        """Stop the query; `reconcile` resumes it from its checkpoint with other intervals."""
         self.stop()
         self._ending, self.query = self.query, None
 
@@ -155,7 +154,7 @@ class LiveJob:
             log.info("job_started", job=self.name, epoch=self.assignment.epoch)
 
     def _begin_at(self, committed: SparkOffsets | None) -> None:
-        """Know where it reads from: where its checkpoint says, or where it is told to begin."""
+        """Set the read position: the checkpoint's, or else the assigned start offsets."""
         self.progress.known = True
         found = committed
         if found is None:
@@ -215,7 +214,7 @@ class LiveJob:
             self.progress.error = str(error)[:ERROR_LENGTH]
 
     def report(self) -> Report:
-        """Say how it stands."""
+        """Report the state of the job."""
         behind = self.progress.behind()
         if self.files is not None:
             behind = 0 if self._files_done else None
@@ -224,27 +223,27 @@ class LiveJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether a query of it is not over yet."""
+        """Whether a query of the job is not over yet."""
         queries = (self.query, self._ending)
         return any(query is not None and self._is_known(query) for query in queries)
 
     def _is_known(self, query: StreamingQuery) -> bool:
-        """Whether Spark still has a query: it keeps the name a moment longer than it is active."""
+        """Whether Spark still has the query: its name stays taken a moment after it ends."""
         return query.isActive or any(one.id == query.id for one in self.session.streams.active)
 
     def stop(self) -> None:
-        """Stop the query in a thread of its own; what it wrote stays."""
+        """Stop the query in a separate thread; its output stays."""
         if self.query is not None:
             threading.Thread(target=self.query.stop, name=f"stop-{self.name}", daemon=True).start()
 
 
 def committed_offsets(checkpoint: Path) -> SparkOffsets | None:
-    """Read how far a query has come by its checkpoint; None of one that has committed nothing."""
+    """Read the committed offsets of a query from its checkpoint; None if it has committed none."""
     numbers = [int(one.name) for one in (checkpoint / "commits").glob("*") if one.name.isdigit()]
     if not numbers:
         return None
     found: SparkOffsets = {}
-    # A line that names the format, one of metadata, then one a source.
+    # One line for the format, one of metadata, then one line for each source.
     for line in (checkpoint / "offsets" / str(max(numbers))).read_text().splitlines()[2:]:
         for topic, partitions in _offsets(json.loads(line)).items():
             found.setdefault(topic, {}).update(partitions)
@@ -252,7 +251,7 @@ def committed_offsets(checkpoint: Path) -> SparkOffsets | None:
 
 
 def _offsets(told: Json) -> SparkOffsets:
-    """Read the offsets of a source, as Spark tells them."""
+    """Read the offsets of a source in the form that Spark reports."""
     return {
         topic: {int(partition): int(str(offset)) for partition, offset in partitions.items()}
         for topic, partitions in (told.items() if isinstance(told, dict) else ())

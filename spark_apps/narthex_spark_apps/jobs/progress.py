@@ -1,4 +1,4 @@
-"""How far one live job is, however it runs: what was read, counted and failed."""
+"""The progress of one live job, on Spark or in Python: offsets read, counts and errors."""
 
 import time
 from collections import deque
@@ -12,11 +12,11 @@ from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 
 SAMPLE_EVERY_S = 0.5
 ERROR_LENGTH = 2000
-"""How much of an error is told on; a stack trace of Spark has no end."""
+"""How much of an error is reported; a stack trace of Spark can be very long."""
 
 
 def describe_error(error: BaseException) -> str:
-    """Say what an error is, as far as it is told on."""
+    """Describe an error, cut to the reported length."""
     return f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
 
 
@@ -24,15 +24,15 @@ TopicEnds: TypeAlias = Mapping[str, Mapping[int, int]]
 
 
 class KnowsEnds(Protocol):
-    """Knows how far topics reach."""
+    """Knows the end offsets of topics."""
 
     def known(self) -> Mapping[str, Mapping[int, int]]:
-        """Return the next offset of each partition of each topic that could be seen."""
+        """Return the next offset of each partition of each topic that is visible so far."""
 
 
 @attrs.frozen
 class NothingKnown:
-    """Of topics whose broker is not known yet."""
+    """End offsets of topics whose broker is not known yet."""
 
     def known(self) -> Mapping[str, Mapping[int, int]]:
         """Return no offsets."""
@@ -41,14 +41,14 @@ class NothingKnown:
 
 @attrs.define
 class Progress:
-    """What a job says of itself.
+    """The progress that a job reports.
 
     Attributes:
         read: The next offset to read, by topic and partition.
-        counts: Rows that came, were quarantined or left out since this process began.
-        known: Whether `read` says where the job stands.
-        stale_s: How old `read` may be while the job works: its phase is told by how far its
-            topics reached so long ago. Else a job under load would never be caught up.
+        counts: Rows that arrived, were quarantined or were filtered since this process started.
+        known: Whether `read` is the actual read position of the job.
+        stale_s: How old `read` may be while the job works. The phase compares `read` with the end
+            offsets from that long ago; otherwise a job under load would never be caught up.
     """
 
     assignment: WorkAssignment
@@ -81,7 +81,7 @@ class Progress:
         )
 
     def _is_caught_up(self, behind: int) -> bool:
-        """Whether all is read that stood in its topics a little while ago."""
+        """Whether the job has read everything that its topics held `stale_s` ago."""
         now = self.clock()
         if not self._samples or now - self._samples[-1][0] >= SAMPLE_EVERY_S:
             self._samples.append((now, self.ends.known()))
@@ -90,14 +90,14 @@ class Progress:
         if behind == 0:
             return True
         since, ends = self._samples[0]
-        # The samples reach back less far than they should when `stale_s` has just grown: what has
-        # followed its topics until then still does, unless it is seen to be behind.
+        # When `stale_s` has just grown, the samples do not reach back far enough yet. A job that
+        # was caught up until then stays caught up unless the samples show it to be behind.
         is_old = now - since >= self.stale_s
         self._has_followed = (is_old or self._has_followed) and self._behind(ends) == 0
         return self._has_followed
 
     def report(self, *, is_running: bool, behind: int | None) -> Report:
-        """Say how the job stands."""
+        """Report the state of the job."""
         now = self.clock()
         self._behind_since = (self._behind_since or now) if behind else None
         phase = "failed" if self.error and not is_running else "starting"

@@ -1,4 +1,4 @@
-"""Where a live stage has read to, in its checkpoint: only its newest owner may say so."""
+"""The read positions of a live stage, in its checkpoint: only its newest owner may write them."""
 
 import fcntl
 import json
@@ -14,35 +14,35 @@ from narthex_stores import IndexFenced
 
 @attrs.frozen
 class Positions:
-    """A file with the next offset of each partition, and one with the epoch of its owner.
+    """A file with the next offset of each partition, and a file with the epoch of its owner.
 
-    Whoever runs under an older epoch is refused: it would take the newer one's reading back.
+    An owner with an older epoch is refused: it would reset the positions of the newer one.
     """
 
     path: Path
     epoch: int = attrs.field(kw_only=True)
 
     def claim(self) -> None:
-        """Refuse owners of earlier epochs from now on.
+        """Refuse owners with earlier epochs from now on.
 
         Raises:
-            IndexFenced: A later one has claimed it.
+            IndexFenced: An owner with a later epoch has claimed the positions.
         """
         with self._owned():
             replace(self._epoch_path, str(self.epoch))
 
     def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
-        """Return the next offset of each partition; `otherwise` at a first start."""
+        """Return the next offset of each partition; at a first start, those of `otherwise`."""
         if not self.path.is_file():
             return {(topic, partition): offset for topic, partition, offset in otherwise}
         kept: Mapping[str, Mapping[str, int]] = json.loads(self.path.read_text())
         return {(t, int(p)): o for t, partitions in kept.items() for p, o in partitions.items()}
 
     def keep(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """Write them so that a reader sees the old ones or the new ones.
+        """Write the positions atomically: a reader sees the old ones or the new ones.
 
         Raises:
-            IndexFenced: A later owner has claimed it; nothing was written.
+            IndexFenced: An owner with a later epoch has claimed them; nothing was written.
         """
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(positions.items()):
@@ -56,7 +56,7 @@ class Positions:
 
     @contextmanager
     def _owned(self) -> Iterator[None]:
-        """Keep every other owner out, having seen that none of them is later."""
+        """Lock out every other owner, after checking that none of them has a later epoch."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

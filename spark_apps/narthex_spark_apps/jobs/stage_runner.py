@@ -1,10 +1,10 @@
 """The stage runner process: the live Python stages of many jobs.
 
 The supervisor starts it as `python -m narthex_spark_apps.jobs.stage_runner`.
-A stage is a consumer of its topics: it takes records as they come, appends what becomes of them,
-and then notes how far it has read. A crash between the two makes it take records again, which is
+A stage is a consumer of its topics: it takes records as they arrive, appends its output, and then
+commits how far it has read. After a crash between the two it takes records again, which is
 harmless: facts are idempotent. Each job has a thread, a consumer and a producer of its own, so
-that none waits for another.
+that no job waits for another.
 """
 
 import contextlib
@@ -62,17 +62,17 @@ GREATEST_PAUSE_S = 30.0
 
 
 class Stage(Protocol):
-    """What a job does with records."""
+    """The part of a job that processes records."""
 
     def take(self, records: Sequence[Record]) -> None:
-        """Work records off; when it returns, what became of them stands."""
+        """Process records; on return, their output is durable."""
 
     def close(self) -> None:
-        """End what it started."""
+        """Close everything that the stage opened."""
 
 
 class OffsetGoneError(RuntimeError):
-    """The topic does not hold any more what the job has to read next."""
+    """The topic no longer holds the next record that the job has to read."""
 
 
 _FORESEEN = (
@@ -83,11 +83,11 @@ _FORESEEN = (
     ClientMissingError,
     OSError,
 )
-"""What a job may fail with that its operator, or its author, can do something about."""
+"""Expected failures of a job, which its operator or its author can resolve."""
 
 
 class StageJob:
-    """One job as it runs under one epoch, in a thread of its own."""
+    """One job under one epoch, in a thread of its own."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class StageJob:
         *,
         after: "StageJob | None" = None,
     ) -> None:
-        """Begin to run, when the run before it, if there was one, is over.
+        """Start the job once its previous run, if there was one, is over.
 
-        Two runs of one job in one process would open its state twice.
+        Two runs of one job in one process would both open its state.
         """
         self.assignment = assignment
         self._after = after
@@ -118,28 +118,28 @@ class StageJob:
 
     @property
     def name(self) -> str:
-        """What it is called in logs."""
+        """The name of the job in logs."""
         return self.assignment.asset.physical_name
 
     def assign(self, assignment: WorkAssignment) -> None:
-        """Go on under a newer generation of the same epoch."""
+        """Continue under a newer generation of the same epoch."""
         self.assignment = self.progress.assignment = assignment
 
     def stop(self) -> None:
-        """Ask it to end after the records that it works on."""
+        """Ask the job to stop after the records that it is processing."""
         self._stop.set()
 
     def join(self, *, timeout_s: float | None = None) -> None:
-        """Wait until it has ended, at most so long."""
+        """Wait until the job has ended, for at most `timeout_s`."""
         self._thread.join(timeout_s)
 
     @property
     def is_over(self) -> bool:
-        """Whether it works on nothing any more."""
+        """Whether the thread of the job has ended."""
         return not self._thread.is_alive()
 
     def report(self) -> Report:
-        """Say how it stands."""
+        """Report the state of the job."""
         return self.progress.report(is_running=self._is_running, behind=self.progress.behind())
 
     def _run(self) -> None:
@@ -152,14 +152,14 @@ class StageJob:
             try:
                 self._live()
             except IndexFenced as error:
-                # Somebody else runs the job: nothing to try again.
+                # Another process runs the job: do not retry.
                 self._failed(error)
                 self._is_running = False
                 return
             except _FORESEEN as error:
                 self._failed(error)
             except Exception as error:
-                # A job that meets what nobody foresaw must not die silently with its thread.
+                # An unexpected error must not end the thread without a report.
                 log.exception("stage_failed", job=self.name)
                 self._failed(error)
             self._is_running = False
@@ -174,7 +174,7 @@ class StageJob:
         log.warning("job_failed", job=self.name, error=self.progress.error)
 
     def _live(self) -> None:
-        """Run until asked to stop, or until something fails."""
+        """Run until stopped, or until an error occurs."""
         asked = polling_source(self.assignment.asset, self._settings)
         if asked is not None:
             self._ask(asked)
@@ -193,7 +193,7 @@ class StageJob:
             self._tail(stage, reader)
 
     def _ask(self, asked: PollingSource) -> None:
-        """Ask a source again and again."""
+        """Poll a source repeatedly."""
         with LogProducer(self._settings.kafka) as producer:
             try:
                 while not self._stop.is_set():
@@ -210,7 +210,7 @@ class StageJob:
                 asked.close()
 
     def _drain(self, sink: SinkStage) -> None:
-        """Tell a sink's target what becomes of a dataset's rows."""
+        """Write the changes of a dataset's rows to the target of a sink."""
         with self._reader() as reader:
             kept, firsts = sink.state.offsets(), reader.first_offsets(self._topics)
             reader.assign({p: max(first, kept.get(p, first)) for p, first in firsts.items()})
@@ -234,7 +234,7 @@ class StageJob:
 
     def _reader(self) -> LogReader:
         asset = self.assignment.asset
-        # Secrets may have changed, or be there now, since the last try.
+        # Secrets may have been added or changed since the last attempt.
         broker = input_broker(asset, self._settings)
         self.progress.ends = self._ends.watch(asset.asset_id, broker, self._topics)
         return LogReader(broker, fetch_wait_ms=FETCH_WAIT_MS)
@@ -259,10 +259,9 @@ class StageJob:
                 raise NotRunnableError(f"asset {asset.asset_id} is no job")
 
     def _start(self, reader: LogReader, stage: Stage) -> dict[tuple[str, int], int]:
-        """Return the offset to read each partition from: the last position, or the first record
-        that still exists.
+        """Return the start offset of each partition: its position, else its first existing record.
 
-        A state says itself how far it has read; its backfill has filled it too.
+        A stateful stage keeps the positions in its state, which its backfill has advanced too.
         """
         if isinstance(stage, StatefulStage):
             kept = stage.positions()
@@ -299,7 +298,7 @@ class StageJob:
             self._positions.keep(reader.positions)
 
     def _add_partitions(self, reader: LogReader) -> None:
-        """Read partitions that a topic did not have before from their beginning."""
+        """Read partitions that were added to a topic, from their beginning."""
         known = self.progress.ends.known()
         positions = reader.positions
         new = {
@@ -323,7 +322,7 @@ class StageRunner:
     """All stages of this process."""
 
     def __init__(self, settings: Settings) -> None:
-        """Run nothing yet."""
+        """Prepare a runner without jobs."""
         self._settings = settings
         self._jobs: dict[int, StageJob] = {}
         self._stopping: list[StageJob] = []
@@ -331,7 +330,7 @@ class StageRunner:
         self._ends = BrokerEnds()
 
     def assign(self, desired: DesiredAssignments) -> None:
-        """Make the jobs what is desired; a new epoch is a new run."""
+        """Adopt the desired set of jobs; a new epoch is a new run."""
         self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, job in list(self._jobs.items()):
@@ -352,7 +351,7 @@ class StageRunner:
                 )
 
     def report(self) -> None:
-        """Tell the supervisor what runs, and how each job stands."""
+        """Report the running jobs and their states to the supervisor."""
         self._stopping = [job for job in self._stopping if not job.is_over]
         ours = {job.assignment.asset.asset_id for job in (*self._jobs.values(), *self._stopping)}
         send(RunningJobs(turn=self._turn, assets=tuple(sorted(ours))))
@@ -365,7 +364,7 @@ def main() -> None:
     settings = load_settings()
     inbox = Inbox(sys.stdin, gone=end_process_group)
     runner = StageRunner(settings)
-    # What was imported lives for ever: the collector need not look at it again and again.
+    # Imported objects are never freed: exclude them from every later garbage collection.
     gc.freeze()
     reported = time.monotonic()
     while True:

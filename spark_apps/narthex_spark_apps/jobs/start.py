@@ -1,4 +1,4 @@
-"""Starting any job of the registry, live or bounded, by the one code that each has."""
+"""Start any job of the registry, live or bounded, with the same code for both."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,16 +38,16 @@ log = structlog.get_logger()
 
 
 class NotRunnableError(RuntimeError):
-    """A job that this version cannot run; the message says which part of it."""
+    """A job that this version cannot run; the message names the part that it cannot run."""
 
 
 def checkpoint_of(asset: ResolvedAsset, settings: Settings) -> Path:
-    """Return the directory in which a job keeps what Spark needs to go on."""
+    """Return the directory in which a job keeps its checkpoints."""
     return settings.checkpoint_dir / asset.need("checkpoint").physical_name
 
 
 def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
-    """Name the topics that a job reads; none for files and tables."""
+    """Return the topics that a job reads; empty for files and tables."""
     match asset.spec:
         case SourceJobSpec(source=source) as spec:
             if isinstance(source.connector, Files | Table | KinesisStream | PubSubTopic):
@@ -66,7 +66,7 @@ def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:
     """Return the broker that a job reads from.
 
     Raises:
-        SecretMissing: The source needs a secret that is not there.
+        SecretMissing: A secret of the source is missing.
     """
     if isinstance(asset.spec, SourceJobSpec):
         return _broker_of(asset.spec, settings)
@@ -86,7 +86,7 @@ def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
 def file_source(
     session: Callable[[], SparkSession], asset: ResolvedAsset, settings: Settings
 ) -> FileSource | None:
-    """Return the reader of a job of files; None for any other job, which needs no session."""
+    """Return the reader of a file source; None for any other job, which needs no session."""
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Files):
         return None
@@ -97,11 +97,11 @@ def file_source(
 
 
 def polling_source(asset: ResolvedAsset, settings: Settings) -> PollingSource | None:
-    """Return the reader of a source that is asked for what is new; None for any other job.
+    """Return the reader of a polling source; None for any other job.
 
     Raises:
-        ClientMissingError: The client library of what it asks is not installed.
-        SecretMissing: A secret that it cannot be read without is not there.
+        ClientMissingError: The client library of the source is not installed.
+        SecretMissing: A required secret is missing.
     """
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec):
@@ -135,10 +135,10 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
     epoch: int = 0,
     interval_s: int = REAL_TIME_S,
 ) -> StreamingQuery:
-    """Start a job that reads topics by Spark: chosen only by its trigger.
+    """Start a job that reads topics with Spark; its trigger chooses how.
 
     Raises:
-        NotRunnableError: Something in it cannot be run by this version.
+        NotRunnableError: This version cannot run a part of the job.
     """
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec | PipelineJobSpec):
@@ -163,7 +163,7 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
         try:
             return start_pipeline(session, pipeline, settings=settings, run=run)
         except NotRenderedError as error:
-            # An expression for which Spark has nothing exact: slower, never wrong.
+            # Spark has no exact expression for a part of the job: slower, never wrong.
             log.info("job_in_micro_batches", job=asset.physical_name, reason=str(error))
             run = in_micro_batches(run)
     return start_joined(session, pipeline, settings=settings, run=run)

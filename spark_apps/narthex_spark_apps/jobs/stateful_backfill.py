@@ -1,4 +1,4 @@
-"""The bounded run of a stateful job: the code of the live one, up to where its topics reached."""
+"""The bounded run of a stateful job: the live job's code, up to the end offsets of its topics."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,19 +22,19 @@ def drain_stateful(
     epoch: int,
     note: Callable[[dict[str, Json]], None],
 ) -> int:
-    """Drain a job's topics into its state; return how many records were read.
+    """Drain a job's topics into its state; return the number of records read.
 
-    It goes on where an earlier run stopped; the live run goes on where this one does.
+    It continues where an earlier run stopped; the live run continues where this one stops.
 
     Args:
         asset: The job.
-        ends: How far to read at least: topic, partition, next offset.
-        settings: Where the brokers and the checkpoints are.
-        epoch: The epoch under which it runs.
-        note: Is told from time to time how far the run is.
+        ends: The offsets to read up to, at least: topic, partition, next offset.
+        settings: The brokers and the checkpoints.
+        epoch: The epoch of the run.
+        note: Called from time to time with the progress of the run.
 
     Raises:
-        NotRunnableError: The asset is no pipeline.
+        NotRunnableError: The asset is not a pipeline.
         Fenced: A run of a later epoch has taken over.
     """
     if not isinstance(asset.spec, PipelineJobSpec):

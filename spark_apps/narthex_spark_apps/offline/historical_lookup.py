@@ -1,5 +1,5 @@
 # mypy: disable-error-code="arg-type,misc,dict-item"
-"""Lookups of one bucket of keys, from the states that a history keeps, at given log offsets."""
+"""Lookups for one bucket of keys, at given log offsets, from the states in a history."""
 
 import json
 import tempfile
@@ -15,10 +15,10 @@ from narthex._ir import Cell, IndexSpec
 from narthex_stores import LmdbIndex, LogRow, LookupResult, fact_schema, to_rows
 
 ReplayLimit: TypeAlias = str
-"""JSON of partition to next offset, or empty for all that there is."""
+"""JSON of partition to next offset; empty for the whole log."""
 
 OUTPUT = "row long, found boolean, event_time long, cells binary"
-"""The answers of a bucket, as Spark says it; cells are MessagePack."""
+"""The answers of a bucket as a Spark schema; cells are MessagePack."""
 
 _ARROW_OUTPUT = pa.schema(
     [
@@ -76,7 +76,7 @@ def _key_cells(spec: IndexSpec, spine: pa.Table, place: int) -> list[Cell]:
 
 
 def _by_limits(texts: Sequence[ReplayLimit]) -> list[tuple[dict[int, int] | None, list[int]]]:
-    """Group places by their offsets, the earliest first, those without any last."""
+    """Group places by their offsets, the earliest first, those without offsets last."""
     by_text: dict[ReplayLimit, list[int]] = {}
     for place, text in enumerate(texts):
         by_text.setdefault(text, []).append(place)
@@ -88,10 +88,10 @@ def _by_limits(texts: Sequence[ReplayLimit]) -> list[tuple[dict[int, int] | None
 
 
 class HistoricalLookup:
-    """An index that is brought to given log offsets, forward as long as that is possible."""
+    """An index that is moved to given log offsets, forward where possible."""
 
     def __init__(self, spec: IndexSpec, rows: Sequence[LogRow], *, directory: Path) -> None:
-        """Begin with an empty index below `directory`."""
+        """Start with an empty index below `directory`."""
         self._spec = spec
         self._directory = directory
         self._rows: dict[int, list[LogRow]] = {}
@@ -107,7 +107,7 @@ class HistoricalLookup:
         return LmdbIndex(path, self._spec)
 
     def go_to(self, limits: Mapping[int, int] | None) -> None:
-        """Apply exactly the facts below these next offsets; None is all of them."""
+        """Apply exactly the facts below these next offsets; None applies all of them."""
         ends = {
             partition: len(rows) if limits is None else _end(rows, limits.get(partition, 0))
             for partition, rows in self._rows.items()
@@ -127,12 +127,12 @@ class HistoricalLookup:
     def lookup(
         self, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> list[LookupResult | None]:
-        """Look up as the online reader does."""
+        """Look up with the reader that online queries use."""
         with self._index.read() as reader:
             return reader.lookup(keys, as_of)
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         self._index.close()
 
 

@@ -1,10 +1,10 @@
 # mypy: disable-error-code="arg-type,misc,dict-item"
 """Offline queries: many keys, each as of its own instant, answered as the online reader would.
 
-The spine and each dataset's history meet in Spark, in buckets of keys; in a bucket the facts are
+Spark joins the spine with each dataset's history, in buckets of keys; in a bucket the facts are
 applied to an index in the order of their log, and each row of the spine is looked up when the
-index contains exactly the offsets that it asks at. So an offline answer is an online answer, by
-the same code. What follows the lookups is the same read plan, too.
+index contains exactly the offsets of that row. So an offline answer equals the online answer, by
+the same code. The steps after the lookups are the same read plan, too.
 """
 
 import functools
@@ -49,10 +49,10 @@ class _NotLookedUp(Exception):
 
 @attrs.frozen(kw_only=True)
 class OfflineDataset:
-    """Where a dataset's history stands.
+    """The location of a dataset's history.
 
     Attributes:
-        log: The physical name of its topic, by which offsets are named.
+        log: The physical name of its topic, which is the key of its offsets.
     """
 
     plan: DatasetPlan
@@ -62,7 +62,7 @@ class OfflineDataset:
 
 @attrs.frozen(kw_only=True)
 class OfflineQuery:
-    """An offline query as the server stored it."""
+    """An offline query as stored by the server."""
 
     definitions: Definitions
     inputs: tuple[str, ...]
@@ -75,10 +75,10 @@ class OfflineQuery:
 
 
 def parse_query(request: Json, directory: Path) -> OfflineQuery:
-    """Read what the server stored; the spine and the answers are files of `directory`.
+    """Parse a request of the server; the spine and the answers are files of `directory`.
 
     Raises:
-        TypeError: It is no offline query.
+        TypeError: The request is not an offline query.
     """
     if not isinstance(request, dict) or not isinstance(request["datasets"], dict):
         raise TypeError("not an offline query")
@@ -117,7 +117,7 @@ def answer_query(
     workers: WorkerPool,
     progress: Callable[[dict[str, Json]], None],
 ) -> int:
-    """Answer a query into `query.output`, in the spine's order; gives the number of rows."""
+    """Write the answers of a query to `query.output`, in spine order; return the number of rows."""
     plans = {name: one.plan for name, one in query.datasets.items()}
     plan = plan_read(query.definitions, plans, inputs=query.inputs, outputs=query.outputs)
     spine = _Spine.load(query, plan)
@@ -144,21 +144,21 @@ def sorted_lookups(wanted: set[OfflineLookup]) -> list[OfflineLookup]:
 
 
 LimitsOf: TypeAlias = Mapping[str, ReplayLimit]
-"""The log offsets at which each dataset is asked."""
+"""The log offsets at which each dataset is read."""
 
 
 @attrs.frozen
 class _Group:
-    """Rows of the spine that are answered together: each instant asks at offsets of its own."""
+    """Rows of the spine that are answered together, with the offsets of each instant."""
 
     limits: Mapping[int, LimitsOf]
     rows: tuple[int, ...]
 
     def at(self, instant: int) -> LimitsOf:
-        """Return the offsets of an instant; another one's are known if all have the same.
+        """Return the offsets of an instant; for an unknown instant, those that all instants share.
 
         Raises:
-            _ManyOffsetsError: An author's lookup is of an instant that nobody asked about.
+            _ManyOffsetsError: The instant is not in the group, and the group has several offsets.
         """
         found = self.limits.get(instant)
         if found is None and len(set(map(id, self.limits.values()))) == 1:
@@ -213,7 +213,7 @@ class _Spine:
         return cls(columns=columns, as_of=as_of, groups=groups)
 
     def apart(self, group: _Group) -> tuple[_Group, ...]:
-        """Divide a group so that each has one set of offsets."""
+        """Divide a group so that each part has one set of offsets."""
         parts: dict[int, list[int]] = {}
         for row in group.rows:
             parts.setdefault(id(group.limits[self.as_of[row]]), []).append(row)
@@ -242,9 +242,9 @@ def _attempt(
     found: Mapping[OfflineLookup, LookupResult | None],
     workers: WorkerPool,
 ) -> tuple[list[dict[str, list[Cell]]], list[int], dict[str, set[OfflineLookup]]]:
-    """Execute the plan for each group, from what was looked up.
+    """Execute the plan for each group with the available lookup results.
 
-    Gives the answers, the spine's row of each, and what is missing.
+    Returns the answers, the spine row of each answer, and the missing lookups.
     """
     order: list[int] = []
     answers: list[dict[str, list[Cell]]] = []
@@ -341,14 +341,14 @@ def _bucketed(frame: DataFrame, plan: DatasetPlan) -> DataFrame:
 
 
 def _together(frame: DataFrame) -> DataFrame:
-    # Both sides alike, so that Spark need not bring them into the one partition of its default.
+    # Both sides get the same partitions, so that Spark need not move them into a single one.
     return frame.repartition(BUCKETS, "bucket")
 
 
 def _wherever_it_was(history: DataFrame) -> DataFrame:
     """Assign each state of a row to every bucket that contains a state of the row.
 
-    A row that left a group for another one is known to have left only by its newer state.
+    Only the newer state of a row shows that it moved from one group to another.
     """
     buckets = history.groupBy("row_id").agg(sf.collect_set("bucket").alias("buckets"))
     return (

@@ -1,14 +1,15 @@
-"""Pipelines with joins or user code: facts are looked up, computed and appended, as they come.
+"""Pipelines with joins or user code: look up, compute and append facts as they arrive.
 
-The live run takes records in a process of its own (`stage_runner`), the bounded one from Spark.
+The live run takes records in a separate process (`stage_runner`), the bounded run from Spark.
 
-A left row is joined with the right's index as of its own instant. When the right's past changes,
-its index writer says which spans of a key were touched; the stage reads the left rows of that key
-and span again from an index of the left log and emits their joined rows with a higher version.
+A left row is joined with the right index as of the left row's own instant. When the past of a right
+key changes, its index writer announces the invalidated spans; the stage reads the left rows of
+that key and span again from an index of the left log, and emits their joined rows with a higher
+version.
 
-Two races are closed by rule. A touched message carries the writer's offsets, and the stage waits
-until the right index contains them, else it would look up the past again. And it waits until the
-left index contains all that the stage has read, else it would miss a row that it has joined.
+Two rules prevent races. An invalidation contains the writer's offsets, and the stage waits until
+the right index contains them; otherwise it would look up the old past again. And it waits until the
+left index contains all records that the stage has read; otherwise it would miss a joined row.
 """
 
 import contextlib
@@ -50,12 +51,12 @@ TAKEN = ("topic", "partition", "offset", "value")
 
 
 class IndexLateError(TimeoutError):
-    """An index did not come to contain what a correction needs; the batch is repeated."""
+    """An index did not receive the data for a correction in time; the batch is repeated."""
 
 
 @attrs.frozen(kw_only=True)
 class InvalidationRecord:
-    """A span of a right key's past that changed, and the offsets that contain the change."""
+    """An invalidated span of a right key's past, and the offsets that contain the change."""
 
     cells: tuple[Cell, ...]
     from_us: int
@@ -65,7 +66,7 @@ class InvalidationRecord:
 
 @attrs.frozen(kw_only=True)
 class RightSide:
-    """A joined dataset: its index, and the left index by the columns that it is joined on."""
+    """A joined dataset: its index, and the left index by the join's columns."""
 
     join: Join
     index: LmdbIndex
@@ -76,9 +77,9 @@ class RightSide:
 def start_joined(
     session: SparkSession, job: PipelineJob, *, settings: Settings, run: JobRun
 ) -> StreamingQuery:
-    """Start a pipeline that looks rows up or calls user code, by Spark.
+    """Start a pipeline with joins or user code on Spark.
 
-    A bounded run reads the left log only: it begins when the right indexes are whole, and the
+    A bounded run reads the left log only: it starts when the right indexes are complete, and the
     live run reads the corrections from before that moment on.
     """
     stage = JoinStage(job, settings=settings)
@@ -101,7 +102,7 @@ def start_joined(
 
 
 def _close_after(query: StreamingQuery, stage: "JoinStage") -> None:
-    """Let go of what a stage holds when its query has ended; how it ended is told to others."""
+    """Close the stage when its query has ended; others report how the query ended."""
     with contextlib.suppress(PySparkException, Py4JError):
         query.awaitTermination()
     stage.close()
@@ -111,7 +112,7 @@ class JoinStage:
     """The Python stage of one job.
 
     Attributes:
-        invalidations: The joined dataset of each topic that says which of its spans changed.
+        invalidations: The joined dataset for each topic of invalidations.
     """
 
     def __init__(self, job: PipelineJob, *, settings: Settings) -> None:
@@ -128,10 +129,10 @@ class JoinStage:
         self._codec = fact_codec(job.stream.log)
         self._output = fact_codec(job.spec.log)
         self._key = key_encoder(job.spec.log.keys)
-        # What an earlier life of this job may have joined: all that the log holds now.
+        # An earlier run of this job may have joined everything that the log holds now.
         with LogReader(settings.kafka) as reader:
             self._read = reader.end_offsets([job.input_topic])
-        # Last, so that what fails before it leaves no process and no client behind.
+        # Opened last, so that an earlier failure leaves no process and no client open.
         self._workers = WorkerPool(size=1)
         self._plan = RowPlan(
             operators=job.spec.operators,
@@ -158,21 +159,21 @@ class JoinStage:
         )
 
     def take_batch(self, batch: DataFrame, _batch_id: int) -> None:
-        """Work one of Spark's batches off; when it returns, its facts stand in the output log."""
+        """Process one of Spark's batches; on return, its facts are durable in the output log."""
         records: pa.Table = batch.toArrow()
         self._take(zip(*(records.column(name).to_pylist() for name in TAKEN), strict=True))
 
     def take(self, records: Sequence[Record]) -> None:
-        """Work records off; when it returns, their facts stand in the output log.
+        """Process records; on return, their facts are durable in the output log.
 
         Raises:
-            StoreError: Something could not be appended; the records are to be taken again.
-            IndexLateError: An index did not come to contain what a correction needs.
+            StoreError: A fact could not be appended; the records must be taken again.
+            IndexLateError: An index did not receive the data for a correction in time.
         """
         self._take((r.topic, r.partition, r.offset, r.value or b"") for r in records)
 
     def close(self) -> None:
-        """End what this stage started; what it appended stays."""
+        """Close the workers and the producer; appended facts stay."""
         self._workers.close()
         self._producer.close()
 
@@ -207,7 +208,7 @@ class JoinStage:
     def _emit(self, fact: Fact) -> None:
         shape = self._job.spec.log.shape
         if any(cell is None for cell in fact.key):
-            # A group without a key is no group; nothing was ever written for it.
+            # Rows without a group key belong to no group: no joined row was written.
             return
         key = fact.row_id if shape is LogShape.ROWS else self._key(fact.key)
         self._producer.post(self._job.output, key=key, value=self._output.encode(fact))
@@ -265,9 +266,9 @@ _OPENING = threading.Lock()
 
 
 def open_index(settings: Settings, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-    """Return an index of this process to any thread; each is opened once, as its store demands.
+    """Return this process's shared handle of an index, opened once as its store requires.
 
-    One that was restored since then is another one, and is opened again.
+    An index that was restored since then is another index, and is opened again.
     """
     with _OPENING:
         if physical_name not in _OPEN or _OPEN[physical_name].is_replaced():
@@ -285,14 +286,14 @@ def joins_of(operator: Operator) -> list[Join]:
 
 
 def _by(right: RightSide, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-    """Return a right key as the left index has it: in the order of the join's pairs."""
+    """Return a right key in the left index's form: in the order of the join's pairs."""
     keys = [column.name for column in right.index.spec.log.keys]
     by_name = dict(zip(keys, cells, strict=True))
     return tuple(by_name[right_name] for _, right_name in right.join.on)
 
 
 def parse_span(message: bytes) -> InvalidationRecord:
-    """Read what an index writer said of a touched span."""
+    """Parse an index writer's message about an invalidated span."""
     said = json.loads(message)
     return InvalidationRecord(
         cells=tuple(said["cells"]),

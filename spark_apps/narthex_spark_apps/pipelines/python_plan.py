@@ -1,7 +1,8 @@
-"""A pipeline's steps on rows in Python: what Spark's expressions cannot do, joins and user code.
+"""A pipeline's steps on rows in Python: joins, user code and what Spark's expressions lack.
 
-Expressions are evaluated by the plain evaluator, user code by the sandboxed workers, lookups by
-whoever holds the indexes. A row that does not pass a step stays, dead: it may have passed before.
+The Python backend evaluates expressions, sandboxed workers run user code, and the owner of the
+indexes looks rows up. A row that does not pass a step becomes a tombstone: it may have passed
+before.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,12 +48,12 @@ JoinLookup: TypeAlias = Callable[
     [str, Sequence[tuple[Cell, ...]], Sequence[int], Sequence[int | None]],
     Sequence[LookupResult | None],
 ]
-"""Right dataset, keys, instants and how far back: the newest row of each key, or None."""
+"""Right dataset, keys, instants and how far back to look; returns each key's newest row or None."""
 
 
 @attrs.define
 class PlanRow:
-    """One row on its way: its identity, and its columns by public name."""
+    """One row between steps: its identity, and its columns by public name."""
 
     row_id: RowId
     version: Version
@@ -66,8 +67,8 @@ class PlanRows:
     """Rows after a step, with the types of their columns.
 
     Attributes:
-        fixed: Keys and the event time, which `select` keeps unasked.
-        group: Of a `latest`, what identifies its rows.
+        fixed: Keys and the event time, which `select` always keeps.
+        group: The columns that identify the rows of a `latest`.
     """
 
     rows: list[PlanRow]
@@ -92,8 +93,8 @@ class RowPlan:
         """Turn facts of the stream side into facts of the pipeline's log.
 
         Args:
-            facts: States of the stream side, dead ones too.
-            lookup: Looks right rows up, all from one state of their indexes.
+            facts: States of the stream side, including tombstones.
+            lookup: Looks up right rows, all from one state of their indexes.
             version_suffix: Orders this computation after earlier ones of the same rows.
         """
         log = self.stream.log
@@ -208,7 +209,7 @@ class RowPlan:
 
 
 def _taken(match: LookupResult | None, place: int | None) -> Cell:
-    """Return a right column; the right's event time is no value of its log."""
+    """Return a right column; the event time of the right is not a value of its log."""
     if match is None:
         return None
     return match.event_time if place is None else match.values[place]
@@ -236,7 +237,7 @@ def _assign(operator: Assign, given: PlanRows) -> PlanRows:
             row.cells |= dict.fromkeys((one.column for one, _ in prepared), None)
             continue
         row.cells |= {one.column: value(row.cells, row.event_time) for one, value in prepared}
-        # Where an expression has no value in a column that must have one, there is no row.
+        # A row whose expression has no value in a required column does not exist.
         row.alive = all(
             isinstance(one.type, Optional) or row.cells[one.column] is not None
             for one, _ in prepared

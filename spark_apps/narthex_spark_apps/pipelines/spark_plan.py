@@ -1,4 +1,4 @@
-"""Pipelines of expressions as Spark columns: facts in, facts out, identities carried over."""
+"""Pipelines of expressions as Spark columns: facts in, facts out, with their identities."""
 
 from collections.abc import Mapping
 
@@ -60,7 +60,7 @@ class PipelineJob:
 
     @property
     def stream(self) -> PipelineInput:
-        """The dataset whose rows drive it."""
+        """The dataset whose rows drive the pipeline."""
         return self.spec.inputs[0]
 
     @property
@@ -70,17 +70,17 @@ class PipelineJob:
 
     @property
     def output(self) -> str:
-        """The log that it writes."""
+        """The log that the pipeline writes."""
         return self.asset.need("output").physical_name
 
 
 @attrs.frozen(kw_only=True)
 class _Step:
-    """The rows after a step: a frame whose columns `c_<name>` are typed, and who passes.
+    """The rows after a step: a frame with typed columns `c_<name>`, and which rows pass.
 
     Attributes:
-        fixed: Keys and the event time, which `select` keeps unasked.
-        group: Of a `latest`, what identifies its rows.
+        fixed: Keys and the event time, which `select` always keeps.
+        group: The columns that identify the rows of a `latest`.
     """
 
     rows: DataFrame
@@ -92,10 +92,10 @@ class _Step:
 def start_pipeline(
     session: SparkSession, job: PipelineJob, *, settings: Settings, run: JobRun
 ) -> StreamingQuery:
-    """Start a pipeline that is expressions only.
+    """Start a pipeline of expressions only.
 
     Raises:
-        NotRenderedError: It is not, or Spark has no exact expression for a part of it.
+        NotRenderedError: It has other steps, or Spark has no exact expression for a part of it.
     """
     broker = Broker(bootstrap=settings.kafka)
     records = read_topics(session, broker, [job.input_topic], run=run)
@@ -120,7 +120,7 @@ def pipeline_records(records: DataFrame, job: PipelineJob) -> DataFrame:
 
 
 def is_correctable(stream: PipelineInput) -> bool:
-    """Whether a row of the stream side may come again, changed."""
+    """Whether a row of the stream side may arrive again, changed."""
     return stream.correctable or stream.log.shape is not LogShape.ROWS
 
 
@@ -202,7 +202,7 @@ def _assign(operator: Assign, given: _Step) -> _Step:
         if not isinstance(one.type, Optional):
             present = present & sf.col(f"`c_{one.column}`").isNotNull()
     rows = given.rows.withColumns(added)
-    # Where an expression has no value in a column that must have one, there is no row.
+    # A row whose expression has no value in a required column does not exist.
     return _keep(attrs.evolve(given, rows=rows, types=types), present)
 
 
@@ -215,7 +215,7 @@ def _drop_null(columns: tuple[str, ...], given: _Step) -> _Step:
 
 
 def _named(given: _Step, sources: Mapping[str, str]) -> _Step:
-    """Keep the columns that are named, each under its new name."""
+    """Keep the named columns, each under its new name."""
     rows = given.rows.select(
         ROW_ID,
         VERSION,
@@ -236,7 +236,7 @@ def _fact(step: _Step, log: LogSpec, *, correctable: bool) -> SparkFactColumns:
         alive = alive & columns[column.name].isNotNull()
     if step.group is not None:
         cells = [columns[column.name] for column in log.keys]
-        # Of rows with one instant the last seen wins: identities sort as the source does.
+        # Among rows with the same instant the last one wins: identities sort in source order.
         version = sf.concat(row_id, version) if correctable else row_id
         row_id = keyed_row_id(key_bytes(log.keys, cells), sf.col(EVENT_TIME))
     return SparkFactColumns(

@@ -1,4 +1,4 @@
-"""What every process of this room needs: the Spark session, the JVM, Kafka and secrets.
+"""Shared infrastructure of the Spark apps: the Spark session, the JVM, Kafka and secrets.
 
 `session` opens the Spark session, `jvm` chooses the options of its JVM, and `class_archive` makes
 the archive that shortens its start. `kafka_io` turns topics into streams and rows into records;

@@ -1,9 +1,9 @@
-"""Topics of authors: where their brokers are, and who we are to them.
+"""Topics of authors: the addresses of their brokers, and the credentials for them.
 
-Neither librdkafka nor the JVM's client connects to an address that we choose, and both go where a
-cluster's metadata sends them. So a cluster must be named by the operator, its bootstrap servers
-are resolved and checked, and the brokers of its metadata are checked before a job starts. What a
-cluster advertises after that is not checked: whoever names a cluster trusts it.
+Neither librdkafka nor the JVM's client lets us choose the address to connect to, and both follow
+the metadata of the cluster. So the operator must name the cluster, its bootstrap servers are
+resolved and checked, and the brokers in its metadata are checked before a job starts. Brokers that
+a cluster advertises later are not checked: naming a cluster means trusting it.
 """
 
 from typing import Final
@@ -27,9 +27,9 @@ def broker_of(topic: KafkaTopic, settings: Settings) -> Broker:
     """Return the broker of a topic, with the secrets for authentication.
 
     Raises:
-        ForbiddenPlaceError: No source and no sink may have such a topic.
-        SecretMissing: One of them is not there.
-        SecretWithheld: A broker may not be sent one of them.
+        ForbiddenPlaceError: Sources and sinks may not use this topic.
+        SecretMissing: A secret is missing.
+        SecretWithheld: A broker is not allowed to receive a secret.
         ConnectionDenied: The policy does not name the cluster, or denies one of its brokers.
         StoreError: The cluster does not answer.
     """
@@ -71,7 +71,7 @@ def _require_allowed(
 
 
 def _advertised(broker: Broker, topic: str) -> tuple[Destination, ...]:
-    """Return the brokers that a cluster names to its clients."""
+    """Return the brokers that a cluster advertises to its clients."""
     client = AdminClient(broker.config() | {"log_level": 0})
     try:
         found = client.list_topics(topic, timeout=METADATA_S).brokers.values()

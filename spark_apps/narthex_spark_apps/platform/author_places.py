@@ -1,8 +1,8 @@
-"""Places that definitions name, judged again where a job opens them.
+"""Check the places that definitions name, when a job opens them.
 
-A commit is judged before it is accepted (`narthex._analysis.checks.places`,
-`narthex._analysis.policy.commit_checks`). What was deployed before these rules, or was changed in
-the ledger, is refused here.
+A commit is checked before it is accepted (`narthex._analysis.checks.places`,
+`narthex._analysis.policy.commit_checks`). This check refuses definitions that were deployed before
+these rules or changed in the ledger.
 """
 
 from narthex._analysis.checks import place_errors
@@ -13,24 +13,24 @@ from narthex.settings import Settings
 
 
 class ForbiddenPlaceError(OSError):
-    """A definition names a place that no source and no sink may have."""
+    """A definition names a place that sources and sinks may not use."""
 
 
 def require_place(target: Connector | SinkTarget) -> None:
-    """Refuse a path that leaves its root, and a topic that the platform or its broker keeps.
+    """Refuse a path outside its root, and a topic that the platform or its broker reserves.
 
     Raises:
-        ForbiddenPlaceError: It is such a place.
+        ForbiddenPlaceError: The target is such a place.
     """
     for error in place_errors(target, NOWHERE):
         raise ForbiddenPlaceError(f"{error.message}; {error.hint}")
 
 
 def require_path(files: Files, settings: Settings) -> None:
-    """Refuse a path that leaves its root or reaches what the platform keeps for itself.
+    """Refuse a path outside its root or in a directory that the platform reserves.
 
     Raises:
-        ForbiddenPlaceError: It is such a path.
+        ForbiddenPlaceError: The path is refused.
     """
     require_place(files)
     if any(meets(place, files.path) for place in own_places(settings)):

@@ -1,4 +1,4 @@
-"""Where jobs find the secrets that their definitions name, and to which hosts they send them."""
+"""Look up the secrets that definitions name, and check which hosts may receive them."""
 
 import functools
 import os
@@ -28,12 +28,12 @@ from narthex_ledger import Ledger, NotFound, SealedSecrets
 
 @attrs.frozen(kw_only=True)
 class AuthorSecrets:
-    """Finds secrets by name; it may travel, no value is in it and nothing that opens one.
+    """Finds secrets by name; may be sent to workers: it contains no value and no key.
 
     Attributes:
-        home: Of the installation, in whose ledger they are sealed, and whose key opens them.
-        mounted: The directory where a manager mounts them instead; empty: none does.
-        policy_file: What the operator grants; it is read whenever a secret or a host is asked for.
+        home: The installation's home; its ledger has the sealed secrets and its key opens them.
+        mounted: The directory where a secret manager mounts secrets; empty: secrets are sealed.
+        policy_file: The operator's policy; it is read for every check of a secret or a host.
     """
 
     home: Path
@@ -42,16 +42,16 @@ class AuthorSecrets:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Return the ones of an installation."""
+        """Return the secrets of an installation."""
         return cls(
             home=settings.home, mounted=settings.secrets_dir, policy_file=settings.policy_file
         )
 
     def __call__(self, name: str) -> str | None:
-        """Return a secret's value as it is now; None if there is none of that name.
+        """Return the current value of a secret; None if no secret has this name.
 
         Raises:
-            NotOpenedError: It is sealed, and not by the key of this machine.
+            NotOpenedError: The secret is sealed with another key than this machine's.
         """
         if self.mounted:
             return SecretFiles(Path(self.mounted))(name)
@@ -62,17 +62,17 @@ class AuthorSecrets:
             return None
 
     def policy(self) -> Policy:
-        """Return the policy as it is now.
+        """Return the current policy.
 
         Raises:
-            PolicyInvalid: It cannot be read.
+            PolicyInvalid: The policy cannot be read.
         """
         policy = load_policy(self.policy_file)
         egress_rules(policy)
         return policy
 
     def egress(self) -> EgressRules:
-        """Return the hosts that the policy allows as it is now.
+        """Return the hosts that the current policy allows.
 
         Raises:
             PolicyInvalid: The policy cannot be read.
@@ -80,11 +80,11 @@ class AuthorSecrets:
         return egress_rules(load_policy(self.policy_file))
 
     def reveal(self, credential: Credential, targets: Sequence[Destination]) -> str:
-        """Return the value of a credential, which is sent to these servers and to no others.
+        """Return the value of a credential that is sent to these servers and to no others.
 
         Raises:
-            SecretMissing: It is not there, or not kept here.
-            SecretWithheld: No rule of the policy grants it to one of the servers.
+            SecretMissing: The secret does not exist, or is not stored here.
+            SecretWithheld: The policy does not grant the secret to one of the servers.
             PolicyInvalid: The policy cannot be read.
         """
         if isinstance(credential, SecretRef):
@@ -95,9 +95,9 @@ class AuthorSecrets:
         """Return the address of a server that is itself a secret.
 
         Raises:
-            SecretMissing: It is not there, or not kept here.
-            SecretWithheld: Its value is not an address, or no rule of the policy grants it to
-                the host that it names.
+            SecretMissing: The secret does not exist, or is not stored here.
+            SecretWithheld: Its value is not an address, or the policy does not grant it to the host
+                that it names.
             PolicyInvalid: The policy cannot be read.
         """
         try:
@@ -111,5 +111,5 @@ class AuthorSecrets:
 
 @functools.cache
 def _sealed(ledger_dsn: str, key: Path) -> SealedSecrets:
-    """Open the ledger where secrets are sealed, once a process: its one connection is kept."""
+    """Open the ledger with the sealed secrets, once for each process, on one connection."""
     return SealedSecrets.of(Ledger(ledger_dsn), key)

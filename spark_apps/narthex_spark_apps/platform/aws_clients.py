@@ -1,7 +1,7 @@
-"""Clients of AWS, in a role that an author names.
+"""AWS clients that assume a role that an author names.
 
-Where AWS is, and who the platform is to it, are the `AWS_…` variables of the environment, or what
-its machine is allowed to.
+The address of AWS and the platform's own credentials come from the `AWS_…` variables of the
+environment, or from the role of the machine.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ _RETRIES = 3
 
 
 def client_of(service: str, *, role_arn: str | None, region: str | None) -> Any:  # type: ignore[explicit-any]
-    """Return a client of one service; the role is taken with the first call, and again in time."""
+    """Return a client of one service; it assumes the role at its first call, and renews in time."""
     ours = get_session()
     session = get_session()
     if region is not None:
@@ -31,7 +31,7 @@ def client_of(service: str, *, role_arn: str | None, region: str | None) -> Any:
             role_arn=role_arn,
             extra_args={"RoleSessionName": SESSION},
         )
-        session._credentials = DeferredRefreshableCredentials(  # noqa: SLF001 (there is no other way)
+        session._credentials = DeferredRefreshableCredentials(  # noqa: SLF001 (no public API)
             method="assume-role", refresh_using=fetcher.fetch_credentials
         )
     retries = Config(
@@ -43,13 +43,13 @@ def client_of(service: str, *, role_arn: str | None, region: str | None) -> Any:
 
 
 def region_of(arn: str) -> str | None:
-    """Return the region that the name of something has in it."""
+    """Return the region in an ARN."""
     parts = arn.split(":")
     return parts[3] or None if len(parts) > 3 else None  # noqa: PLR2004 (arn:aws:service:region)
 
 
 def redshift_account(database: RedshiftDatabase) -> tuple[str, str]:
-    """Return the name and the password that a role has in a database of Redshift for an hour."""
+    """Return a role's user name and password in a Redshift database, valid for an hour."""
     cluster, *rest = database.host.split(".")
     if "redshift-serverless" in rest:
         client = client_of("redshift-serverless", role_arn=database.role_arn, region=rest[1])

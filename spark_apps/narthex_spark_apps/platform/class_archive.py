@@ -1,9 +1,9 @@
-"""Archive the classes that drivers load, once. A program of its own.
+"""Archive the classes that drivers load, once, in a separate program.
 
 Run as `python -m narthex_spark_apps.platform.class_archive`.
-A driver that begins with an archive comes up in half the time, which counts whenever one has died.
-The archive is written by a JVM that has run what drivers run: a query in real time, and one until
-the end of what is there, over a topic that is there for the length of this program only.
+A driver with an archive starts in half the time, which matters after every crash. The archive is
+written by a JVM that has run the queries of a driver: one in real time, and one bounded, over a
+topic that exists only while this program runs.
 """
 
 import argparse
@@ -37,17 +37,17 @@ _STEP_S = 0.1
 
 
 class NotArchivedError(RuntimeError):
-    """The queries that were to load the classes did not run."""
+    """The queries that should load the classes did not run."""
 
 
 def write_archive(settings: Settings) -> Path:
-    """Write the archive if there is none; gives where it is.
+    """Write the archive if it does not exist; return its path.
 
-    Several processes may do so at once: the last one's stays. A Java that writes none leaves an
-    empty file, so that it is not tried again.
+    If several processes write it at once, the last one wins. A Java that writes no archive leaves
+    an empty file, so that no later start tries again.
 
     Raises:
-        NotArchivedError: Kafka took or gave no rows in time.
+        NotArchivedError: Kafka accepted or returned no rows in time.
     """
     archive = archive_of(settings)
     if archive.exists():
@@ -79,7 +79,7 @@ def write_archive(settings: Settings) -> Path:
 
 @contextmanager
 def _topics(bootstrap: str) -> Iterator[tuple[str, str]]:
-    """Make a topic with a few rows and an empty one; delete both."""
+    """Create a topic with a few rows and an empty topic; delete both at the end."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     token = secrets.token_hex(4)
     source, sink = names = (f"nx_classes_{token}_in", f"nx_classes_{token}_out")
@@ -97,7 +97,7 @@ def _topics(bootstrap: str) -> Iterator[tuple[str, str]]:
 
 
 def _run(session: SparkSession, settings: Settings, *, source: str, sink: str, run: JobRun) -> None:
-    """Copy the rows in the one way or the other, until all of them have come."""
+    """Copy the rows with the given kind of run, until all of them have arrived."""
     broker = Broker(bootstrap=settings.kafka)
     end_offsets = EndOffsetReader(settings.kafka)
     wanted = sum(end_offsets.ends([sink])[sink].values()) + ROWS
@@ -123,8 +123,8 @@ def _copied(records: DataFrame, sink: str) -> DataFrame:
 
 
 def _end(session: SparkSession) -> None:
-    """End the JVM in order, upon which it writes, and wait for that."""
-    gateway = session.sparkContext._gateway  # noqa: SLF001 (nobody else knows its process)
+    """Shut down the JVM, which makes it write the archive, and wait for it to exit."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001 (no public API has its process)
     session.stop()
     process = gateway.proc
     gateway.shutdown()
@@ -133,7 +133,7 @@ def _end(session: SparkSession) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Archive; the path on stdout."""
+    """Write the archive; print its path on stdout."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args(arguments)
     began = time.monotonic()

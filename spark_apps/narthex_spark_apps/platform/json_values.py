@@ -1,4 +1,4 @@
-"""Values that decoders and drivers give, as JSON says them."""
+"""JSON forms of the values that decoders and drivers return."""
 
 import base64
 import datetime as dt
@@ -9,7 +9,7 @@ from narthex._base import Json
 
 
 def plain(value: object) -> Json:
-    """Return a value as JSON says it: what the type check reads as the same value."""
+    """Return the JSON form of a value, which the type check reads as the same value."""
     match value:
         case float():
             return None if math.isnan(value) else value

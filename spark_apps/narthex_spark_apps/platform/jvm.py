@@ -1,7 +1,7 @@
-"""How the JVM of a driver is started: its options, and an archive of the classes that it loads.
+"""Options of a driver's JVM, and an archive of the classes that it loads.
 
-A JVM with an archive maps classes that are parsed and checked already (class data sharing). It
-takes an archive only if it is the JVM, and has the class path, of the one that wrote it.
+A JVM with an archive maps classes that are already parsed and checked (class data sharing). It
+accepts an archive only from the same JVM with the same class path.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ OPTIONS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=4",
     "-Xss4m",
-    # What the JVM itself has to say would stand on stdout, which is for reports alone.
+    # Logs of the JVM itself would go to stdout, which is for reports only.
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
 )
@@ -33,14 +33,14 @@ _LAUNCHER_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 class MissingConnectorError(RuntimeError):
-    """A jar that Spark needs to speak with Kafka is not where the settings say."""
+    """A jar that Spark needs for Kafka is not at the configured path."""
 
 
 def connector_jars(jars_dir: Path) -> tuple[Path, ...]:
-    """Find the jars by which Spark reads and writes Kafka and Avro.
+    """Return the jars with which Spark reads and writes Kafka and Avro.
 
     Raises:
-        MissingConnectorError: One is not there.
+        MissingConnectorError: A jar is missing.
     """
     found: list[Path] = []
     for pattern in _CONNECTORS:
@@ -54,10 +54,10 @@ def connector_jars(jars_dir: Path) -> tuple[Path, ...]:
 
 
 def class_path(settings: Settings) -> dict[str, str]:
-    """Return the part of Spark's configuration that says where the connectors are.
+    """Return the part of Spark's configuration that names the connector jars.
 
-    In one process they stand beside Spark's own jars, for only those classes are archived; the
-    executors of a cluster are sent them.
+    In a single process they are on the class path with Spark's own jars, because only those classes
+    are archived; on a cluster they are sent to the executors.
     """
     jars = [str(jar) for jar in connector_jars(settings.jars_dir)]
     if settings.spark_master.startswith("local"):
@@ -66,9 +66,9 @@ def class_path(settings: Settings) -> dict[str, str]:
 
 
 def archive_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path:
-    """Name the archive of this Java, this Spark and these connectors, beside the connectors.
+    """Return the archive path for this Java, Spark and connectors, in the connectors' directory.
 
-    One that is empty says that this Java writes none.
+    An empty file means that this Java writes no archive.
     """
     found = os.environ if environment is None else environment
     home = found.get("JAVA_HOME")
@@ -82,7 +82,7 @@ def archive_of(settings: Settings, environment: Mapping[str, str] | None = None)
 
 
 def java_options(settings: Settings) -> str:
-    """Render the options of a JVM, which has an archive if there is one."""
+    """Render the options of a JVM, with the archive if there is one."""
     archive = archive_of(settings)
     has_archive = archive.is_file() and archive.stat().st_size > 0
     shared = (f"-XX:SharedArchiveFile={archive}",) if has_archive else ()
@@ -90,5 +90,5 @@ def java_options(settings: Settings) -> str:
 
 
 def ready_environment() -> None:
-    """Make the JVM that only renders the command of the driver's own a quick one."""
+    """Speed up the short-lived JVM that only renders the command of the driver's JVM."""
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS)

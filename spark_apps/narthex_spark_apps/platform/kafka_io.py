@@ -16,19 +16,19 @@ StartOffsets: TypeAlias = tuple[tuple[str, int, int], ...]
 """Triples (topic, partition, next offset to read); empty reads from the beginning."""
 
 REAL_TIME_S = 10
-"""A query in Real-time Mode says how far it is, and is planned anew, after so long at least."""
+"""The shortest interval of Real-time Mode; after it, a query reports progress and is replanned."""
 
 PLANNED_EACH_S = 2.5
-"""So much longer intervals become with each job: planning one takes some 0.2 s of a processor."""
+"""Growth of the intervals with each job: planning one takes some 0.2 s of CPU time."""
 
 
 def interval_s(jobs: int, number: int) -> int:
     """Return the trigger interval of a job, for this number of real-time jobs.
 
-    However many there are, planning them takes a fixed share of a processor, a twelfth or so. Those
-    that began together do not end together: lengths differ by the job's number, from three
-    fifths to seven fifths, spread as the multiples of the golden ratio are. A longer interval
-    has more rows read again after a crash; that harms nothing but takes a moment.
+    Planning all of them takes a fixed share of a CPU, about a twelfth, however many there are.
+    Lengths differ by the job's number, so that jobs that started together do not end together: from
+    three fifths to seven fifths, spread like the multiples of the golden ratio. With a longer
+    interval more rows are read again after a crash, which is harmless but takes a moment.
     """
     return max(REAL_TIME_S, round(jobs * PLANNED_EACH_S * (0.6 + 0.8 * (number * _GOLDEN % 1.0))))
 
@@ -40,7 +40,7 @@ _BACKFILL_ROWS = 500_000
 
 
 def connector_options(broker: Broker) -> dict[str, str]:
-    """Return the options of Spark's Kafka connector that say where and who."""
+    """Return the address and authentication options of Spark's Kafka connector."""
     told = {"bootstrap.servers": broker.bootstrap}
     if broker.protocol != "PLAINTEXT":
         told["security.protocol"] = broker.protocol
@@ -64,12 +64,12 @@ def _login(broker: Broker) -> str:
 
 @attrs.frozen(kw_only=True)
 class JobRun:
-    """How a job runs this time.
+    """The options of one run of a job.
 
     Attributes:
-        checkpoint: A directory of this kind of run alone.
-        starts: Where a checkpoint that has not started yet reads from.
-        interval_s: How long the intervals of Real-time Mode are.
+        checkpoint: A directory that only this kind of run uses.
+        starts: Start offsets for a checkpoint that has not started yet.
+        interval_s: The length of the intervals of Real-time Mode.
     """
 
     name: str
@@ -80,9 +80,7 @@ class JobRun:
 
 
 def in_micro_batches(run: JobRun) -> JobRun:
-    """Return the run without real-time mode, for a plan that contains Python; a bounded run stays
-    bounded.
-    """
+    """Return the run without Real-time Mode, as a plan with Python needs; bounded stays bounded."""
     if run.trigger is Trigger.BOUNDED:
         return run
     return attrs.evolve(run, trigger=Trigger.MICRO_BATCH)
@@ -135,14 +133,14 @@ def write_records(records: DataFrame, broker: Broker, *, run: JobRun) -> Streami
 
 
 def write_batch(records: DataFrame, broker: Broker) -> None:
-    """Write a bounded frame of (topic, key, value) to Kafka and wait until it is there."""
+    """Write a bounded frame of (topic, key, value) to Kafka and wait until it is written."""
     records.write.format("kafka").options(**connector_options(broker)).options(
         **_producer(in_bulk=True)
     ).save()
 
 
 def _producer(*, in_bulk: bool) -> Mapping[str, str]:
-    # In bulk records wait for each other: one request of many is cheaper than many of few.
+    # In bulk, records wait to be batched: one large request is cheaper than many small ones.
     bulk = {"kafka.linger.ms": "50", "kafka.batch.size": "524288", "kafka.compression.type": "lz4"}
     return {
         "kafka.max.request.size": str(_MAX_RECORD_BYTES),

@@ -1,4 +1,4 @@
-"""Reading many dataset logs with one consumer whose assignment changes while it runs."""
+"""Read many dataset logs with one consumer whose assignment changes while it runs."""
 
 import threading
 import time
@@ -13,27 +13,27 @@ log = structlog.get_logger()
 
 ENDS_EVERY_S = 0.5
 FETCH_WAIT_MS = 200
-"""The broker answers at once when there is something; this is how often nothing is said."""
+"""How long the broker waits for records before an empty answer; with records it answers at once."""
 POLL_RECORDS = 20_000
 BACKLOG_RECORDS = 100_000
-"""So many are taken together, some two seconds of work, where one log is far behind."""
+"""The most records taken together, some two seconds of work, if one log is far behind."""
 FAR_BEHIND = 1_000
-"""A poll that gives so many finds a backlog: at a thousand rows a second it gives fifty."""
+"""A poll with this many records means a backlog: a thousand rows a second yield fifty."""
 
 
 class Polls(Protocol):
     """Reads logs."""
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
-        """Return the records that have arrived; waits at most `timeout_s` for the first record."""
+        """Return the records that have arrived; wait at most `timeout_s` for the first record."""
 
 
 def poll_together(reader: Polls, *, timeout_s: float) -> list[Record]:
-    """Read what an index takes in one transaction: more of it if one log alone is far behind.
+    """Read the records for one index transaction: more of them if only one log is far behind.
 
-    Rows of the same keys and of neighbouring ones then share their writes: a million and a half
-    rows of 100,000 keys take 0.7 of the processor that they do by 20,000. As soon as a record of
-    another log comes, whoever waits for it must not wait longer.
+    Rows of the same and of neighbouring keys then share their writes: a million and a half rows of
+    100,000 keys take 0.7 of the CPU time that they take in transactions of 20,000. Once a record of
+    another log arrives, reading stops, so that it does not wait longer.
     """
     found = reader.poll(max_records=POLL_RECORDS, timeout_s=timeout_s)
     more = found
@@ -50,10 +50,10 @@ def poll_together(reader: Polls, *, timeout_s: float) -> list[Record]:
 
 
 class LogEnds:
-    """How far topics reach, asked for in a thread of its own so that no reader waits for it."""
+    """End offsets of topics, fetched in a separate thread so that no reader waits for them."""
 
     def __init__(self, broker: Broker | str) -> None:
-        """Watch nothing yet."""
+        """Prepare without topics to watch."""
         self._end_offsets = EndOffsetReader(broker)
         self._topics: tuple[str, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
@@ -68,11 +68,11 @@ class LogEnds:
         self._changed.set()
 
     def known(self) -> dict[str, dict[int, int]]:
-        """Return the next offset of each partition of each topic that could be seen."""
+        """Return the next offset of each partition of each topic that is visible so far."""
         return dict(self._ends)
 
     def close(self) -> None:
-        """Ask no more; what is known stays so."""
+        """Stop fetching; the known offsets stay."""
         self._is_closed = True
         self._changed.set()
 
@@ -89,16 +89,16 @@ class LogEnds:
 
 
 class BrokerEnds:
-    """How far the topics of jobs reach, at as many brokers as they are at; for any threads."""
+    """End offsets of the topics of jobs, on any number of brokers; thread-safe."""
 
     def __init__(self) -> None:
-        """Watch nothing yet."""
+        """Prepare without topics to watch."""
         self._ends: dict[Broker, LogEnds] = {}
         self._watched: dict[int, tuple[Broker, frozenset[str]]] = {}
         self._lock = threading.Lock()
 
     def watch(self, job: int, broker: Broker, topics: Iterable[str]) -> LogEnds:
-        """Watch the topics of a job from now on; return what knows how far they reach."""
+        """Watch the topics of a job from now on; return the source of their end offsets."""
         with self._lock:
             before = self._watched.get(job)
             self._watched[job] = (broker, frozenset(topics))
@@ -110,7 +110,7 @@ class BrokerEnds:
             return self._ends[broker]
 
     def forget(self, job: int) -> None:
-        """Watch the topics of a job no more, unless another one needs them."""
+        """Stop watching the topics of a job, unless another job needs them."""
         with self._lock:
             watched = self._watched.pop(job, None)
             if watched is not None:
@@ -125,14 +125,14 @@ class BrokerEnds:
 
 
 class FeedReader:
-    """Tails topics from given offsets; knows how far each of them reaches.
+    """Tails topics from given offsets and tracks their end offsets.
 
-    A topic that cannot be seen yet (its broker is down, it is being created) is asked for again;
-    nothing is lost, as offsets live with what is written.
+    A topic that is not visible yet (its broker is down, or it is being created) is retried; nothing
+    is lost, because offsets are stored with the data that is written.
     """
 
     def __init__(self, bootstrap: str) -> None:
-        """Connect lazily to the brokers named."""
+        """Connect lazily to the named brokers."""
         self._log = LogReader(bootstrap, fetch_wait_ms=FETCH_WAIT_MS)
         self._ends = LogEnds(bootstrap)
         self._starts: dict[str, dict[int, int]] = {}
@@ -143,7 +143,7 @@ class FeedReader:
     def assign(self, starts: Mapping[str, Mapping[int, int]]) -> None:
         """Read these topics; a partition without a start is read from its beginning.
 
-        A topic that is being read already goes on where it is.
+        A topic that is already being read continues at its position.
         """
         self._starts = {topic: dict(offsets) for topic, offsets in starts.items()}
         gone = self._read - set(starts)
@@ -155,13 +155,13 @@ class FeedReader:
         self._ends.watch(starts)
 
     def restart(self, topic: str) -> None:
-        """Read a topic again from the start that `assign` gave it last."""
+        """Read a topic again from the start of its last `assign`."""
         self._read.discard(topic)
         self._wrong.pop(topic, None)
         self._log.assign({p: at for p, at in self._log.positions.items() if p[0] != topic})
 
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
-        """Return the records that have arrived; waits at most `timeout_s` for the first record."""
+        """Return the records that have arrived; wait at most `timeout_s` for the first record."""
         if len(self._read) < len(self._starts):
             self._add_seen()
         records = self._log.poll(max_records=max_records, timeout_s=timeout_s)
@@ -173,11 +173,11 @@ class FeedReader:
         return records
 
     def wrong(self, topic: str) -> str | None:
-        """Say why a topic cannot be read on from where it was, if so: its records are gone."""
+        """Return why a topic cannot be read further (its records are gone); None if it can."""
         return self._wrong.get(topic)
 
     def _add_seen(self) -> None:
-        """Begin to read the topics whose partitions are known by now."""
+        """Start reading the topics whose partitions are known by now."""
         positions = self._log.positions
         for topic, ends in self._ends.known().items():
             if topic in self._starts and topic not in self._read:
@@ -187,11 +187,11 @@ class FeedReader:
         self._log.assign(positions)
 
     def ends(self) -> dict[str, dict[int, int]]:
-        """Return the next offset of each partition of each topic that could be seen."""
+        """Return the next offset of each partition of each topic that is visible so far."""
         return self._ends.known()
 
     def close(self) -> None:
-        """End; nothing that was read is forgotten, for nothing was kept."""
+        """Close the consumer; it has no state to store."""
         self._ends.close()
         self._log.close()
 

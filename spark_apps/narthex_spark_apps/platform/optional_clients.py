@@ -1,6 +1,6 @@
-"""Clients of databases and clouds that a platform installs only where it reads them.
+"""Client libraries of databases and clouds, which a platform installs only if it needs them.
 
-Each has a module of its own that imports it; the module is loaded when a job needs it.
+Each library is imported by one module, which is loaded when a job needs it.
 """
 
 import importlib
@@ -8,15 +8,15 @@ from types import ModuleType
 
 
 class ClientMissingError(ImportError):
-    """The client library of a source or a sink is not installed; the message says how to."""
+    """The client library of a source or a sink is missing; the message explains how to get it."""
 
 
 def load_client(module: str, *, extra: str) -> ModuleType:
-    """Import a module of this room that needs a client library.
+    """Import a module of this package that needs a client library.
 
     Args:
         module: Its full name.
-        extra: What of `narthex[…]` brings the library.
+        extra: The extra of `narthex[…]` that installs the library.
 
     Raises:
         ClientMissingError: The library is not installed.

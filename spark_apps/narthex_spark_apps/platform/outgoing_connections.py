@@ -1,8 +1,8 @@
-"""How a job connects to a server that an author names: resolved, checked and pinned.
+"""Connections of jobs to servers that authors name: resolved, checked and pinned.
 
-Every connection of a source or of a sink takes its address from `pinned` or `open_socket`. The
-name is resolved once, all its addresses must be allowed, and the connection goes to one of them;
-TLS and headers keep the name. Redirects and proxies are not followed.
+Every connection of a source or a sink takes its address from `pinned` or `open_socket`. The name
+is resolved once, all its addresses must be allowed, and the connection uses one of them; TLS and
+headers keep the name. Redirects and proxies are not followed.
 """
 
 import http.client
@@ -21,11 +21,11 @@ PIECE_BYTES: Final = 65_536
 
 
 class AnswerTooLargeError(OSError):
-    """A server answered with more than its caller reads, or for longer than it waits."""
+    """The answer of a server is larger, or takes longer, than its reader allows."""
 
 
 def pinned(target: Destination, egress: EgressRules) -> tuple[str, ...]:
-    """Return the addresses that a connection to a target may use, each checked.
+    """Return the checked addresses that a connection to a target may use.
 
     Raises:
         ConnectionDenied: One of its addresses is not allowed.
@@ -51,7 +51,7 @@ def open_socket(target: Destination, egress: EgressRules, *, timeout_s: float) -
 
 
 def libpq_host(target: Destination, egress: EgressRules) -> Mapping[str, str]:
-    """Return where a client of Postgres's protocol connects to: the name, and its addresses.
+    """Return the libpq parameters for a target: its name and its checked addresses.
 
     Raises:
         ConnectionDenied: One of its addresses is not allowed.
@@ -79,10 +79,10 @@ class PinnedHttp(http.client.HTTPConnection):
         """Connect with the first request.
 
         Args:
-            address: Where; its path is not used.
-            egress: What is allowed.
+            address: The server; the path is not used.
+            egress: The hosts that the policy allows.
             timeout_s: For each wait on the socket.
-            is_leased: Who vouches for the server; used where the scheme is `https`.
+            is_leased: The TLS context that verifies the server; used where the scheme is `https`.
         """
         super().__init__(address.target.host, address.port, timeout=timeout_s)
         self._target = Destination(address.target.host, address.port)
@@ -96,7 +96,7 @@ class PinnedHttp(http.client.HTTPConnection):
 
     @override
     def connect(self) -> None:
-        """Connect to a checked address; TLS verifies the name."""
+        """Connect to a checked address; TLS verifies the server's name."""
         plain = open_socket(self._target, self._egress, timeout_s=self._timeout_s)
         if self._trusted is None:
             self.sock = plain
@@ -106,10 +106,10 @@ class PinnedHttp(http.client.HTTPConnection):
 
 @attrs.frozen(kw_only=True)
 class Bounds:
-    """How much of an answer is read.
+    """The bounds on an answer that is read.
 
     Attributes:
-        within_s: From the first byte of the body to its last.
+        within_s: Maximum time from the first byte of the body to its last.
     """
 
     greatest_bytes: int
@@ -120,7 +120,7 @@ def read_bounded(answer: http.client.HTTPResponse, bounds: Bounds) -> bytes:
     """Read the body of an answer.
 
     Raises:
-        AnswerTooLargeError: It is larger than the bounds, or comes too slowly.
+        AnswerTooLargeError: It is larger than the bounds, or arrives too slowly.
         OSError: The connection broke.
     """
     ends_at = time.monotonic() + bounds.within_s

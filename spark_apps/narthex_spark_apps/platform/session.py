@@ -1,4 +1,4 @@
-"""The one Spark session of a driver: many jobs live in it, so it is set up for them."""
+"""The one Spark session of a driver, configured for many jobs."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ _CONFIGURATION = {
     "spark.ui.showConsoleProgress": "false",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
-    # Rows that overflow or divide by zero are values with a meaning (docs/decisions), not errors.
+    # Overflow and division by zero yield values with a meaning (docs/decisions), not errors.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -25,15 +25,15 @@ _CONFIGURATION = {
     "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
     "spark.locality.wait": "0",
-    # Else as many as there are slots, which are many.
+    # The default is the number of slots, which is large.
     "spark.rpc.netty.dispatcher.numThreads": "4",
     "spark.sql.adaptive.enabled": "false",
     "spark.cleaner.periodicGC.interval": "10min",
-    # A live job is planned anew at each end of its interval, and nothing flows meanwhile: what
-    # checks the optimizer's own work costs a quarter of that.
+    # A live job is planned anew at each end of its interval, during which no rows flow: the checks
+    # of the optimizer's own work take a quarter of that time.
     "spark.sql.lightweightPlanChangeValidation": "false",
-    # Spark's own choice starts processes (`readlink`, `chmod`) for each file of a checkpoint: 90 ms
-    # of a processor, against 20; a live job writes two of them in each interval.
+    # Spark's default starts processes (`readlink`, `chmod`) for each checkpoint file: 90 ms of CPU
+    # time instead of 20; a live job writes two such files in each interval.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing"
         ".FileSystemBasedCheckpointFileManager"
@@ -44,12 +44,12 @@ _CONFIGURATION = {
 def open_session(
     settings: Settings, *, name: str, extra: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark in this process, with a JVM of its process group.
+    """Start Spark in this process, with a JVM in its process group.
 
     Raises:
         MissingConnectorError: The connectors are not below `settings.jars_dir`.
     """
-    # Workers must be this interpreter, with this environment: the system's has no packages.
+    # Workers must use this interpreter and environment: the system's Python lacks the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     ready_environment()
@@ -69,7 +69,7 @@ def open_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # Spark calls functions of batches back by a socket that is waited for with `select`, which
-    # knows no file beyond the 1,024th, and then nobody answers. Opened now it is among the first.
+    # Spark's callbacks for batch functions use a socket and `select`, which cannot wait on a file
+    # descriptor beyond the 1,024th. Opened now, the socket has a low number.
     ensure_callback_server_started(session.sparkContext._gateway)  # noqa: SLF001 (as Spark does)
     return session

@@ -1,8 +1,8 @@
-"""The ledger of late rows: all of them, read from the dataset's own log.
+"""The late rows of a dataset, derived from the dataset's own log.
 
-Lateness is judged by positions in the source, and the log has them. So the list is a function of
-the log: nothing else is kept, nothing is forgotten by a restart, and who asks twice is told the
-same. A reading keeps some 200 bytes a row.
+Lateness depends on positions in the source, which the log contains. So the list is a function of
+the log: nothing else is stored, a restart loses nothing, and every query returns the same list.
+Reading the list takes some 200 bytes of memory for each row.
 """
 
 from bisect import bisect_right
@@ -24,12 +24,12 @@ class LateEntry:
     """A row that came late.
 
     Attributes:
-        row: Where it stands in its source, and how late it is.
+        row: Its position in its source, and how late it is.
         row_id: Its identity in the dataset.
-        log_partition: Where it stands in the dataset's log; with `log_offset`.
+        log_partition: With `log_offset`, its position in the dataset's log.
         alive: False if it ended a row.
-        until: The next row of its key, by event time: what it changed ends there, microseconds;
-            None if it is the newest one, or the dataset has no key.
+        until: The event time of the next row of its key, in microseconds, where its effect ends;
+            None if it is the newest row, or the dataset has no key.
     """
 
     row: LateRow
@@ -53,12 +53,12 @@ def late_rows(
     """Return all late rows of a log, in the order of their sources.
 
     A row is late if an earlier position of its own source partition has an event time more than
-    `disorder` after its own. Rows of sources that are not named are passed over.
+    `disorder` after its own. Rows of unnamed sources are skipped.
 
     Args:
-        records: The whole log of a dataset that sources fill.
-        log: What its facts look like.
-        disorder_by_source: `disorder` in microseconds, by the source's identity.
+        records: The whole log of a dataset that sources write.
+        log: The columns of its facts.
+        disorder_by_source: `disorder` in microseconds, by source id.
     """
     by_place: dict[tuple[str, int], dict[bytes, _Seen]] = {}
     times: dict[tuple[object, ...], list[int]] = {}
@@ -67,7 +67,7 @@ def late_rows(
         at = fact.version if log.shape is LogShape.KEYED else fact.row_id
         position = parse_position(at)
         kept = by_place.setdefault((position.source_id, position.partition), {})
-        # An update that changes the key is two facts of one position; each may be late.
+        # An update that changes the key is two facts at one position; each may be late.
         known = kept.setdefault(at + b"\x00" + fact.row_id, seen)
         if known is seen and log.shape is LogShape.KEYED:
             times.setdefault(fact.key, []).append(fact.event_time)
@@ -75,7 +75,7 @@ def late_rows(
         instants.sort()
     found: list[LateEntry] = []
     for (source_id, _), kept in sorted(by_place.items()):
-        # Each of many files has its path behind the source's own identity.
+        # For a source with many files, each file's path follows the source id.
         disorder_us = disorder_by_source.get(
             source_id, disorder_by_source.get(source_id.rpartition("#")[0])
         )

@@ -1,8 +1,8 @@
-"""Rows that a source refused: listed, shown, and admitted again after what was wrong is right.
+"""Rows that a source refused: list them, show them, and replay them after the cause is fixed.
 
-A row's identity is where it stood in its source, so a row that is replayed is the fact that it
-would have been. It leaves the list by a record without a value under its key. A replay that dies
-between the two is repeated: its facts are the same facts.
+The identity of a row is its position in its source, so a replayed row yields the same fact that
+it would have yielded at first. A record without a value under its key removes it from the list.
+After a crash between the two, the replay is repeated: it yields the same facts.
 """
 
 import base64
@@ -36,11 +36,11 @@ class RefusedRow:
     """One row in quarantine.
 
     Attributes:
-        name: What people call it, twelve letters and digits.
-        key: The record's key: its position in its source.
-        refused_at: When, microseconds.
-        payload: The row as JSON, the record's text, or its bytes as base64, as `kind` says.
-        now_us: What `now()` meant for it.
+        name: Its name for people: twelve letters and digits.
+        key: The key of its record: its position in its source.
+        refused_at: When it was refused, in microseconds.
+        payload: The row as JSON, the record's text, or its bytes as base64, depending on `kind`.
+        now_us: The value of `now()` for the row.
     """
 
     name: str
@@ -55,7 +55,7 @@ class RefusedRow:
 
     @classmethod
     def of(cls, record: Record) -> "RefusedRow | None":
-        """Read a record of a quarantine; None if it is none of ours."""
+        """Read a record of a quarantine; None for a record of another format."""
         key = record.key or b""
         said = json.loads(record.value or b"null")
         match said:
@@ -86,14 +86,14 @@ def _kind(said: Mapping[str, Json], payload: str) -> PayloadKind:
     kind = said.get("kind")
     if isinstance(kind, str):
         return PayloadKind(kind)
-    # Rows that were refused before their kind was told.
+    # Rows that were refused before records contained a kind.
     return PayloadKind.ROW if payload.startswith("{") else PayloadKind.TEXT
 
 
 def refused_rows(settings: Settings, topic: str) -> tuple[RefusedRow, ...]:
     """Return the rows that are in quarantine, in the order in which they were refused.
 
-    A row that was refused again, by a repetition, is listed once.
+    A row that a repeated run refused again is listed once.
     """
     found: dict[bytes, RefusedRow] = {}
     for record in scan(settings.kafka, topic):
@@ -108,7 +108,7 @@ def refused_rows(settings: Settings, topic: str) -> tuple[RefusedRow, ...]:
 
 @attrs.frozen(kw_only=True)
 class ReplayedRow:
-    """What became of a row that was admitted again.
+    """The outcome of a replayed row.
 
     Attributes:
         outcome: `admitted`, `left_out` or `refused`.
@@ -122,7 +122,7 @@ class ReplayedRow:
 
 @attrs.frozen(kw_only=True)
 class Replay:
-    """The source jobs of one dataset, whose rows are admitted again.
+    """The source jobs of one dataset, whose rows are replayed.
 
     Attributes:
         jobs: The dataset's source jobs.
@@ -135,15 +135,15 @@ class Replay:
     def run(
         self, rows: Iterable[RefusedRow], repaired: Mapping[str, dict[str, Json]] | None = None
     ) -> tuple[ReplayedRow, ...]:
-        """Admit rows again, as their sources say now; those that are admitted leave the list.
+        """Replay rows with the current source definitions; admitted rows leave the quarantine.
 
         Args:
             rows: Rows of the dataset's quarantine.
-            repaired: What to take in the place of a row's payload, by the row's name.
+            repaired: Replacements for payloads, by the row's name.
 
         Raises:
-            ArgumentsUnfit: No source of the dataset is one that a row came from.
-            StoreError: Something could not be appended.
+            ArgumentsUnfit: A row comes from none of the dataset's sources.
+            StoreError: A record could not be appended.
         """
         by_source: dict[str, list[RefusedRow]] = {}
         for row in rows:
@@ -156,7 +156,7 @@ class Replay:
     def _job(self, source_id: str) -> SourceJob:
         for asset in self.jobs:
             spec = asset.spec
-            # Each of many files has its path behind the source's own identity.
+            # For a source with many files, each file's path follows the source id.
             if isinstance(spec, SourceJobSpec) and (
                 spec.source_id == source_id or source_id.startswith(f"{spec.source_id}#")
             ):

@@ -1,8 +1,8 @@
-"""What the facts of a log change for who is told of them: rows that came, changed, or went.
+"""Row changes derived from the facts of a log, for a sink: rows inserted, updated or deleted.
 
-Facts come twice and in any order. So a sink knows what stands, and tells only how that changes:
-of a keyed dataset the newest row of each key, of a keyless one each row in its newest version.
-Who applies the changes in their order, again from any earlier one too, ends where the log ends.
+Facts arrive twice and in any order. So a sink stores the current rows and emits only how they
+change: of a keyed dataset the newest row of each key, of a keyless one each row in its newest
+version. Applying the changes in order, even again from an earlier one, ends at the log's state.
 """
 
 import enum
@@ -20,7 +20,7 @@ _SIDE = 0
 
 
 class Op(enum.Enum):
-    """What became of a row, as Debezium calls it."""
+    """The kind of a row change, with Debezium's codes."""
 
     CREATED = "c"
     UPDATED = "u"
@@ -29,13 +29,13 @@ class Op(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class RowChange:
-    """How what stands under one identity changed.
+    """The change of the current row of one identity.
 
     Attributes:
         identity: The key's canonical bytes, or the row_id of a keyless row.
-        before: What stood; None if nothing did.
-        after: What stands; None if nothing does.
-        at_us: The instant from which that holds, microseconds.
+        before: The row before the change; None if there was none.
+        after: The row after the change; None if there is none.
+        at_us: The instant from which the change holds, microseconds.
     """
 
     identity: bytes
@@ -45,14 +45,14 @@ class RowChange:
 
     @property
     def op(self) -> Op:
-        """What became of the row."""
+        """The kind of the change."""
         if self.after is None:
             return Op.DELETED
         return Op.CREATED if self.before is None else Op.UPDATED
 
     @property
     def fact(self) -> Fact:
-        """The row of which it tells: as it stands, else as it stood."""
+        """The row that changed: its new state, or its old state if it was deleted."""
         found = self.before if self.after is None else self.after
         if found is None:
             raise TypeError("a change without a row before or after it is none")
@@ -61,7 +61,7 @@ class RowChange:
 
 @attrs.define
 class SinkState:
-    """What stands, in a job's state, and how facts change it."""
+    """The current rows, in a job's state, and how facts change them."""
 
     spec: SinkJobSpec
     _codec: FactCodec = attrs.field(init=False)
@@ -74,7 +74,7 @@ class SinkState:
         self._is_keyed = self.spec.log.shape is LogShape.KEYED
 
     def changes(self, state: StateBatch, facts: Iterable[Fact]) -> Iterator[RowChange]:
-        """Take facts in; return how each of them changes what stands."""
+        """Apply facts to the state; yield the change that each of them makes."""
         for fact in facts:
             if not self._is_within(fact):
                 continue
@@ -105,7 +105,7 @@ class SinkState:
     def _after(
         self, state: StateBatch, identity: bytes, before: Fact | None, fact: Fact
     ) -> Fact | None:
-        """Return the newest row of the identity; one that ended the row is one too."""
+        """Return the newest row of the identity, which may be one that ended a row."""
         if not self._is_keyed:
             return fact
         if fact.event_time == TOMBSTONE_TIME:
@@ -117,7 +117,7 @@ class SinkState:
             rows = (self._codec.decode(row) for row in state.members(_STEP, _SIDE, group))
             return max(rows, key=_order, default=None)
         if self.spec.voidable:
-            # A row of the key may be told to have never been: the ones before it must be known.
+            # A later fact may retract a row of the key: keep all, to return to an earlier one.
             state.keep(_STEP, _SIDE, identity, fact.row_id, self._codec.encode(fact))
         return fact if before is None or _order(fact) > _order(before) else before
 

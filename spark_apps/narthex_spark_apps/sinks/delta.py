@@ -1,8 +1,8 @@
-"""A sink into a Delta table: a row of the table for each row that stands, by `MERGE`.
+"""A sink into a Delta table: one table row for each current row, by `MERGE`.
 
-Each commit has, as Delta's application transaction, the sink's name and the mark of its changes.
-So what a crash tells again finds its mark and changes nothing, and a run that was taken over is
-refused by the table itself: each change stands in the table exactly once.
+Each commit contains, as Delta's application transaction, the sink's name and the mark of its
+changes. Changes repeated after a crash find their mark and change nothing, and the table itself
+refuses a run that was taken over: each change is in the table exactly once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _GONE = "_narthex_gone"
 
 
 class DeltaSink(Target):
-    """One table, made when it is first written."""
+    """One table, created at the first write."""
 
     def __init__(
         self, path: str, *, name: str, spec: SinkJobSpec, storage: Mapping[str, str]
@@ -36,7 +36,7 @@ class DeltaSink(Target):
 
     @override
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
-        """Commit what stands after the changes, unless it is there already."""
+        """Commit the rows after the changes, unless the table has them already."""
         rows = self._rows(net(changes))
         try:
             table = self._open(rows.schema)
@@ -83,7 +83,7 @@ class DeltaSink(Target):
                 target_alias="t",
                 commit_properties=CommitProperties(
                     app_transactions=[Transaction(self._name, mark)],
-                    # Who commits at the same time is a run that was taken over, or took over.
+                    # A concurrent committer is a run that was taken over, or that took over.
                     max_commit_retries=0,
                 ),
             )
@@ -95,4 +95,4 @@ class DeltaSink(Target):
 
     @override
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the sink has no open resources."""

@@ -1,4 +1,4 @@
-"""Changes as who is told of them reads them: rows as JSON, and envelopes as Debezium's."""
+"""Formats of changes in messages: rows as JSON, and Debezium's envelopes."""
 
 import json
 
@@ -11,7 +11,7 @@ _MILLI_US = 1000
 
 
 def row_of_fact(fact: Fact, spec: SinkJobSpec) -> dict[str, Json]:
-    """Return a row by its public names, in the order of the dataset's fields."""
+    """Return a row with its public names, in the order of the dataset's fields."""
     log = spec.log
     cells = {
         **{column.name: cell for column, cell in zip(log.keys, fact.key, strict=True)},
@@ -22,10 +22,10 @@ def row_of_fact(fact: Fact, spec: SinkJobSpec) -> dict[str, Json]:
 
 
 def envelope(change: RowChange, spec: SinkJobSpec) -> dict[str, Json]:
-    """Return a change as an envelope of Debezium.
+    """Return a change as a Debezium envelope.
 
-    `source.row` names the row and `source.version` orders its states, both as hexadecimal digits.
-    `ts_ms` is the row's own instant, that of its end for a deleted one; `ts_us` is exact.
+    `source.row` identifies the row and `source.version` orders its states, both as hexadecimal
+    digits. `ts_ms` is the row's own instant, for a deleted row that of its end; `ts_us` is exact.
     """
     before, after = (
         None if fact is None else row_of_fact(fact, spec) for fact in (change.before, change.after)
@@ -46,7 +46,7 @@ def envelope(change: RowChange, spec: SinkJobSpec) -> dict[str, Json]:
 
 
 def key_of_change(change: RowChange, spec: SinkJobSpec) -> dict[str, Json]:
-    """Return the identity of the row: its key, or the id of a keyless row."""
+    """Return the identity of the row: its key, or the row id of a keyless row."""
     if not spec.log.keys:
         return {"row": change.identity.hex()}
     return {
@@ -56,5 +56,5 @@ def key_of_change(change: RowChange, spec: SinkJobSpec) -> dict[str, Json]:
 
 
 def as_json(value: Json) -> bytes:
-    """Return the text of a value, as compact as JSON is."""
+    """Return a value as compact JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

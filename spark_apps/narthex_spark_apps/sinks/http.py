@@ -1,8 +1,8 @@
-"""A sink into a server: calls with a JSON array of envelopes, one call after the other.
+"""A sink into an HTTP server: sequential calls with a JSON array of envelopes.
 
-Each call has an `Idempotency-Key` that is the hash of what it says. A call whose answer was lost
-is made again with the same key, or, after a crash, its rows again in calls of another cut: who
-keeps the newest `source.version` of each `source.row` ends where the dataset ends.
+Each call has an `Idempotency-Key`, the hash of its body. A call whose answer was lost is repeated
+with the same key. After a crash its rows are sent again, possibly grouped into other calls: a
+server that keeps the newest `source.version` of each `source.row` ends at the dataset's state.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
 
 TIMEOUT_S: Final = 30.0
 ROWS: Final = 500
-"""How many rows a call has at most where its path does not say."""
+"""The most rows in a call, if its path does not set a limit."""
 
 KEY_HEADER: Final = "Idempotency-Key"
 _OK = range(200, 300)
@@ -35,12 +35,12 @@ _OK = range(200, 300)
 
 @attrs.frozen(kw_only=True)
 class Address:
-    """Where a server is, and what it wants to be told, with the secrets in it.
+    """The address of a server, and the headers that it requires, with their secrets.
 
     Attributes:
-        server: Where it is.
-        egress: What the policy allows.
-        ca_cert: The certificate that vouches for it; empty is whom the machine trusts.
+        server: The server's address.
+        egress: The hosts that the policy allows.
+        ca_cert: The certificate that verifies the server; empty: those that the machine trusts.
     """
 
     server: HttpAddress
@@ -57,8 +57,8 @@ class Address:
         """Return the address of a path.
 
         Raises:
-            SecretMissing: A secret is not there.
-            SecretWithheld: The server may not be sent one of them.
+            SecretMissing: A secret is missing.
+            SecretWithheld: The server is not allowed to receive a secret.
             PolicyInvalid: The policy cannot be read.
         """
         secrets = AuthorSecrets.of(settings)
@@ -87,21 +87,21 @@ class Address:
 
 
 class HttpSink(Target):
-    """One server that is told."""
+    """One server that receives changes."""
 
     def __init__(self, address: Address, *, spec: SinkJobSpec) -> None:
-        """Connect when there is something to tell."""
+        """Prepare; the first write connects."""
         self._address = address
         self._spec = spec
         self._is_healthy = False
 
     @override
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
-        """Tell changes in calls of at most as many rows as the path takes."""
+        """Send the changes in calls of at most the path's number of rows."""
         del mark  # a server has no fence; its rows have versions
         try:
             with contextlib.closing(self._connect()) as connection:
-                if not self._is_healthy:  # who has just come back says so before it is told
+                if not self._is_healthy:  # after a failure, check its health first
                     self._call(connection, "GET", self._address.healthz, None)
                 for body in self._bodies(changes):
                     self._call(connection, "POST", self._address.endpoint, body)
@@ -150,4 +150,4 @@ class HttpSink(Target):
 
     @override
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the sink has no open resources."""

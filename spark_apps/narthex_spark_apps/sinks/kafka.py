@@ -1,9 +1,9 @@
-"""A sink into a topic: envelopes of Debezium as JSON, and an empty record behind each end.
+"""A sink into a topic: Debezium envelopes as JSON, and an empty record after each delete.
 
-All changes of one call are one transaction of Kafka. Its id is the sink's, so a run that was
-taken over is refused by the broker, and a reader that reads what is committed never sees half.
-After a crash the last transaction may stand twice, with the same envelopes in the same order:
-the newest record of a key is what stands, and a topic that is compacted keeps just that.
+All changes of one call are one Kafka transaction. Its id belongs to the sink, so the broker refuses
+a run that was taken over, and a reader of committed records never sees half of it. After a crash
+the last transaction may be in the topic twice, with the same envelopes in the same order: the
+newest record of a key is its current state, and a compacted topic keeps just that record.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ _POLL_S = 0.1
 
 
 class KafkaSink(Target):
-    """The producer of one sink; made when it is first told something."""
+    """The producer of one sink; created at the first write."""
 
     def __init__(self, broker: Broker, *, topic: str, name: str, spec: SinkJobSpec) -> None:
-        """Write to a topic under the transactional id `name`, one sink's alone."""
+        """Write to a topic under the transactional id `name`, which only this sink uses."""
         self._broker = broker
         self._topic = topic
         self._name = name
@@ -34,8 +34,8 @@ class KafkaSink(Target):
 
     @override
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
-        """Tell changes in one transaction."""
-        del mark  # the broker refuses who was taken over, by the producer's own epoch
+        """Write the changes in one transaction."""
+        del mark  # the broker refuses a run that was taken over, by the producer's own epoch
         try:
             producer = self._open()
             producer.begin_transaction()
@@ -43,7 +43,7 @@ class KafkaSink(Target):
                 self._tell(producer, change)
             producer.commit_transaction(TIMEOUT_S)
         except KafkaException as error:
-            # A producer that failed once may not go on; the next one aborts what this one began.
+            # A failed producer cannot continue; the next one aborts its transaction.
             self._producer = None
             raise SinkFailedError(f"`{self._topic}`: {error.args[0].str()}") from error
 
@@ -82,5 +82,5 @@ class KafkaSink(Target):
 
     @override
     def close(self) -> None:
-        """Let go of the producer; a transaction that was not committed is not seen."""
+        """Close the producer; readers do not see an uncommitted transaction."""
         self._producer = None

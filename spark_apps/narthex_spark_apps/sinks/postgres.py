@@ -1,8 +1,8 @@
-"""A sink into a table of Postgres: a row of the table for each row that stands.
+"""A sink into a Postgres table: one table row for each current row.
 
-What is told in one call is one transaction, which also raises the sink's mark in the table
-`narthex_sinks`. What a crash tells again finds its mark and changes nothing, and a run that was
-taken over finds a greater one and fails: each change stands in the table exactly once.
+The changes of one call are one transaction, which also raises the sink's mark in the table
+`narthex_sinks`. Changes repeated after a crash find their mark and change nothing, and a run that
+was taken over finds a greater mark and fails: each change is in the table exactly once.
 """
 
 import base64
@@ -44,7 +44,7 @@ _FENCE = """
 
 
 class PostgresSink(Target):
-    """One table; it and the table of marks are made where they are not there."""
+    """One table; it and the table of marks are created if they do not exist."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PostgresSink(Target):
         spec: SinkJobSpec,
         settings: Settings,
     ) -> None:
-        """Write to a table as the sink `name`; connects when there is something to tell."""
+        """Write to a table as the sink `name`; the first write connects."""
         self._database = database
         self._table = sql.Identifier(*table.split("."))
         self._name = name
@@ -66,7 +66,7 @@ class PostgresSink(Target):
 
     @override
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
-        """Tell changes in one transaction, unless they are there already."""
+        """Write the changes in one transaction, unless the table has them already."""
         try:
             connection = self._open()
             with connection.transaction():
@@ -163,7 +163,7 @@ class PostgresSink(Target):
 
     @override
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -174,7 +174,7 @@ def _type(of: DataType) -> str:
 
 
 def _cell(rendered: Json, of: DataType) -> object:
-    """Return a rendered cell as a parameter: Postgres reads instants, days and numbers as text."""
+    """Return a cell as a parameter: Postgres reads instants, days and numbers as text."""
     match _type(of), rendered:
         case _, None:
             return None

@@ -1,4 +1,4 @@
-"""Opening the stage of a sink: its state, and what its target is."""
+"""Open the stage of a sink: its state and its target."""
 
 import os
 from typing import assert_never
@@ -26,17 +26,17 @@ from narthex_spark_apps.sinks.sink_stage import SinkStage, Target
 from narthex_stores import storage_options
 
 FILES_EVERY_US = 60 * SECOND_US
-"""How often files are written where a sink does not say: each time is a file."""
+"""How often a sink without its own interval writes files: each write is a file."""
 
 
 def open_sink(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> SinkStage | None:
     """Open the stage of a sink; None for any other job.
 
     Raises:
-        ForbiddenPlaceError: No sink may write there.
-        SecretMissing: A secret that lets us in is not there.
-        Fenced: A run of a later epoch has been here.
-        ClientMissingError: The client library of its target is not installed.
+        ForbiddenPlaceError: Sinks may not write to this place.
+        SecretMissing: A secret for the target is missing.
+        Fenced: A run of a later epoch has opened the state.
+        ClientMissingError: The client library of the target is not installed.
     """
     spec = asset.spec
     if not isinstance(spec, SinkJobSpec):

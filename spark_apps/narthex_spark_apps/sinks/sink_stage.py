@@ -1,9 +1,9 @@
-"""The live run of a sink: a dataset's log becomes changes, and a target is told of them.
+"""The live run of a sink: turn the log of a dataset into changes, and write them to a target.
 
-What stands, what has been read and what is to be told change in one transaction; the target is
-told after it, and then the outbox is emptied. A crash between the two tells the same changes once
-more, in the same order. How a target bears that is its own page: `sink_kafka`, `sink_http`,
-`sink_delta`, `sink_postgres`.
+The current rows, the read offsets and the outbox change in one transaction; after it the changes
+are written to the target, and then the outbox is emptied. A crash between the two writes the same
+changes once more, in the same order. Each target's module describes how it handles repeated
+changes: `kafka`, `http`, `delta`, `postgres`, `snowflake`.
 """
 
 import time
@@ -21,39 +21,39 @@ from narthex_spark_apps.sinks.changes import RowChange, SinkState
 from narthex_stores import JobState, Record, StateBatch
 
 MOST_PENDING: Final = 20_000
-"""How many changes wait at most, however seldom a sink is written."""
+"""The most changes that wait, however rarely a sink writes."""
 
 _NUMBER_BITS = 40
 
 
 class SinkFailedError(OSError):
-    """A target does not take what it is told, or does not answer; it is told again."""
+    """A target refuses the changes, or does not answer; they are written again."""
 
 
 class Target(Protocol):
-    """Where a sink writes to."""
+    """The target of a sink."""
 
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
-        """Tell changes, in their order; when it returns, the target has them.
+        """Write changes in their order; on return, the target has them.
 
         Args:
-            changes: Since the last call; after a crash some that were told before.
-            mark: Greater than that of all earlier changes, also of an earlier epoch.
+            changes: Those since the last call; after a crash, some may have been written before.
+            mark: Greater than the mark of all earlier changes, also of those of an earlier epoch.
 
         Raises:
-            SinkFailedError: Not all of them are known to be told.
+            SinkFailedError: The target may not have all of the changes.
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection to the target."""
 
 
 @attrs.define
 class SinkStage:
-    """One sink as it runs under one epoch.
+    """One sink under one epoch.
 
     Attributes:
-        pending: How many changes were taken in and not told yet.
+        pending: Number of changes that were taken in and not written yet.
     """
 
     spec: SinkJobSpec
@@ -71,7 +71,7 @@ class SinkStage:
     def __attrs_post_init__(self) -> None:
         self._standing = SinkState(self.spec)
         self._codec = encode(self.spec.log)
-        # What an earlier life of this job may not have told.
+        # Changes that an earlier run of this job may not have written.
         self.pending = len(self.state.outbox())
 
     @classmethod
@@ -81,7 +81,7 @@ class SinkStage:
         """Open the state of a sink.
 
         Raises:
-            Fenced: A run of a later epoch has been here.
+            Fenced: A run of a later epoch has opened the state.
         """
         directory.parent.mkdir(parents=True, exist_ok=True)
         state = JobState(directory, epoch=epoch)
@@ -89,16 +89,16 @@ class SinkStage:
 
     @property
     def is_due(self) -> bool:
-        """Whether the target is to be told now."""
+        """Whether the changes should be written to the target now."""
         if not self.pending:
             return False
         return self.pending >= MOST_PENDING or self.clock() - self._told_at >= self.every_s
 
     def take(self, records: Sequence[Record]) -> None:
-        """Take records of the log in; what they change is told with the next `tell`.
+        """Take in records of the log; the next `tell` writes their changes.
 
         Raises:
-            CorruptFactError: A record is no fact of the log.
+            CorruptFactError: A record is not a fact of the log.
             Fenced: A run of a later epoch has taken over.
         """
         facts = self._codec.decode_many([record.value or b"" for record in records])
@@ -118,10 +118,10 @@ class SinkStage:
         self.pending += self.state.run(work)
 
     def tell(self) -> None:
-        """Tell the target all that is pending.
+        """Write all pending changes to the target.
 
         Raises:
-            SinkFailedError: It does not take it.
+            SinkFailedError: The target does not accept them.
             Fenced: A run of a later epoch has taken over.
         """
         found = [self._unpacked(key, value) for key, value in self.state.outbox()]
@@ -151,6 +151,6 @@ class SinkStage:
         return int(number), change
 
     def close(self) -> None:
-        """Let go of the state and the target."""
+        """Close the state and the target."""
         self.target.close()
         self.state.close()

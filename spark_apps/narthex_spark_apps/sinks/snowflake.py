@@ -1,9 +1,9 @@
-"""A sink into a table of Snowflake: a row of the table for each row that stands.
+"""A sink into a Snowflake table: one table row for each current row.
 
-What is told in one call is one transaction, which first raises the sink's mark in the table
-`narthex_sinks`, as in `sink_postgres`: each change stands in the table exactly once, and a run that
-was taken over fails. Changes go by one statement into a table of the session, and from there by
-another one: a statement takes a warehouse as long for one row as for thousands.
+The changes of one call are one transaction, which first raises the sink's mark in the table
+`narthex_sinks`, as in `postgres`: each change is in the table exactly once, and a run that was
+taken over fails. One statement writes the changes to a temporary table and another one merges
+them: a statement occupies a warehouse as long for one row as for thousands.
 """
 
 import base64
@@ -39,8 +39,8 @@ _TYPES: Final[Mapping[type[DataType], str]] = {
     types.Date: "DATE",
 }
 _MARKS = "CREATE TABLE IF NOT EXISTS narthex_sinks (sink VARCHAR NOT NULL, mark NUMBER(19, 0))"
-# Nothing there holds a key to be one. Two runs that begin at once leave two rows of one sink,
-# which are raised together from then on.
+# Snowflake does not enforce primary keys. Two runs that start at once insert two rows for a sink;
+# both rows are raised together from then on.
 _FIRST = """
     INSERT INTO narthex_sinks (sink, mark)
     SELECT %s, -1 WHERE NOT EXISTS (SELECT 1 FROM narthex_sinks WHERE sink = %s)
@@ -49,7 +49,7 @@ _FENCE = "UPDATE narthex_sinks SET mark = %s WHERE sink = %s AND mark < %s"
 
 
 class SnowflakeSink(Target):
-    """One table; it and the table of marks are made where they are not there."""
+    """One table; it and the table of marks are created if they do not exist."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class SnowflakeSink(Target):
         spec: SinkJobSpec,
         settings: Settings,
     ) -> None:
-        """Write to a table as the sink `name`; connects when there is something to tell."""
+        """Write to a table as the sink `name`; the first write connects."""
         self._database = database
         self._table = quoted(table)
         self._staged = f"narthex_changes_{secrets.token_hex(6)}"
@@ -73,7 +73,7 @@ class SnowflakeSink(Target):
 
     @override
     def write(self, changes: Sequence[RowChange], *, mark: int) -> None:
-        """Tell changes in one transaction, unless they are there already."""
+        """Write the changes in one transaction, unless the table has them already."""
         try:
             with self._open().cursor() as cursor:
                 cursor.execute("BEGIN")
@@ -141,7 +141,7 @@ class SnowflakeSink(Target):
     def _make(self, cursor: "connector.cursor.SnowflakeCursor") -> None:
         columns = {quoted(name): of for name, of in self._types.items()}
         kept = ", ".join(f"{column} {of}" for column, of in columns.items())
-        # A column of the session's table holds the text of what is parsed on its way.
+        # The temporary table holds text for the columns that are parsed while merging.
         staged = ", ".join(
             f"{c} {'VARCHAR' if of == _VARIANT else of}" for c, of in columns.items()
         )
@@ -152,7 +152,7 @@ class SnowflakeSink(Target):
 
     @override
     def close(self) -> None:
-        """Let go of the connection; what is not committed is taken back."""
+        """Close the connection; uncommitted changes are rolled back."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -166,7 +166,7 @@ def _type(of: DataType) -> str:
 
 
 def _cell(rendered: Json, of: DataType) -> object:
-    """Return a rendered cell as a parameter of the statement that stages it."""
+    """Return a cell as a parameter of the statement that stages it."""
     plain = types.unrestricted(types.inner(of))
     match plain, rendered:
         case _, None:

@@ -1,4 +1,4 @@
-"""Changes as rows of a table: what stands of each row after all of them, under its public names."""
+"""Changes as rows of a table: the final state of each row, under its public names."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.envelopes import row_of_fact
 
 ROW_COLUMN: Final = "_narthex_row"
-"""The column that names the rows of a keyless dataset."""
+"""The column that identifies the rows of a keyless dataset."""
 
 
 @attrs.frozen(kw_only=True)
@@ -19,9 +19,9 @@ class SinkTableLayout:
     """The columns of a sink's table.
 
     Attributes:
-        names: Public name to the name in the table, in the order of the dataset's fields.
-        identity: The columns that tell rows apart: the key, or `ROW_COLUMN`.
-        types: By the name in the table.
+        names: Public name to name in the table, in the order of the dataset's fields.
+        identity: The columns that identify a row: the key, or `ROW_COLUMN`.
+        types: The type of each column, by its name in the table.
     """
 
     names: Mapping[str, str]
@@ -42,12 +42,12 @@ class SinkTableLayout:
     def cells(
         self, change: RowChange, spec: SinkJobSpec, *, cell: Callable[[Json, DataType], object]
     ) -> dict[str, object]:
-        """Return the row of a change by the names in the table.
+        """Return the row of a change, by the names in the table.
 
         Args:
-            change: Of the dataset of `spec`.
+            change: A change of the dataset of `spec`.
             spec: The sink whose layout this is.
-            cell: Gives a rendered cell as the table's database takes it.
+            cell: Converts a cell to the form that the table's database takes.
         """
         row = row_of_fact(change.fact, spec)
         cells = {name: cell(row[public], self.types[name]) for public, name in self.names.items()}
@@ -57,5 +57,5 @@ class SinkTableLayout:
 
 
 def net(changes: Sequence[RowChange]) -> tuple[RowChange, ...]:
-    """Keep the last change of each identity: a table has no in-between."""
+    """Return the last change of each identity: a table has no intermediate states."""
     return tuple({change.identity: change for change in changes}.values())

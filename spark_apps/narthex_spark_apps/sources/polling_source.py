@@ -1,4 +1,4 @@
-"""Sources that are asked again and again for what is new, and what all of them do with rows."""
+"""Sources that are polled for new rows, and their common handling of rows."""
 
 import json
 from abc import ABC, abstractmethod
@@ -17,14 +17,14 @@ from narthex_stores import LogProducer
 
 @attrs.define
 class RowAppender:
-    """Appends what becomes of raw rows: facts to the log, refused rows to the quarantine."""
+    """Appends raw rows: facts to the log, refused rows to the quarantine."""
 
     job: SourceJob
     renderer: RowRenderer
 
     @classmethod
     def of(cls, job: SourceJob) -> "RowAppender":
-        """Prepare for a source job."""
+        """Return an appender for a source job."""
         spec = json.dumps(to_plain(job.spec))
         renderer = RowRenderer.of(spec, source_id="", output=job.output, quarantine=job.quarantine)
         return cls(job=job, renderer=renderer)
@@ -32,10 +32,10 @@ class RowAppender:
     def append(
         self, rows: Sequence[Arrived], producer: LogProducer, counts: dict[str, int]
     ) -> None:
-        """Append rows and count them; when it returns, what became of them stands.
+        """Append rows and count them; on return, they are durable.
 
         Raises:
-            StoreError: Something could not be appended.
+            StoreError: A record could not be appended.
         """
         for made in self.renderer.render(rows):
             counts["rows"] += 1
@@ -46,44 +46,44 @@ class RowAppender:
         producer.flush()
 
     def newest_us(self) -> int | None:
-        """Return the greatest event time of the rows that were admitted."""
+        """Return the greatest event time of the admitted rows."""
         return self.renderer.newest_us
 
     def close(self) -> None:
-        """End the worker that ran code of the author, if one was started."""
+        """Stop the worker that runs code of the author, if it was started."""
         self.renderer.close()
 
 
 class PollingSource(ABC):
-    """A source that does not come by a topic of ours: whoever runs its job asks it.
+    """A source that is not a topic: the process of its job polls it.
 
-    What it gives stands at a place of its own in the source, so that what is read again after a
-    crash is the same facts.
+    Each row has its own position in the source, so reading it again after a crash yields the same
+    facts.
     """
 
     default_every_us: ClassVar[int]
-    """How often such a source is asked where its author does not say, microseconds."""
+    """The polling interval if the author sets none, in microseconds."""
 
     def __init__(self, job: SourceJob, *, memory: Path) -> None:
-        """Remember how far it was read in the file `memory`."""
+        """Keep the read position in the file `memory`."""
         self._job = job
         self._memory = memory
         self._appender = RowAppender.of(job)
 
     @property
     def every_s(self) -> float:
-        """How often it is asked, seconds."""
+        """The polling interval, in seconds."""
         return (self._job.spec.source.every_us or self.default_every_us) / SECOND_US
 
     @abstractmethod
     def read(
         self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
     ) -> dict[str, int]:
-        """Read to where the source ends now; return how many rows came, were refused and left out.
+        """Read up to the source's current end; count the read, quarantined and filtered rows.
 
         Args:
-            producer: What facts are appended by; they stand when this returns.
-            stopped: Asked between batches.
+            producer: Appends the facts; they are durable on return.
+            stopped: Called between batches; True stops the read.
         """
 
     def newest_us(self) -> int | None:
@@ -91,17 +91,17 @@ class PollingSource(ABC):
         return self._appender.newest_us()
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Close connections and workers."""
         self._appender.close()
 
 
 class OpensPollingSource(Protocol):
-    """Opens one kind of polling sources."""
+    """Opens polling sources of one kind."""
 
     def __call__(self, job: SourceJob, *, settings: Settings, memory: Path) -> PollingSource:
-        """Open the source of a job, which remembers how far it was read in the file `memory`."""
+        """Open the source of a job, which keeps its read position in the file `memory`."""
 
 
 def no_rows() -> dict[str, int]:
-    """Return the counts of a reading that has just begun."""
+    """Return the counts before the first row."""
     return {"rows": 0, "quarantined": 0, "left_out": 0}

@@ -1,8 +1,8 @@
 """Source jobs: raw rows of a topic become facts of a dataset log, or go to quarantine.
 
-Each raw row becomes one record, whose `topic` says where it goes, the log or the quarantine; none
-if the author does not want it; two if it has another key than before. A bounded run is Spark's,
-the live one a stage's; both are `narthex_spark_apps.sources.validated_rows`.
+Each raw row becomes one record, whose `topic` is the log or the quarantine; no record if the author
+filters it; two records if its key has changed. Spark does a bounded run, a stage the live one; both
+use `narthex_spark_apps.sources.validated_rows`.
 """
 
 import json
@@ -45,7 +45,7 @@ class SourceJob:
 
     @property
     def quarantine(self) -> str:
-        """Where refused rows go."""
+        """The topic of refused rows."""
         return self.asset.need("quarantine").physical_name
 
     def format(self, settings: Settings) -> TopicFormat:
@@ -66,7 +66,7 @@ class SourceJob:
         )
 
     def topic(self) -> str:
-        """Return the topic that it reads: an ingest topic, or the author's."""
+        """Return the topic that the job reads: an ingest topic, or the author's."""
         connector = self.spec.source.connector
         if isinstance(connector, KafkaTopic):
             return connector.topic
@@ -76,7 +76,7 @@ class SourceJob:
 def start_source(
     session: SparkSession, job: SourceJob, *, settings: Settings, run: JobRun, reads: Broker
 ) -> StreamingQuery:
-    """Start a bounded run over a topic of the broker `reads`; facts go to the platform's.
+    """Start a bounded run on a topic of the broker `reads`; facts go to the platform's broker.
 
     Raises:
         TypeError: The source reads files.
@@ -90,7 +90,7 @@ def start_source(
         format=job.format(settings),
     )
     records = read_topics(session, reads, [job.topic()], run=run)
-    # The instant that the broker gave the record: a replay of the log sees the same.
+    # The broker's timestamp of the record: a replay of the log gets the same one.
     written_at = sf.unix_micros(sf.col("timestamp")).alias("now")
     rows = records.select("partition", "offset", written_at, "value")
     rendered = rows.mapInArrow(stage, OUTPUT)

@@ -1,6 +1,6 @@
-"""The live run of a source: each record's rows are admitted as it comes.
+"""The live run of a source: validate the rows of each record as it arrives.
 
-The same rows as those of the bounded run, `topic_rows`, without a batch to wait for.
+It handles rows like the bounded run in `topics.records`, without waiting for a batch.
 """
 
 from collections.abc import Sequence
@@ -29,22 +29,22 @@ class SourceStage:
 
     @classmethod
     def of(cls, job: SourceJob, settings: Settings) -> "SourceStage":
-        """Prepare the stage of a job.
+        """Return the stage of a job.
 
         Raises:
-            SecretMissing: A secret that its records cannot be read without is not there.
+            SecretMissing: A secret that is required to read its records is missing.
         """
         appender = RowAppender.of(job)
         reader = job.format(settings).open()
-        # Last, so that what fails before it leaves no client behind.
+        # Opened last, so that an earlier failure leaves no client open.
         producer = LogProducer(settings.kafka)
         return cls(job=job, producer=producer, appender=appender, reader=reader)
 
     def take(self, records: Sequence[Record]) -> None:
-        """Work records off; when it returns, what became of their rows stands.
+        """Process records; on return, the output for their rows is durable.
 
         Raises:
-            StoreError: Something could not be appended; the records are to be taken again.
+            StoreError: A record could not be appended; the input must be taken again.
         """
         arrived = [
             one
@@ -52,7 +52,7 @@ class SourceStage:
             for one in self.reader.rows(
                 record.value,
                 place=RawRowPosition(partition=record.partition, offset=record.offset),
-                # The instant that the broker gave it: a replay of the log sees the same.
+                # The broker's timestamp: a replay of the log gets the same one.
                 now_us=record.timestamp_ms * MILLI_US,
             )
         ]
@@ -62,6 +62,6 @@ class SourceStage:
             self.counts["newest"] = newest
 
     def close(self) -> None:
-        """End the worker that ran code of the author, and the producer."""
+        """Stop the worker that runs code of the author, and the producer."""
         self.appender.close()
         self.producer.close()

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="arg-type"
 """Raw rows parsed by `narthex._runtime.ingest.row_parser`, and rendered as records.
 
-What files and expressions that Spark cannot say pass through; in Spark's Python workers.
+Every source uses them: bounded runs and files in Spark's Python workers, live runs in stages.
 """
 
 import enum
@@ -40,15 +40,15 @@ _APPENDED = Version(b"\x00")
 _MALFORMED = "the record is no JSON object"
 
 _BEGINNING: Final = 64 * 1024
-"""How many characters are kept of a row that is too large for the quarantine."""
+"""How many characters of a row are stored if it is too large for the quarantine."""
 
 UNFIT: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError, struct.error)
-"""What a row raises that some step cannot hold: it would raise the same at each repetition."""
+"""Errors of a row that a step cannot handle: every repetition would raise them again."""
 
 
 @attrs.frozen(kw_only=True)
 class RawRowPosition:
-    """Where a raw row stands in its source; `rest` as in `narthex._ir.facts.Position`."""
+    """The position of a raw row in its source; `rest` as in `narthex._ir.facts.Position`."""
 
     partition: int = 0
     offset: int = 0
@@ -57,7 +57,7 @@ class RawRowPosition:
 
 
 class PayloadKind(enum.Enum):
-    """What a row in quarantine is kept as: a JSON object, the record's text, or its bytes."""
+    """The form of a quarantined row: a JSON object, the record's text, or its bytes."""
 
     ROW = "row"
     TEXT = "text"
@@ -66,12 +66,12 @@ class PayloadKind(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Arrived:
-    """A raw row as it arrived; text is what could not be read as an object.
+    """A raw row as it arrived; a text if it could not be read as an object.
 
     Attributes:
-        now_us: What the expression `now()` means for it, microseconds.
+        now_us: The value of the expression `now()` for the row, microseconds.
         unreadable: Why it could not be read, if so.
-        kind: What its text is, if it could not be read.
+        kind: The form of the text, if it could not be read.
     """
 
     place: RawRowPosition
@@ -93,7 +93,7 @@ class RowRenderer:
     """Turns raw rows of one source into records of its log or of its quarantine.
 
     Attributes:
-        newest_us: The greatest event time of the rows that were admitted.
+        newest_us: The greatest event time of the admitted rows.
     """
 
     spec: SourceJobSpec
@@ -107,13 +107,13 @@ class RowRenderer:
     _key: Callable[[Sequence[Cell]], bytes] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        # Found once: what they are found by is large, and to hash it for each row costs much.
+        # Looked up once: their arguments are large and expensive to hash for each row.
         self._codec = fact_codec(self.spec.log)
         self._key = key_encoder(self.spec.log.keys)
 
     @classmethod
     def of(cls, spec: str, *, source_id: str, output: str, quarantine: str) -> "RowRenderer":
-        """Prepare for the source job whose spec this plain JSON text is."""
+        """Return a renderer for the source job with this spec, as plain JSON text."""
         found = from_plain(json.loads(spec))
         if not isinstance(found, SourceJobSpec):
             raise TypeError("not the spec of a source")
@@ -130,9 +130,9 @@ class RowRenderer:
         )
 
     def render(self, rows: Sequence[Arrived]) -> list[tuple[RecordCells, ...]]:
-        """Return the records that each row becomes: none if it is left out, two if its key changed.
+        """Return the records of each row: none if it is filtered, two if its key has changed.
 
-        Code of the author is called once for all of them.
+        Code of the author is called once for all rows.
         """
         judged = iter(
             self._judged([(one.row, one.now_us) for one in rows if not isinstance(one.row, str)])
@@ -145,7 +145,7 @@ class RowRenderer:
         ]
 
     def _judged(self, rows: Sequence[tuple[dict[str, Json], int]]) -> list[RowOutcome]:
-        """Admit rows; one that cannot even be judged is refused, and keeps no other row back."""
+        """Validate rows; a row that cannot be evaluated is refused and blocks no other row."""
         if not rows:
             return []
         try:
@@ -162,7 +162,7 @@ class RowRenderer:
             return self._judged(rows[:middle]) + self._judged(rows[middle:])
 
     def close(self) -> None:
-        """End the worker that ran code of the author, if one was started."""
+        """Stop the worker that runs code of the author, if it was started."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
@@ -197,8 +197,8 @@ class RowRenderer:
         """Render the facts of a row.
 
         Raises:
-            ValueError: It is too large, or has a cell that the log cannot hold.
-            TypeError: The same.
+            ValueError: A record is too large, or has a cell that the log cannot hold.
+            TypeError: A cell has a type that the log cannot hold.
         """
         if isinstance(admission, RekeyedRow):
             made = [admission.ended, admission.admitted]

@@ -1,4 +1,4 @@
-"""Rows one by one, as the steps of a stateful job keep them and hand them on."""
+"""Single rows in the form in which the steps of a stateful job keep and exchange them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -17,8 +17,8 @@ class Element:
     """A row, or the absence of a key from an instant on.
 
     Attributes:
-        cells: Key and value columns in the order of the schema; of an absence, the keys.
-        life: When it is there; None where every row stands from its instant on for ever.
+        cells: Key and value columns in the order of the schema; for an absence, the keys.
+        life: Its validity interval; None if every row is valid from its own instant on.
     """
 
     row_id: RowId
@@ -29,10 +29,10 @@ class Element:
 
 
 ElementChanges: TypeAlias = "dict[RowId, Element | None]"
-"""What became of rows: what they are now, None if they are no more."""
+"""The new state of each changed row; None if the row no longer exists."""
 
 Conversions: TypeAlias = tuple[tuple[int, Conversion], ...]
-"""The places whose cells must be converted, and how."""
+"""The positions of the cells that must be converted, and their conversions."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder()
@@ -40,7 +40,7 @@ _decoder = msgspec.msgpack.Decoder()
 
 @attrs.frozen
 class ElementCodec:
-    """Elements of one schema as bytes, and as the rows that steps take."""
+    """Converts elements of one schema to bytes, and to the rows that steps take."""
 
     schema: NodeSchema
     names: tuple[str, ...] = attrs.field(init=False)
@@ -72,18 +72,18 @@ class ElementCodec:
         return self._encode_key(element.cells[: len(self.schema.keys)])
 
     def pack(self, element: Element) -> bytes:
-        """Render an element."""
+        """Serialize an element."""
         cells = _converted(element.cells, self._lower)
         return _encoder.encode((element.row_id, element.time, cells, element.alive, element.life))
 
     def unpack(self, packed: bytes) -> Element:
-        """Read an element."""
+        """Deserialize an element."""
         row_id, time, plain, alive, life = _decoder.decode(packed)
         cells = tuple(_converted(plain, self._lift))
         return Element(RowId(row_id), time, cells, alive, None if life is None else tuple(life))
 
     def rows(self, elements: Sequence[Element]) -> RowBatch:
-        """Convert elements to rows; of keyed elements, each interval that ends adds an absence."""
+        """Convert elements to rows; for keyed elements, each interval that ends adds an absence."""
         living = [element for element in elements if element.alive]
         gone = [
             Absence(id=element.row_id, time=element.time, cells=element.cells)
@@ -118,8 +118,8 @@ class ElementCodec:
         """Convert rows to elements.
 
         Args:
-            rows: What a step gave.
-            ends: So many of its first absences are ends of lives, which are told elsewhere.
+            rows: The output of a step.
+            ends: How many of its first absences are ends of intervals, which are emitted elsewhere.
         """
         columns = [rows.column(name) for name in self.names]
         made = [
@@ -148,7 +148,7 @@ def _converted(cells: Sequence[Cell], conversions: Conversions) -> Sequence[Cell
     if not conversions:
         return cells
     converted = list(cells)
-    # An absence has its key's cells only, so the cells may end before the columns do.
+    # An absence has only the cells of its key, so there may be fewer cells than columns.
     for at, convert in conversions:
         if at < len(converted) and converted[at] is not None:
             converted[at] = convert(converted[at])

@@ -1,4 +1,4 @@
-"""What a job has told its log: only what changes that is told again."""
+"""The rows that a job has emitted to its log: only changes are emitted again."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -22,21 +22,21 @@ from narthex_spark_apps.stateful.elements import Element, ElementChanges
 from narthex_stores import StateBatch
 
 EmittedRecord = tuple[bytes, bytes]
-"""Kafka's key and value."""
+"""The key and the value of a Kafka record."""
 
 _NO_VERSION = Version(b"")
 _OF_LOG = 255
-"""The source of versions that were read from the job's own log; no step has this number."""
+"""The source number of versions that were read from the job's own log; no step has it."""
 
 
 @attrs.frozen(kw_only=True)
 class RowEmitter:
-    """Turns what became of rows into records of the job's log.
+    """Turns row changes into records of the job's log.
 
     Attributes:
         log: The log.
-        places: Where the cells of a column are in an element.
-        along: The column that places contributions; None for their event time.
+        places: The position of each column's cell in an element.
+        along: The column with the position of contributions on the time axis; None for event time.
     """
 
     log: LogSpec
@@ -55,7 +55,7 @@ class RowEmitter:
 
     @classmethod
     def of(cls, spec: PipelineJobSpec, schema: NodeSchema) -> "RowEmitter":
-        """Make it for the rows of a job's last step."""
+        """Return the emitter for the rows of a job's last step."""
         columns = (*schema.keys, *schema.values)
         places = {column.name: at for at, column in enumerate(columns)}
         return cls(log=spec.log, places=places, along=spec.along)
@@ -96,7 +96,7 @@ class RowEmitter:
     def _fact(self, element: Element) -> Fact | None:
         key = tuple(element.cells[self.places[column.name]] for column in self.log.keys)
         if None in key:
-            # A group without a key is no group.
+            # Rows without a group key belong to no group.
             return None
         row_id, event_time = element.row_id, element.time
         values: tuple[Cell, ...] = (None,) * len(self.log.values)
@@ -116,7 +116,7 @@ class RowEmitter:
         )
 
     def _place(self, element: Element) -> int:
-        """Return the place of a row on the time axis; `along` is of instants without null."""
+        """Return the position of a row on the time axis; the column `along` never has nulls."""
         if self.along is None:
             return element.time
         place = element.cells[self.places[self.along]]
@@ -136,7 +136,7 @@ class RowEmitter:
         )
 
     def remember(self, batch: StateBatch, facts: Iterable[Fact]) -> None:
-        """Take over what the log says and the state does not know of, until it is known better."""
+        """Take over facts of the log that the state lacks, until the state confirms them."""
         for fact in facts:
             if not batch.supersede(_OF_LOG, fact.row_id, fact.version):
                 continue
@@ -151,7 +151,7 @@ class RowEmitter:
                 batch.doubt(fact.row_id, meant)
 
     def settle(self, batch: StateBatch, most: int) -> list[EmittedRecord]:
-        """Say of rows in doubt what the state means: all was read that could have changed it."""
+        """Emit the state's version of doubtful rows: all input that could confirm them was read."""
         said: list[EmittedRecord] = []
         found = list(islice(batch.doubts(), most))
         for row_id, meant in found:
@@ -164,7 +164,7 @@ class RowEmitter:
 
 
 def _cut(key: bytes) -> list[bytes]:
-    """Cut a key's canonical bytes into its cells: each has its length before it, a null none."""
+    """Split the canonical bytes of a key into its cells: each has a length prefix, a null none."""
     cells: list[bytes] = []
     at = 0
     while at < len(key):

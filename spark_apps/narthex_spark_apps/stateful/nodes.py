@@ -1,8 +1,8 @@
-"""The steps of a stateful job: changes of rows in, changes of rows out.
+"""The steps of a stateful job: row changes in, row changes out.
 
-A step that looks at each row alone keeps nothing. Any other one keeps its rows by group in the
-job's state: a change of a row touches the group that it was in and the one that it is in now, and
-what `narthex._runtime.steps` makes of each group touched is compared with what it was before.
+A step on single rows keeps no state. Every other step keeps its rows by group in the job's state: a
+changed row affects its previous and its current group, and the step compares the output of
+`narthex._runtime.steps` for each affected group with the previous output.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +41,12 @@ from narthex_spark_apps.stateful.elements import Element, ElementChanges, Elemen
 from narthex_stores import StateBatch
 
 ArrivedFacts: TypeAlias = Mapping[str, Sequence[Fact]]
-"""Facts that came, by the dataset whose log they are from."""
+"""Facts that arrived, by the dataset of their log."""
 
 GroupStep: TypeAlias = Aggregate | Changelog | Dedup | Explode | First | Latest
 
 _ALONE = b"\xff\xff\xff\xff"
-"""Begins the group of a row that is with no other: no key's bytes begin with a null."""
+"""The group prefix of a row without a group: the bytes of a key never start with a null."""
 
 
 class StateNode(Protocol):
@@ -54,22 +54,22 @@ class StateNode(Protocol):
 
     @property
     def schema(self) -> NodeSchema:
-        """What its rows look like."""
+        """The columns of its rows."""
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
-        """Take what came, and say what became of this step's rows."""
+        """Process the facts that arrived; return the changes of this step's rows."""
 
 
 @attrs.frozen(kw_only=True)
 class Leaf:
-    """The rows of a dataset's log: of each identity the state with the highest version stands."""
+    """The rows of a dataset's log: for each identity, the state with the highest version."""
 
     number: int
     given: PipelineInput
     schema: NodeSchema
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
-        """Return the rows whose state is newer than what stood."""
+        """Return the rows with a newer state than the stored one."""
         found: ElementChanges = {}
         for fact in arrived.get(self.given.dataset, ()):
             if batch.supersede(self.number, fact.row_id, fact.version):
@@ -89,7 +89,7 @@ class Leaf:
 
 @attrs.frozen(kw_only=True)
 class EachRow:
-    """A step that looks at each row alone."""
+    """A step that handles each row alone."""
 
     step: RowStep
     input: StateNode
@@ -120,7 +120,7 @@ class EachRow:
 
 @attrs.frozen(kw_only=True)
 class Both:
-    """The rows of two inputs; the side becomes part of a row's identity."""
+    """The rows of two inputs; the input's number becomes part of a row's identity."""
 
     sides: tuple[StateNode, StateNode]
     schema: NodeSchema
@@ -145,21 +145,21 @@ def _order(given: NodeSchema, wanted: NodeSchema) -> list[int]:
 
 
 class Grouping(Protocol):
-    """How rows belong together, and what a step makes of those that do."""
+    """The groups of rows, and the step that runs on each group."""
 
     def key(self, side: int, element: Element) -> bytes:
-        """Return the canonical bytes of the group that a row of a side is in."""
+        """Return the canonical bytes of the group of a row."""
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Apply the step to a group's rows, side by side."""
+        """Apply the step to the rows of a group, side by side."""
 
 
 @attrs.frozen(kw_only=True)
 class Grouped:
-    """A step of rows that belong together.
+    """A step on groups of rows.
 
     Attributes:
-        number: Which step of the tree it is.
+        number: The number of the step in the tree.
     """
 
     number: int
@@ -178,7 +178,7 @@ class Grouped:
         return ElementCodec(self.schema)
 
     def changes(self, batch: StateBatch, arrived: ArrivedFacts) -> ElementChanges:
-        """Keep what changed, and compare what is made of each group touched with what was."""
+        """Store the changed rows; compare the new and previous output of each affected group."""
         invalidations: dict[bytes, None] = {}
         for side, node in enumerate(self.inputs):
             for row_id, element in node.changes(batch, arrived).items():
@@ -187,7 +187,7 @@ class Grouped:
         fresh: ElementChanges = {}
         for group in invalidations:
             self._compare(batch, group, found, fresh)
-        # A row that one group lost and another one got is not gone.
+        # A row that moved from one group to another still exists.
         return found | fresh
 
     def _kept(
@@ -197,7 +197,7 @@ class Grouped:
         row_id: RowId,
         element: Element | None,
     ) -> list[bytes]:
-        """Keep a row where it is now; return the groups that are another than before."""
+        """Store a row in its current group; return the groups that have changed."""
         before = batch.place(self.number, side, row_id)
         if element is None:
             if before is None:
@@ -237,10 +237,10 @@ class Grouped:
 
 @attrs.frozen(kw_only=True)
 class ByColumns:
-    """Rows with the same cells in some columns, and a step of them.
+    """Groups of rows with the same cells in some columns, and the step on each group.
 
     Attributes:
-        alone: Each row is a group of its own.
+        alone: Whether each row is a group of its own.
     """
 
     step: GroupStep
@@ -271,7 +271,7 @@ class VersionsOf:
     """The versions of a dataset's groups, from its log of contributions.
 
     Attributes:
-        before: What its log looks like, as keyless rows.
+        before: The rows of its log, as keyless rows.
         after: The dataset's own rows.
     """
 
@@ -290,17 +290,17 @@ class VersionsOf:
         return self._key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Return a row at each instant at which the group's values change."""
+        """Return a row for each instant at which the group's values change."""
         rows = self.before.rows(sides[0])
         return self.after.elements(versions_of(self.given, rows))
 
 
 @attrs.frozen(kw_only=True)
 class ByKey:
-    """The rows and absences of a key: from when until when each row stands.
+    """The rows and absences of a key, with the validity interval of each row.
 
     Attributes:
-        absences: Whether the absences are given too, or lives only.
+        absences: Whether absences are returned too, or intervals only.
     """
 
     codec: ElementCodec
@@ -319,7 +319,7 @@ class ByKey:
             for begin, place, end in timeline.lives():
                 found.append(attrs.evolve(living[place], life=(begin, end)))
             if self.absences and timeline.places:
-                # The first place is a row: an absence that ends nothing is left out.
+                # The first place is a row: an absence that ends nothing is omitted.
                 cells = rows.key_cells(timeline.places[0])
                 found += [
                     Element(keyed_row_id(key, time), time, cells, alive=False)
@@ -331,10 +331,10 @@ class ByKey:
 
 @attrs.frozen(kw_only=True)
 class ByJoin:
-    """Left rows and the right rows that they name.
+    """Left rows, grouped with the right rows that they reference.
 
     Attributes:
-        left: The left side; where it is keyed, its rows have lives.
+        left: The left side; if it is keyed, its rows have validity intervals.
     """
 
     step: Join
@@ -351,7 +351,7 @@ class ByJoin:
         return CellsKey(self.left.schema, tuple(left_of[column.name] for column in keys), keys)
 
     def key(self, side: int, element: Element) -> bytes:
-        """Return the bytes of the right key; a left row that names none is alone."""
+        """Return the bytes of the right key; a left row without a reference is alone."""
         if side:
             return self.right.key(element)
         if not element.alive or self._left_key.has_null(element):
@@ -359,7 +359,7 @@ class ByJoin:
         return self._left_key(element)
 
     def made(self, sides: Sequence[Sequence[Element]]) -> list[Element]:
-        """Return the left rows joined; the absence of a left row stays one."""
+        """Return the joined left rows; the absence of a left row stays an absence."""
         left, right = sides
         if not left:
             return []
@@ -378,7 +378,7 @@ class CellsKey:
     """Some columns of rows as canonical bytes.
 
     Attributes:
-        columns: What the bytes are of; by default the columns that are read.
+        columns: The columns in the bytes; by default those whose cells are read.
     """
 
     schema: NodeSchema
@@ -398,7 +398,7 @@ class CellsKey:
         return key_encoder(self.columns or tuple(Column(name, types[name]) for name in self.names))
 
     def _cells(self, element: Element) -> list[Cell]:
-        # The only column that is no cell is the event time.
+        # Only the event time is not a cell.
         return [element.time if at is None else element.cells[at] for at in self._places]
 
     def has_null(self, element: Element) -> bool:
@@ -411,5 +411,5 @@ class CellsKey:
 
 
 def alone(element: Element) -> bytes:
-    """Return the group of a row that is with no other."""
+    """Return the group of a row that is in no other group."""
     return _ALONE + len(element.row_id).to_bytes(4, "big") + element.row_id

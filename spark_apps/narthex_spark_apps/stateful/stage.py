@@ -1,4 +1,4 @@
-"""The stage of a stateful job: records in, what becomes of them appended, the state kept."""
+"""The stage of a stateful job: process records, append the output, store the state."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,34 +28,34 @@ from narthex_stores import (
 log = structlog.get_logger()
 
 CHUNK = 20_000
-"""So many facts are taken over, or settled, in one batch of the state."""
+"""Number of facts that are taken over, or confirmed, in one batch of the state."""
 
 _POLL_S = 0.5
 
 
 class StatefulStage:
-    """Carries out one pipeline under one epoch.
+    """Runs one pipeline under one epoch.
 
-    What it appends is a function of the facts that it has read, whatever their order and however
-    they were cut into batches: facts that a correction undoes are told again as dead.
+    Its output is a function of the facts that it has read, whatever their order and their batches:
+    facts that a correction undoes are emitted again as tombstones.
     """
 
     def __init__(
         self, job: PipelineJob, *, settings: Settings, checkpoint: Path, epoch: int
     ) -> None:
-        """Open the state, and append what an earlier run may have left unsaid.
+        """Open the state, and append records that an earlier run may have left in the outbox.
 
-        A state that is not there comes back as its latest snapshot, if one was taken.
+        A missing state is restored from its latest snapshot, if there is one.
 
         Args:
             job: The job.
-            settings: Where the brokers are.
+            settings: The addresses of the brokers.
             checkpoint: The job's checkpoint.
             epoch: The epoch under which it runs.
 
         Raises:
-            Fenced: A run of a later epoch has been here.
-            StoreError: What was left unsaid could not be appended.
+            Fenced: A run of a later epoch has opened the state.
+            StoreError: The records of the outbox could not be appended.
         """
         self._job = job
         ensure_state(settings, checkpoint)
@@ -64,7 +64,7 @@ class StatefulStage:
         self._producer = LogProducer(settings.kafka)
         title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
         self._tree = tree_of(job.spec, StepContext(calls=self._workers, title=title))
-        # Datasets that mean the same have one log.
+        # Datasets with the same definition share one log.
         self._datasets: dict[str, list[str]] = {}
         for one in job.spec.inputs:
             topic = job.asset.need(f"input:{one.dataset}").physical_name
@@ -79,10 +79,10 @@ class StatefulStage:
             raise
 
     def _catch_up_with_log(self, settings: Settings) -> None:
-        """Take over what the log has that this state never told: it is younger than the state.
+        """Take over the log's facts that this state never emitted: the log is newer than the state.
 
-        So it is after the state was lost, or restored from a copy. What the state comes to say
-        too is right; the rest is no more, once all was read that there was to read.
+        This happens after the state was lost, or restored from a snapshot. Facts that the state
+        emits too are right; the others are corrected once all input up to now has been read.
         """
         output = self._job.output
         with LogReader(settings.kafka) as reader:
@@ -98,7 +98,7 @@ class StatefulStage:
             for facts in self._facts(reader, {place: firsts[place] for place in last}, ends):
                 self._state.run(functools.partial(self._told.remember, facts=facts))
                 rows += len(facts)
-        # Last, so that a crash on the way has it done again as a whole.
+        # Last, so that a crash before this point repeats all of it.
         self._state.run(lambda batch: batch.at_least(newest))
         log.warning("state_is_older_than_log", job=self._job.asset.physical_name, facts=rows)
         self._settle()
@@ -106,7 +106,7 @@ class StatefulStage:
     def _newest(
         self, reader: LogReader, last: Mapping[PartitionKey, int], ends: Mapping[PartitionKey, int]
     ) -> int:
-        """Return the greatest number among the last facts of the log's partitions."""
+        """Return the greatest batch number among the last facts of the log's partitions."""
         found = [fact for facts in self._facts(reader, last, ends) for fact in facts]
         return max((int.from_bytes(fact.version, "big") for fact in found), default=0)
 
@@ -124,7 +124,7 @@ class StatefulStage:
             yield codec.decode_many([record.value or b"" for record in records])
 
     def _settle(self) -> None:
-        """End doubts, as soon as all was read that could have ended them."""
+        """Resolve doubtful rows once all input that could confirm them has been read."""
         while (until := self._state.doubt_ends()) is not None:
             reached = self.positions()
             if any(reached.get(place, 0) < offset for place, offset in until.items()):
@@ -141,12 +141,12 @@ class StatefulStage:
         return self._state.offsets()
 
     def take(self, records: Sequence[Record]) -> None:
-        """Work records off; when it returns, what became of them stands.
+        """Process records; on return, the state and the output are durable.
 
         Raises:
             Fenced: A run of a later epoch has taken over; nothing was changed.
-            StoreError: Something could not be appended; it will be, before anything else. Or the
-                state was replaced: whoever opens it next goes on there.
+            StoreError: A record could not be appended; it will be, before any other. Or the state
+                was replaced: the next stage that opens it continues there.
         """
         if not records:
             return
@@ -176,7 +176,7 @@ class StatefulStage:
         return said
 
     def _append(self, records: Iterable[EmittedRecord]) -> None:
-        """Append the records of the outbox, and empty it."""
+        """Append the records of the outbox, and empty the outbox."""
         posted = False
         for key, value in records:
             self._producer.post(self._job.output, key=key, value=value)
@@ -186,7 +186,7 @@ class StatefulStage:
             self._state.empty_outbox()
 
     def close(self) -> None:
-        """End what this stage started; what was committed stays."""
+        """Close everything that the stage opened; committed data stays."""
         self._workers.close()
         self._producer.close()
         self._state.close()

@@ -1,4 +1,4 @@
-"""The tree of a pipeline's steps, made ready to take changes."""
+"""Build the tree of a pipeline's steps."""
 
 from collections.abc import Mapping
 from itertools import count
@@ -41,7 +41,7 @@ from narthex_spark_apps.stateful.nodes import (
 
 
 def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:
-    """Return the steps of a job; contributions of keyed rows say when each is there."""
+    """Return the steps of a job; contributions of keyed rows have validity intervals."""
     tree = _Tree(spec, context)
     node = tree.node(spec.operators)
     if spec.log.shape is LogShape.CONTRIBUTIONS and node.schema.keys:
@@ -50,7 +50,7 @@ def tree_of(spec: PipelineJobSpec, context: StepContext) -> StateNode:
 
 
 class _Tree:
-    """Numbers each step: the same pipeline always has the same numbers."""
+    """Numbers each step: the same pipeline always gets the same numbers."""
 
     def __init__(self, spec: PipelineJobSpec, context: StepContext) -> None:
         self._inputs: Mapping[str, PipelineInput] = {one.dataset: one for one in spec.inputs}

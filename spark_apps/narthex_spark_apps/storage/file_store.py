@@ -1,7 +1,7 @@
-"""Where the files of a source stand: below a directory, or in a bucket of an S3-compatible store.
+"""The files of a source: below a directory, or in a bucket of an S3-compatible store.
 
-The store's address and keys are the `AWS_…` variables of the environment, unless a source has keys
-of its own; without keys it is the store's own chain of credentials.
+The store's address and keys are the `AWS_…` variables of the environment, unless a source has its
+own keys; without keys, the store's default credential chain applies.
 """
 
 import os
@@ -25,16 +25,16 @@ _SESSION = "AWS_SESSION_TOKEN"
 
 
 class UnknownStoreError(ValueError):
-    """A path of a store that is not built in."""
+    """A path names a store that is not supported."""
 
 
 def is_glob(path: str) -> bool:
-    """Whether a path names files by a pattern, or by parts of dates."""
+    """Whether a path names files by a pattern or by date directives."""
     return bool(_GLOB & set(path))
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is an address of a store."""
+    """Whether a path is the address of a store."""
     return "://" in path
 
 
@@ -44,7 +44,7 @@ def open_store(
     """Return the store that an address names, and the path within it.
 
     Raises:
-        UnknownStoreError: No such store is built in.
+        UnknownStoreError: The store is not supported.
     """
     if not path.startswith(_S3):
         scheme = urlsplit(path).scheme
@@ -55,12 +55,12 @@ def open_store(
 def open_stream(
     path: str, environment: Mapping[str, str] | None = None, *, root: Path
 ) -> IO[bytes]:
-    """Open a file from its beginning to its end, without seeking.
+    """Open a file for one sequential read, without seeking.
 
     Raises:
-        UnknownStoreError: No such store is built in.
+        UnknownStoreError: The store is not supported.
         OutsideError: The file is not below the root, or is reached over a link.
-        OSError: The file is not there, or may not be read.
+        OSError: The file does not exist, or may not be read.
     """
     if not is_url(path):
         return open_beneath(root, os.path.relpath(path, root))
@@ -70,12 +70,12 @@ def open_stream(
 
 
 def open_file(path: str, environment: Mapping[str, str] | None = None, *, root: Path) -> IO[bytes]:
-    """Open a file that a reader seeks in.
+    """Open a file for reading with seeks.
 
     Raises:
-        UnknownStoreError: No such store is built in.
+        UnknownStoreError: The store is not supported.
         OutsideError: The file is not below the root, or is reached over a link.
-        OSError: The file is not there, or may not be read.
+        OSError: The file does not exist, or may not be read.
     """
     if not is_url(path):
         return open_beneath(root, os.path.relpath(path, root))
@@ -96,11 +96,11 @@ def _s3(environment: Mapping[str, str]) -> fs.FileSystem:
 
 
 def environment_of(files: Files, secrets: AuthorSecrets) -> Mapping[str, str]:
-    """Return the variables that say where a source's store is, and who we are to it.
+    """Return the variables with the address of a source's store and the credentials for it.
 
     Raises:
-        SecretMissing: A secret that lets us in is not there.
-        SecretWithheld: The store may not be sent it.
+        SecretMissing: A secret for the store is missing.
+        SecretWithheld: The store is not allowed to receive the secret.
     """
     if files.access_key is None or files.secret_key is None:
         return os.environ
@@ -117,13 +117,13 @@ def find_files(
 ) -> tuple[str, ...]:
     """Return the files that a path or a pattern names, in the order of their paths.
 
-    A path that is no address is relative to `root`. A path without a pattern that names no file
-    gives none. Parts of dates (`%Y-%m-%d`) match all dates that can be read as such.
+    A path that is not an address is relative to `root`. A path without a pattern that names no
+    file yields no files. Date directives (`%Y-%m-%d`) match all dates in that format.
 
     Raises:
-        UnknownStoreError: No such store is built in.
+        UnknownStoreError: The store is not supported.
         OutsideError: A file is not below the root, or is reached over a link.
-        OSError: The store does not answer, or lets nobody in.
+        OSError: The store does not answer, or denies access.
     """
     if is_url(path):
         store, inner = open_store(path, environment=environment)
@@ -140,18 +140,18 @@ def find_files(
 
 
 def _without_dates(path: str) -> str:
-    """Return a pattern in which each part of a date stands for any text."""
+    """Return a pattern in which each date directive matches any text."""
     return re.sub(r"(%[a-zA-Z%])+", "*", path)
 
 
 def has_dates(file: str, path: str) -> bool:
-    """Whether a file that matches a pattern has dates where the pattern has parts of them."""
+    """Whether a matching file has valid dates at the date directives of the pattern."""
     if "%" not in path:
         return True
     parts, pieces = path.split("/"), file.split("/")
     behind = parts.index("**") if "**" in parts else len(parts)
     if len(pieces) < len(parts) - 1 or any("%" in part for part in parts[behind:]):
-        # What `**` stands for has no length: the parts behind it are looked at from the end.
+        # `**` matches any number of parts: match the parts after it from the end.
         return all(
             _is_date(piece, part)
             for part, piece in zip(reversed(parts), reversed(pieces), strict=False)
@@ -164,7 +164,7 @@ def has_dates(file: str, path: str) -> bool:
 
 def _is_date(piece: str, part: str) -> bool:
     if "*" in part:
-        # An ending, `%H-*.csv`: only what stands before it is a date.
+        # A pattern such as `%H-*.csv`: only the text before `*` is a date.
         begin, _, end = part.partition("*")
         piece = piece.removesuffix(end)
         return any(_is_date(piece[:length], begin) for length in range(len(piece), 0, -1))

@@ -1,8 +1,8 @@
-"""Snapshots of the indexes and the jobs' states of a machine, restored when one is lost.
+"""Snapshots of a machine's indexes and job states, restored when one is lost.
 
-They are taken by a process of its own while writers go on, so that a large copy keeps none of them
-busy. An index and a state contain the offsets of the logs that they were made of, so a restored one
-is read on from where the snapshot stood.
+A separate process takes them while writers continue, so that a large copy blocks no writer.
+An index and a state contain the offsets of their logs, so after a restore reading continues at the
+offsets of the snapshot.
 """
 
 import datetime as dt
@@ -39,10 +39,10 @@ from narthex_stores import (
 log = structlog.get_logger()
 
 OffsetsOf: TypeAlias = Callable[[Path], Mapping[PartitionKey, int]]
-"""Says which offsets a copy contains."""
+"""Returns the offsets that a copy contains."""
 
 STATE = "state"
-"""The directory of a checkpoint in which a job that keeps a state of its own has it."""
+"""The directory of a job's own state, in its checkpoint."""
 
 _CREATE_WITHIN_S = 30.0
 
@@ -55,7 +55,7 @@ def snapshots_of(settings: Settings) -> SnapshotStore:
     """Return the snapshot store of the installation.
 
     Raises:
-        NoSnapshotsError: Nowhere.
+        NoSnapshotsError: The installation keeps no snapshots.
     """
     if not settings.snapshot_dir:
         raise NoSnapshotsError("`snapshot_dir` says nowhere to keep snapshots; set it")
@@ -64,14 +64,14 @@ def snapshots_of(settings: Settings) -> SnapshotStore:
 
 
 def place_of(settings: Settings, name: str) -> Path:
-    """Say where a machine has an index, or the state of the job with a checkpoint of that name."""
+    """Return the local path of an index, or of the state in a checkpoint with that name."""
     if (settings.checkpoint_dir / name).is_dir():
         return settings.checkpoint_dir / name / STATE
     return settings.index_dir / name
 
 
 def names_here(settings: Settings) -> tuple[str, ...]:
-    """Name the indexes of a machine, and the checkpoints with a state of a job."""
+    """Return the names of a machine's indexes, and of its checkpoints with a job state."""
     indexes = (path for path in sorted(settings.index_dir.glob("[a-z]*")) if path.is_dir())
     states = sorted(settings.checkpoint_dir.glob(f"[a-z]*/{STATE}"))
     return (
@@ -93,19 +93,19 @@ def take_snapshot(
     keep: int,
     only_changed: bool = False,
 ) -> SnapshotView | None:
-    """Take a snapshot of an index or a state, and let older ones go.
+    """Take a snapshot of an index or a state, and delete older ones.
 
     Args:
-        store: Where it is kept.
-        name: Under which name; see `place_of`.
-        path: Where it stands.
+        store: The snapshot store.
+        name: The name of the snapshot; see `place_of`.
+        path: The directory to copy.
         at: The instant that names the snapshot.
-        keep: So many of this name stay.
-        only_changed: Take none, and give None, when the latest says the same.
+        keep: How many snapshots of this name to keep.
+        only_changed: Return None, without a new snapshot, if the latest one has the same state.
 
     Raises:
-        EnvironmentMissingError: Nothing stands there.
-        StoreError: The snapshot could not be kept.
+        EnvironmentMissingError: Nothing exists at the path.
+        StoreError: The snapshot could not be stored.
     """
     latest = store.list(name)[:1]
     if only_changed and latest and latest[0].state == state_of(path):
@@ -127,7 +127,7 @@ def take_snapshot(
 
 @attrs.frozen
 class _OfIndex:
-    """Says which offsets a copy of an index contains."""
+    """Returns the offsets that a copy of an index contains."""
 
     path: Path
 
@@ -143,7 +143,7 @@ def _plain(offsets: Mapping[PartitionKey, int]) -> dict[str, Json]:
 
 
 def spec_at(path: Path) -> IndexSpec:
-    """Read what the index in a directory was made for."""
+    """Read the spec of the index in a directory."""
     owner = find_owner(path)
     spec = None if owner is None else from_plain(owner.spec)
     if not isinstance(spec, IndexSpec):
@@ -152,9 +152,9 @@ def spec_at(path: Path) -> IndexSpec:
 
 
 def ensure_index(settings: Settings, need: ResolvedNeed) -> None:
-    """Make sure that an index stands on this machine: as its latest snapshot, else empty.
+    """Make sure that an index exists on this machine: its latest snapshot, or else an empty one.
 
-    Either way its writer reads on from the offsets that it contains.
+    In both cases its writer continues from the offsets that it contains.
 
     Raises:
         StoreError: The snapshots could not be read.
@@ -169,10 +169,10 @@ def ensure_index(settings: Settings, need: ResolvedNeed) -> None:
 
 
 def ensure_state(settings: Settings, checkpoint: Path) -> None:
-    """Make sure that the state of a job stands on this machine, if a snapshot of it was taken.
+    """Restore the state of a job if it is missing on this machine and has a snapshot.
 
-    The job reads on from the offsets that it contains. A state that is older than the job's log
-    first takes over what the log says; one without a snapshot is made anew by the job.
+    The job continues from the offsets that it contains. A state that is older than the job's log
+    first takes over the facts of the log; without a snapshot the job creates a new state.
 
     Raises:
         StoreError: The snapshots could not be read.
@@ -186,7 +186,7 @@ def ensure_state(settings: Settings, checkpoint: Path) -> None:
 
 
 def _restored(settings: Settings, name: str, path: Path, *, event: str) -> bool:
-    """Restore the latest snapshot of a name; say whether there was one."""
+    """Restore the latest snapshot of a name; return whether there was one."""
     try:
         store = snapshots_of(settings)
         latest = store.find(name)
@@ -206,7 +206,7 @@ def _restored(settings: Settings, name: str, path: Path, *, event: str) -> bool:
 
 @attrs.define
 class SnapshotRounds:
-    """Every few minutes, a process that takes snapshots of what has changed."""
+    """A process that takes snapshots of changed stores, every few minutes."""
 
     settings: Settings
     story: Path
@@ -214,7 +214,7 @@ class SnapshotRounds:
     _process: "subprocess.Popen[bytes] | None" = None
 
     def reconcile(self, names: Sequence[str]) -> None:
-        """Begin a round when it is time, and the one before is over."""
+        """Start a round if it is due and the previous one is over."""
         if self._process is not None and self._process.poll() is None:
             return
         now = time.monotonic()
@@ -232,7 +232,7 @@ class SnapshotRounds:
             )
 
     def stop(self) -> None:
-        """End the round that is under way; what it has taken stays."""
+        """Stop the current round; its finished snapshots stay."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait()

@@ -1,6 +1,6 @@
-"""The supervisor: it holds leases on slots, starts the child processes and assigns jobs to them.
+"""The supervisor: holds leases on slots, starts the child processes and assigns jobs to them.
 
 `supervisor` is the loop. `child_messages` is the protocol between it and its children,
 `child_process` starts and restarts one child, `supervisor_lock` allows one supervisor for each
-directory, and `report_throttle` limits the reports that reach the ledger.
+directory, and `report_throttle` limits the reports to the ledger.
 """

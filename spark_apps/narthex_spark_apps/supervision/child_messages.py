@@ -1,12 +1,12 @@
-"""What the supervisor and its children say to each other: one JSON object a line, over pipes.
+"""The protocol of the supervisor and its children: one JSON object a line, over pipes.
 
-Down (a child's stdin): the complete set of what it shall run, each time; it starts what is new
-and stops what is gone. And, with each renewal of the leases, until when they may be trusted. Up
-(its stdout): reports, what it runs, and that it lives.
+The supervisor sends (to a child's stdin) the complete set of assignments, each time; the child
+starts new ones and stops removed ones. With each renewal of the leases it also sends when they
+expire. The child sends (on its stdout) reports, the running jobs, and signs of life.
 
-When stdin ends the supervisor is gone, and the child ends its own process group, because a Spark
-driver's JVM outlives its Python. When the trust runs out (the supervisor is stopped, or waits for
-the ledger) the child lets all go by itself; if it cannot, it ends.
+When stdin ends, the supervisor is gone, and the child ends its own process group, because a Spark
+driver's JVM outlives its Python. When the leases expire (the supervisor is stopped, or waits for
+the ledger), the child stops its jobs by itself; if it cannot, it exits.
 """
 
 import json
@@ -29,18 +29,18 @@ log = structlog.get_logger()
 
 
 class GarbledLineError(ValueError):
-    """A line of the protocol that cannot be read."""
+    """A line of the protocol cannot be parsed."""
 
 
 @attrs.frozen(kw_only=True)
 class WorkAssignment:
-    """One job or feed that a child shall run.
+    """One job or feed that a child should run.
 
     Attributes:
         epoch: The fence token of its slot; a write with a smaller one is refused.
-        generation: Grows when what is desired of the job changes.
-        start_offsets: Where a job's first live start reads from, by topic and partition; empty
-            for the beginning.
+        generation: Increases when the desired state of the job changes.
+        start_offsets: Where a job's first live start reads from, by topic and partition; empty for
+            the beginning.
     """
 
     asset: ResolvedAsset
@@ -49,7 +49,7 @@ class WorkAssignment:
     start_offsets: tuple[tuple[str, int, int], ...] = ()
 
     def plain(self) -> Json:
-        """Render it for the pipe."""
+        """Return its JSON form."""
         return {
             "asset": to_plain(self.asset),
             "epoch": self.epoch,
@@ -60,10 +60,10 @@ class WorkAssignment:
 
 @attrs.frozen(kw_only=True)
 class OfflineRun:
-    """One offline query that a driver shall answer.
+    """One offline query that a driver should answer.
 
     Attributes:
-        request: What the server stored, as it stands in the ledger.
+        request: The request as the ledger stores it.
     """
 
     request_id: str
@@ -73,10 +73,10 @@ class OfflineRun:
 
 @attrs.frozen(kw_only=True)
 class DesiredAssignments:
-    """All that a child shall run from now on.
+    """Everything that a child should run from now on.
 
     Attributes:
-        turn: Grows with each set; a child says which one it has carried out.
+        turn: Increases with each set; a child reports the turn that it has adopted.
     """
 
     assignments: tuple[WorkAssignment, ...]
@@ -86,11 +86,11 @@ class DesiredAssignments:
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """How a job stands.
+    """The state of a job.
 
     Attributes:
         phase: starting, running, caught_up or failed.
-        lag_ms: How long the oldest unread row has waited, as far as known.
+        lag_ms: How long the oldest unread row has waited, if known.
         progress: Offsets, counts and errors, for people, metrics and the next start.
     """
 
@@ -104,7 +104,7 @@ class Report:
 
 @attrs.frozen(kw_only=True)
 class OfflineReport:
-    """How an offline query stands: running, done or failed."""
+    """The state of an offline query: running, done or failed."""
 
     request_id: str
     epoch: int
@@ -115,11 +115,11 @@ class OfflineReport:
 
 @attrs.frozen(kw_only=True)
 class RunningJobs:
-    """What a child runs, or still stops, since it carried a set out.
+    """The jobs that a child runs, or is still stopping, since it adopted a set.
 
     Attributes:
-        turn: The newest set that it was given.
-        assets: The jobs and feeds that it has not let go.
+        turn: The newest set that it has received.
+        assets: The jobs and feeds that it has not stopped yet.
     """
 
     turn: int
@@ -128,20 +128,20 @@ class RunningJobs:
 
 @attrs.frozen
 class Alive:
-    """A child's process goes on, whatever it works on."""
+    """A sign of life: the child's process is running, whatever it works on."""
 
 
 ChildMessage: TypeAlias = Report | OfflineReport | RunningJobs | Alive
-"""What a child says."""
+"""A message from a child."""
 
 
 def render_lease(until: float) -> str:
-    """Render until when the leases may be trusted, by the machine's own clock (monotonic)."""
+    """Render when the leases expire, by the monotonic clock."""
     return json.dumps({"leased_until": until})
 
 
 def render_desired(desired: DesiredAssignments) -> str:
-    """Render what a child shall run as one line."""
+    """Render the desired assignments of a child as one line."""
     return json.dumps(
         {
             "assign": [assignment.plain() for assignment in desired.assignments],
@@ -152,10 +152,10 @@ def render_desired(desired: DesiredAssignments) -> str:
 
 
 def parse_desired(line: str) -> DesiredAssignments:
-    """Read a line that `render_desired` made.
+    """Parse a line that `render_desired` made.
 
     Raises:
-        GarbledLineError: It is something else.
+        GarbledLineError: The line is something else.
     """
     try:
         found = json.loads(line)
@@ -186,16 +186,16 @@ def _assignment(item: dict[str, Json]) -> WorkAssignment:
 
 
 def render_report(said: ChildMessage) -> str:
-    """Render what a child says as one line."""
+    """Render a message of a child as one line."""
     (name,) = (name for name, kind in _SAID.items() if isinstance(said, kind))
     return json.dumps({name: attrs.asdict(said)})
 
 
 def parse_report(line: str) -> ChildMessage:
-    """Read a line that `render_report` made.
+    """Parse a line that `render_report` made.
 
     Raises:
-        GarbledLineError: It is something else.
+        GarbledLineError: The line is something else.
     """
     try:
         ((name, found),) = json.loads(line).items()
@@ -215,7 +215,7 @@ _SAID: dict[str, type[Report | OfflineReport | RunningJobs | Alive]] = {
 
 
 def send(said: ChildMessage) -> None:
-    """Write to the supervisor, at once; whole lines only, from any thread."""
+    """Send a message to the supervisor at once; whole lines only, from any thread."""
     with _SENDING:
         sys.stdout.write(render_report(said) + "\n")
         sys.stdout.flush()
@@ -226,14 +226,14 @@ _SENDING = threading.Lock()
 ALIVE_EVERY_S = 2.0
 LOOK_EVERY_S = 0.25
 LET_GO_WITHIN_S = 10.0
-"""After the trust has ended; whatever is written later than the leases end is refused by epoch."""
+"""Time to stop work after the leases expire; epochs fence any write after that."""
 
 
 class Inbox:
-    """The newest desired set that the supervisor sent; ends the process when the pipe ends."""
+    """The newest set that the supervisor sent; ends the process when the pipe ends."""
 
     def __init__(self, source: TextIO, *, gone: Callable[[], None]) -> None:
-        """Start reading `source`; `gone` is called when it ends, or nothing is let go in time."""
+        """Start reading `source`; call `gone` when it ends, or when work does not stop in time."""
         _tell_on_stderr()
         self._lines: queue.SimpleQueue[DesiredAssignments] = queue.SimpleQueue()
         self._source = source
@@ -267,17 +267,17 @@ class Inbox:
                 self._lines.put(self._told)
 
     def _watch(self) -> None:
-        """Let all go when the trust runs out; end what runs on."""
+        """Stop all work when the leases expire; end the process if work continues."""
         while True:
             time.sleep(LOOK_EVERY_S)
             if self._is_stuck():
                 self._gone()
 
     def _is_stuck(self) -> bool:
-        """Whether work goes on that had to be let go a while ago.
+        """Whether work continues too long after the leases expired.
 
-        A child that was stopped, or is slow to start, may see old news of the trust first: the
-        while begins when it sees them.
+        A child that was stopped, or is slow to start, may first read an outdated expiry: its time
+        to stop starts when it reads that.
         """
         with self._lock:
             now = time.monotonic()
@@ -297,7 +297,7 @@ class Inbox:
             time.sleep(ALIVE_EVERY_S)
 
     def newest(self, *, wait_s: float) -> DesiredAssignments | None:
-        """Return the newest set that has not been given yet, or None after `wait_s`."""
+        """Return the newest set that has not been returned yet, or None after `wait_s`."""
         desired: DesiredAssignments | None = None
         try:
             desired = self._lines.get(timeout=wait_s) if wait_s else self._lines.get_nowait()
@@ -310,9 +310,9 @@ class Inbox:
 
 
 def _tell_on_stderr() -> None:
-    """Log where people look for it: stdout is for reports alone.
+    """Log to stderr: stdout is for reports only.
 
-    A trace names lines only: the values of all variables are megabytes, and secrets.
+    A traceback contains lines only: the values of all variables are megabytes, and secrets.
     """
     renderer = structlog.dev.ConsoleRenderer(
         colors=False, exception_formatter=structlog.dev.plain_traceback
@@ -324,5 +324,5 @@ def _tell_on_stderr() -> None:
 
 
 def end_process_group() -> None:
-    """End this process and all that it started, at once: their supervisor is gone."""
+    """Kill this process and its whole process group, at once: the supervisor is gone."""
     os.killpg(os.getpgid(0), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A child process that the supervisor keeps alive: started, told what to run, read, restarted."""
+"""A child process of the supervisor: start it, assign work, read its messages, restart it."""
 
 import os
 import queue
@@ -32,17 +32,17 @@ log = structlog.get_logger()
 FIRST_PAUSE_S = 0.5
 GREATEST_PAUSE_S = 15.0
 STEADY_S = 10.0
-"""A child that lived this long starts again at once when it dies."""
+"""A child that ran for at least this long is restarted at once when it dies."""
 SILENT_S = 20.0
-"""A child that has given no sign of life for so long is stopped, not slow: it is replaced."""
+"""A child without a sign of life for this long is hung, not slow: it is replaced."""
 START_WITHIN_S = 180.0
-"""Its first sign of life may take longer: it imports a lot, and the machine may be busy."""
+"""The first sign of life may take longer: imports take long, and the machine may be busy."""
 
 
 class ChildProcess:
-    """One kind of child; at most one process of it lives, in a group of its own.
+    """One kind of child, with at most one process, in a process group of its own.
 
-    Nothing here waits for the child: what its pipe does not take yet is kept.
+    No method waits for the child: messages that its pipe does not accept yet are queued.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class ChildProcess:
         run_dir: Path,
         lazy: bool = False,
     ) -> None:
-        """Name the module that it runs; nothing is started yet.
+        """Set the module that the child runs; nothing is started yet.
 
         Args:
-            name: What it is called in logs and files.
-            module: Run as a program.
-            environment: All that it gets.
-            run_dir: Where its log and its number lie; nobody else's child of that name may.
-            lazy: Start it when it first has work.
+            name: The name of the child in logs and files.
+            module: The module that runs as a program.
+            environment: All environment variables of the child.
+            run_dir: The directory of its log and PID file; no other child of that name may use it.
+            lazy: Start the child when it first has work.
         """
         self.name = name
         self._module = module
@@ -83,19 +83,19 @@ class ChildProcess:
         self.restarts = 0
 
     def assign(self, desired: DesiredAssignments) -> None:
-        """Say what the child shall run; it is told when that differs from what it was told."""
+        """Set the assignments of the child; they are sent if they differ from the last set."""
         turn = 0 if self._desired is None else self._desired.turn
         if self._desired is None or attrs.evolve(desired, turn=turn) != self._desired:
             self._desired = attrs.evolve(desired, turn=turn + 1)
 
     def extend_lease(self, until: float) -> None:
-        """Say until when the leases hold, by the machine's own clock (monotonic)."""
+        """Set when the leases expire, by the monotonic clock."""
         self._leased_until = until
         if self._process is not None:
             self._post(render_lease(until))
 
     def runs(self) -> frozenset[int] | None:
-        """Return the jobs and feeds that it has not let go; None while that is not known."""
+        """Return the jobs and feeds that the child has not stopped yet; None while unknown."""
         if self._process is None:
             return frozenset()
         if (
@@ -108,11 +108,11 @@ class ChildProcess:
 
     @property
     def is_up(self) -> bool:
-        """Whether it can be given work: it has said how it stands, or starts with its work."""
+        """Whether it can take work: it has reported its state, or it starts only with its work."""
         return self._lazy or self._standing is not None
 
     def reconcile(self) -> None:
-        """Start the child if it should live and does not; tell it what is new."""
+        """Start the child if it should run and does not; send it pending messages."""
         if self._process is not None and self._process.poll() is not None:
             self._reclaimed()
         if self._process is not None and time.monotonic() - self._heard > SILENT_S:
@@ -185,7 +185,7 @@ class ChildProcess:
         self._push()
 
     def _push(self) -> None:
-        """Hand over what the pipe takes now."""
+        """Write as much as the pipe accepts now."""
         if self._process is None or self._process.stdin is None or not self._outbox:
             return
         try:
@@ -193,7 +193,7 @@ class ChildProcess:
         except BlockingIOError:
             return
         except OSError:
-            # It has died, and is buried at the next look.
+            # The child has died; the next `reconcile` handles that.
             self._outbox.clear()
             return
         del self._outbox[:taken]
@@ -221,12 +221,12 @@ class ChildProcess:
                 return found
 
     def ask_to_stop(self) -> None:
-        """Ask the child to end; returns at once."""
+        """Ask the child to stop; return at once."""
         if self._process is not None:
             self._process.terminate()
 
     def stop(self, *, within_s: float) -> None:
-        """End the child and all that it started; what it committed stays."""
+        """Stop the child and all processes that it started; committed data stays."""
         if self._process is None:
             return
         self._process.terminate()
@@ -241,7 +241,7 @@ class ChildProcess:
 
 
 def end_group(pid: int) -> None:
-    """End a process and all of its group, at once."""
+    """Kill a process and its whole process group, at once."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -249,7 +249,7 @@ def end_group(pid: int) -> None:
 
 
 def end_leftover(pid_path: Path, module: str) -> None:
-    """End the group of a child that an earlier supervisor left; only if it is that child."""
+    """Kill a child that an earlier supervisor left, with its group, after checking its module."""
     with suppress(FileNotFoundError, ProcessLookupError, ValueError):
         pid = int(pid_path.read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")

@@ -1,4 +1,4 @@
-"""Which reports of jobs the ledger is told: all that say something, and some that do not."""
+"""Decides which reports of jobs reach the ledger: all changes of state, and some repetitions."""
 
 import time
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from narthex_ledger import ShardReport
 PASS_ON_EVERY_S = 1.0
 SAME_EVERY_S = 5.0
 STREAK = 3
-"""So many reports of the same are passed on soon: readiness asks for some in a row."""
+"""This many equal reports are passed on soon: readiness requires several in a row."""
 
 
 @attrs.frozen
 class _PassedOn:
-    """The last report of a job that passed, and how often it passed unchanged."""
+    """The last report of a job that was passed on, and how often it was passed on unchanged."""
 
     standing: tuple[object, ...]
     progress: Json
@@ -26,13 +26,13 @@ class _PassedOn:
 
 @attrs.define
 class ReportGate:
-    """Lets a report pass at once if the job stands otherwise now, else once in a while."""
+    """Passes a report at once if the state of the job has changed, else at intervals."""
 
     clock: Callable[[], float] = time.monotonic
     _passed: dict[int, _PassedOn] = attrs.field(factory=dict)
 
     def passes(self, report: ShardReport) -> bool:
-        """Whether the ledger is to be told; if so, it counts as told."""
+        """Whether to send the report to the ledger; if so, it counts as sent."""
         now = self.clock()
         standing = (report.epoch, report.generation, report.phase)
         before = self._passed.get(report.asset_id)

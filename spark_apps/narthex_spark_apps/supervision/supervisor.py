@@ -1,10 +1,10 @@
-"""The supervisor: keeps alive what the job registry says should be, and says how it stands.
+"""The supervisor: runs the desired jobs of the job registry, and reports their states.
 
-Any number of supervisors share the slots by leases, evenly: when one comes or goes, slots are
-drained and given back, or taken; one that comes has no share before its children are up. Each runs
-one Spark driver, one stage runner, one index writer and one history writer as children, tells them
-what to run under which epoch, and passes on their reports. It alone speaks with the ledger. Without
-a renewed lease it stops what it ran, and if it cannot (it is stopped itself) its children do.
+Any number of supervisors share the slots evenly by leases: when one comes or goes, slots are
+drained and released, or claimed; a new one gets no share before its children are up. Each runs
+one Spark driver, one stage runner, one index writer and one history writer as children, sends them
+their jobs and epochs, and forwards their reports. It alone talks to the ledger. Without a renewed
+lease it stops its jobs, and if it cannot (it is stopped itself) its children do.
 """
 
 import os
@@ -64,10 +64,10 @@ LEASE_S = 15.0
 TRUST_MARGIN_S = 3.0
 READ_EVERY_S = 2.0
 DRAIN_WITHIN_S = 10.0
-"""So long a slot that is given back waits for its jobs to be let go; epochs fence what is not."""
+"""How long a released slot waits for its jobs to stop; epochs fence jobs that do not."""
 STOP_WITHIN_S = 20.0
 COMING_UP_WEIGHT = 1 / 4096
-"""Of a supervisor whose children start: it gets slots only if nobody else could run their jobs."""
+"""The weight of a supervisor whose children start: other supervisors get the slots first."""
 SLOT_SPACE = "default"
 
 DRIVER, STAGE_RUNNER = "driver", "stage_runner"
@@ -86,7 +86,7 @@ _IN_STAGES = frozenset({Trigger.STAGE, Trigger.STATEFUL})
 
 
 def child_of(asset: ResolvedAsset) -> str:
-    """Name the child that runs a job or a feed."""
+    """Return the name of the child that runs a job or a feed."""
     if asset.kind is AssetKind.INDEX_FEED:
         return INDEX_WRITER
     if asset.kind is AssetKind.HISTORY_FEED:
@@ -98,19 +98,19 @@ def child_of(asset: ResolvedAsset) -> str:
 
 
 def owner_name() -> str:
-    """Name this life of this supervisor for leases.
+    """Return a name for this run of this supervisor, for leases.
 
-    The machine and the number of a process come again, in containers all the time.
+    Host names and process ids repeat, in containers all the time.
     """
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 @attrs.define
 class HeldSlots:
-    """The slots that this supervisor holds, and until when it may trust that.
+    """The slots that this supervisor holds, and until when it may rely on them.
 
     Attributes:
-        leaving: Since when each slot that another one should have is being drained.
+        leaving: The slots being drained for another supervisor, and since when.
     """
 
     leases: dict[int, SlotLease] = attrs.field(factory=dict)
@@ -119,7 +119,7 @@ class HeldSlots:
 
     @property
     def is_leased(self) -> bool:
-        """Whether the leases are surely ours at this moment, by this machine's own clock."""
+        """Whether the leases are certainly valid at this moment, by this machine's own clock."""
         return time.monotonic() < self.leased_until
 
 
@@ -132,13 +132,13 @@ class Supervisor:
         """Prepare the children; nothing is started yet.
 
         Args:
-            settings: Of the installation.
-            ledger: What should run, and who may.
-            run_dir: Its own on this machine: logs and numbers of its children.
+            settings: The installation's settings.
+            ledger: The desired jobs and the leases.
+            run_dir: A directory that only this supervisor uses: logs and PID files of its children.
             lazy: Start each child when it first has work.
 
         Raises:
-            AlreadySupervisedError: Another supervisor lives in that directory.
+            AlreadySupervisedError: Another supervisor runs in that directory.
         """
         self._settings = settings
         self._ledger = ledger
@@ -168,7 +168,7 @@ class Supervisor:
         self._stopping = False
 
     def run(self) -> None:
-        """Supervise until SIGTERM or SIGINT; then drain and give everything back."""
+        """Supervise until SIGTERM or SIGINT; then drain and release all slots."""
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
         self._supervisor_lock.end_children(PROGRAMS)
@@ -217,7 +217,7 @@ class Supervisor:
         self._give_back()
 
     def _hold(self) -> None:
-        """Renew what is held, take what is free and ours to have, see what others should have."""
+        """Renew the leases, claim this supervisor's free slots, and note the slots to give away."""
         self._supervisor_lock.reclaim_slots(self._owner, self._ledger)
         asked = time.monotonic()
         self._ledger.heartbeat(self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT)
@@ -240,7 +240,7 @@ class Supervisor:
             child.extend_lease(held.leased_until)
 
     def _give_back(self) -> None:
-        """Release the slots that belong to other engines, once nothing of them runs here."""
+        """Release the slots that belong to other supervisors, once none of their jobs runs here."""
         now = time.monotonic()
         held = self._held
         ready = [
@@ -256,7 +256,7 @@ class Supervisor:
                 del held.leases[slot], held.leaving[slot]
 
     def _is_run(self, job: JobView) -> bool:
-        """Whether a child of ours has not let the job go, as far as is known."""
+        """Whether a child of this supervisor may still run the job."""
         runs = self._children[child_of(job.asset)].runs()
         return runs is None or job.asset.asset_id in runs
 
@@ -298,7 +298,7 @@ class Supervisor:
                 )
 
     def _written(self) -> tuple[str, ...]:
-        """Name the indexes, and the checkpoints with a state, that a child of ours writes."""
+        """Return the indexes, and the checkpoints with a state, that the children write."""
         staying = self._staying() if self._held.is_leased else {}
         ours = (job.asset for job in self._jobs if job.shards[0].slot in staying)
         return tuple(name for asset in ours for name in _kept_by(asset))
@@ -320,7 +320,7 @@ class Supervisor:
             self._ledger.report(stopped)
 
     def _stopped(self) -> tuple[ShardReport, ...]:
-        """Acknowledge what is let go and not desired any more, once, under the slot's epoch."""
+        """Report each stopped job that is no longer desired, once, under the slot's epoch."""
         return tuple(
             ShardReport(
                 asset_id=job.asset.asset_id,
@@ -357,7 +357,7 @@ class Supervisor:
 
 
 def _kept_by(asset: ResolvedAsset) -> tuple[str, ...]:
-    """Name what a job or a feed writes of which snapshots are taken."""
+    """Return the name of the index or state of a job or a feed that snapshots are taken of."""
     if asset.kind is AssetKind.INDEX_FEED:
         return (asset.need("index").physical_name,)
     if isinstance(asset.spec, PipelineJobSpec) and asset.spec.trigger is Trigger.STATEFUL:
@@ -377,7 +377,7 @@ def _shard_report(said: Report) -> ShardReport:
 
 
 def _start_offsets(backfill: Json) -> tuple[tuple[str, int, int], ...]:
-    """Return the offsets at which the bounded run ended: the live run starts there."""
+    """Return the end offsets of the bounded run, at which the live run starts."""
     if not isinstance(backfill, dict) or not backfill.get("done"):
         return ()
     offsets = backfill.get("offsets")

@@ -1,7 +1,7 @@
-"""What a supervisor finds of the life before its own: one may live in a directory at a time.
+"""Allows one supervisor at a time in a directory, and cleans up after its predecessor.
 
-Whoever holds the directory's lock knows that the former holder is dead. So it ends the children
-that were left and gives their slots back at once, instead of waiting for the leases to end.
+The holder of the directory's lock can be sure that the previous holder is dead. So it ends the
+remaining children and releases their slots at once, instead of waiting for the leases to expire.
 """
 
 import fcntl
@@ -20,12 +20,12 @@ log = structlog.get_logger()
 
 
 class AlreadySupervisedError(RuntimeError):
-    """Another supervisor lives in the directory."""
+    """Another supervisor runs in the directory."""
 
 
 @attrs.define
 class SupervisorLock:
-    """The supervisor that had the directory before, and the lock that says it is dead."""
+    """The lock on a directory, which proves that its previous supervisor is dead."""
 
     directory: Path
     _lock: TextIO
@@ -36,7 +36,7 @@ class SupervisorLock:
         """Become the only supervisor of a directory.
 
         Raises:
-            AlreadySupervisedError: Another one is.
+            AlreadySupervisedError: Another supervisor runs there.
         """
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / "supervisor.lock").open("w")
@@ -50,18 +50,18 @@ class SupervisorLock:
         return cls(directory, lock)
 
     def end_children(self, modules: Mapping[str, str]) -> None:
-        """End what the previous supervisor left running: a stopped process, or one that was slow to
-        see.
+        """End the children that the previous supervisor left running.
+
+        They may be stopped processes, or processes that were slow to notice that it is gone.
 
         Args:
-            modules: The program of each child that may be there.
+            modules: The program of each child that may be running.
         """
         for name, module in modules.items():
             end_leftover(self.directory / f"{name}.pid", module)
 
     def reclaim_slots(self, owner: str, ledger: Ledger) -> None:
-        """Reclaim the slots of the previous supervisor, once; from now on this supervisor is the
-        `owner`.
+        """Reclaim the slots of the previous supervisor, once; the owner is now `owner`.
 
         Raises:
             LedgerError: The ledger did not answer; call it again.

@@ -1,11 +1,11 @@
-"""The history writer: tails dataset logs into their append-only tables.
+"""The history writer: tails dataset logs into append-only tables.
 
-The table's own transaction carries how far each partition was read; a zombie with an older
-version is refused by it, and a replay of a batch is no second row.
+The table's own transaction contains the read offset of each partition: the table refuses a zombie
+with an older version, and a replay of a batch adds no second row.
 
-A write is a file and a commit, tens of milliseconds of a processor however few its rows are. So
-feeds take turns, and all together write for a share of the time: few feeds write every two
-seconds, a hundred every twenty.
+A write is a file and a commit, tens of milliseconds of CPU time even for a few rows. So feeds take
+turns, and all writes together have a limited share of the time: a few feeds write every two
+seconds, a hundred feeds every twenty.
 """
 
 import os
@@ -47,21 +47,21 @@ MAX_RECORDS = 50_000
 POLL_S = 0.05
 REPORT_EVERY_S = 1.0
 WRITE_EVERY_S = 2.0
-"""A feed waits so long at least from write to write, unless it has `MAX_RECORDS`."""
+"""Minimum time between two writes of a feed, unless it has `MAX_RECORDS`."""
 COMPACT_EACH = 500
-"""Files that one write left each become few large ones: readers, and this process, hold a list."""
+"""Small files after which a feed compacts them: readers and this process hold a list of them."""
 WRITING_SHARE = 1 / 8
-"""The share of a processor that all writes may take, but for those of `MAX_RECORDS`."""
+"""The share of a CPU that all writes may take, except those of `MAX_RECORDS`."""
 
 
 @attrs.define
 class HistoryFeed:
-    """One log tailed into one table; records wait here until a write is worth a file.
+    """One log tailed into one table; records wait here until there are enough for a file.
 
     Attributes:
-        wrote_at: When it was last written, by the machine's own clock (monotonic).
+        wrote_at: When it was last written, by the monotonic clock.
         waited_s: How long the oldest record of the last write had waited.
-        level_at: When all of the log was last seen to be written.
+        level_at: When the table last contained the whole log.
         small_files: How many files were written since the last compaction, or more.
     """
 
@@ -81,7 +81,7 @@ class HistoryFeed:
 
     @classmethod
     def open(cls, assignment: WorkAssignment, settings: Settings) -> "HistoryFeed":
-        """Open the table and see how far it was written."""
+        """Open the table and read the offsets that it contains."""
         asset = assignment.asset
         need = asset.need("history")
         if not isinstance(need.spec, HistorySpec):
@@ -102,21 +102,21 @@ class HistoryFeed:
         )
 
     def take(self, record: Record) -> None:
-        """Let a record wait for the next write."""
+        """Queue a record for the next write."""
         if not self.waiting:
             self._waiting_since = time.monotonic()
         self.waiting.append(record)
 
     def is_due(self, now: float) -> bool:
-        """Whether something waits, and the last write was a while ago."""
+        """Whether records wait and the last write was long enough ago."""
         return bool(self.waiting) and now - self.wrote_at >= WRITE_EVERY_S
 
     def is_caught_up(self, now: float, behind: int) -> bool:
-        """Whether all is written that stood in the log before the last turns of this feed."""
+        """Whether everything is written that the log held before the last turns of this feed."""
         return behind == 0 or now - self.level_at <= 2 * (WRITE_EVERY_S + self.waited_s)
 
     def write(self) -> None:
-        """Append what waits, in one transaction with its offsets."""
+        """Append the waiting records, in one transaction with their offsets."""
         if not self.waiting:
             return
         facts = encode(self.table.log).decode_many([r.value or b"" for r in self.waiting])
@@ -146,7 +146,7 @@ class HistoryFeed:
         try:
             replaced = self.table.compact()
         except TransientError as error:
-            # Nothing depends on it; the files that come next make it due again.
+            # Nothing depends on the compaction; the next files make it due again.
             log.warning("history_not_compacted", topic=self.topic, error=str(error))
         else:
             log.info("history_compacted", topic=self.topic, files=replaced)
@@ -154,24 +154,24 @@ class HistoryFeed:
 
 @attrs.define
 class Turns:
-    """Whose turn it is to write, one feed at a time."""
+    """Decides which feed writes next, one at a time."""
 
     _not_before: float = float("-inf")
 
     def next(self, feeds: Iterable[HistoryFeed], now: float) -> HistoryFeed | None:
-        """Return the feed that has waited longest, if one is due and the share allows it."""
+        """Return the feed that has waited longest, if one is due and the share of CPU allows it."""
         if now < self._not_before:
             return None
         due = (feed for feed in feeds if feed.is_due(now))
         return min(due, key=lambda feed: feed.wrote_at, default=None)
 
     def spent(self, cpu_s: float, now: float) -> None:
-        """Take in what a write has cost."""
+        """Account for the cost of a write."""
         self._not_before = now + cpu_s * (1 / WRITING_SHARE - 1)
 
 
 class HistoryWriter:
-    """All feeds of this process and the one consumer behind them."""
+    """All feeds of this process and the consumer that they share."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect; nothing is assigned yet."""
@@ -182,7 +182,7 @@ class HistoryWriter:
         self._turns = Turns()
 
     def assign(self, desired: DesiredAssignments) -> None:
-        """Make the feeds what is desired."""
+        """Adopt the desired set of feeds."""
         self._turn = desired.turn
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, feed in list(self._feeds.items()):
@@ -201,7 +201,7 @@ class HistoryWriter:
             self._reader.restart(topic)
 
     def step(self) -> None:
-        """Take what has come."""
+        """Take the records that have arrived."""
         by_topic = {feed.topic: feed for feed in self._feeds.values()}
         for record in self._reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S):
             feed = by_topic.get(record.topic)
@@ -211,7 +211,7 @@ class HistoryWriter:
                     feed.write()
 
     def write(self) -> None:
-        """Append what waits in one feed, if one is due."""
+        """Append the waiting records of one feed, if one is due."""
         feed = self._turns.next(self._feeds.values(), time.monotonic())
         if feed is None:
             return
@@ -221,7 +221,7 @@ class HistoryWriter:
         self._look(feed, self._reader.ends())
 
     def _look(self, feed: HistoryFeed, ends: Mapping[str, Mapping[int, int]]) -> int | None:
-        """See how many records of its log a feed has not written; None while that is unknown."""
+        """Return how many records of its log a feed has not written; None while unknown."""
         if feed.topic not in ends:
             return None
         behind = _behind(feed, ends[feed.topic].items())
@@ -230,7 +230,7 @@ class HistoryWriter:
         return behind
 
     def report(self) -> None:
-        """Tell the supervisor what runs, and how each feed stands."""
+        """Report the feeds and their states to the supervisor."""
         send(RunningJobs(turn=self._turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():

@@ -1,8 +1,8 @@
 """The index writer: tails dataset logs into indexes, atomically with the offsets they contain.
 
 One process serves many feeds. A batch of a feed is decoded, applied in one transaction with its
-offsets and the slot's epoch, and only then counts as read. What it must tell joins (spans of the
-past that changed) is flushed to the `invalidations` topic *before* the batch commits: a crash
+offsets and the slot's epoch, and only then counts as read. Messages for joins (the spans of the
+past that changed) are flushed to the `invalidations` topic *before* the batch commits: a crash
 between the two repeats the message, which is harmless, and never loses it.
 """
 
@@ -64,7 +64,7 @@ class IndexFeed:
 
     @classmethod
     def open(cls, assignment: WorkAssignment, settings: Settings) -> "IndexFeed":
-        """Open the index and raise its epoch: from here on an older writer is refused."""
+        """Open the index and raise its epoch: from now on, the index refuses an older writer."""
         asset = assignment.asset
         need = asset.need("index")
         if not isinstance(need.spec, IndexSpec):
@@ -86,7 +86,7 @@ class IndexFeed:
         return feed
 
     def refused(self, error: IndexFenced) -> None:
-        """Somebody else writes the index: from now on this feed writes nothing."""
+        """Stop writing to the index: another process writes it from now on."""
         self.fenced = True
         log.warning("write_refused", index=self.index.path.name, error=str(error))
 
@@ -149,7 +149,7 @@ class IndexFeed:
         producer.flush()
 
     def close(self) -> None:
-        """Let go of the index; what was committed stays."""
+        """Close the index; committed data stays."""
         self.index.close()
 
 
@@ -161,7 +161,7 @@ def _invalidation_topic(asset: ResolvedAsset) -> str | None:
 
 
 class IndexWriter:
-    """All feeds of this process and the one consumer behind them."""
+    """All feeds of this process and the consumer that they share."""
 
     def __init__(self, settings: Settings) -> None:
         """Connect; nothing is assigned yet."""
@@ -173,7 +173,7 @@ class IndexWriter:
         self._desired = DesiredAssignments(assignments=())
 
     def assign(self, desired: DesiredAssignments) -> None:
-        """Make the feeds what is desired; a feed with a new epoch is opened again."""
+        """Adopt the desired set of feeds; a feed with a new epoch is opened again."""
         self._desired = desired
         wanted = {a.asset.asset_id: a for a in desired.assignments}
         for asset_id, feed in list(self._feeds.items()):
@@ -195,9 +195,7 @@ class IndexWriter:
 
     @staticmethod
     def _start(feeds: Sequence[IndexFeed]) -> dict[int, int]:
-        """Return the offsets to read a topic from: the least that any of its feeds has
-        committed.
-        """
+        """Return the offsets to read a topic from: the lowest that its feeds have committed."""
         starts: list[dict[int, int]] = [
             {p: o for (topic, p), o in feed.index.offsets().items() if topic == feed.topic}
             for feed in feeds
@@ -206,19 +204,19 @@ class IndexWriter:
         return {p: min(start[p] for start in starts) for p in shared}
 
     def step(self) -> int:
-        """Read what has come and apply it; return how many records."""
+        """Read and apply the records that have arrived; return their number."""
         records = poll_together(self._reader, timeout_s=POLL_S)
         by_topic: dict[str, list[Record]] = {}
         for record in records:
             by_topic.setdefault(record.topic, []).append(record)
-        # Few rows need not wait for many.
+        # Topics with few records first, so that they do not wait for large ones.
         for topic, found in sorted(by_topic.items(), key=lambda item: len(item[1])):
             for feed in self._by_topic.get(topic, ()):
                 feed.apply(found, self._producer)
         return len(records)
 
     def report(self) -> None:
-        """Tell the supervisor what runs, and how each feed stands."""
+        """Report the feeds and their states to the supervisor."""
         send(RunningJobs(turn=self._desired.turn, assets=tuple(sorted(self._feeds))))
         ends = self._reader.ends()
         for feed in self._feeds.values():
@@ -249,7 +247,7 @@ class IndexWriter:
             )
 
     def look(self) -> None:
-        """Open an index again that was lost or restored, and read on from what it contains."""
+        """Reopen lost or restored indexes, and continue from the offsets that they contain."""
         replaced = [asset_id for asset_id, f in self._feeds.items() if f.index.is_replaced()]
         for asset_id in replaced:
             feed = self._feeds.pop(asset_id)
@@ -259,7 +257,7 @@ class IndexWriter:
             self.assign(self._desired)
 
     def sync(self) -> None:
-        """Make what was committed survive a loss of power too."""
+        """Flush committed data to disk, so that it survives a power loss."""
         for feed in self._feeds.values():
             feed.index.sync()
 

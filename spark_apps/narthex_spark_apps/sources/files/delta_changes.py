@@ -1,7 +1,7 @@
-"""The changes that a Delta table keeps of itself, as rows of a source: one version after the other.
+"""Sources from the change data feed of a Delta table, read one version after the other.
 
-A row stands at (version, its place among the version's rows, which are put in an order of their
-own). A row that an update or a delete took away ends, unless the version has a row of its key.
+The position of a row is (version, its ordinal in a fixed order of the version's rows). A row that
+an update or a delete removed ends, unless the same version contains a row of its key.
 """
 
 import datetime as dt
@@ -31,38 +31,38 @@ _GONE = frozenset({"delete", "update_preimage"})
 
 
 class UnreadableTableError(OSError):
-    """A table is not there, or keeps no changes of itself."""
+    """A table does not exist, or has no change data feed."""
 
 
 def table_of(path: str) -> str:
-    """Return the path of a table whose files are named by a pattern."""
+    """Return the path of the table that contains a pattern's files."""
     return path.removesuffix("/**").rstrip("/")
 
 
 def versions_of(path: str, storage: Mapping[str, str], *, root: Path) -> tuple[str, ...]:
-    """Name the versions of a table, the first one first.
+    """Return the versions of a table, the first one first.
 
     Raises:
         OutsideError: The table is not below the root, or has a link in it.
-        UnreadableTableError: No table stands there, or its store does not answer.
+        UnreadableTableError: The table does not exist, or its store does not answer.
     """
     newest = _open(path, storage, root).version()
     return tuple(f"{path}{_MARK}{number}" for number in range(newest + 1))
 
 
 def arrived_rows(named: str, storage: Mapping[str, str], *, root: Path) -> list[Arrived]:
-    """Return the changes of one version as envelopes, those that take away first.
+    """Return the changes of one version as envelopes, deletions first.
 
     Raises:
         OutsideError: The table is not below the root, or has a link in it.
-        UnreadableTableError: The version's changes are not kept, or cannot be read.
+        UnreadableTableError: The version's changes are not stored, or cannot be read.
     """
     path, _, version = named.rpartition(_MARK)
     number = int(version)
     found = [_envelope(row) for row in _changes(_open(path, storage, root), path, number)]
     found.sort(key=lambda one: (one["op"] != "d", json.dumps(one, sort_keys=True)))
     return [
-        # A table's rows have no arrival that a second reading repeats: theirs is the epoch.
+        # No arrival time of a table's row is the same at a second read, so `now` is the epoch.
         Arrived(place=RawRowPosition(offset=number, ordinal=ordinal), row=row, now_us=0)
         for ordinal, row in enumerate(found)
     ]
@@ -71,7 +71,7 @@ def arrived_rows(named: str, storage: Mapping[str, str], *, root: Path) -> list[
 def render_version(
     renderer: RowRenderer, arrived: Sequence[Arrived]
 ) -> list[tuple[RecordCells, ...]]:
-    """Render the changes of one version, without the ends of keys that it has rows of."""
+    """Render the changes of one version; a key with a row in the version gets no deletion."""
     rendered = renderer.render(arrived)
     gone = [isinstance(one.row, dict) and one.row["op"] == "d" for one in arrived]
     stands = {
@@ -88,7 +88,7 @@ def render_version(
 
 
 def _open(path: str, storage: Mapping[str, str], root: Path) -> DeltaTable:
-    # The library resolves every name in the table's log below the table; links it would follow.
+    # The library resolves all names in the log below the table, but would follow links.
     if "://" not in path:
         _require_no_links(path, root)
     try:

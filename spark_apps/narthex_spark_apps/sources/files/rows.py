@@ -1,8 +1,8 @@
-"""The rows of one file, admitted and rendered: the Python stage of a source of files.
+"""The rows of one file, validated and rendered: the Python stage of a file source.
 
-Files are bounded and never run in real time, so the truth itself,
-`narthex._runtime.ingest.row_parser`, decides what becomes of each row. Runs in Spark's Python
-workers; memory holds one batch of a file.
+Files are bounded and never run in real time, so the Python implementation,
+`narthex._runtime.ingest.row_parser`, validates each row. Runs in Spark's Python workers; memory
+holds one batch of a file.
 """
 
 import contextlib
@@ -44,13 +44,13 @@ class UnreadableFileError(ValueError):
 
 @attrs.frozen(kw_only=True)
 class FileRun:
-    """What a worker must know of a source of files.
+    """The parameters of a file source that a worker needs.
 
     Attributes:
         spec: The source job's spec, as plain JSON text.
-        counted: Spark's accumulators of rows, and of those set aside or left out.
-        secrets: Finds those that open the store.
-        root: The directory that local files are below.
+        counted: Spark's accumulators of all rows, and of quarantined and filtered ones.
+        secrets: Finds the secrets for the store.
+        root: The directory that contains the local files.
     """
 
     spec: str
@@ -91,7 +91,7 @@ class FileRun:
                 renderer, arrived_rows(path, storage_options(environment), root=self.root)
             )
             return
-        # A file's rows have no arrival that a second reading repeats: theirs is the epoch.
+        # No arrival time of a file's row is the same at a second read, so `now` is the epoch.
         arrived = (
             Arrived(place=RawRowPosition(ordinal=ordinal), row=row, now_us=0)
             for ordinal, row in enumerate(read_rows(connector, path, environment, root=self.root))
@@ -109,7 +109,7 @@ class FileRun:
 def read_rows(
     connector: object, path: str, environment: Mapping[str, str] | None = None, *, root: Path
 ) -> Iterator[dict[str, Json] | str]:
-    """Yield the raw rows of a file, in order; a line that is no JSON object comes as its text.
+    """Yield the raw rows of a file, in order; a line that is not a JSON object yields its text.
 
     Raises:
         OutsideError: The file is not below the root, or is reached over a link.
@@ -154,7 +154,7 @@ def _csv_rows(opened: Callable[[], IO[bytes]], csv: Csv) -> Iterator[dict[str, J
 
 
 def _json_rows(opened: IO[bytes]) -> Iterator[dict[str, Json] | str]:
-    # A byte that is no UTF-8 makes half a character, which the type check refuses.
+    # A byte that is not UTF-8 becomes a lone surrogate, which the type check refuses.
     with io.TextIOWrapper(opened, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             if not line.strip():

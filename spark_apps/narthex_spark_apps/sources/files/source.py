@@ -1,8 +1,8 @@
-"""Sources of files: each file is read once, its rows numbered as they stand in it.
+"""File sources: each file is read once, its rows numbered in the order of the file.
 
-A file is no stream of Spark's: its rows need their ordinal, which only a read of the whole file
-in one piece gives. What was read is remembered beside the checkpoint; a file that is read again
-gives the same facts.
+Files are not a Spark stream: the rows need their ordinal, which requires reading a whole file in
+one piece. The names of read files are stored beside the checkpoint; reading a file again yields
+the same facts.
 """
 
 import json
@@ -28,18 +28,18 @@ from narthex_stores import Broker, storage_options
 
 
 class NoFilesError(FileNotFoundError):
-    """Nothing stands where a source of files says."""
+    """The file of a file source does not exist."""
 
 
 def list_files(
     connector: Files, root: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Return the files of a source, in the order of their paths; of a table, its versions.
+    """Return the files of a source, in the order of their paths; for a table, its versions.
 
     Raises:
-        NoFilesError: A path without a glob is no file.
-        UnknownStoreError: The path is an address of a store that is not built in.
-        UnreadableTableError: The path is no table, and is said to be one.
+        NoFilesError: A path without a glob names no existing file.
+        UnknownStoreError: The path is an address of a store that is not supported.
+        UnreadableTableError: The source declares a table, but the path has none.
     """
     if isinstance(connector.format, TableFormat):
         at = table_of(connector.path)
@@ -54,9 +54,9 @@ def list_files(
 
 
 def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
-    """Return the source string of a file's rows: one file's is the source's own.
+    """Return the source id of a file's rows: for a single file, the id of the source.
 
-    Files that a pattern finds have their path in it, so that a new file moves no row's identity.
+    For files of a pattern it contains the path, so that a new file changes no row's identity.
     """
     if not is_glob(connector.path) or isinstance(connector.format, TableFormat):
         return source_id
@@ -64,7 +64,7 @@ def identity_of(source_id: str, connector: Files, file: str, root: Path) -> str:
 
 
 def name_of(file: str, root: Path) -> str:
-    """Return a file's name that stays when the root moves."""
+    """Return a name of a file that does not change when the root moves."""
     return file if is_url(file) else os.path.relpath(file, root)
 
 
@@ -74,7 +74,7 @@ class FileSource:
     def __init__(
         self, session: SparkSession, job: SourceJob, *, settings: Settings, memory: Path
     ) -> None:
-        """Remember what was read in the file `memory`."""
+        """Keep the names of read files in the file `memory`."""
         connector = job.spec.source.connector
         if not isinstance(connector, Files):
             raise TypeError("only a source of files has files")
@@ -94,7 +94,7 @@ class FileSource:
         return tuple(file for file in files if self._name(file) not in known)
 
     def read(self, file: str) -> dict[str, int]:
-        """Read one file to its end; return how many rows came, were refused and were left out."""
+        """Read one file to its end; return the numbers of read, quarantined and filtered rows."""
         source_id = identity_of(
             self._job.spec.source_id, self._connector, file, self._settings.files_root
         )

@@ -1,7 +1,7 @@
-"""Sources of Kinesis: each shard is read from where it was, parents first, to its end.
+"""Kinesis sources: each shard is read from its position to its end, parents first.
 
-A record stands at (shard, sequence number), which Kinesis gives once and for ever, so what is read
-again is the same facts. How far each shard was read is written down after its facts stand.
+The position of a record is (shard, sequence number), which never changes, so reading a record again
+yields the same facts. The read position of a shard is stored after its facts are durable.
 """
 
 import datetime as dt
@@ -27,7 +27,7 @@ from narthex_stores import LogProducer
 
 RECORDS: Final = 2_000
 Received: TypeAlias = Mapping[str, Any]  # type: ignore[explicit-any]
-"""A record as Kinesis gives it."""
+"""A record as Kinesis returns it."""
 
 _REST_BYTES: Final = 16
 
@@ -38,13 +38,13 @@ class StreamError(OSError):
 
 @attrs.frozen(kw_only=True)
 class StreamPosition:
-    """How far a stream was read.
+    """The read position in a stream.
 
     Attributes:
-        start: Where shards begin that were not read yet: an instant in microseconds, or None for
-            the oldest record.
+        start: Where to start reading new shards: an instant in microseconds, or None for the oldest
+            record.
         after: The last sequence number that was read of each shard.
-        over: Shards that were read to an end that no record follows.
+        over: Closed shards that were read to their end.
     """
 
     start: int | None
@@ -60,26 +60,26 @@ class StreamPosition:
         return attrs.evolve(self, over=self.over | {shard})
 
     def within(self, shards: Sequence[str]) -> "StreamPosition":
-        """Forget shards that the stream does not have any more."""
+        """Drop the shards that the stream no longer has."""
         after = {shard: self.after[shard] for shard in shards if shard in self.after}
         return attrs.evolve(self, after=after, over=self.over & frozenset(shards))
 
     def plain(self) -> Json:
-        """Render it for a checkpoint."""
+        """Return the JSON form for a checkpoint."""
         over: list[Json] = [*sorted(self.over)]
         return {"start": self.start, "after": dict(self.after), "over": over}
 
 
 class KinesisSource(PollingSource):
-    """The stream of one source job, and how far it was read."""
+    """The stream of one source job, and its read position."""
 
-    default_every_us = SECOND_US  # it answers five times a second
+    default_every_us = SECOND_US  # a shard answers five times a second
 
     def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
-        """Remember how far it was read in the file `memory`.
+        """Keep the read position in the file `memory`.
 
         Raises:
-            SecretMissing: A secret that its records cannot be read without is not there.
+            SecretMissing: A secret that is required to read its records is missing.
         """
         connector = job.spec.source.connector
         if not isinstance(connector, KinesisStream):
@@ -95,12 +95,12 @@ class KinesisSource(PollingSource):
     def read(
         self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
     ) -> dict[str, int]:
-        """Read each shard to where it ends now.
+        """Read each shard to its current end.
 
         Raises:
             StreamError: The stream cannot be read.
             RegistryError: The registry of its schema does not answer.
-            StoreError: Something could not be appended.
+            StoreError: A record could not be appended.
         """
         counts = no_rows()
         try:
@@ -123,7 +123,7 @@ class KinesisSource(PollingSource):
         self._client.close()
 
     def _shards(self) -> list[str]:
-        """Name the shards, parents before their children."""
+        """Return the names of the shards, parents before their children."""
         found: list[str] = []
         asked: dict[str, str] = {"StreamARN": self._stream.stream_arn}
         while asked:
@@ -135,7 +135,7 @@ class KinesisSource(PollingSource):
     def _batches(
         self, shard: str, reach: StreamPosition
     ) -> Iterator[tuple[Sequence[Received], StreamPosition]]:
-        """Yield the records of a shard to where it ends now, with the reach behind them."""
+        """Yield batches of a shard's records up to its end, with the position after each."""
         if shard in reach.over:
             return
         iterator = self._iterator(shard, reach)
@@ -178,7 +178,7 @@ class KinesisSource(PollingSource):
             for row in self._reader.rows(
                 record["Data"],
                 place=place_of(shard, record["SequenceNumber"]),
-                # The instant that the stream gave it: a second reading sees the same.
+                # The stream's arrival timestamp: a second read gets the same one.
                 now_us=to_micros(record["ApproximateArrivalTimestamp"]),
             )
         ]

@@ -1,9 +1,9 @@
-"""Sources of Pub/Sub: a subscription of the job's own, and no message acknowledged too early.
+"""Pub/Sub sources: one subscription for each job, whose messages are acknowledged once durable.
 
-A message stands at (the instant of its publishing, its id), which it keeps when it is delivered
-again. It is acknowledged when its facts stand in the log. The subscription is made with the first
-reading, and begins with what the topic retains; Google forgets it when nobody has read it for
-31 days, and messages that were not read for 7.
+The position of a message is (publish time, message id), which a repeated delivery does not change.
+A message is acknowledged once its facts are durable in the log. The first read creates the
+subscription, which starts with the messages that the topic retains. Google deletes a subscription
+that was not read for 31 days, and messages that were not read for 7.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ from narthex_stores import LogProducer
 
 MESSAGES: Final = 1_000
 WAIT_S: Final = 5.0
-"""How long a message is waited for; without one the subscription is taken to be at its end."""
+"""How long to wait for a message; after that the subscription counts as read to its end."""
 
 CALL_S: Final = 30.0
 ACKNOWLEDGE_S: Final = 120
-"""Within what time Google wants a message acknowledged, before it delivers it again."""
+"""Google's deadline for acknowledging a message, after which it is delivered again."""
 
 _ID_DIGITS: Final = 20
 
@@ -47,16 +47,16 @@ class SubscriptionError(OSError):
 
 
 class PubSubSource(PollingSource):
-    """The topic of one source job, by a subscription that is named as the job is."""
+    """The topic of one source job, with a subscription that has the job's name."""
 
     default_every_us = SECOND_US // 10
 
     def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
-        """Remember in the file `memory` that there is a subscription.
+        """Record in the file `memory` that there is a subscription.
 
         Raises:
-            SecretMissing: The key of the service account is not there.
-            SubscriptionError: It is no such key.
+            SecretMissing: The key of the service account is missing.
+            SubscriptionError: The secret is not a service account key.
         """
         connector = job.spec.source.connector
         if not isinstance(connector, PubSubTopic):
@@ -71,7 +71,7 @@ class PubSubSource(PollingSource):
         try:
             self._client = SubscriberClient.from_service_account_info(json.loads(key))
         except ValueError:
-            # What is wrong with a key is not said in words that have the key in them.
+            # The error of an invalid key is replaced, because it could contain the key.
             raise SubscriptionError(
                 f"`{job.spec.source_id}`: the service account's key is not what Google gave"
             ) from None
@@ -80,11 +80,11 @@ class PubSubSource(PollingSource):
     def read(
         self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
     ) -> dict[str, int]:
-        """Read until no message comes for a while.
+        """Read until no message arrives for a while.
 
         Raises:
             SubscriptionError: The topic cannot be read.
-            StoreError: Something could not be appended; its messages will be delivered again.
+            StoreError: A record could not be appended; its messages will be delivered again.
         """
         counts = no_rows()
         try:
@@ -109,10 +109,10 @@ class PubSubSource(PollingSource):
         self._client.close()
 
     def _subscribe(self) -> None:
-        """See that there is a subscription, which begins with what the topic retains."""
+        """Create a missing subscription, which starts with the topic's retained messages."""
         if self._memory.is_file():
             return
-        # An earlier life of this job may have made it, and come no further.
+        # An earlier run of this job may have created it and then crashed.
         with contextlib.suppress(AlreadyExists):
             self._client.create_subscription(
                 request={
@@ -144,7 +144,7 @@ class PubSubSource(PollingSource):
             for row in self._reader.rows(
                 message.data,
                 place=place_of(message.publish_time, message.message_id),
-                # The instant that the topic gave it: a second delivery has the same.
+                # The topic's publish timestamp: a second delivery has the same one.
                 now_us=to_micros(message.publish_time),
             )
         ]

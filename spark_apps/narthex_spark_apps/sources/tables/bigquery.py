@@ -1,6 +1,6 @@
-"""Tables of BigQuery: one query, whose result stays as it was while its pages are fetched.
+"""BigQuery tables: one query, whose result does not change while its pages are fetched.
 
-A primary key that BigQuery knows of is not held to: rows are told apart by all that they are.
+BigQuery does not enforce primary keys, so all values of a row together identify it.
 """
 
 import datetime as dt
@@ -27,7 +27,7 @@ from narthex_spark_apps.sources.tables.reader import (
 
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
-    """Open a reading, as `ReadsTable`."""
+    """Open a scan; see `ReadsTable`."""
     try:
         with closing(connect(access)) as client:
             yield TableScan(key=(), batches=_batches(client, access, start))
@@ -39,8 +39,8 @@ def connect(access: TableAccess) -> bigquery.Client:
     """Connect to a project.
 
     Raises:
-        SecretMissing: The key of its service account is not there.
-        TableError: It is no such key.
+        SecretMissing: The key of its service account is missing.
+        TableError: The secret is not a service account key.
     """
     database = access.table.database
     if not isinstance(database, BigQueryDataset):
@@ -49,7 +49,7 @@ def connect(access: TableAccess) -> bigquery.Client:
         key = json.loads(access.reveal(database.service_account_key, (GOOGLE,)))
         credentials = service_account.Credentials.from_service_account_info(key)
     except ValueError:
-        # What is wrong with a key is not said in words that have the key in them.
+        # The error of an invalid key is replaced, because it could contain the key.
         raise TableError("the service account's key is not the JSON that Google gave") from None
     return bigquery.Client(project=database.project_id, credentials=credentials)
 

@@ -1,4 +1,4 @@
-"""Which client reads the tables of a database; those beyond Postgres's protocol are optional."""
+"""The clients that read tables; all but those for Postgres's protocol are optional."""
 
 from typing import assert_never
 

@@ -1,7 +1,7 @@
-"""Cursors of tables: the column that grows with each change, as a place in the source.
+"""Cursors of tables: the column that grows with each change, as a position in the source.
 
-A row's position is (cursor, its key), as bytes that sort as they do. A cursor is read again from
-a little before where it stood, because a row may become visible after one with a greater cursor.
+A row's position is (cursor, its key), as bytes in the same order. Each scan starts a little before
+the previous cursor, because a row may become visible after a row with a greater cursor.
 """
 
 import datetime as dt
@@ -25,20 +25,20 @@ _DIGEST_BYTES: Final = 16
 
 
 class NoCursorError(ValueError):
-    """A row's cursor orders nothing."""
+    """The cursor of a row has no order."""
 
 
 def cursor_of(value: object) -> Cursor:
     """Read the cursor of a row.
 
     Raises:
-        NoCursorError: It is null, or of a type without one order everywhere.
+        NoCursorError: It is null, or its type does not have the same order everywhere.
     """
     match value:
         case bool():
             pass
         case int() if -_BIAS <= value < _BIAS:
-            return int(value)  # a driver may have an integer of its own
+            return int(value)  # drivers may return a subclass of int
         case str() | dt.datetime() | dt.date():
             return value
         case Decimal() if value.is_finite() and value == int(value):
@@ -51,10 +51,10 @@ def cursor_of(value: object) -> Cursor:
 
 
 def place_of(cursor: Cursor, identity: Sequence[object]) -> tuple[int, bytes]:
-    """Return the offset of a row in its table, and what tells rows of the same cursor apart.
+    """Return the offset of a row in its table, and bytes that separate rows with the same cursor.
 
     Args:
-        cursor: Where the row stands.
+        cursor: The cursor of the row.
         identity: The values of its primary key, or all of its values.
     """
     named = json.dumps([plain(value) for value in identity], ensure_ascii=True).encode()
@@ -79,7 +79,7 @@ def _number(cursor: int | dt.datetime | dt.date) -> int:
 
 
 def described(cursor: Cursor) -> Json:
-    """Return a cursor as a checkpoint keeps it."""
+    """Return a cursor in the form that a checkpoint stores."""
     match cursor:
         case dt.datetime():
             return {"instant": cursor.isoformat()}
@@ -90,10 +90,10 @@ def described(cursor: Cursor) -> Json:
 
 
 def parse_cursor(kept: Json) -> Cursor:
-    """Read a cursor that a checkpoint kept.
+    """Parse a cursor that a checkpoint stored.
 
     Raises:
-        NoCursorError: It is none.
+        NoCursorError: The value is not a cursor.
     """
     match kept:
         case {"instant": str(text)}:
@@ -106,11 +106,11 @@ def parse_cursor(kept: Json) -> Cursor:
 
 @attrs.frozen(kw_only=True)
 class TablePosition:
-    """How far a table was read.
+    """The read position in a table.
 
     Attributes:
-        highs: Pairs of an instant (microseconds) and the greatest cursor that was read by then,
-            the newest one last.
+        highs: Pairs of an instant (microseconds) and the greatest cursor read by then, the newest
+            pair last.
     """
 
     highs: tuple[tuple[int, Cursor], ...] = ()
@@ -118,8 +118,8 @@ class TablePosition:
     def start(self, *, now_us: int, disorder_us: int) -> Cursor | None:
         """Return the cursor to read from next; None is the beginning.
 
-        An instant goes back by `disorder`. Of other cursors it is where they stood that long ago,
-        or after the first reading.
+        A time cursor moves back by `disorder`. Any other cursor is the one that had been reached
+        that long ago, or the one after the first scan.
         """
         if not self.highs:
             return None
@@ -138,17 +138,17 @@ class TablePosition:
         if high is None or (self.highs and self.highs[-1][1] == high):
             return self
         new = [at <= now_us - disorder_us for at, _ in self.highs]
-        # Of what stood `disorder` ago only the newest is of use.
+        # Of the cursors reached before `disorder` ago only the newest is needed.
         first = max(sum(new) - 1, 0)
         return TablePosition(highs=(*self.highs[first:], (now_us, high)))
 
     def plain(self) -> Json:
-        """Render it for a checkpoint."""
+        """Return the JSON form for a checkpoint."""
         return [[at, described(high)] for at, high in self.highs]
 
     @classmethod
     def parse(cls, kept: Json) -> "TablePosition":
-        """Read what a checkpoint kept."""
+        """Parse the position in a checkpoint."""
         found = []
         for one in kept if isinstance(kept, list) else []:
             match one:

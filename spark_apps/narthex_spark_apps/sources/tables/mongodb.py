@@ -1,7 +1,7 @@
-"""Collections of MongoDB, sorted by a field of their documents.
+"""MongoDB collections, sorted by a field of their documents.
 
-A reading is no snapshot. What changes while it goes on moves to a greater cursor, so it is read in
-its new state, now or with the next reading. Fields of documents that hold documents come as such.
+A scan is not a snapshot. A document that changes during the scan moves to a greater cursor, so its
+new state is read now or by the next scan. Nested documents become nested values.
 """
 
 import datetime as dt
@@ -35,10 +35,10 @@ _numbers: Final = itertools.count(1)
 
 
 class _Deployments:
-    """What each client of this process may connect to, by the name that it gives its pools.
+    """The members that each client of this process may connect to, by its application name.
 
-    A deployment names its members to the driver, which connects to each of them. The driver has
-    no place for a resolver of ours, so its own function that connects is replaced.
+    A deployment sends the addresses of its members to the driver, which connects to each of them.
+    The driver accepts no resolver of ours, so its own connect function is replaced.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class _Deployments:
 
     @contextmanager
     def named(self, database: MongoDatabase, access: TableAccess) -> Iterator[str]:
-        """Yield a name under which a client may connect, inside the block."""
+        """Yield a name with which a client may connect while the block runs."""
         name = f"{_OURS}{next(_numbers)}"
         self._known[name] = (database, access)
         try:
@@ -55,10 +55,10 @@ class _Deployments:
             del self._known[name]
 
     def connect(self, address: tuple[str, int], options: PoolOptions) -> socket.socket:
-        """Connect to a member: granted its secrets, at an address that is allowed.
+        """Connect to a member that may receive the secrets, at an allowed address.
 
         Raises:
-            OSError: It is not; or it does not answer.
+            OSError: The member or its address is not allowed, or the member does not answer.
         """
         host, port = address
         name = options.appname or ""
@@ -82,10 +82,10 @@ class _Deployments:
 
 
 _connect_unchecked: Final[Callable[[tuple[str, int], PoolOptions], socket.socket]] = (
-    pool_shared._create_connection  # noqa: SLF001 (there is no other way)
+    pool_shared._create_connection  # noqa: SLF001 (no public API)
 )
 _DEPLOYMENTS: Final = _Deployments()
-pool_shared._create_connection = _DEPLOYMENTS.connect  # noqa: SLF001 (there is no other way)
+pool_shared._create_connection = _DEPLOYMENTS.connect  # noqa: SLF001 (no public API)
 
 
 def _require_granted(database: MongoDatabase, access: TableAccess, target: Destination) -> None:
@@ -95,7 +95,7 @@ def _require_granted(database: MongoDatabase, access: TableAccess, target: Desti
 
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
-    """Open a reading, as `ReadsTable`."""
+    """Open a scan; see `ReadsTable`."""
     database = access.table.database
     if not isinstance(database, MongoDatabase):
         raise TypeError("not a database of MongoDB")
@@ -122,7 +122,7 @@ def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoC
     for target in address.targets:
         _require_granted(database, access, target)
         if not address.is_srv:
-            # Denied at once, not after the driver has waited for a member.
+            # Fail at once if denied, not after the driver has waited for a member.
             pinned(target, access.egress)
     return MongoClient(
         address.url,
@@ -136,7 +136,7 @@ def _connect(database: MongoDatabase, access: TableAccess, name: str) -> "MongoC
 
 
 def _told(start: Cursor) -> object:
-    """Return a cursor as documents have it: no day without an hour."""
+    """Return a cursor in the form of documents, which have no dates without a time."""
     if isinstance(start, dt.date) and not isinstance(start, dt.datetime):
         return dt.datetime.combine(start, dt.time(), dt.UTC)
     return start

@@ -1,7 +1,7 @@
-"""Tables of MySQL and MariaDB: one statement in one snapshot, not gathered by the client.
+"""MySQL and MariaDB tables: one statement in one snapshot, with rows streamed to the client.
 
-A column of one bit, or `tinyint(1)`, comes as a number; the type check reads it as a bool where
-the dataset wants one. The only option of a driver that is known is `sslMode`.
+A one-bit column, or `tinyint(1)`, arrives as a number; the type check reads it as a bool if the
+dataset has one. The only supported driver option is `sslMode`.
 """
 
 import json
@@ -49,7 +49,7 @@ _BEFORE = "SET SESSION time_zone = '+00:00'"
 
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
-    """Open a reading, as `ReadsTable`."""
+    """Open a scan; see `ReadsTable`."""
     connection = None
     try:
         connection = _connect(access)
@@ -66,7 +66,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
 
 @attrs.frozen(kw_only=True)
 class _MysqlTableShape:
-    """What of a table is asked once a reading: its primary key, whether its cursor is text."""
+    """Table metadata, queried once per scan: the primary key, and whether the cursor is text."""
 
     key: tuple[str, ...]
     is_text: bool
@@ -106,7 +106,7 @@ def _batches(
 
 
 def _quoted(name: str) -> str:
-    # The statement has parameters, in which a percent sign is one of them.
+    # In a statement with parameters, a percent sign must be doubled.
     return "`" + name.replace("`", "``").replace("%", "%%") + "`"
 
 
@@ -129,13 +129,13 @@ def _connect(access: TableAccess) -> "_Connection":
         conv=_CONVERSIONS,
         **_trust(options.get("sslMode", "PREFERRED"), access.ca_file),
     )
-    # The name stays the one that TLS verifies; the address is the one that was checked.
+    # TLS verifies the original name; the connection uses the checked address.
     connection.connect(open_socket(target, access.egress, timeout_s=CONNECT_S))
     return connection
 
 
 def _trust(mode: str, ca_file: str) -> Mapping[str, object]:
-    """Return the server verification mode, by the name that the database's own drivers use."""
+    """Return the TLS parameters for a mode, by the name that the database's own drivers use."""
     match mode.upper():
         case "DISABLED":
             return {"ssl_disabled": True}

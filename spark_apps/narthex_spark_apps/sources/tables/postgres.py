@@ -1,4 +1,4 @@
-"""Tables of Postgres: one statement in one snapshot, taken by a cursor of the server."""
+"""Postgres tables: one statement in one snapshot, read through a server-side cursor."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ _IS_TEXT = """
 
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
-    """Open a reading, as `ReadsTable`."""
+    """Open a scan; see `ReadsTable`."""
     try:
         with _connect(access) as connection:
             table = sql.Identifier(*access.table.table.split("."))
@@ -75,7 +75,7 @@ def _connect(access: TableAccess) -> "psycopg.Connection[TableRow]":
 
 @attrs.frozen(kw_only=True)
 class _PostgresTableShape:
-    """What of a table is asked once a reading: its primary key, whether its cursor is text."""
+    """Table metadata, queried once per scan: the primary key, and whether the cursor is text."""
 
     key: tuple[str, ...]
     is_text: bool

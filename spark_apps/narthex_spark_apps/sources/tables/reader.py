@@ -1,7 +1,7 @@
-"""What a kind of database is asked for: a table's rows at or after a cursor, in its order.
+"""The protocol of database clients: read a table's rows at or after a cursor, in its order.
 
-Each kind has a module with a function `reading`; what becomes of the rows is the same for all of
-them, `table_source`.
+Each kind of database has a module with a function `reading`; `source` handles the rows of all of
+them alike.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,23 +19,23 @@ CONNECT_S: Final = 10
 
 TableRow: TypeAlias = Mapping[str, object]
 Reveals: TypeAlias = Callable[[Credential, Sequence[Destination]], str]
-"""Returns the value of a credential, which is sent to these servers."""
+"""Returns the value of a credential that is sent to these servers."""
 
 
 class TableError(OSError):
-    """A table cannot be read: its database does not answer, or there is no such column."""
+    """A table cannot be read: its database does not answer, or a column does not exist."""
 
 
 @attrs.frozen(kw_only=True)
 class TableAccess:
-    """What a client needs to be let into a database.
+    """The parameters with which a client opens a database.
 
     Attributes:
         cursor: The column that grows with each change.
-        reveal: Returns the value of a credential for the servers that are sent it; raises
+        reveal: Returns the value of a credential for the servers that receive it; raises
             `SecretMissing` or `SecretWithheld`.
         egress: The hosts that the policy allows.
-        ca_file: Who vouches for the database; empty is whom the machine trusts.
+        ca_file: The certificates that verify the database; empty: those that the machine trusts.
     """
 
     table: Table
@@ -47,12 +47,12 @@ class TableAccess:
 
 @attrs.frozen(kw_only=True)
 class TableScan:
-    """One reading of a table, while its connection stands.
+    """One scan of a table, while its connection is open.
 
     Attributes:
-        key: The columns that tell its rows apart, as its database warrants; empty if it warrants
-            nothing, and only all of a row does.
-        batches: Rows with a cursor at or after the one asked for, in its order.
+        key: The columns that identify a row, as its database guarantees; empty if it guarantees
+            none, so that only all values of a row identify it.
+        batches: Rows with a cursor at or after the requested one, in its order.
     """
 
     key: tuple[str, ...]
@@ -65,12 +65,12 @@ class ReadsTable(Protocol):
     def __call__(
         self, access: TableAccess, start: Cursor | None
     ) -> AbstractContextManager[TableScan]:
-        """Open a reading; None starts at the least cursor. Rows without a cursor are not read.
+        """Open a scan; None starts at the least cursor. Rows without a cursor are not read.
 
         Raises:
-            TableError: The database does not answer, or has no such table or column; also while
-                its batches are taken.
-            SecretMissing: A secret that lets us in is not there.
-            SecretWithheld: The database may not be sent it.
+            TableError: The database does not answer, or has no such table or column; may also be
+                raised while batches are read.
+            SecretMissing: A secret for the database is missing.
+            SecretWithheld: The database is not allowed to receive the secret.
             ConnectionDenied: The policy does not allow the database's address.
         """

@@ -1,7 +1,7 @@
-"""Tables of Redshift: Postgres's protocol of old, so cursors are declared and literals written out.
+"""Redshift tables: an old Postgres protocol, so cursors are declared and literals are inlined.
 
-A primary key that Redshift knows of is not held to: rows are told apart by all that they are. With
-a role, the role's name in the database and its password of an hour come from AWS.
+Redshift does not enforce primary keys, so all values of a row together identify it. For a role, AWS
+returns the database user and its password, which is valid for an hour.
 """
 
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from narthex_spark_apps.sources.tables.reader import (
 )
 
 FETCHED: Final = 1_000
-"""How many rows a cluster of one node gives at once, at most."""
+"""The most rows that a single-node cluster returns at once."""
 
 
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
-    """Open a reading, as `ReadsTable`."""
+    """Open a scan; see `ReadsTable`."""
     database = access.table.database
     if not isinstance(database, RedshiftDatabase):
         raise TypeError("not a database of Redshift")
@@ -47,7 +47,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
             password=password,
             connect_timeout=CONNECT_S,
             application_name="narthex",
-            # Redshift names its encoding as no other server does.
+            # Redshift's name for its encoding differs from that of all other servers.
             client_encoding="utf8",
             sslrootcert=access.ca_file or None,
             prepare_threshold=None,

@@ -1,8 +1,8 @@
-"""Tables of Snowflake: one statement, whose result stays as it was while it is fetched.
+"""Snowflake tables: one statement, whose result does not change while it is fetched.
 
-A name means what it would without quotes there, unless it needs them: `orders` finds `ORDERS`, and
-columns that were made without quotes come in lower case. Nothing that Snowflake knows of a primary
-key is held to: rows are told apart by all that they are.
+A name is resolved as if it were unquoted, unless it needs quotes: `orders` finds `ORDERS`, and
+columns that were created without quotes get lower-case names. Snowflake does not enforce primary
+keys, so all values of a row together identify it.
 """
 
 import re
@@ -33,7 +33,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 
 @contextmanager
 def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
-    """Open a reading, as `ReadsTable`."""
+    """Open a scan; see `ReadsTable`."""
     database = access.table.database
     if not isinstance(database, SnowflakeDatabase):
         raise TypeError("not a database of Snowflake")
@@ -53,17 +53,17 @@ def connect(
     """Connect to a schema of an account.
 
     Args:
-        database: Where.
+        database: The account and the schema.
         reveal: Returns the value of a credential.
         egress: The hosts that the policy allows.
 
     Raises:
-        SecretMissing: A secret that lets us in is not there.
-        SecretWithheld: The account may not be sent it.
-        ConnectionDenied: The account is at an address that the policy does not allow.
+        SecretMissing: A secret for the account is missing.
+        SecretWithheld: The account is not allowed to receive the secret.
+        ConnectionDenied: The policy does not allow the account's address.
     """
     target = snowflake_target(database)
-    # The driver resolves the name again; its domain is Snowflake's, and no author answers for it.
+    # The driver resolves the name again; its domain belongs to Snowflake, not to an author.
     pinned(target, egress)
     return connector.connect(
         account=database.account,
@@ -81,18 +81,18 @@ def connect(
 
 
 def quoted(name: str) -> str:
-    """Write a name so that no part of it is a word of the language."""
+    """Quote a name, so that no part of it is read as SQL."""
     parts = (part.upper() if _PLAIN.fullmatch(part) else part for part in name.split("."))
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def among_parameters(text: str) -> str:
-    """Write what stands in a statement that has parameters, where `%` begins one."""
+    """Escape `%` in a text that becomes part of a statement with parameters."""
     return text.replace("%", "%%")
 
 
 def folded(column: str) -> str:
-    """Return a column's name as who wrote it without quotes did, in lower case."""
+    """Return the public name of a column: lower case if it was created without quotes."""
     return column.lower() if column == column.upper() and _PLAIN.fullmatch(column) else column
 
 

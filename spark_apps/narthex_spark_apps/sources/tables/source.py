@@ -1,8 +1,8 @@
-"""Sources of tables: asked again and again for what stands at or after their cursor.
+"""Table sources: polled for rows at or after their cursor.
 
-How a kind of database is asked is its client's (`table_clients`): one statement, in the order of
-the cursor. What is read again gives the same facts; most of it is known to be there, and not
-appended again. Rows whose cursor is null have no place and are not read.
+The client of each kind of database (see `clients`) reads with one statement, in the order of the
+cursor. Reading a row again yields the same facts; most repeated rows are recognized and not
+appended again. Rows with a null cursor have no position and are not read.
 """
 
 import datetime as dt
@@ -35,18 +35,18 @@ from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
 REMEMBERED: Final = 200_000
-"""How many of the newest rows are known, so that reading them again does not append them again."""
+"""How many of the newest rows are remembered, so that they are not appended again."""
 
 _DIGEST_BYTES: Final = 16
 
 
 class TableSource(PollingSource):
-    """The table of one source job, and how far it was read."""
+    """The table of one source job, and its read position."""
 
     default_every_us = 60 * SECOND_US
 
     def __init__(self, job: SourceJob, *, settings: Settings, memory: Path) -> None:
-        """Remember how far it was read in the file `memory`."""
+        """Keep the read position in the file `memory`."""
         connector = job.spec.source.connector
         if not isinstance(connector, Table) or connector.cursor is None:
             raise TypeError("only a source of a table with a cursor has rows to ask for")
@@ -67,20 +67,20 @@ class TableSource(PollingSource):
     def read(
         self, producer: LogProducer, *, stopped: Callable[[], bool] = lambda: False
     ) -> dict[str, int]:
-        """Read to the table's end; a reading that is stopped is repeated as a whole.
+        """Read to the table's end; a stopped scan is repeated as a whole.
 
         Raises:
             TableError: The database does not answer, or has no such table or column.
-            NoCursorError: A row's cursor orders nothing.
-            StoreError: Something could not be appended.
-            SecretMissing: A secret that lets us in is not there.
+            NoCursorError: The cursor of a row has no order.
+            StoreError: A record could not be appended.
+            SecretMissing: A secret for the database is missing.
         """
         now_us = to_micros(dt.datetime.now(dt.UTC))
         reach = self._reach()
         start = reach.start(now_us=now_us, disorder_us=self._disorder_us)
         counts = no_rows()
         high: Cursor | None = None
-        # A reading that fails knows nothing of what it has appended.
+        # After a failed scan it is unknown which rows were appended.
         known, self._known = self._known, {}
         try:
             with self._reads(self._access, start) as reading:
@@ -99,7 +99,7 @@ class TableSource(PollingSource):
 
     @staticmethod
     def _is_news(known: dict[tuple[int, bytes], bytes], arrived: Arrived) -> bool:
-        """Whether a row is not known to have been appended as it is; it is known from now on."""
+        """Whether a row is new or changed since it was last appended; remember its state."""
         place = (arrived.place.offset, arrived.place.rest)
         told = json.dumps(arrived.row, sort_keys=True).encode()
         digest = hashlib.blake2b(told, digest_size=_DIGEST_BYTES).digest()
@@ -112,7 +112,7 @@ class TableSource(PollingSource):
     def _arrived(self, row: TableRow, key: Sequence[str]) -> tuple[Cursor, Arrived]:
         cursor = cursor_of(row[self._access.cursor])
         offset, rest = place_of(cursor, [row[name] for name in key or sorted(row)])
-        # A table's rows have no arrival that a second reading repeats: theirs is the epoch.
+        # No arrival time of a table's row is the same at a second read, so `now` is the epoch.
         arrived = Arrived(
             place=RawRowPosition(offset=offset, rest=rest),
             row={name: plain(value) for name, value in row.items()},
@@ -130,10 +130,10 @@ class TableSource(PollingSource):
 
 
 def _highest(high: Cursor | None, cursors: Sequence[Cursor]) -> Cursor | None:
-    """Return the last of cursors that stand in their order, behind `high`.
+    """Return the last of ordered cursors, which must continue the order after `high`.
 
     Raises:
-        NoCursorError: They are of two types, which have no order between them.
+        NoCursorError: The cursors have two types, between which there is no order.
     """
     for cursor in cursors:
         if high is not None and type(cursor) is not type(high):

@@ -1,6 +1,6 @@
-"""Records of a topic, admitted and rendered by `row_parser`: the bounded run of a source.
+"""Records of a topic, validated and rendered by `row_parser`: the bounded run of a source.
 
-Runs in Spark's Python workers; the live run, `source_stage`, takes the same rows from a record.
+Runs in Spark's Python workers; the live run, `source_stage`, reads the same rows from records.
 """
 
 import base64
@@ -29,7 +29,7 @@ INPUT = ("partition", "offset", "now", "value")
 
 @attrs.frozen(kw_only=True)
 class TopicRun:
-    """What a worker must know of a source whose rows come by a topic.
+    """The parameters of a topic source that a worker needs.
 
     Attributes:
         spec: The source job's spec, as plain JSON text.
@@ -67,15 +67,15 @@ class TopicRun:
 
 @attrs.frozen(kw_only=True)
 class TopicFormat:
-    """What the records of a topic are; it may travel, no secret is in it.
+    """The format of a topic's records; may be sent to workers: it contains no secret.
 
     Attributes:
         calls: Whether a record is a call with many rows, as the server writes them.
-        envelopes: Whether rows are envelopes of Debezium: a record without a value follows the
-            one that says that the row is gone, and says nothing more.
-        secrets: Finds those that let us into the registry.
-        registry: What a registry keeps the schema of; None is JSON.
-        ca_file: Who vouches for the registry; empty is whom the machine trusts.
+        envelopes: Whether rows are Debezium envelopes: the record without a value after a delete
+            envelope adds no information.
+        secrets: Finds the secrets for the registry.
+        registry: The format whose schema is in a registry; None is JSON.
+        ca_file: The certificates that verify the registry; empty: those that the machine trusts.
     """
 
     calls: bool
@@ -85,10 +85,10 @@ class TopicFormat:
     ca_file: str = ""
 
     def open(self) -> "TopicReader":
-        """Make ready to read.
+        """Return a reader of the format.
 
         Raises:
-            SecretMissing: A secret that lets us into the registry is not there.
+            SecretMissing: A secret for the registry is missing.
         """
         if self.registry is None:
             return TopicReader(format=self, decoder=None)
@@ -98,15 +98,15 @@ class TopicFormat:
 
 @attrs.frozen(kw_only=True)
 class TopicReader:
-    """Takes the raw rows out of records of a topic."""
+    """Reads the raw rows in records of a topic."""
 
     format: TopicFormat
     decoder: RecordDecoder | None
 
     def rows(self, value: bytes | None, *, place: RawRowPosition, now_us: int) -> list[Arrived]:
-        """Return the rows of one record that stands at a place; each has an ordinal of its own.
+        """Return the rows of one record at a position; each has its own ordinal.
 
-        What cannot be read is one row, as its text.
+        An unreadable record yields one row with its text.
 
         Raises:
             RegistryError: The registry of its schema does not answer.
@@ -144,13 +144,13 @@ def _rows_of(value: bytes, *, calls: bool) -> list[dict[str, Json] | str]:
         return [said]
     rows = said.get("rows") if isinstance(said, dict) else None
     if not isinstance(rows, list):
-        # What the server never writes is one row that is refused, not none.
+        # A value that the server never writes yields one row that is refused, not none.
         return [value.decode(errors="replace")]
     return [row if isinstance(row, dict) else json.dumps(row) for row in rows]
 
 
 def _parsed(value: bytes) -> dict[str, Json] | str:
-    """Read a JSON object; what is none, or nests too deep to be handled, stays text."""
+    """Parse a JSON object; any other value, or one with too deep nesting, stays text."""
     said = None
     if not is_deeper(value, GREATEST_DEPTH):
         with contextlib.suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Whole topics, read once from their beginning to where they ended when the reading began."""
+"""One scan of a whole topic, from its beginning to the end offsets at the start of the scan."""
 
 import time
 from collections.abc import Iterator

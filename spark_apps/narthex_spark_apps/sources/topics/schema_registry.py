@@ -1,7 +1,7 @@
-"""Schemas that a registry keeps: Confluent's protocol, as far as who reads records needs it.
+"""Schemas from a registry: the part of Confluent's protocol that reading records requires.
 
-Two questions: a schema by its id, and a version of a subject, which is how schemas refer to each
-other. A schema of an id never changes, so each is asked for once.
+It has two requests: a schema by its id, and a version of a subject, by which schemas refer to
+each other. The schema of an id never changes, so each is requested once.
 """
 
 import base64
@@ -26,7 +26,7 @@ _OK, _NOT_FOUND = 200, 404
 
 
 class RegistryError(OSError):
-    """The registry does not answer, or lets nobody in; it may do so later."""
+    """The registry does not answer, or denies access; a retry may succeed."""
 
 
 class UnknownSchemaError(LookupError):
@@ -35,12 +35,12 @@ class UnknownSchemaError(LookupError):
 
 @attrs.frozen(kw_only=True)
 class RegisteredSchema:
-    """One schema as its registry keeps it.
+    """One schema as its registry stores it.
 
     Attributes:
         kind: `AVRO` or `PROTOBUF`.
         text: JSON for Avro; base64 of a `FileDescriptorProto` for Protobuf.
-        references: What it imports, by the name that it has for it, in the registry's order.
+        references: The schemas that it imports, by their import names, in the registry's order.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class RegisteredSchema:
 
 @attrs.frozen(kw_only=True)
 class SchemaRegistry:
-    """A registry, and what it wants to be told.
+    """A registry and the headers for its requests.
 
     Attributes:
         authorization: The header's value; empty sends none.
@@ -69,8 +69,8 @@ class SchemaRegistry:
         """Return the registry of a format.
 
         Raises:
-            SecretMissing: A secret that lets us in is not there.
-            SecretWithheld: The registry may not be sent it.
+            SecretMissing: A secret for the registry is missing.
+            SecretWithheld: The registry is not allowed to receive the secret.
             PolicyInvalid: The policy cannot be read.
         """
         address = registry_address(format)
@@ -92,14 +92,14 @@ class SchemaRegistry:
 
     @property
     def url(self) -> str:
-        """Where it is, for messages."""
+        """The address of the registry, for messages."""
         return f"{self.address.scheme}://{self.address.target}{self.address.path}"
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Return a schema with all that it refers to.
+        """Return a schema with all schemas that it refers to.
 
         Raises:
-            UnknownSchemaError: There is none of that id.
+            UnknownSchemaError: The registry has no schema with this id.
             RegistryError: The registry does not answer.
         """
         return self._parsed(self._ask(f"schemas/ids/{schema_id}"), f"the schema {schema_id}")
@@ -147,7 +147,7 @@ class SchemaRegistry:
         return said
 
     def _call(self, path: str) -> tuple[int, bytes]:
-        """Ask once; a redirect is an answer like any other."""
+        """Send one request; a redirect is returned like any other answer."""
         headers = {"Accept": "application/vnd.schemaregistry.v1+json"}
         if self.authorization:
             headers["Authorization"] = self.authorization

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-untyped-call"
-"""Records of Avro and Protobuf as raw rows, by the schema whose id stands before them.
+"""Avro and Protobuf records as raw rows, decoded with the schema whose id precedes them.
 
-A record begins with a zero byte and the schema's id, 4 bytes, big-endian; for Protobuf which
-message of the schema it is follows. What cannot be read is a row that is refused, with its bytes.
+A record starts with a zero byte and the schema's id, 4 bytes, big-endian; for Protobuf the path of
+the message in the schema follows. An unreadable record becomes a refused row with its bytes.
 """
 
 import base64
@@ -50,7 +50,7 @@ _UNREADABLE = (
     ValueError,
     struct.error,
 )
-"""What decoders raise at bytes that are not of their schema."""
+"""The errors of decoders for bytes that do not match their schema."""
 
 _HEAD = struct.Struct(">bI")
 _WELL_KNOWN = {
@@ -68,12 +68,12 @@ _WELL_KNOWN = {
 
 
 class UnreadableRecordError(ValueError):
-    """A record that is not what its source says; says why."""
+    """A record does not match the source's format; the message explains why."""
 
 
 @attrs.define
 class RecordDecoder:
-    """Reads records of one registry; each schema is asked for once."""
+    """Decodes records with the schemas of one registry; each schema is requested once."""
 
     registry: SchemaRegistry
     _known: dict[int, Callable[[memoryview], object]] = attrs.field(factory=dict)
@@ -82,7 +82,7 @@ class RecordDecoder:
         """Return a record as a raw row.
 
         Raises:
-            UnreadableRecordError: It is none.
+            UnreadableRecordError: The record does not match the format.
             RegistryError: The registry does not answer.
         """
         if len(value) < _HEAD.size or value[0] != 0:
@@ -171,7 +171,7 @@ def _add_file(
 
 
 def _message_path(content: memoryview) -> tuple[list[int], memoryview]:
-    """Read which message it is: so many steps, then each; a single zero is the first message."""
+    """Read a message's path: its length, then each index; a single zero is the first message."""
     count, content = _varint(content)
     if count == 0:
         return [0], content
