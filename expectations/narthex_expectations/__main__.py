@@ -140,7 +140,7 @@ def _told(result: AuditResult) -> str:
 
 
 if __name__ == "__main__":
-    # Without `rich_markup_mode=None` help texts lose what is in square brackets.
+    # Without `rich_markup_mode=None`, help texts lose the text in square brackets.
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(context_settings={"help_option_names": ["-h", "--help"]})(main)
     app()

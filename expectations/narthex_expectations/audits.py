@@ -1,4 +1,4 @@
-"""Audits: a dataset's rows of a span of event time held against its expectations."""
+"""Audits: checks of a dataset's rows in a span of event time against its expectations."""
 
 import json
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ _COUNTS = (
     "missing_percent",
     "observed_value",
 )
-"""What is kept of a result: counts, never rows, so that nothing of a person's outlives an erase."""
+"""The stored part of a result: counts, never rows, so that no personal data outlives an erase."""
 
 
 @attrs.frozen(kw_only=True)
 class ExpectationResult:
-    """How one expectation stood.
+    """The result of one expectation.
 
     Attributes:
-        success: Whether the share of rows that keep it is at least its `mostly`.
-        counts: What was counted, by the names of Great Expectations.
-        error: Why it could not be held against the rows; then it did not succeed.
+        success: Whether the share of rows that meet it is at least its `mostly`.
+        counts: The counts, by the names of Great Expectations.
+        error: Why it could not be evaluated; then it did not succeed.
     """
 
     kind: str
@@ -46,12 +46,12 @@ class ExpectationResult:
 
 @attrs.frozen(kw_only=True)
 class AuditResult:
-    """How the rows of a span stood against all expectations of their dataset.
+    """The result of all expectations of a dataset, for the rows of a span.
 
     Attributes:
         from_us: The first instant, inclusive.
-        to_us: The instant that it stops before.
-        rows: How many rows stood in the span; no rows break no expectation.
+        to_us: The end, exclusive.
+        rows: How many rows were valid in the span; an empty span meets every expectation.
     """
 
     dataset: str
@@ -63,12 +63,12 @@ class AuditResult:
 
     @property
     def success(self) -> bool:
-        """Whether every expectation was kept."""
+        """Whether every expectation was met."""
         return all(finding.success for finding in self.findings)
 
     @property
     def statistics(self) -> dict[str, Json]:
-        """How many expectations there were, and how many were kept."""
+        """The numbers of expectations that were evaluated and met."""
         kept = sum(finding.success for finding in self.findings)
         return {
             "evaluated_expectations": len(self.findings),
@@ -78,7 +78,7 @@ class AuditResult:
         }
 
     def to_json(self) -> dict[str, Json]:
-        """Render it for the ledger and for people."""
+        """Render the result for the ledger and for people."""
         return {
             "dataset": self.dataset,
             "version": self.version,
@@ -103,9 +103,9 @@ class AuditResult:
 
 
 def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> AuditResult:
-    """Hold the rows of a span of event time against the expectations of their dataset.
+    """Check the rows of a span of event time against the expectations of their dataset.
 
-    Only rows that stand are held: neither superseded states nor retracted rows.
+    Only valid rows are checked: neither superseded states nor retracted rows.
 
     Args:
         plan: The dataset, with its expectations.
@@ -115,7 +115,7 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
 
     Raises:
         FileNotFoundError: There is no history.
-        UnknownExpectationError: A expectation is of a kind that this version does not know.
+        UnknownExpectationError: An expectation is of a kind that this version does not support.
     """
     rows = rows_between(_history(plan, history_path), from_us=from_us, to_us=to_us)
     return AuditResult(
@@ -129,7 +129,7 @@ def audit(plan: DatasetPlan, history_path: str, *, from_us: int, to_us: int) -> 
 
 
 def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
-    """Return the hour of event time that ends with the newest row of the history; (0, 0) of none.
+    """Return the hour of event time up to a history's newest row; (0, 0) for an empty history.
 
     Raises:
         FileNotFoundError: There is no history.
@@ -139,7 +139,7 @@ def newest_hour(plan: DatasetPlan, history_path: str) -> tuple[int, int]:
 
 
 def hold(plan: DatasetPlan, rows: pd.DataFrame) -> tuple[ExpectationResult, ...]:
-    """Hold rows against the expectations of their dataset, in the order of the expectations."""
+    """Check rows against the expectations of their dataset, in the order of the expectations."""
     suite = compile_suite(plan)
     if rows.empty or not plan.expectations:
         return tuple(_finding(expectation, {"success": True}) for expectation in plan.expectations)
@@ -194,7 +194,7 @@ def _error(info: Json) -> str | None:
         case {"raised_exception": True, "exception_message": str(message)}:
             return message
         case dict():
-            # One entry for each metric that could not be computed.
+            # There is one entry for each metric that could not be computed.
             return next((said for entry in info.values() if (said := _error(entry))), None)
         case _:
             return None

@@ -11,7 +11,7 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this room."""
+    """Add the commands of this package."""
     app.command(
         "audit",
         help="Check a dataset against its expectations, or all stores against the ledger.",

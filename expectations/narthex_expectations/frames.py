@@ -1,4 +1,4 @@
-"""The rows of a dataset's history as a frame, which is what Great Expectations reads."""
+"""The rows of a dataset's history as a data frame, the input of Great Expectations."""
 
 import pandas as pd
 import pyarrow as pa
@@ -8,7 +8,7 @@ from narthex_stores import HistoryTable, alive, public
 
 
 def rows_between(table: HistoryTable, *, from_us: int, to_us: int) -> pd.DataFrame:
-    """Return the rows that stand in a span of event time, under their public names.
+    """Return the valid rows in a span of event time, under their public names.
 
     Args:
         table: The history.
@@ -19,9 +19,9 @@ def rows_between(table: HistoryTable, *, from_us: int, to_us: int) -> pd.DataFra
 
 
 def frame(log: LogSpec, states: pa.Table) -> pd.DataFrame:
-    """Render states as a frame: one column a field, instants aware, null where there is none."""
+    """Return states as a data frame: a column per field, aware instants, null where absent."""
     rendered: pd.DataFrame = public(log, states).to_pandas(
-        # Whole numbers stay whole where some are null: a float would round the great ones.
+        # Integer columns with nulls stay integers: a float would round great values.
         integer_object_nulls=True,
         maps_as_pydicts="strict",
     )

@@ -1,4 +1,4 @@
-"""What an audit asks the server for, and tells it."""
+"""The server's API for audits: reading datasets, and storing results."""
 
 import attrs
 import requests
@@ -12,22 +12,22 @@ _TIMEOUT_S = 30.0
 
 
 class ServerRefusedError(RuntimeError):
-    """The server did not do what it was asked; the message is its own."""
+    """The server refused a request; the message is its own."""
 
 
 @attrs.frozen(kw_only=True)
 class AuditedDataset:
-    """A dataset as a branch serves it, and where its history stands."""
+    """A dataset as a branch serves it, and the location of its history."""
 
     plan: DatasetPlan
     history_path: str
 
 
 def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDataset:
-    """Ask for a dataset.
+    """Return a dataset from the server.
 
     Raises:
-        ServerRefusedError: There is none of that name, or the server does not answer.
+        ServerRefusedError: No dataset has that name, or the server does not answer.
     """
     found = _call("GET", f"datasets/{name}", settings, branch=branch)
     plan = from_plain(found["plan"])
@@ -38,10 +38,10 @@ def audited_dataset(settings: Settings, name: str, *, branch: str) -> AuditedDat
 
 
 def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
-    """Have the result of an audit kept.
+    """Store the result of an audit on the server.
 
     Raises:
-        ServerRefusedError: It was not kept.
+        ServerRefusedError: The server did not store it.
     """
     body: dict[str, Json] = {
         "dataset": result.dataset,
@@ -54,7 +54,7 @@ def keep_audit(settings: Settings, result: AuditResult, *, branch: str) -> None:
 
 
 def audit_assets(settings: Settings) -> dict[str, Json]:
-    """Have the ledger held against every store; gives what was found.
+    """Compare the ledger with every store; return the findings.
 
     Raises:
         ServerRefusedError: The server does not answer.
@@ -63,10 +63,10 @@ def audit_assets(settings: Settings) -> dict[str, Json]:
 
 
 def adopt_stores(settings: Settings) -> dict[str, Json]:
-    """Say that the ledger, though restored or moved, is the stores' own.
+    """Declare that the ledger, though restored or moved, owns the stores.
 
     Raises:
-        ServerRefusedError: The server does not answer, or a store does not.
+        ServerRefusedError: The server or a store does not answer.
     """
     return _call("POST", "upkeep/adopt", settings, branch="main")
 

@@ -1,4 +1,4 @@
-"""Promises about rows as suites of Great Expectations."""
+"""Datasets' expectations as suites of Great Expectations."""
 
 import datetime as dt
 import decimal
@@ -16,7 +16,7 @@ _RENAMED = {
         "expect_column_pair_values_a_to_be_greater_than_b"
     ),
 }
-"""Where the name in a definition is not that of Great Expectations."""
+"""The names in definitions that differ from those of Great Expectations."""
 
 KINDS = frozenset(
     {
@@ -43,27 +43,27 @@ KINDS = frozenset(
         "expect_multicolumn_sum_to_equal",
     }
 )
-"""The expectations that a definition can make."""
+"""The kinds of expectations that a definition can declare."""
 
 _NULLS = {
     "expect_column_pair_values_A_to_be_greater_than_B": "either_value_is_missing",
     "expect_multicolumn_sum_to_equal": "any_value_is_missing",
 }
-"""Rows that a expectation says nothing about, unless it does: nothing is greater than null."""
+"""The rows that an expectation skips, unless it names them: nothing is greater than null."""
 
 NUMBER = "number"
-"""The key of an expectation's metadata that says which of the dataset's expectations it is."""
+"""The metadata key with an expectation's number among those of its dataset."""
 
 
 class UnknownExpectationError(ValueError):
-    """A expectation of a kind that this version cannot hold rows against."""
+    """An expectation is of a kind that this version cannot evaluate."""
 
 
 def compile_suite(plan: DatasetPlan) -> gx.ExpectationSuite:
     """Return the suite of a dataset's expectations, in their order.
 
     Raises:
-        UnknownExpectationError: A expectation is of another kind than `KINDS`.
+        UnknownExpectationError: An expectation is of another kind than `KINDS`.
     """
     columns = plan.schema.columns
     return gx.ExpectationSuite(
@@ -111,7 +111,7 @@ def _argument(name: str, value: LiteralValue, of: DataType | None) -> object:
 
 
 def _of_type(value: LiteralValue, of: DataType) -> object:
-    """Return a bound or a member as the value that the column has in a frame."""
+    """Return a bound or a member as the value that the column has in a data frame."""
     match of, value:
         case _, tuple(items):
             return [_of_type(item, of) for item in items]

@@ -1,4 +1,4 @@
-"""A person lets readers flip: Airflow asks and knows who answers, the ledger keeps who and when."""
+"""Approvals: Airflow asks a person, and the ledger records who approved when."""
 
 import datetime as dt
 
@@ -13,18 +13,19 @@ from narthex_plugins.platform import Json, StepDeferredError, platform
 
 
 class PersonApproves(ApprovalOperator):
-    """Wait for a person where the branch is protected; go on at once where it is not.
+    """Waits for a person if the branch is protected; succeeds at once if it is not.
 
-    Whoever answers in Airflow is named in the ledger. A rejection fails the run, and its teardown
-    takes the commit back. An answer within a second or two of the question can fail the task:
-    Airflow then hears that the question is over after the task has gone on, and takes it for
-    dead. It is tried again, and finds the approval that was given; a rejection it asks for again.
+    The ledger records the person who answers in Airflow. A rejection fails the run, and its
+    teardown undoes the commit. An answer within a second or two of the question can fail the task:
+    Airflow then learns that the question is over after the task has continued, and takes the task
+    for dead. The task is retried, and finds the approval that was given; after a rejection, it
+    asks again.
     """
 
     template_fields = (*ApprovalOperator.template_fields, "commit_id")
 
     def __init__(self, *, commit_id: str, **rest: object) -> None:
-        """Ask about one commit."""
+        """Ask for approval of one commit."""
         super().__init__(
             subject="Let readers read commit {{ params.commit_id }}?",
             body="Its jobs have caught up. Its plan and its ledger are in the tab `Ledger`.",
@@ -44,7 +45,7 @@ class PersonApproves(ApprovalOperator):
         return super().execute(context)
 
     def _is_approved(self) -> bool:
-        """Whether a person has approved when an earlier try asked."""
+        """Return whether a person approved the question of an earlier try."""
         try:
             take_step(self.commit_id, "approved", within_s=0.0)
         except StepDeferredError:
@@ -57,6 +58,6 @@ class PersonApproves(ApprovalOperator):
             answer = super().execute_complete(context, event)
         except HITLRejectException as rejected:
             raise AirflowFailException("rejected") from rejected
-        # The platform asks Airflow itself who has answered: a task's word would be anybody's.
+        # The platform asks Airflow itself who has answered: anyone could forge a task's report.
         take_step(self.commit_id, "approved", within_s=60.0)
         return answer

@@ -1,7 +1,8 @@
 """The console inside Airflow: the platform's own pages and their JSON, behind Airflow's login.
 
-Who may read the DAG `commit` in Airflow may read them. Each call is made with the service token of
-this process, which never reaches the browser, and only with the right to read definitions.
+A person who may read the DAG `commit` in Airflow may read the pages. Each call carries the service
+token of this process, which never reaches the browser, and uses only the right to read
+definitions.
 """
 
 from typing import ClassVar, Final
@@ -23,13 +24,13 @@ from narthex_plugins.platform import StepDeferredError, StepRefused, platform
 
 PREFIX: Final = "/narthex"
 DAG: Final = "commit"
-"""Whose runs are commits: the id of a run is the commit's."""
+"""The DAG whose runs are commits: the id of a run is the commit's."""
 
 ROLLBACK: Final = "rollback"
-"""Whose runs make a commit each, by a request whose key names the run."""
+"""The DAG whose runs each make a commit, by a request whose key names the run."""
 
 NARROWED: Final = {"X-Narthex-Scope": "read:definitions", "X-Narthex-Embedded": "airflow"}
-"""What is asked for somebody whom Airflow has let in: definitions, whatever our token may."""
+"""The headers of calls for people whom Airflow has signed in: they may only read definitions."""
 
 SAID_ON: Final = (
     "content-type",
@@ -38,7 +39,7 @@ SAID_ON: Final = (
     "referrer-policy",
     "cache-control",
 )
-"""What the platform says of its answers that browsers are told too."""
+"""The headers of the platform's answers that are passed on to browsers."""
 
 app = FastAPI(
     title="Narthex",
@@ -52,19 +53,19 @@ app = FastAPI(
 @app.get("/console")
 @app.get("/console/{path:path}")
 async def page(request: Request, path: str = "") -> Response:
-    """A page of the console, as the platform makes it."""
+    """Return a page of the console, as the platform renders it."""
     return await _forward(f"console/{path}".rstrip("/"), request)
 
 
 @app.get("/api/v1/{path:path}")
 async def data(path: str, request: Request) -> Response:
-    """The same as JSON: reads only, and only of definitions."""
+    """Return the JSON of a page: only reads, and only of definitions."""
     return await _forward(f"api/v1/{path}", request)
 
 
 @app.get("/runs/{dag_id}/{run_id}")
 def run(dag_id: str, run_id: str) -> Response:
-    """Send on to the page of the commit that a run carries out or makes, or to all commits."""
+    """Redirect to the page of the commit that a run carries out or makes, or to all commits."""
     commit_id = run_id if dag_id == DAG and _is_id(run_id) else ""
     if dag_id == ROLLBACK:
         commit_id = _made_by(run_id)
@@ -73,7 +74,7 @@ def run(dag_id: str, run_id: str) -> Response:
 
 
 def _made_by(run_id: str) -> str:
-    """Return the commit that a run has made; empty while it has made none, or nobody says."""
+    """Return the commit that a run has made; empty if it has made none, or on no answer."""
     try:
         found = platform().read("commits", query={"key": key_of(run_id)})
     except (StepDeferredError, StepRefused):

@@ -20,15 +20,15 @@ from narthex_plugins.triggers import CaughtUpTrigger
 SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
 
 STEP_EVERY_S = 0.25
-"""How long a task waits before it asks again for a step that cannot be taken yet."""
+"""How long a task waits before it retries a step that cannot be taken yet."""
 
 
 def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
-    """Take a step, asking again while it cannot be taken yet.
+    """Take a step; retry while it cannot be taken yet.
 
     Raises:
-        StepRefused: The platform refuses it for good.
-        StepDeferredError: It could not be taken within the time.
+        StepRefused: The platform refuses the step permanently.
+        StepDeferredError: The step could not be taken within the time.
     """
     return _until(lambda: platform().step(commit_id, step), within_s=within_s)
 
@@ -51,10 +51,10 @@ def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) ->
 
 
 def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
-    """Move the head; name the two tasks after it, for neither is run where nothing is to be done.
+    """Move the head, and skip those of the two tasks after it that have nothing to do.
 
     Raises:
-        DownstreamTasksSkipped: Nothing is to be backfilled, or nobody has to approve.
+        DownstreamTasksSkipped: No backfill is due, or no approval is needed.
     """
     take_step(commit_id, "ready", within_s=60.0)
     take_step(commit_id, "commit", within_s=60.0)
@@ -69,7 +69,7 @@ def move_head(commit_id: str, *, backfill: str, approve: str) -> None:
 
 
 def waits_for_a_person(commit: Json) -> bool:
-    """Whether a commit waits for a person, as the platform shows it."""
+    """Return whether a commit waits for a person, by the platform's answer about it."""
     match commit:
         case {"approval": {"needed": bool(needed)}}:
             return needed
@@ -78,7 +78,7 @@ def waits_for_a_person(commit: Json) -> bool:
 
 
 class CommitRun(Protocol):
-    """What a run of a DAG says of itself."""
+    """The attributes of a DAG run that are used here."""
 
     @property
     def run_id(self) -> str: ...
@@ -87,15 +87,15 @@ class CommitRun(Protocol):
 
 
 def roll_back(branch: str, to: Json, *, run: CommitRun) -> str:
-    """Roll a branch back, once in a run, for who triggered it. Gives the rollback's commit."""
+    """Roll a branch back for the person who triggered a run, once; return the rollback's commit."""
     return str(_done_once("rollback", {"to": to}, branch=branch, run=run)["commit_id"])
 
 
 def delete_branch(branch: Json, *, run: CommitRun) -> str:
-    """Delete a branch, once in a run, for who triggered it. Gives its name.
+    """Delete a branch for the person who triggered a run, once; return its name.
 
     Raises:
-        AirflowFailException: The form names no branch.
+        AirflowFailException: The form does not name a branch.
     """
     if not isinstance(branch, str):
         raise AirflowFailException("no branch was named; trigger the DAG with `branch`")
@@ -112,7 +112,7 @@ def _done_once(path: str, body: dict[str, Json], *, branch: str, run: CommitRun)
 
 
 def key_of(run_id: str) -> str:
-    """Return the key of what a run asks for: the same when its task runs again."""
+    """Return the idempotency key of a run's request: the same when its task runs again."""
     return f"airflow {run_id}"[:200]
 
 
@@ -125,23 +125,23 @@ class StepOperator(_PythonDecoratedOperator):
 
 
 def step_task(function: object = None, **options: object) -> TaskDecorator:
-    """Make a task of a function, as `task` does."""
+    """Turn a function into a task, as `task` does."""
     return task_decorator_factory(function, decorated_operator_class=StepOperator, **options)
 
 
 class SparkRun(Protocol):
-    """A bounded run that `spark-submit` has been asked for."""
+    """A bounded run that was submitted by `spark-submit`."""
 
     def on_kill(self) -> None: ...
 
 
 class BackfillOperator(BaseOperator):
-    """Fill a commit's new assets with history: one bounded Spark run, or none when none is due."""
+    """Fills a commit's new assets with history: in one bounded Spark run, or none if not due."""
 
     template_fields: Sequence[str] = ("commit_id",)
 
     def __init__(self, *, commit_id: str, run_job: str, conn_id: str, **rest: object) -> None:
-        """Run the door `run_job` for a commit, on the Spark that the connection names."""
+        """Run the script `run_job` for a commit, on the Spark that the connection names."""
         super().__init__(**rest)
         self.commit_id = commit_id
         self.run_job = run_job
@@ -161,7 +161,7 @@ class BackfillOperator(BaseOperator):
             self._run.on_kill()
 
     def _submit(self) -> None:
-        # Each task of the DAG reads this file, and the import takes most of that.
+        # Each task of the DAG imports this module, and this import takes most of that time.
         from airflow.providers.apache.spark.hooks.spark_submit import (  # noqa: PLC0415
             SparkSubmitHook,
         )
@@ -180,14 +180,14 @@ class BackfillOperator(BaseOperator):
         try:
             return take_step(self.commit_id, step, within_s=60.0)
         except StepRefused as refused:
-            # Refused for good: trying again would not help.
+            # The refusal is permanent: a retry would not help.
             raise AirflowFailException(str(refused)) from refused
 
 
 class CaughtUpOperator(BaseOperator):
-    """Wait, without a worker, until every job of a commit has caught up.
+    """Waits, without a worker, until every job of a commit has caught up.
 
-    With `start_from_trigger` no worker begins to wait either; the id is then no task's result.
+    With `start_from_trigger`, no worker starts the wait either; the id then is not a task's result.
     """
 
     template_fields: Sequence[str] = ("commit_id",)
@@ -220,6 +220,6 @@ class CaughtUpOperator(BaseOperator):
         )
 
     def resume(self, context: Context, event: Mapping[str, Json]) -> None:
-        """Fail: the commit has ended otherwise."""
+        """Fail, because the commit has ended otherwise."""
         del context
         raise StepRefused(f"commit {self.commit_id} ended as {event.get('state')}")

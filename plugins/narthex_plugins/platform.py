@@ -1,7 +1,7 @@
-"""The platform's API as Airflow's tasks, triggers and pages see it: steps posted, states read.
+"""The client of the platform's API for Airflow's tasks, triggers and pages.
 
-Airflow holds no database address of the platform's: a task posts one idempotent step with a
-token, and whoever else takes the same steps (a recovery loop, a person) does no harm.
+Airflow has no address of the platform's database: a task posts one idempotent step with a token,
+and others that take the same steps (a recovery loop, a person) do no harm.
 """
 
 import ssl
@@ -19,11 +19,11 @@ TIMEOUT_S = 60.0
 
 
 class StepRefused(RuntimeError):
-    """The platform says no, for good: the commit's state forbids the step, or a mistake."""
+    """The platform refuses permanently: the commit's state forbids the step, or a mistake."""
 
 
 class StepDeferredError(RuntimeError):
-    """The platform says: not now, ask again."""
+    """The platform cannot take the step now; retry."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,12 +34,12 @@ class Platform:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every call carries."""
+        """The headers of every call."""
         return {"Authorization": f"Bearer {self.settings.token}"}
 
     @property
     def certificates(self) -> ssl.SSLContext | bool:
-        """What a call trusts: to read all of the machine's takes longer than a call without."""
+        """The certificates that calls trust; loading the machine's own takes longer than a call."""
         return ssl.create_default_context() if self.url("").startswith("https:") else False
 
     def url(self, path: str) -> str:
@@ -47,7 +47,7 @@ class Platform:
         return f"{self.settings.server_url}/api/v1/{path}"
 
     def step(self, commit_id: str, step: str) -> dict[str, Json]:
-        """Take one step of a commit; taking it again gives the same.
+        """Take one step of a commit; a repeated step returns the same answer.
 
         Raises:
             StepDeferredError: Something that it needs is not there yet, or the server is not.
@@ -56,7 +56,7 @@ class Platform:
         return self.ask(f"commits/{commit_id}/steps/{step}")
 
     def ask(self, path: str) -> dict[str, Json]:
-        """Ask for a piece of work; asking again gives the same.
+        """Request a piece of work; a repeated request returns the same answer.
 
         Raises:
             StepDeferredError: Something that it needs is not there yet, or the server is not.
@@ -71,7 +71,7 @@ class Platform:
 
         Raises:
             StepDeferredError: The server does not answer.
-            StepRefused: It refuses.
+            StepRefused: The server refuses.
         """
         return self._call("POST", path, json=dict(body), headers=dict(headers or {}))
 
@@ -80,7 +80,7 @@ class Platform:
 
         Raises:
             StepDeferredError: The server does not answer.
-            StepRefused: There is no such thing.
+            StepRefused: The path does not exist.
         """
         return self._call("GET", path, params=query)
 

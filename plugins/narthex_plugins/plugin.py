@@ -1,4 +1,4 @@
-"""The Airflow plugin: the console in the navigation, beside the runs of commits and their tasks."""
+"""The Airflow plugin, which adds the console to the navigation, the runs and their tasks."""
 
 from airflow.plugins_manager import AirflowPlugin
 

@@ -1,4 +1,4 @@
-"""What Airflow is told of this package."""
+"""The provider metadata of this package for Airflow."""
 
 from importlib.metadata import version
 

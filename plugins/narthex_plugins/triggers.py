@@ -1,4 +1,4 @@
-"""Waits that take no worker: the triggerer asks the platform until a commit has caught up."""
+"""Waits without a worker: the triggerer polls the platform until a commit has caught up."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ from narthex_plugins.platform import platform
 class CaughtUpTrigger(BaseTrigger):
     """Ends the task when every job of a commit has caught up.
 
-    Fires when the commit has ended otherwise: the task then says so.
+    It fires if the commit has ended otherwise: the task then fails with that message.
     """
 
     def __init__(self, commit_id: str, poll_s: float = 0.5) -> None:
-        """Wait for one commit, asking every `poll_s`."""
+        """Wait for one commit, polling every `poll_s` seconds."""
         super().__init__()
         self.commit_id = commit_id
         self.poll_s = poll_s

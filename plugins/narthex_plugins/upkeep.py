@@ -1,6 +1,6 @@
-"""The tasks of the DAGs that look after what commits leave behind: each may run at any time, twice.
+"""The tasks of the DAGs for upkeep after commits: each may run at any time, and repeatedly.
 
-The platform does the same by itself; Airflow makes it visible, and shows when it was last done.
+The platform does the same by itself; Airflow shows it, and when it was last done.
 """
 
 import time
@@ -17,23 +17,23 @@ ANSWERS_WITHIN_S = 120.0
 
 
 class NotSoundError(RuntimeError):
-    """The ledger and the stores do not agree, or a store could not be asked."""
+    """The ledger and the stores differ, or a store did not answer."""
 
 
 class NotRecoveredError(RuntimeError):
-    """Nobody took over a commit whose process had died."""
+    """No process took over a commit whose own process had died."""
 
 
 Declared = Callable[[Callable[[], None]], Callable[[], object]]
-"""What makes of a function of tasks one that gives a DAG."""
+"""A decorator that turns a function of tasks into one that returns a DAG."""
 
 
 def upkeep(dag_id: str, *, cron: str) -> Declared:
-    """Declare a DAG of upkeep: one run at a time, by itself, and none made up for that was missed.
+    """Declare a DAG of upkeep: scheduled, one run at a time, without catch-up of missed runs.
 
     Args:
-        dag_id: What Airflow calls it.
-        cron: When it runs, UTC.
+        dag_id: The DAG's id in Airflow.
+        cron: The schedule, in UTC.
     """
     declared: Declared = dag(
         dag_id=dag_id,
@@ -48,10 +48,10 @@ def upkeep(dag_id: str, *, cron: str) -> Declared:
 
 
 def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
-    """Ask for a piece of upkeep, again while the server does not answer.
+    """Request a piece of upkeep; retry while the server does not answer.
 
     Raises:
-        StepDeferredError: It did not answer within the time.
+        StepDeferredError: The server did not answer within the time.
     """
     ends_at = time.monotonic() + within_s
     while True:
@@ -64,10 +64,10 @@ def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
 
 
 def judge(audit: dict[str, Json]) -> int:
-    """Return the number of listed things, if all of them match the ledger.
+    """Return the number of listed objects, if all of them match the ledger.
 
     Raises:
-        NotSoundError: Something is not; the message says what, store by store.
+        NotSoundError: Something differs; the message has the findings, store by store.
     """
     systems = [one for one in _list(audit["systems"]) if isinstance(one, dict)]
     if audit["sound"]:
@@ -86,17 +86,17 @@ def drill_id(run_id: str) -> str:
 
 
 def await_takeover(commit_id: str, *, within_s: float) -> int:
-    """Wait until somebody has ended what a dead process began; gives how often it changed hands.
+    """Wait until a dead process's commit has ended; return how often its owner changed.
 
     Raises:
-        NotRecoveredError: Nobody has, or its dead owner did.
+        NotRecoveredError: It has not ended, or its dead owner ended it.
     """
     ends_at = time.monotonic() + within_s
     while True:
         shown = ask(f"upkeep/drill/{commit_id}", within_s=within_s)
         if shown["state"] == "FINALIZED":
             hands = int(str(shown["fence"]))
-            if hands < 2:  # noqa: PLR2004 - the dead one's claim was the first
+            if hands < 2:  # noqa: PLR2004 - the first claim was the dead owner's
                 raise NotRecoveredError(f"commit {commit_id} was never taken over")
             return hands
         if time.monotonic() > ends_at:

@@ -1,11 +1,11 @@
-"""The server: commits and rows in, answers out, and the console.
+"""The HTTP server: commits, ingestion, queries, and the console.
 
-* `app`: the ASGI application; `web`: HTTP without any knowledge of the platform.
-* `security`: who asks, and what they may do and see.
-* `data`: rows and queries; `commits`: commits and branches; `catalog`: what serves on a branch.
+* `app`: the ASGI application; `web`: HTTP helpers that are independent of the platform.
+* `security`: authentication, and what each principal may do and see.
+* `data`: ingestion and queries; `commits`: commits and branches; `catalog`: deployed entities.
 * `operations`: metrics and upkeep; `console`: pages for people.
 * `deploy`: the steps of a commit and the loops that carry them out.
-* `services`: what all requests share; `definitions`: what a payload means.
+* `services`: the objects that all requests share; `definitions`: the compilation of payloads.
 
 Start with `app`, then `services.container`.
 """

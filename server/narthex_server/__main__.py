@@ -38,14 +38,16 @@ from narthex_stores import (
 )
 
 WORKERS = 6
-"""How many compartments have a worker at a time; each holds some 100 MB."""
+"""How many compartments have a worker at the same time; each worker takes some 100 MB."""
 IDLE_S = 60
-"""How long a connection may wait for its next call: longer than clients keep one, else a call can
-meet the end of its connection."""
+"""How long a connection may be idle before the server closes it.
+
+Longer than clients keep an idle connection, so that no request meets a closed one.
+"""
 
 
 def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
-    """Return the adapter of each kind of asset that is outside the ledger's database."""
+    """Return the adapter of each kind of asset that is stored outside the ledger's database."""
     return {
         AssetKind.KAFKA_TOPIC: TopicAdapter.connect(settings.kafka),
         AssetKind.INDEX: index_adapter(settings.index_dir),
@@ -59,7 +61,7 @@ def make_adapters(settings: Settings) -> dict[AssetKind, Adapter]:
 def make_services(
     settings: Settings, *, adapters: Mapping[AssetKind, Adapter] | None = None
 ) -> Services:
-    """Connect a server process; migrates the ledger and makes the branch `main` when new."""
+    """Connect a server process; migrate the ledger, and create the branch `main` if it is new."""
     migrate(settings.ledger_dsn)
     signer = Signer.load(settings.signing_key)
     signer.verifier.publish(settings.verifying_key)
@@ -109,13 +111,13 @@ def make_services(
 
 
 def serve() -> None:
-    """Serve until told to stop."""
+    """Serve until the process is stopped."""
     settings = load_settings()
     address = urlsplit(settings.server_url)
     services = make_services(settings)
     services.workers.keep_spare()
     app = make_app(services)
-    # What was imported lives for ever: the collector need not look at it again and again.
+    # Imported objects are never freed, so the garbage collector need not scan them.
     gc.freeze()
     uvicorn.run(
         app,

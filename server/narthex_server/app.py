@@ -1,4 +1,4 @@
-"""The server as an ASGI application: routes, doors closed by default, and what they share."""
+"""The ASGI application: its routes, closed by default, and the services that they share."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ API = "/api/v1"
 
 
 def make_app(services: Services) -> FastAPI:
-    """Build the application around its services; it starts the recovery loop with itself."""
+    """Build the application around its services; its start also starts the recovery loop."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -70,14 +70,14 @@ def make_app(services: Services) -> FastAPI:
 
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
-        """Say that the server answers and its ledger does, and how authors' code is shut in."""
+        """Report that the server and its ledger answer, and how authors' code is sandboxed."""
         services.ledger.registry_version()
         services.workers.end_idle()
         return {"status": "ok", "sandbox": services.workers.weakness or FULL}
 
     @app.get(f"{API}/metrics", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
-        """OpenMetrics: this process, and every job as its supervisor reports it."""
+        """Return the metrics of this process and of every job, as its supervisor reports it."""
         return PlainTextResponse(
             render_metrics(services),
             media_type="application/openmetrics-text; version=1.0.0; charset=utf-8",

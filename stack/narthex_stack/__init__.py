@@ -1,7 +1,7 @@
-"""The platform on one machine: its services are started, watched, restarted and stopped.
+"""The platform on one machine: starts, watches, restarts and stops its services.
 
-* `cli`: `narthex up` and its relatives; `operator`: the process that keeps services running.
-* `services`: which services there are; `install`: directories, configuration and credentials.
+* `cli`: `narthex up` and related commands; `operator`: the process that keeps services running.
+* `services`: the plan of services; `install`: directories, configuration and credentials.
 * `servers`: PostgreSQL and Kafka; `processes`: starting and finding processes.
 * `machine`: files, ports, Java and jars.
 

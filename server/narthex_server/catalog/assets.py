@@ -1,4 +1,4 @@
-"""All assets, and which branches and commits retain them."""
+"""The route that lists all assets, with the branches and commits that retain them."""
 
 import attrs
 from fastapi import APIRouter, Request
@@ -17,10 +17,10 @@ GREATEST_PAGE = 1_000
 
 @router.get("/assets")
 def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str, Json]:
-    """List the assets that are not destroyed, by id, from the one after a number.
+    """List the assets that are not destroyed, by id, starting after a given id.
 
-    Who may name some branches only is told what these hold, and of no other. `next` is what `after`
-    has to be for more; null at the end.
+    A principal that is restricted to some branches sees only what these retain. `next` is the
+    value of `after` for the next page; null at the end.
     """
     services: Services = request.app.state.services
     limit = max(1, min(limit, GREATEST_PAGE))

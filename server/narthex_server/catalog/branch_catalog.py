@@ -1,4 +1,4 @@
-"""What serves on a branch, for people and tools: datasets, featuresets, jobs, audits."""
+"""Routes that list what a branch serves: datasets, featuresets, jobs, audits."""
 
 import datetime as dt
 import os
@@ -49,7 +49,7 @@ GREATEST_INSPECTED = 1000
 
 
 class AuditUpload(BaseModel):
-    """What holding a dataset's rows against its expectations found."""
+    """The result of an audit of a dataset's rows against its expectations."""
 
     dataset: str
     from_us: int | None
@@ -60,9 +60,9 @@ class AuditUpload(BaseModel):
 
 @router.get("/datasets")
 def datasets(request: Request) -> dict[str, Json]:
-    """List the datasets that serve, with their rows and the quarantined ones.
+    """List the deployed datasets, with their counts of rows and of quarantined rows.
 
-    Both are null while the broker does not say.
+    Both counts are null while the broker does not report them.
     """
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
@@ -78,7 +78,7 @@ def datasets(request: Request) -> dict[str, Json]:
 
 
 def _newest_events(services: Services, snapshot: BranchSnapshot) -> dict[str, str]:
-    """Return the greatest event time that each dataset's history holds, as far as it is known."""
+    """Return the newest event time in each dataset's history, where it is known."""
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
     found: dict[str, str] = {}
     for job in services.ledger.jobs():
@@ -126,7 +126,7 @@ def _log_counts(services: Services, snapshot: BranchSnapshot) -> dict[str, int]:
 
 @router.get("/datasets/{name}")
 def dataset_of(name: str, request: Request) -> dict[str, Json]:
-    """Show how one dataset is stored: what an audit needs."""
+    """Return how one dataset is stored, which is what an audit needs."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     require_dataset(request, snapshot, name)
@@ -176,7 +176,7 @@ def _shown(value: object) -> Json:
 
 @router.get("/featuresets")
 def featuresets(request: Request) -> dict[str, Json]:
-    """List the featuresets that serve, and where each feature comes from."""
+    """List the deployed featuresets, and where each feature comes from."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     shown = visibility(request, snapshot.definitions).shown(snapshot.definitions)
@@ -218,7 +218,7 @@ def _origin_of(featureset: Featureset, feature: str) -> str:
 
 @router.get("/jobs")
 def jobs(request: Request) -> dict[str, Json]:
-    """List all jobs and feeds of the principal's branches with their phase, lag and freshness."""
+    """List all jobs and feeds of the principal's branches, with phase, lag and freshness."""
     services: Services = request.app.state.services
     seen = assets_seen(request)
     jobs = services.ledger.jobs()
@@ -256,7 +256,7 @@ def _part(result: Json, name: str) -> Json:
 
 @router.post("/audits")
 def keep_audit(audit: AuditUpload, request: Request) -> dict[str, Json]:
-    """Keep the result of an audit of a dataset of the branch in the header."""
+    """Store the result of an audit of a dataset of the branch in the header."""
     services: Services = request.app.state.services
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
     services.ledger.record_audit(

@@ -1,4 +1,4 @@
-"""What feeds what on a branch, and what is known of each entity: both from the definitions."""
+"""The lineage of a branch, and the properties of its entities; both from the definitions."""
 
 from fastapi import APIRouter, HTTPException, Request
 
@@ -16,8 +16,9 @@ router = APIRouter(route_class=PlainRoute)
 
 @router.get("/lineage")
 def lineage(request: Request) -> dict[str, Json]:
-    """Return the deployed lineage as edges: sources to datasets, datasets to datasets and to
-    features.
+    """Return the deployed lineage as edges.
+
+    The edges go from sources to datasets, and from datasets to datasets and to features.
     """
     definitions = _deployed(request)
     hidden = visibility(request, definitions).hidden

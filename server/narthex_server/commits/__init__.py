@@ -1,4 +1,4 @@
-"""Commits and what decides their fate: plans, rollbacks, approvals, and the life of branches.
+"""Commits: their routes, plans, rollbacks and approvals; and the lifecycle of branches.
 
-`commits` has the routes of a commit; its steps are carried out in `narthex_server.deploy`.
+`commits` has the routes of a commit; `narthex_server.deploy` carries out its steps.
 """

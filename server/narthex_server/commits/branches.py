@@ -1,4 +1,4 @@
-"""Branches as a whole: made, cloned, deleted, brought back, listed; none of it calls a store."""
+"""Routes that create, clone, delete, restore and list branches; none of them calls a store."""
 
 import hashlib
 import re
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_.\-/]{1,200}")
 
 
 class InitCall(BaseModel):
-    """What a new branch begins with: nothing, or all of another one."""
+    """What a new branch starts with: nothing, or a clone of another branch."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,7 +29,7 @@ class InitCall(BaseModel):
 
 @router.post("/init")
 def init(call: InitCall, request: Request) -> dict[str, Json]:
-    """Make the branch that the header names, empty or as a clone."""
+    """Create the branch that the header names, empty or as a clone."""
     services: Services = request.app.state.services
     wish = _plan_request(request, f"init {call.clone_from or ''}")
     if call.clone_from is None:
@@ -42,7 +42,7 @@ def init(call: InitCall, request: Request) -> dict[str, Json]:
 
 @router.post("/delete")
 def delete(request: Request) -> dict[str, Json]:
-    """Delete the branch that the header names; it can be brought back for a while."""
+    """Delete the branch that the header names; it can be restored for a while."""
     services: Services = request.app.state.services
     gone = services.ledger.delete_branch(_plan_request(request, "delete"))
     services.snapshots.forget()
@@ -51,7 +51,7 @@ def delete(request: Request) -> dict[str, Json]:
 
 @router.post("/undelete")
 def undelete(request: Request) -> dict[str, Json]:
-    """Bring back the newest deleted branch of the name in the header."""
+    """Restore the newest deleted branch of the name in the header."""
     services: Services = request.app.state.services
     back = services.ledger.undelete_branch(_plan_request(request, "undelete"))
     services.snapshots.forget()
@@ -61,7 +61,7 @@ def undelete(request: Request) -> dict[str, Json]:
 
 @router.get("/branch/list")
 def listed(request: Request) -> dict[str, Json]:
-    """List the principal's active branches, and those that can be brought back."""
+    """List the principal's active branches, and the deleted ones that can be restored."""
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
     found = [b for b in services.ledger.branches(services.tenant) if principal.may_name(b.name)]
@@ -91,7 +91,7 @@ def _plan_request(request: Request, what: str) -> BranchRequest:
 
 
 def _look_after(services: Services, branch: BranchView) -> None:
-    """Let the recovery loop flip the readers of a branch that came with a promotion due."""
+    """Notify the recovery loop if the branch came with a promotion that is due."""
     head = branch.head_commit_id
     if head is not None and services.ledger.commit(head).state is CommitState.COMMITTED:
         services.recovery.notice(head)

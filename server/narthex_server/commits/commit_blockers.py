@@ -1,4 +1,4 @@
-"""Why a commit has not reached its readers, in one sentence each, from what the API tells of it."""
+"""Why a commit has not reached its readers: one sentence per cause, from the API's answers."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -9,12 +9,12 @@ _ENDED = frozenset({"FINALIZED", "ABORTED", "REJECTED"})
 
 
 def has_ended(commit: Mapping[str, Json]) -> bool:
-    """Whether nothing more happens to a commit."""
+    """Return whether a commit has reached a final state."""
     return commit["state"] in _ENDED
 
 
 def commit_blockers(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> tuple[str, ...]:
-    """Say what a commit waits for; nothing when it has ended."""
+    """Return what a commit waits for; empty when it has ended."""
     return () if has_ended(commit) else tuple(_reasons(commit, readiness))
 
 
@@ -53,7 +53,7 @@ def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json
 
 
 def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:
-    """Name the commit that has a queued one's branch; nobody does just before it is planned."""
+    """Yield the commit that a queued one waits for; just before planning there may be none."""
     ahead = [one for one in others if one.branch_id == view.branch_id and one.state in IN_FLIGHT]
     yield from (
         f"commit {one.commit_id} to end, which is {one.state.value} and has the branch"

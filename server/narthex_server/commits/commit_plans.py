@@ -1,4 +1,4 @@
-"""What a commit was planned to do, and what it changes in the one before it, and why."""
+"""The plan of a commit, what it changes against its predecessor, and why."""
 
 from uuid import UUID
 
@@ -22,11 +22,11 @@ router = APIRouter(route_class=PlainRoute)
 
 @router.get("/commits/{commit_id}/plan")
 def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Return the plan that a commit carries out, as a preview shows it, and what it changes.
+    """Return the plan of a commit, as a preview shows it, and what the commit changes.
 
-    `plan` is null while it is not planned, and for commits that make nothing, such as a clone;
-    `changes` is null while it is not known what the commit comes after. Both are null for who does
-    not see all that the branch has.
+    `plan` is null while the commit is not planned, and for commits that create nothing, such as a
+    clone; `changes` is null while its predecessor is not known. Both are null for a principal that
+    does not see everything on the branch.
     """
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
@@ -59,7 +59,7 @@ def _report(
 
 
 def _due(label: str) -> Estimate:
-    """Name a job that had a past to drain ; how much it was is known only before it does."""
+    """Return the entry of a job with history to drain; its amount is known only before it runs."""
     return Estimate(
         label=label, rows=None, size_bytes=None, seconds=None, basis="not estimated again"
     )

@@ -1,4 +1,4 @@
-"""Commits: accepted here, carried out step by step by whoever asks, and shown."""
+"""Routes of commits: accepting them, taking their steps, and showing them."""
 
 import hashlib
 import os
@@ -55,14 +55,14 @@ _T = TypeVar("_T")
 _PLAN_HASH = re.compile(r"[0-9a-f]{64}")
 
 NEWEST = 200
-"""Among how many of the newest commits of a branch the one is looked for that has it."""
+"""How many of a branch's newest commits are searched for the one in flight."""
 
 ENDED = frozenset({CommitState.ABORTED, CommitState.REJECTED, CommitState.ABORTING})
 
 
 @attrs.frozen(kw_only=True)
 class Terms:
-    """On which terms a payload is committed."""
+    """The terms on which a payload is committed."""
 
     preview: bool
     incremental: bool
@@ -81,11 +81,12 @@ async def commit(
     expect_plan: str = "",
     confirm_empty: bool = False,
 ) -> JSONResponse:
-    """Validate a commit's payload; then plan it (preview), or accept it and let it be driven.
+    """Validate a commit's payload; then plan it (preview), or accept it for execution.
 
-    With `expect_plan`, the hash of a plan that was shown, another plan is refused; without
-    `backfill`, one that needs a backfill is. Both are judged now, and again when it is planned.
-    A commit that removes all that a branch has is refused without `confirm_empty`.
+    `expect_plan` is the hash of a plan that was shown: any other plan is refused. Without
+    `backfill`, a plan that needs a backfill is refused. Both are checked now, and again on
+    planning.
+    A commit that removes everything from a branch is refused without `confirm_empty`.
     """
     body = await request.body()
     terms = Terms(
@@ -130,7 +131,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         report = _report(request, branch.name, proposal, commit_request)
         return JSONResponse(_preview(report, visibility(request, proposal.definitions)))
     if terms.expect_plan or not terms.backfill:
-        # What would be refused when it is planned is refused now, while its author is there.
+        # Refuse now what planning would refuse, while the author is still there.
         services.ledger.preview(
             commit_request, blueprint=proposal.blueprint, name_of=services.executor.name_of
         )
@@ -149,10 +150,10 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
 
 
 def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions) -> None:
-    """Refuse to remove everything from a branch: an author seldom means that.
+    """Refuse a commit that removes everything from a branch: authors seldom mean that.
 
     Raises:
-        HTTPException: 409; the sentence names what to do.
+        HTTPException: 409; the message names what to do.
     """
     before = [] if deployed is None else [*deployed.datasets, *deployed.featuresets]
     if before and not (wanted.datasets or wanted.featuresets):
@@ -167,7 +168,7 @@ def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions
 
 
 def _preview(report: PlanReport, seen: Visibility) -> dict[str, Json]:
-    """Render a report; of a branch that the principal sees in part only, what it comes to."""
+    """Render a report; only the plan's hash for a principal that sees a part of the branch."""
     if seen.hidden:
         said = f"plan {report.plan.sha256.hex()}, of which not everything may be shown to you"
         told: dict[str, Json] = {"branch": report.branch, "plan_sha256": report.plan.sha256.hex()}
@@ -224,7 +225,7 @@ def _plan_hash(text: str) -> bytes | None:
 
 @router.get("/commits")
 def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Json]:
-    """List the newest commits of the branch; with a key, the one that a request with it made."""
+    """List the newest commits of the branch; with a key, the commit that its request made."""
     services: Services = request.app.state.services
     if key:
         return {"commits": [*_of_key(request, key)]}
@@ -234,7 +235,7 @@ def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Js
 
 
 def _of_key(request: Request, key: str) -> Iterator[Json]:
-    """Yield the commit that a request with a key made, on whichever branch of the principal's."""
+    """Yield the commit that a request with a key made, on any of the principal's branches."""
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
     try:
@@ -248,7 +249,7 @@ def _of_key(request: Request, key: str) -> Iterator[Json]:
 
 @router.get("/commits/{commit_id}")
 def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Show one commit whole: its ledger, what happened, and what it waits for."""
+    """Return one commit in full: its assets, its events, and what it waits for."""
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
@@ -317,7 +318,7 @@ def _asset(asset: AssetView) -> dict[str, Json]:
 
 @router.post("/commits/{commit_id}/cancel")
 def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Ask that a commit not happen; either this or its commit point wins."""
+    """Request that a commit be aborted; either this or its commit point wins."""
     services: Services = request.app.state.services
     state = services.ledger.cancel(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)
@@ -326,13 +327,13 @@ def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
 
 @router.get("/commits/{commit_id}/readiness")
 def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Tell which jobs of a commit have not caught up, or that it has ended otherwise."""
+    """Return the jobs of a commit that have not caught up, or that it has ended otherwise."""
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     if view.state in ENDED:
         return {"ready": False, "ended": view.state.value, "waiting_for": []}
     if view.promotion is PromotionState.SUPERSEDED:
-        # Nothing to wait for: the next step finds that another commit took over, and ends this one.
+        # Nothing to wait for: the next step finds the commit superseded, and ends it.
         return {"ready": True, "waiting_for": []}
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
@@ -356,7 +357,7 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
 
 @router.post("/commits/{commit_id}/steps/plan")
 def step_plan(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """T1; gives the assets that are not live yet, in the order in which they can be."""
+    """Take step T1; return the assets that are not live yet, in the order of their creation."""
     services: Services = request.app.state.services
     services.recovery.driven(commit_id)
     view = services.executor.plan(commit_id)
@@ -383,7 +384,7 @@ def step_create(commit_id: UUID, asset_id: PathNumber, request: Request) -> dict
 
 @router.post("/commits/{commit_id}/steps/{step}")
 def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
-    """Take one of the other steps; 409 means: not yet, ask again."""
+    """Take one of the other steps; 409 means not yet, retry."""
     services: Services = request.app.state.services
     services.recovery.driven(commit_id)
     executor = services.executor

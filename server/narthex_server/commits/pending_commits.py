@@ -1,4 +1,4 @@
-"""What has not reached its readers, on all branches that the principal may name, and why."""
+"""Pending commits on all branches that the principal may name, and what blocks them."""
 
 from fastapi import APIRouter, Request
 
@@ -11,15 +11,15 @@ from narthex_server.web.plain_routes import PlainRoute
 router = APIRouter(route_class=PlainRoute)
 
 NEWEST = 200
-"""Among how many of the newest commits those are looked for that have not ended."""
+"""How many of the newest commits are searched for pending ones."""
 
 KEPT = ("commit_id", "branch", "kind", "state", "message", "actor", "accepted_at", "waits_for")
-"""What is told of each."""
+"""The fields that are returned of each commit."""
 
 
 @router.get("/waiting")
 def pending_commits(request: Request) -> dict[str, Json]:
-    """List the commits that have not ended, the newest first, each with what it waits for."""
+    """List the commits that have not ended, newest first, each with what it waits for."""
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
     unended = [

@@ -1,4 +1,4 @@
-"""Rollbacks and approvals: what a person decides about which commit readers read."""
+"""Rollbacks and approvals: people's decisions on which commit readers read."""
 
 import hashlib
 from uuid import UUID
@@ -28,7 +28,7 @@ router = APIRouter(route_class=PlainRoute)
 
 
 class RollbackCall(BaseModel):
-    """Where to roll back to: a commit's number on the branch; not given, what was read before."""
+    """The target: a commit's number on the branch; by default the commit that was read before."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,7 +37,7 @@ class RollbackCall(BaseModel):
 
 
 class ProtectCall(BaseModel):
-    """Whether a person approves each promotion of the branch."""
+    """Whether a person must approve each promotion of the branch."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -46,9 +46,10 @@ class ProtectCall(BaseModel):
 
 @router.post("/rollback")
 def rollback(call: RollbackCall, request: Request) -> JSONResponse:
-    """Deploy again what the branch in the header had; readers flip at once if its jobs still run.
+    """Redeploy an earlier state of the branch in the header.
 
-    What is not kept any more is committed anew, from its stored definitions.
+    Readers flip at once if its jobs still run. If its assets are no longer retained, its stored
+    definitions are committed anew.
     """
     services: Services = request.app.state.services
     _check_approval(request, call)
@@ -64,9 +65,10 @@ def rollback(call: RollbackCall, request: Request) -> JSONResponse:
 
 
 def _check_approval(request: Request, call: RollbackCall) -> None:
-    """Readers of a protected branch may flip at once: who rolls it back must be who may approve.
+    """Require the right to approve for a rollback of a protected branch.
 
-    Airflow's processes may not; they pass on that a person has asked for it there.
+    Readers may flip at once. Airflow's processes lack this right; they pass on that a person has
+    asked for the rollback there.
     """
     services: Services = request.app.state.services
     branch = services.ledger.branch(services.tenant, branch_of(request))
@@ -133,7 +135,7 @@ def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSON
 
 @router.post("/commits/{commit_id}/approve")
 def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
-    """Let the readers of a protected branch flip to a commit; the first approval stands."""
+    """Let the readers of a protected branch flip to a commit; the first approval counts."""
     services: Services = request.app.state.services
     view = services.ledger.commit(commit_id)
     if view.promotion is not PromotionState.PENDING:
@@ -148,10 +150,10 @@ def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
 
 
 def pass_on_approval(services: Services, commit_id: UUID) -> None:
-    """Keep who has approved a commit in Airflow, as Airflow tells it; the first approval stands.
+    """Store who has approved a commit, as Airflow reports it; the first approval counts.
 
     Raises:
-        StepDeferred: Nobody has, or Airflow does not say.
+        StepDeferred: The commit is not approved yet, or Airflow does not answer.
     """
     approval = services.ledger.approval(commit_id)
     if not approval.is_needed or approval.approved_by is not None:
@@ -162,7 +164,7 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
 
 @router.post("/branch/protect")
 def protect(call: ProtectCall, request: Request) -> dict[str, Json]:
-    """Say whether a person approves each promotion of the branch in the header."""
+    """Set whether a person must approve each promotion of the branch in the header."""
     services: Services = request.app.state.services
     name, actor = branch_of(request), actor_of(request)
     change = services.ledger.protect_branch if call.protected else services.ledger.unprotect_branch
@@ -171,7 +173,7 @@ def protect(call: ProtectCall, request: Request) -> dict[str, Json]:
 
 
 def plain_approval(approval: ApprovalView) -> dict[str, Json]:
-    """Render whether a person has to approve, and who did, and when."""
+    """Render whether a person has to approve, and who did so when."""
     return {
         "needed": approval.is_needed and approval.approved_by is None,
         "by": approval.approved_by,

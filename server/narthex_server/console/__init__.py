@@ -1,6 +1,6 @@
-"""The console: pages made on the server of what the API answers, without any script.
+"""The console: HTML pages that the server renders from the API's answers, without scripts.
 
-Each page is its JSON twin, read by the same function and rendered; it links to it.
+Each page reads its JSON twin through the same function, renders it, and links to it.
 """
 
 from narthex_server.console.pages import router

@@ -1,8 +1,8 @@
 """The lineage graph as boxes and curves: laid out in layers here, drawn by the page's template.
 
-What feeds something stands left of it. A curve that passes a layer has a place of its own there,
-so that none runs behind a box. Within a layer the boxes stand near what feeds them, so
-that few curves cross; the same graph always gives the same picture.
+Inputs are left of what they feed. A curve that passes a layer has a place of its own there, so
+that none runs behind a box. Within a layer, boxes are placed near their inputs, so that few
+curves cross; the same graph always results in the same picture.
 """
 
 import itertools
@@ -22,7 +22,7 @@ MARGIN: Final = 12
 MOST_LETTERS: Final = 28
 SWEEPS: Final = 4
 PASSED: Final = ""
-"""The kind of a place that is no box, but where a curve passes a layer."""
+"""The kind of a place that has no box: a curve passes the layer there."""
 
 EntityNode: TypeAlias = tuple[str, str]
 """Kind and name: a dataset and a source may have the same name."""
@@ -30,11 +30,11 @@ EntityNode: TypeAlias = tuple[str, str]
 
 @attrs.frozen(kw_only=True)
 class Graph:
-    """What feeds what.
+    """The nodes and edges of the lineage.
 
     Attributes:
         nodes: In the order of the definitions.
-        edges: From what feeds to what is fed.
+        edges: From an input to what it feeds.
     """
 
     nodes: tuple[EntityNode, ...]
@@ -42,7 +42,7 @@ class Graph:
 
     @cached_property
     def after(self) -> Mapping[EntityNode, list[EntityNode]]:
-        """What each node feeds."""
+        """The nodes that each node feeds."""
         found: dict[EntityNode, list[EntityNode]] = {node: [] for node in self.nodes}
         for start, end in self.edges:
             found[start].append(end)
@@ -50,7 +50,7 @@ class Graph:
 
     @cached_property
     def before(self) -> Mapping[EntityNode, list[EntityNode]]:
-        """What feeds each node."""
+        """The nodes that feed each node."""
         found: dict[EntityNode, list[EntityNode]] = {node: [] for node in self.nodes}
         for start, end in self.edges:
             found[end].append(start)
@@ -59,7 +59,7 @@ class Graph:
 
 @attrs.frozen(kw_only=True)
 class Box:
-    """An entity where it is drawn.
+    """An entity and its place in the picture.
 
     Attributes:
         label: The name, cut where it is too long for its box.
@@ -85,7 +85,7 @@ class Drawing:
 
 
 def read(lineage: Mapping[str, Json]) -> Graph:
-    """Read the API's answer about lineage."""
+    """Return the graph of the API's answer about lineage."""
     edges: list[tuple[EntityNode, EntityNode]] = []
     for edge in _list(lineage["edges"]):
         match edge:
@@ -98,7 +98,7 @@ def read(lineage: Mapping[str, Json]) -> Graph:
 
 
 def picked(graph: Graph, name: str) -> Graph:
-    """Keep what an entity comes from and what it leads to; nothing if it is not there."""
+    """Return the part of a graph upstream and downstream of an entity; empty if it is unknown."""
     kept = {node for node in graph.nodes if node[1] == name}
     for neighbours in (graph.before, graph.after):
         reached = [node for node in graph.nodes if node[1] == name]
@@ -169,7 +169,7 @@ def _layers(graph: Graph) -> dict[EntityNode, int]:
 
 
 def _ordered(graph: Graph, layer: Mapping[EntityNode, int]) -> list[list[EntityNode]]:
-    """Order each layer by where its neighbours stand, forth and back several times."""
+    """Order each layer by the places of its neighbours, forth and back several times."""
     columns: list[list[EntityNode]] = [[] for _ in range(max(layer.values(), default=-1) + 1)]
     for node in graph.nodes:
         columns[layer[node]].append(node)
@@ -190,7 +190,7 @@ def _middle(
 
 
 def _curve(way: Sequence[Box]) -> str:
-    """Draw from the right of the first box to the left of the last, straight where it passes."""
+    """Return a curve from the first box's right to the last one's left, straight in between."""
     x, y = way[0].x + BOX_WIDTH, way[0].y + BOX_HEIGHT // 2
     drawn = [f"M{x},{y}"]
     for box in way[1:]:

@@ -1,4 +1,4 @@
-"""The pages' routes: each reads its JSON twin, by the same function, and renders it."""
+"""The routes of the pages: each reads its JSON twin by the same function, and renders it."""
 
 import json
 import re
@@ -32,11 +32,11 @@ from narthex_server.web import error_responses
 from narthex_server.web.plain_routes import Number
 
 _OWN_PAGE = re.compile(r"/console(/[A-Za-z0-9-]*)*(\?[^\s\\]*)?")
-"""Where a browser may be sent after it has shown its token."""
+"""Addresses to which a browser may be redirected after sign-in."""
 
 
 class PageRoute(APIRoute):
-    """A route whose refusals are pages too: what the API would say, and where to sign in."""
+    """A route whose refusals are pages too: the API's message, and a link to sign in."""
 
     @override
     def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
@@ -45,14 +45,14 @@ class PageRoute(APIRoute):
         async def rendered(request: Request) -> Response:
             try:
                 return await answer(request)
-            except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
+            except Exception as error:  # noqa: BLE001 - any other error is raised again
                 return await self.told(request, error)
 
         return rendered
 
     @staticmethod
     async def told(request: Request, error: Exception) -> Response:
-        """Render a refusal as a page; another error is raised again."""
+        """Render a refusal as a page; raise any other error again."""
         refusal = await error_responses.error_response(request, error)
         message = str(json.loads(bytes(refusal.body))["err_msg"])
         return _refused(request, message, status=refusal.status_code)
@@ -94,7 +94,7 @@ def commits_page(request: Request) -> HTMLResponse:
 
 @router.get("/commits/{commit_id}")
 def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
-    """One commit whole: what it waits for, its plan, what it changes, its ledger."""
+    """One commit in full: what it waits for, its plan, what it changes, its assets."""
     commit = commits.commit_of(commit_id, request)
     ended, live = has_ended(commit), _is_live(request)
     found = {"commit": commit, "ended": ended, "live": live}
@@ -104,7 +104,7 @@ def commit_page(commit_id: UUID, request: Request) -> HTMLResponse:
 
 @router.get("/waiting")
 def waiting_page(request: Request) -> HTMLResponse:
-    """What has not reached its readers, on all branches, and why."""
+    """The pending commits on all branches, and what blocks them."""
     live = _is_live(request)
     found = pending_commits.pending_commits(request) | {"live": live}
     return page("waiting", _place(request), found, refresh=live)
@@ -112,7 +112,7 @@ def waiting_page(request: Request) -> HTMLResponse:
 
 @router.get("/branches")
 def branches_page(request: Request) -> HTMLResponse:
-    """All branches: what is deployed on them and what their readers read."""
+    """All branches: what is deployed on them, and what their readers read."""
     return page("branches", _place(request), branches.listed(request))
 
 
@@ -124,7 +124,7 @@ def assets_page(request: Request, after: Number = 0) -> HTMLResponse:
 
 @router.get("/jobs")
 def jobs_page(request: Request) -> HTMLResponse:
-    """All jobs and feeds: who holds them and how far they are."""
+    """All jobs and feeds: which supervisor runs them, and their progress."""
     live = _is_live(request)
     return page(
         "jobs", _place(request), branch_catalog.jobs(request) | {"live": live}, refresh=live
@@ -133,7 +133,7 @@ def jobs_page(request: Request) -> HTMLResponse:
 
 @router.get("/lineage")
 def lineage_page(request: Request, of: str = "") -> HTMLResponse:
-    """What feeds what on a branch; `of` shows only what one entity comes from and leads to."""
+    """The lineage of a branch; `of` restricts it to what is upstream or downstream of an entity."""
     whole = read(lineage.lineage(request))
     graph = picked(whole, of) if of else whole
     found = {"drawing": draw(graph), "graph": graph, "of": of, "branches": _branches(request)}
@@ -142,14 +142,14 @@ def lineage_page(request: Request, of: str = "") -> HTMLResponse:
 
 @router.get("/datasets")
 def datasets_page(request: Request) -> HTMLResponse:
-    """The datasets that serve, with their rows and those that are set aside."""
+    """The deployed datasets, with their rows and their quarantined rows."""
     found = branch_catalog.datasets(request) | {"branches": _branches(request)}
     return page("datasets", _place(request), found)
 
 
 @router.get("/features")
 def features_page(request: Request) -> HTMLResponse:
-    """The featuresets that serve."""
+    """The deployed featuresets."""
     found = branch_catalog.featuresets(request) | {"branches": _branches(request)}
     return page("features", _place(request), found)
 
@@ -162,13 +162,13 @@ def audits_page(request: Request) -> HTMLResponse:
 
 @router.get("/console.css")
 def style() -> Response:
-    """How pages look."""
+    """The stylesheet of the pages."""
     return style_sheet()
 
 
 @router.get("/sign-in")
 def sign_in_form(request: Request) -> HTMLResponse:
-    """Where a browser shows a token."""
+    """The form in which a browser shows a token."""
     return page("sign_in", _place(request), {"to": "/console", "message": ""})
 
 
@@ -176,7 +176,7 @@ def sign_in_form(request: Request) -> HTMLResponse:
 def sign_in(
     request: Request, token: Annotated[str, Form()], to: Annotated[str, Form()] = ""
 ) -> Response:
-    """Let a browser in whose token is known; it is sent on to a page of ours, never elsewhere."""
+    """Sign a browser in with a known token; redirect it only to a page of the console."""
     _require_own_form(request)
     services: Services = request.app.state.services
     attempts: Attempts = request.app.state.attempts
@@ -200,7 +200,7 @@ def sign_in(
 
 @router.post("/sign-out")
 def sign_out(request: Request) -> Response:
-    """End a browser's session: its cookie lets nobody in any more, whoever has a copy."""
+    """End a browser's session: its cookie, and any copy of it, is no longer valid."""
     _require_own_form(request)
     services: Services = request.app.state.services
     session = session_of(request, sealer=services.sealer)
@@ -213,7 +213,7 @@ def sign_out(request: Request) -> Response:
 
 
 def _require_own_form(request: Request) -> None:
-    """Refuse a form that another site's page sent.
+    """Refuse a form that a page of another site sent.
 
     Raises:
         HTTPException: 403.
@@ -230,7 +230,7 @@ def _require_own_form(request: Request) -> None:
 
 
 def _refused(request: Request, message: str, *, status: int) -> HTMLResponse:
-    """Say a refusal; who is nobody is asked for a token."""
+    """Render a refusal; ask an unauthenticated caller for a token."""
     to = f"{request.url.path}?{request.url.query}" if request.method == "GET" else "/console"
     place = _place(request)
     template = "sign_in" if status in {401, 403} and not place.embedded else "refused"

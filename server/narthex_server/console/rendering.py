@@ -1,4 +1,4 @@
-"""From the API's answers to pages: one look, every value escaped, nothing from elsewhere."""
+"""Rendering of the API's answers as pages: every value escaped, no resources of other sites."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""What every page says of itself: no scripts, nothing from elsewhere, in no other site's frame."""
+"""The headers of every page: no scripts, no resources of other sites, no framing by them."""
 
 _GOOD: Final = frozenset(
     {"COMMITTED", "DONE", "FINALIZED", "active", "caught_up", "live", "running", "success"}
@@ -47,13 +47,13 @@ PAGES: Final = (
 
 @attrs.frozen(kw_only=True)
 class PageLocation:
-    """Where a page stands, so that its links hold below any prefix.
+    """The location of a page; its links work below any prefix.
 
     Attributes:
-        path: Of the page, such as `/console/commits`.
-        branch: What it is about.
-        embedded: Whether it is shown inside Airflow, which has let the person in.
-        weakness: What is wrong with the sandbox of authors' code; empty for nothing.
+        path: The page's path, such as `/console/commits`.
+        branch: The branch that the page is about.
+        embedded: Whether the page is shown inside Airflow, which has signed the person in.
+        weakness: What is wrong with the sandbox of authors' code; empty if nothing is.
     """
 
     path: str
@@ -63,7 +63,7 @@ class PageLocation:
 
     @property
     def root(self) -> str:
-        """The way back up to where the console and the API stand side by side."""
+        """The relative path up to the common parent of the console and the API."""
         return "../" * (self.path.count("/") - 1)
 
     @property
@@ -94,7 +94,7 @@ def page(
     status: int = 200,
     refresh: bool = False,
 ) -> HTMLResponse:
-    """Render a page of what is shown; with `refresh` a browser reads it again by itself."""
+    """Render a page from a template; with `refresh`, a browser reloads it by itself."""
     text = _ENVIRONMENT.get_template(f"{template}.html").render(
         dict(shown), place=place, pages=PAGES, refresh_s=REFRESH_S if refresh else None
     )
@@ -113,7 +113,7 @@ _NOT_GUESSED: Final = {"X-Content-Type-Options": "nosniff"}
 
 
 def when(instant: Json) -> str:
-    """Render an instant to the second, in UTC; nothing for none."""
+    """Render an instant to the second, in UTC; empty for null."""
     if not isinstance(instant, str) or not instant:
         return ""
     at = dt.datetime.fromisoformat(instant).astimezone(dt.UTC)
@@ -126,12 +126,12 @@ def short(identifier: Json) -> str:
 
 
 def mood(state: str) -> str:
-    """Say whether a state is good, bad, or still going on."""
+    """Return whether a state is good, bad, or in progress."""
     return "good" if state in _GOOD else "bad" if state in _BAD else "wait"
 
 
 def number(value: Json) -> str:
-    """Render a count with its thousands apart; nothing for none."""
+    """Render a count with separated thousands; empty for null."""
     return f"{value:,}" if isinstance(value, int | float) else ""
 
 

@@ -1,1 +1,1 @@
-"""Rows in and answers out: `/log`, online queries and offline queries."""
+"""Ingestion and queries: `/log`, online queries and offline queries."""

@@ -1,7 +1,7 @@
 """`POST /log`: rows pushed to a webhook endpoint; a call is accepted whole or not at all.
 
 An accepted call is one record of the endpoint's ingest topic, so it is atomic over all datasets
-that the endpoint feeds. What is checked here is what every engine checks again.
+that the endpoint feeds. Every engine repeats the checks that are made here.
 """
 
 import datetime as dt
@@ -32,7 +32,7 @@ router = APIRouter(route_class=PlainRoute)
 GREATEST_PROBLEMS = 50
 GREATEST_KEY_BYTES = 200
 GREATEST_ROW_BYTES = 4 * 1024 * 1024
-"""A fact says a key three times, and must fit into a record."""
+"""A fact contains a key three times, and must fit into a record."""
 
 
 class LogCall(BaseModel):
@@ -55,7 +55,7 @@ class Fed:
 
 @router.post("/log")
 def log_rows(call: LogCall, request: Request) -> dict[str, object]:
-    """Accept rows, or refuse the whole call naming every bad one."""
+    """Accept rows, or refuse the whole call and name every bad row."""
     services: Services = request.app.state.services
     wanted = WebhookEndpoint(webhook=call.webhook, endpoint=call.endpoint)
     branch, snapshot, fed = _feeding(request, wanted)
@@ -107,7 +107,7 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
     """Render the record of a call.
 
     Raises:
-        HTTPException: 413: it, or one of its rows, is too large for the logs.
+        HTTPException: 413: the record, or one of its rows, is too large for the logs.
     """
     said = [json.dumps(_with_micros(fed, row)) for row in rows]
     longest = max(range(len(said)), key=lambda number: len(said[number]))
@@ -128,10 +128,11 @@ def _record_of(fed: Sequence[Fed], rows: Sequence[Mapping[str, Json]]) -> bytes:
 def _feeding(
     request: Request, wanted: WebhookEndpoint
 ) -> tuple[str, BranchSnapshot, tuple[Fed, ...]]:
-    """Find what an endpoint feeds: on the branch, else on the principal's first one that has it.
+    """Find the datasets that an endpoint feeds.
 
-    An endpoint has one ingest topic, so its rows reach every branch that has it in any case; a
-    token for some branches writes them only if the endpoint belongs to one of these.
+    They are those of the given branch, else of the principal's first branch that has the endpoint.
+    An endpoint has one ingest topic, so its rows reach every branch that has the endpoint; a token
+    for some branches may write rows only if the endpoint belongs to one of these.
     """
     services: Services = request.app.state.services
     for name in _branches(request) if may_write_rows(request, wanted) else ():
@@ -211,9 +212,9 @@ def _check(
 
 
 def _with_micros(fed: Sequence[Fed], row: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the row with bare numbers of instants as text, so that no later reader guesses a unit.
+    """Return the row with numeric instants as text, so that no later reader guesses their unit.
 
-    Old clients send epoch milliseconds; the type check has accepted them already.
+    Old clients send epoch milliseconds; the type check has already accepted them.
     """
     rendered = dict(row)
     for one in fed:
@@ -240,5 +241,5 @@ def _raw_name(source: Source, field: str) -> str:
 def _instant_text(value: float) -> Json:
     try:
         return render_cell(coerce(value, Datetime()), Datetime())
-    except MistypedError:  # of a row that is left out, and is left out again by every reader
+    except MistypedError:  # every reader filters this row out as well
         return value

@@ -1,6 +1,7 @@
-"""Offline questions: many keys, each as of its own instant; answered by a Spark batch.
+"""Offline queries: many keys, each as of its own instant; a Spark batch answers them.
 
-The request is a row of the ledger; a supervisor's driver takes it, so a lost server loses nothing.
+The request is a row of the ledger, and a supervisor's driver runs it, so a lost server loses no
+query.
 """
 
 import contextlib
@@ -31,14 +32,14 @@ router = APIRouter(route_class=PlainRoute)
 
 SPINE = "spine.parquet"
 ANSWERS = "answers"
-"""The files of an offline query, in the directory that its id names."""
+"""The name of an offline query's output files, in the directory that its id names."""
 
 
 class OfflineCall(BaseModel):
-    """A spine by column, and what is asked of it.
+    """A spine by column, and the features to compute for it.
 
-    `offsets` names a column with, for each row, the log offsets to answer at, as the header
-    `x-narthex-read` of an online answer gives them.
+    `offsets` names a column that has, for each row, the log offsets to answer at, in the form of
+    the header `x-narthex-read` of an online answer.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -52,7 +53,7 @@ class OfflineCall(BaseModel):
 
 @router.post("/query_offline")
 def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
-    """Queue an offline query; the answer names it."""
+    """Queue an offline query, and return its id."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     require_seen(request, snapshot, [*call.inputs, *call.outputs])
@@ -86,7 +87,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
 
 @contextlib.contextmanager
 def _kept_if_queued(directory: Path) -> Iterator[None]:
-    """Make a directory, and remove it unless a query was queued, or may have been."""
+    """Create a directory; remove it unless a query was queued, or may have been."""
     directory.mkdir(parents=True)
     try:
         yield
@@ -98,10 +99,10 @@ def _kept_if_queued(directory: Path) -> Iterator[None]:
 
 
 def _spine(call: OfflineCall) -> bytes:
-    """Render the spine as a file of Parquet.
+    """Render the spine as a Parquet file.
 
     Raises:
-        HTTPException: 400: it is no table, or lacks a column.
+        HTTPException: 400: the spine is not a table, or lacks a column.
     """
     named = (*call.inputs, call.timestamp_column, *([call.offsets] if call.offsets else []))
     missing = [column for column in named if column not in call.data]
@@ -129,7 +130,7 @@ def _history(services: Services, snapshot: BranchSnapshot, name: str) -> str:
 
 
 def looked_up(plan: ReadPlan) -> tuple[str, ...]:
-    """Name the datasets that a plan looks rows up in, by itself or in code of authors."""
+    """Return the datasets that a plan looks rows up in, by itself or in authors' code."""
     names: dict[str, None] = {}
     for step in plan.steps:
         match step:
@@ -144,7 +145,7 @@ def looked_up(plan: ReadPlan) -> tuple[str, ...]:
 
 @router.get("/query_offline/status")
 def status(request_id: UUID, request: Request) -> dict[str, Json]:
-    """Say how an offline query stands; when done, where its answers are."""
+    """Return the state of an offline query and, once it is done, where its answers are."""
     view = _asked(request_id, request)
     return {
         "request_id": str(request_id),
@@ -179,10 +180,10 @@ def _answers(request: Request, request_id: UUID) -> Path:
 
 
 def _asked(request_id: UUID, request: Request) -> OfflineView:
-    """Return an offline query, if the principal may name its branch and see what it answers.
+    """Return an offline query, if the principal may name its branch and see its outputs.
 
     Raises:
-        NotFound: There is none of that id, or it is another branch's.
+        NotFound: No query has this id, or it belongs to another branch.
     """
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
@@ -194,7 +195,7 @@ def _asked(request_id: UUID, request: Request) -> OfflineView:
 
 
 def _is_theirs(request: Request, wanted: dict[str, Json]) -> bool:
-    """Whether an offline query is of one of the principal's branches, and gives what they see."""
+    """Return whether the principal may name a query's branch and see its outputs."""
     principal: Principal = request.state.principal
     definitions, outputs = from_plain(wanted.get("definitions")), wanted.get("outputs")
     if not isinstance(definitions, Definitions) or not isinstance(outputs, list):

@@ -1,4 +1,4 @@
-"""Questions answered online: features now or as of an instant, and rows of one dataset."""
+"""Online queries: features now or as of an instant, and rows of one dataset."""
 
 import contextlib
 import datetime as dt
@@ -27,12 +27,12 @@ router = APIRouter(route_class=PlainRoute)
 
 
 class QueryCall(BaseModel):
-    """Which features, given which; columns of equal length.
+    """The wanted features, and the given inputs; columns have equal length.
 
     Attributes:
-        log: Whether the answer is kept, to be trained on and proved.
-        workflow: What the principal calls the use of it; kept with it.
-        sampling_rate: The share of answers that are kept.
+        log: Whether the answer is logged, for training and for proofs.
+        workflow: The principal's name for this use; it is logged with the answer.
+        sampling_rate: The share of answers that is logged.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -58,9 +58,9 @@ class LookupCall(BaseModel):
 
 @attrs.define
 class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
-    """The lookups of one request, and the log offsets that their answers contain.
+    """The lookups of one request, and the log offsets that their answers include.
 
-    Each index is read in one state from the first lookup to the end.
+    Each index is read in one snapshot, from the first lookup to the end.
     """
 
     snapshot: BranchSnapshot
@@ -93,7 +93,7 @@ class ReadSession(contextlib.AbstractContextManager["ReadSession"]):
 
 @router.post("/query")
 def query(call: QueryCall, request: Request) -> Response:
-    """Answer features as columns; the header `x-narthex-read` says what was read."""
+    """Return features as columns; the header `x-narthex-read` has the log offsets read."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     require_seen(request, snapshot, [*call.inputs, *call.outputs])
@@ -179,7 +179,7 @@ def _instant(given: str | int | None) -> int:
 
 @router.post("/dataset/{name}/lookup")
 def lookup(name: str, call: LookupCall, request: Request) -> Response:
-    """Look up rows of a dataset by key, as of now or of an instant each."""
+    """Look up rows of a dataset by key, each as of now or of an instant."""
     services: Services = request.app.state.services
     snapshot = services.snapshots.serving(branch_of(request))
     require_dataset(request, snapshot, name)

@@ -1,5 +1,5 @@
-"""What the definitions of a branch mean: compiled, checked, and walked as a graph of data flow.
+"""The definitions of a branch: compiled, checked, and walked as a graph of data flow.
 
-`compilation` turns a payload into definitions and reports every mistake. `data_flow` lists what
-feeds what; `inherited_tags` follows tags along it.
+`compilation` turns a payload into definitions and reports every mistake. `data_flow` lists the
+edges of the graph; `inherited_tags` follows tags along them.
 """

@@ -1,4 +1,4 @@
-"""The definition server: what a commit's payload means, and every mistake in it, at once."""
+"""Compilation of a commit's payload, which reports every mistake at once."""
 
 import attrs
 
@@ -16,10 +16,10 @@ class Proposal:
     """A commit that may be carried out.
 
     Attributes:
-        definitions: All entities of the branch after it.
-        bundle: The same as it is stored.
-        changes: What differs from what is deployed.
-        change_causes: Why assets differ: the first causes.
+        definitions: All entities of the branch after the commit.
+        bundle: The same in its stored form.
+        changes: The differences from the deployed definitions.
+        change_causes: The first causes of differences between assets.
     """
 
     payload: CommitPayload
@@ -32,11 +32,11 @@ class Proposal:
 
 @attrs.frozen(kw_only=True)
 class Grants:
-    """What a commit is judged by.
+    """What a commit is checked against, besides the deployed definitions.
 
     Attributes:
-        branch: Where it is to stand.
-        endpoint_url: Of the platform's object store; empty for Amazon's.
+        branch: The branch that the commit is for.
+        endpoint_url: The address of the platform's object store; empty for Amazon's.
     """
 
     policy: Policy
@@ -47,15 +47,15 @@ class Grants:
 def propose(
     body: bytes, *, deployed: Definitions | None, incremental: bool, grants: Grants
 ) -> Proposal:
-    """Read and judge a payload; touches nothing.
+    """Parse and check a payload, without side effects.
 
     Raises:
-        DefinitionErrors: Everything that is wrong with it, in source order; or, if nothing is,
-            everything in it that no job can carry out yet, or that the policy denies.
+        DefinitionErrors: Every mistake in the payload, in source order; or, if it has none,
+            everything that no job can carry out yet, or that the policy denies.
         PolicyInvalid: The policy has an entry that cannot be read.
     """
     if not body:
-        # No bytes are a valid message of protobuf, and would mean: remove everything.
+        # An empty body is a valid protobuf message, which would remove everything.
         raise RecordNotUnderstood("the commit has no bytes")
     payload = decode_commit(body)
     changes = compare(deployed, payload.definitions, incremental=incremental)

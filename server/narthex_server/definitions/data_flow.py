@@ -1,4 +1,4 @@
-"""What feeds what on a branch, as its definitions say it."""
+"""The data flow between the definitions of a branch."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
@@ -17,7 +17,7 @@ from narthex._ir import (
 )
 
 EntityNode: TypeAlias = tuple[str, str]
-"""What it is, and its name: `source`, `dataset` or `feature`."""
+"""The kind (`source`, `dataset` or `feature`) and the name of an entity."""
 
 
 def flow(definitions: Definitions) -> Iterator[tuple[EntityNode, EntityNode]]:

@@ -1,6 +1,6 @@
-"""Tags: what is made of tagged things has their tags too, down to the features; `~tag` ends that.
+"""Tags: an entity inherits the tags of its inputs, down to the features; `~tag` cancels one.
 
-Who has a token for some tags only sees what has none beyond these, and changes nothing else.
+A token for some tags only sees entities without any other tag, and changes nothing else.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from narthex._ir import Dataset, Definitions, Featureset
 from narthex_server.definitions.data_flow import EntityNode, flow
 
 CANCEL = "~"
-"""What stands before a tag that a dataset or a feature does not take over."""
+"""The prefix of a tag that a dataset or a feature does not inherit."""
 
 _NOTHING = Definitions(datasets=(), featuresets=())
 _UNTAGGED: Mapping[EntityNode, frozenset[str]] = MappingProxyType({})
@@ -22,12 +22,12 @@ _UNTAGGED: Mapping[EntityNode, frozenset[str]] = MappingProxyType({})
 
 @attrs.frozen(kw_only=True)
 class Tags:
-    """The tags of all that is on a branch.
+    """The tags of all entities of a branch.
 
     Attributes:
-        reach: Those of a node, and of all that it is made of, before it cancels any.
-        have: Those that it has.
-        cancels: Each tag that a node does not take over.
+        reach: The tags of a node and of all its inputs, before it cancels any.
+        have: The tags that a node has.
+        cancels: Each tag that a node does not inherit.
     """
 
     reach: dict[EntityNode, frozenset[str]]
@@ -38,7 +38,7 @@ class Tags:
 def tags_of(
     definitions: Definitions | None, sources: Mapping[EntityNode, frozenset[str]] = _UNTAGGED
 ) -> Tags:
-    """Follow the tags from where they are said, and from tagged sources, to all made of them."""
+    """Return the tags of all nodes: declared ones, and those inherited, also from sources."""
     known = _NOTHING if definitions is None else definitions
     said = {**dict(_said(known)), **sources}
     order: TopologicalSorter[EntityNode] = TopologicalSorter(dict.fromkeys(said, ()))
@@ -63,13 +63,13 @@ def tags_of(
 
 
 def own_tags(dataset: Dataset) -> frozenset[str]:
-    """Return the tags that a dataset and its fields are given, without those that it cancels."""
+    """Return the declared tags of a dataset and its fields, without those that it cancels."""
     said = frozenset[str]().union(*(tags for _, tags in _said_of(dataset)))
     return frozenset(tag for tag in said if not tag.startswith(CANCEL))
 
 
 def changed_entities(before: Definitions | None, after: Definitions) -> frozenset[EntityNode]:
-    """Return the datasets and features that a commit makes, changes or removes; tags count."""
+    """Return the datasets and features that a commit adds, changes (tags count) or removes."""
     old, new = (dict(_parts(_NOTHING if one is None else one)) for one in (before, after))
     return frozenset(
         node
@@ -89,7 +89,7 @@ def _parts(definitions: Definitions) -> Iterator[tuple[EntityNode, Dataset | Fea
 
 
 def _content(part: Dataset | Featureset | None) -> object:
-    """Return the identity of a part: everything except its place in the file."""
+    """Return the content of a part: everything except its place in the file."""
     if part is None:
         return None
     try:
@@ -104,7 +104,7 @@ def _said(definitions: Definitions) -> Iterator[tuple[EntityNode, frozenset[str]
 
 
 def _said_of(part: Dataset | Featureset) -> Iterator[tuple[EntityNode, frozenset[str]]]:
-    """Yield the tags that stand at a dataset and its fields, or at each feature and its set."""
+    """Yield the tags declared at a dataset and its fields, or at each feature and its set."""
     match part:
         case Dataset(name=name, schema=schema):
             tags = [part.metadata.tags, *(field.metadata.tags for field in schema.fields)]

@@ -1,6 +1,6 @@
-"""What people have decided in Airflow, as Airflow tells it: its tasks are not believed on it.
+"""People's decisions in Airflow, verified with Airflow itself rather than taken from its tasks.
 
-Whoever has only the token of Airflow's processes can point at a decision, and make none.
+The token of Airflow's processes alone can point at a decision, but cannot make one.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from narthex_server.deploy.executor import StepDeferred
 
 
 def approver(airflow: Airflow, commit_id: UUID) -> str:
-    """Name who has approved a commit in its run: the person whom Airflow let in.
+    """Return who has approved a commit in its run: the person whom Airflow signed in.
 
-    Where the question was asked again because its task had failed, the last answer counts.
+    If the task failed and the question was asked again, the last answer counts.
 
     Raises:
-        StepDeferred: Nobody has, or Airflow does not say.
+        StepDeferred: The commit is not approved yet, or Airflow does not answer.
     """
     match _last_answer(airflow, str(commit_id)):
         case {
@@ -35,7 +35,7 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
 
 
 def _last_answer(airflow: Airflow, commit_id: str) -> Json:
-    """Return the last answer to the run's question; its current state without an answer."""
+    """Return the last answer to the run's question; without one, its current state."""
     asked = approval_of(commit_id)
     stands = _told(airflow, asked)
     if _is_answered(stands):
@@ -59,10 +59,10 @@ def _is_answered(said: Json) -> bool:
 def has_asked_to_roll_back(
     airflow: Airflow, run_id: str, *, who: str, wanted: Mapping[str, Json]
 ) -> bool:
-    """Whether a person has triggered this run of the DAG `rollback`, for what is wanted.
+    """Return whether a person has triggered this run of the DAG `rollback`, for this target.
 
     Raises:
-        StepDeferred: Airflow does not say.
+        StepDeferred: Airflow does not answer.
     """
     match _told(airflow, f"dags/rollback/dagRuns/{quote(run_id, safe='')}"):
         case {"triggering_user_name": str(name), "conf": dict(conf)} if name:

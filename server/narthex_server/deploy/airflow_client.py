@@ -1,4 +1,4 @@
-"""Airflow as the one that sequences commits: asked to start a run, never needed to finish one."""
+"""The client of Airflow, which sequences commits; no commit needs it in order to end."""
 
 from collections.abc import Mapping
 
@@ -12,33 +12,34 @@ log = structlog.get_logger()
 
 TIMEOUT_S = 10.0
 ACCEPTED = frozenset({200, 201, 409})
-"""409: the run exists already; its id is the commit's."""
+"""409: the run already exists; its id is the commit's."""
 
 
 class Airflow:
-    """Starts runs of the DAG `commit` through Airflow's REST API, and asks after them.
+    """Starts runs of the DAG `commit` through Airflow's REST API, and reads their state.
 
-    Every call raises what httpx does when nobody answers, and PermissionError without a token.
+    Every call raises httpx's errors when Airflow does not answer, and PermissionError without a
+    token.
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Talk to the Airflow that the settings name; none is named when the URL is empty."""
+        """Connect to the Airflow that the settings name; an empty URL means that there is none."""
         self._settings = settings
         self._token: str | None = None
-        # One for all calls: to make one reads all certificates of the machine.
+        # One client for all calls: creating one reads all certificates of the machine.
         self._client = httpx.Client(timeout=TIMEOUT_S)
 
     @property
     def there(self) -> bool:
-        """Whether an Airflow is named at all."""
+        """Whether the settings name an Airflow."""
         return bool(self._settings.airflow_url)
 
     def read(self, path: str) -> Json:
-        """Read a path of Airflow's API; None if it has no such thing, or there is no Airflow.
+        """Read a path of Airflow's API; None if it does not exist, or there is no Airflow.
 
         Raises:
-            httpx.TransportError: It does not answer.
-            PermissionError: It gives us no token.
+            httpx.TransportError: Airflow does not answer.
+            PermissionError: Airflow grants no token.
         """
         if not self.there:
             return None
@@ -47,13 +48,13 @@ class Airflow:
         return found
 
     def run_url(self, commit_id: str) -> str | None:
-        """Return the page of a commit's run."""
+        """Return the address of the page of a commit's run."""
         if not self.there:
             return None
         return f"{self._settings.airflow_url}/dags/commit/runs/{commit_id}"
 
     def start(self, commit_id: str) -> bool:
-        """Start the run of a commit, or find that it is started; give whether Airflow has it."""
+        """Start the run of a commit, unless it exists; return whether Airflow has it."""
         body = {"dag_run_id": commit_id, "logical_date": None, "conf": {"commit_id": commit_id}}
         answer = self._call("POST", "/api/v2/dags/commit/dagRuns", body)
         if answer.status_code not in ACCEPTED:
@@ -61,8 +62,9 @@ class Airflow:
         return answer.status_code in ACCEPTED
 
     def state(self, commit_id: str) -> str | None:
-        """Return the state of a commit's run: queued, running, success or failed; None if
-        absent.
+        """Return the state of a commit's run; None if there is no run.
+
+        The states are queued, running, success and failed.
         """
         match self.read(f"dags/commit/dagRuns/{commit_id}"):
             case {"state": str(state)}:
@@ -71,7 +73,7 @@ class Airflow:
                 return None
 
     def schedules(self) -> bool:
-        """Whether Airflow's scheduler lives: without it a run that is called running stands."""
+        """Return whether Airflow's scheduler is alive; without it, a `running` run is stuck."""
         match self.read("monitor/health"):
             case {"scheduler": {"status": "healthy"}}:
                 return True
@@ -79,7 +81,7 @@ class Airflow:
                 return False
 
     def answer_approval(self, commit_id: str) -> None:
-        """Answer what a run asks a person, if it does: the ledger knows who has approved."""
+        """Answer a run's open question for approval: the ledger has the approval already."""
         path = f"/api/v2/{approval_of(commit_id)}"
         self._call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
 
@@ -116,10 +118,10 @@ class Airflow:
 
 
 def task_of(commit_id: str) -> str:
-    """Return the path below Airflow's API of the task that asks a person about a commit."""
+    """Return the path, below Airflow's API, of the task that asks for approval of a commit."""
     return f"dags/commit/dagRuns/{commit_id}/taskInstances/approve"
 
 
 def approval_of(commit_id: str) -> str:
-    """Return the path below Airflow's API of what a commit's run asks a person."""
+    """Return the path, below Airflow's API, of the question that a commit's run asks."""
     return f"{task_of(commit_id)}/-1/hitlDetails"

@@ -1,6 +1,6 @@
-"""The runs of commits in Airflow: offered and asked after in a thread of their own.
+"""The runs of commits in Airflow: started and watched in a thread of their own.
 
-An Airflow that hangs answers late or never; the loop that ends commits does not wait for it.
+A hanging Airflow must not delay the recovery loop, which ends commits.
 """
 
 import threading
@@ -19,18 +19,18 @@ log = structlog.get_logger()
 ROUND_EVERY_S = 5.0
 SILENT_S = 60.0
 UNREACHED_S = 30.0
-"""How long an Airflow that has not taken a run is waited for: a busy one answers late."""
+"""How long to wait for an Airflow that has not taken a run: a busy one answers late."""
 
 
 @attrs.define
 class _Run:
-    """What is known of a commit's run.
+    """The known state of a commit's run.
 
     Attributes:
-        heard: When Airflow, or a task of the run, was last known to be at it.
-        is_due: It is to be started, and Airflow has not said that it has it.
-        is_taken: Airflow has it.
-        is_approved: A person has approved, and Airflow may still ask for it.
+        heard: When Airflow, or a task of the run, was last known to work on it.
+        is_due: The run is to be started, and Airflow has not confirmed that it has it.
+        is_taken: Airflow has the run.
+        is_approved: A person has approved the commit, and Airflow may still ask for it.
         is_ended: The commit has ended; the run may not have.
     """
 
@@ -42,10 +42,10 @@ class _Run:
 
 
 class AirflowRuns:
-    """Offers each commit until Airflow has it, and knows which ones it drives."""
+    """Offers each commit to Airflow until Airflow has it, and tracks which commits it drives."""
 
     def __init__(self, airflow: Airflow, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Watch nothing yet; `start` does."""
+        """Prepare an empty set of runs; `start` begins the work."""
         self._airflow = airflow
         self._clock = clock
         self._runs: dict[UUID, _Run] = {}
@@ -54,40 +54,40 @@ class AirflowRuns:
 
     @property
     def there(self) -> bool:
-        """Whether an Airflow is named at all."""
+        """Whether the settings name an Airflow."""
         return self._airflow.there
 
     def start(self) -> None:
-        """Take rounds in a thread of its own until `stop`."""
+        """Run rounds in a thread of their own until `stop`."""
         threading.Thread(target=self._rounds, name="airflow-runs", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop after the call that is under way; nobody waits for it."""
+        """Stop after the call in progress, without waiting for it."""
         self._stopping = True
         self._wake.set()
 
     def offer(self, commit_id: UUID) -> None:
-        """Have the run started as soon as Airflow answers, and until then."""
+        """Schedule the start of a commit's run; it is retried until Airflow answers."""
         run = self._run(commit_id)
         if not (run.is_taken or run.is_due):
             run.is_due = True
             self._wake.set()
 
     def approved(self, commit_id: UUID) -> None:
-        """A person has approved the commit: what Airflow asks for it, or will, is answered."""
+        """Note that a person has approved the commit, so that Airflow's question is answered."""
         run = self._run(commit_id)
         if not run.is_approved:
             run.is_approved = True
             self._wake.set()
 
     def step_taken(self, commit_id: UUID) -> None:
-        """Somebody took a step of the commit just now."""
+        """Note that a step of the commit was taken just now."""
         run = self._runs.get(commit_id)
         if run is not None:
             run.heard = self._clock()
 
     def ended(self, commit_id: UUID) -> None:
-        """The commit has ended: a run that Airflow does not have is not needed any more."""
+        """Note that the commit has ended: a run that Airflow does not have is dropped."""
         run = self._runs.get(commit_id)
         if run is not None and run.is_taken:
             run.is_ended = True
@@ -95,12 +95,12 @@ class AirflowRuns:
             self._runs.pop(commit_id, None)
 
     def is_at(self, commit_id: UUID) -> bool:
-        """Whether Airflow drives the commit, or may still begin to."""
+        """Return whether Airflow drives the commit, or may still start to."""
         run = self._run(commit_id)
         return self._clock() - run.heard < (SILENT_S if run.is_taken else UNREACHED_S)
 
     def look(self) -> None:
-        """Take one round; what an Airflow that does not answer is to be told stays due."""
+        """Run one round; when Airflow does not answer, its work stays due."""
         runs = tuple(self._runs.items())
         try:
             for commit_id, run in runs:
@@ -123,7 +123,7 @@ class AirflowRuns:
                 self.look()
 
     def _follow(self, commit_id: UUID, run: _Run) -> None:
-        """Hear of a run that has taken no step for a while, and answer for who has approved."""
+        """Read the state of a run without recent steps; forward an approval to it."""
         if run.is_approved:
             self._airflow.answer_approval(str(commit_id))
         elif not run.is_ended and self._clock() - run.heard < ROUND_EVERY_S:

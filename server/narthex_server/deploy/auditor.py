@@ -1,7 +1,8 @@
-"""The auditor: what the ledger says against what stands in the stores.
+"""The auditor, which compares the ledger with the contents of the stores.
 
-A scan is complete or counts for nothing. What two scans, far enough apart, find to be nobody's is
-destroyed by its own id; what should stand and does not is set aside, never silently made again.
+An incomplete scan is discarded. Objects that the ledger does not own are destroyed by their own
+ids once two scans, far enough apart, have found them. Assets that are missing from a store are
+quarantined, never silently created again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,9 +20,9 @@ log = structlog.get_logger()
 LIST_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 10.0
 FEW, SHARE = 10, 20
-"""The breaker: a round destroys or sets aside at most ten things, or a twentieth of all there are.
+"""The circuit breaker: a round acts on at most ten objects, or a twentieth of all.
 
-So many at once are rather a store that shows another place, as after a mount that failed."""
+If more are due, it acts on none: rather the store shows another place, as after a failed mount."""
 
 _STANDING = frozenset({AssetState.LIVE, AssetState.RETIRING})
 _STRAYS = frozenset({"B", "C"})
@@ -29,15 +30,15 @@ _STRAYS = frozenset({"B", "C"})
 
 @attrs.frozen(kw_only=True)
 class SystemAudit:
-    """What a scan of one store found.
+    """The result of a scan of one store.
 
     Attributes:
-        listed: How many things of ours stand there.
-        findings: What is wrong, seen now.
-        confirmed: Those of them that an earlier scan saw too.
+        listed: How many of our objects the store has.
+        findings: The deviations that this scan saw.
+        confirmed: Those findings that an earlier scan saw too.
         destroyed: Names of strays that were destroyed.
-        tripped: Why nothing was destroyed or set aside although it was due; empty otherwise.
-        error: Why there was no complete scan; empty otherwise.
+        tripped: Why nothing was destroyed or quarantined although it was due; empty otherwise.
+        error: Why the scan is incomplete; empty otherwise.
     """
 
     kind: AssetKind
@@ -49,7 +50,7 @@ class SystemAudit:
     error: str = ""
 
     def plain(self) -> dict[str, Json]:
-        """Render for machines."""
+        """Render as JSON."""
         return {
             "kind": self.kind.value,
             "listed": self.listed,
@@ -72,7 +73,7 @@ class SystemAudit:
 
 @attrs.frozen(kw_only=True)
 class Auditor:
-    """Scans each store; any number of them may run."""
+    """Scans each store; any number of auditors may run at the same time."""
 
     ledger: Ledger
     adapters: Mapping[AssetKind, Adapter]
@@ -80,11 +81,11 @@ class Auditor:
     owner: str
 
     def audit(self) -> tuple[SystemAudit, ...]:
-        """Scan every store once, and act on what is confirmed."""
+        """Scan every store once, and act on confirmed findings."""
         return tuple(self._audit(kind, self.adapters[kind]) for kind in self.adapters)
 
     def _audit(self, kind: AssetKind, adapter: Adapter) -> SystemAudit:
-        # The ledger is read before and after: what came or went meanwhile is not judged.
+        # The ledger is read before and after; assets that changed in between are skipped.
         before = self.ledger.inventory(kind)
         try:
             listed = adapter.list(f"nx_{self.install_id}_", timeout_s=LIST_TIMEOUT_S)
@@ -123,7 +124,7 @@ class Auditor:
             was = before.get(name)
             if was is None or not {was.state, row.state} <= _STANDING:
                 continue
-            # A listing may be stale: what contradicts the ledger is asked for by name.
+            # A listing may be stale: each deviation from the ledger is verified by name.
             match adapter.probe(name, row.spec, timeout_s=CALL_TIMEOUT_S):
                 case Absent() if name not in there:
                     found.append(_finding("A", row, "it is not there"))
@@ -163,7 +164,7 @@ class Auditor:
 def strays(
     kind: AssetKind, listed: Sequence[Listed], rows: Mapping[str, InventoryRow]
 ) -> tuple[Finding, ...]:
-    """Find what stands there and is nobody's: never known, or destroyed before."""
+    """Return the objects in a store that were never in the ledger, or are destroyed there."""
     found = []
     for one in listed:
         row = rows.get(one.name)
@@ -181,7 +182,7 @@ def strays(
 
 
 def trips(wrong: int, listed: int) -> str:
-    """Say why a round must not act on so much; nothing when it may."""
+    """Return why a round must not act on so many findings; empty when it may."""
     most = max(FEW, listed // SHARE)
     if wrong <= most:
         return ""

@@ -1,7 +1,7 @@
-"""What a backfill has before it: rows and bytes as they lie there, and the time at a known pace.
+"""Estimates of a backfill: rows and bytes to read, and the time at a known pace.
 
-Nothing is guessed without a basis: offsets are the broker's, sizes are the files', the pace is that
-of backfills which this installation has carried out. What nobody can know is left out.
+Every number has a basis: offsets are the broker's, sizes are the files', the pace is that of
+former backfills of this installation. Numbers without a basis are omitted.
 """
 
 import json
@@ -31,18 +31,18 @@ from narthex_ledger import CommitPlan
 from narthex_stores import LogReader, Record, StoreError, find_beneath, open_beneath
 
 ASK_S = 3.0
-"""How long a plan waits for a broker to say how much it holds."""
+"""How long a plan waits for a broker to return the size of a topic."""
 
 SAMPLE_RECORDS = 50
 """How many records of a topic are read to learn how large they are."""
 
 SAMPLE_BYTES = 65_536
-"""How much of a file of lines is read to learn how long its lines are."""
+"""How much of a file of lines is read to estimate the length of its lines."""
 
 
 @attrs.frozen(kw_only=True)
 class TopicSize:
-    """What a topic holds now; both are counts of records times what a sample of them has."""
+    """The size of a topic now; both counts are extrapolated from a sample of its records."""
 
     rows: int
     size_bytes: int
@@ -50,13 +50,13 @@ class TopicSize:
 
 @attrs.frozen(kw_only=True)
 class Estimate:
-    """What one job has to drain .
+    """The history that one job has to drain.
 
     Attributes:
-        rows: At most so many; None when nobody can know before it runs.
-        size_bytes: Of the files, or of the records, uncompressed.
-        seconds: At the pace of former backfills here; None without rows or without a former one.
-        basis: Where the numbers come from.
+        rows: The upper bound of rows; None when it cannot be known before the job runs.
+        size_bytes: The size of the files, or of the records, uncompressed.
+        seconds: The time at the pace of former backfills; None without rows or former backfills.
+        basis: The origin of the numbers.
     """
 
     label: str
@@ -78,11 +78,11 @@ class Estimate:
 
 @attrs.frozen(kw_only=True)
 class Places:
-    """Where rows lie.
+    """The places where rows are stored.
 
     Attributes:
-        names: The physical names of topics that are there already.
-        held: Asks a broker, by its address (empty: the platform's own), what a topic holds.
+        names: The physical names of topics that exist already.
+        held: Returns the size of a topic on a broker, by its address (empty: the platform's own).
         rows_per_s: The pace of former backfills; None when there was none.
     """
 
@@ -100,7 +100,7 @@ class _Amount:
 
 
 def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Estimate, ...]:
-    """Say what each job of a plan's backfill has to drain , writers before readers."""
+    """Return the estimate of each job in a plan's backfill, writers before readers."""
     due = {(asset.kind, asset.fingerprint) for asset in plan.backfill}
     written: dict[AssetRef, int | None] = {}
     found: list[Estimate] = []
@@ -122,7 +122,7 @@ def estimate(blueprint: Blueprint, plan: CommitPlan, places: Places) -> tuple[Es
 
 
 def held_in(reader: LogReader, topic: str) -> TopicSize:
-    """Say what a topic holds: its offsets, times what the newest of its records have.
+    """Return the size of a topic: its offsets, times the averages of its newest records.
 
     Raises:
         StoreError: The broker does not answer.
@@ -154,7 +154,7 @@ def _rows_of(record: Record) -> int:
 def _writers_first(
     blueprint: Blueprint, due: Iterable[tuple[object, bytes]]
 ) -> list[AssetBlueprint]:
-    """Order the jobs as the blueprint does, in which a dataset stands after what it reads."""
+    """Order the jobs as the blueprint does, in which a dataset comes after its inputs."""
     wanted = set(due)
     return [asset for asset in blueprint.assets if (asset.kind, asset.fingerprint) in wanted]
 

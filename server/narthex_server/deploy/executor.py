@@ -1,8 +1,8 @@
-"""The steps of a commit, each idempotent: whoever asks for one gets the same effect once.
+"""The steps of a commit, each idempotent: the effect happens once, whoever asks for it.
 
-Airflow's tasks, the recovery loop, a person with the CLI and the tests all come here. The ledger
-decides every transition; this only calls the stores in between, as `design` demands: intent, then
-the call, then a probe, then done.
+Airflow's tasks, the recovery loop, the CLI and the tests all call this module. The ledger
+decides every transition; this module only calls the stores in between, in the order that
+`design` demands: intent, call, probe, done.
 """
 
 import time
@@ -36,14 +36,14 @@ from narthex_stores import Absent, Adapter, Match, Mismatch, StoreError, Unknown
 log = structlog.get_logger()
 
 CALL_TIMEOUT_S = 10.0
-"""What one call to a store may take; less than a commit's lease."""
+"""The timeout of one call to a store; less than a commit's lease."""
 
 TRUSTED_S = 25.0
-"""How long after a claim was asked for this process believes, by its own clock, that it holds."""
+"""How long after requesting a claim this process trusts its lease, by its own clock."""
 
 
 class StepDeferred(Exception):
-    """The step cannot be taken now; ask again. The message says what it waits for."""
+    """The step cannot be taken now; retry. The message names what it waits for."""
 
 
 class StepImpossible(Exception):
@@ -55,8 +55,8 @@ class Executor:
     """Drives commits through the ledger and the stores.
 
     Attributes:
-        owner: Who holds the commits that this process drives; a restart is another owner.
-        clock: Seconds that only grow.
+        owner: The owner of the commits that this process drives; a restarted process is another.
+        clock: A monotonic clock, in seconds.
     """
 
     ledger: Ledger
@@ -67,7 +67,7 @@ class Executor:
     _kinds: dict[int, AssetKind] = attrs.field(factory=dict, repr=False)
 
     def plan(self, commit_id: UUID) -> CommitView:
-        """T1: decide and reserve; a second time gives what was reserved."""
+        """Take T1: decide and reserve; a second call returns the reservation of the first."""
         view = self.ledger.commit(commit_id)
         if view.state is CommitState.QUEUED:
             fence = self._claim(commit_id)
@@ -93,12 +93,12 @@ class Executor:
         )
 
     def create(self, commit_id: UUID, asset_id: int) -> str:
-        """Create one asset of the commit; gives `live`.
+        """Create one asset of the commit; return `live`.
 
         Raises:
-            StepDeferred: What it needs is not live yet, or the store does not answer.
-            StepImpossible: Reality contradicts the ledger; the asset is set aside, the commit
-                aborts.
+            StepDeferred: A dependency is not live yet, or the store does not answer.
+            StepImpossible: The store contradicts the ledger; the asset is quarantined, the commit
+            aborts.
         """
         leased_until = self.clock() + TRUSTED_S
         fence = self._claim(commit_id)
@@ -113,7 +113,7 @@ class Executor:
                 waits_for = f"commit {other}" if other else f"assets {list(needs)}"
                 raise StepDeferred(f"asset {asset_id} waits for {waits_for}")
             case Go():
-                # Stopped since the claim? Then somebody else may be at it: no call any more.
+                # After a long pause the lease may have another owner: make no call any more.
                 if self.clock() + CALL_TIMEOUT_S > leased_until:
                     raise StepDeferred(f"asset {asset_id} must be claimed again before it is made")
                 return self._make(commit_id, fence, outcome)
@@ -134,7 +134,7 @@ class Executor:
                 asset.physical_name, asset.spec, asset_id=asset.asset_id, timeout_s=CALL_TIMEOUT_S
             )
         except StoreError as error:
-            # A call's own answer is advice only: the probe decides.
+            # A call's own answer is advisory: the probe decides.
             self.ledger.create_failed(asset.asset_id, commit_id, fence, error=str(error))
         match adapter.probe(asset.physical_name, asset.spec, timeout_s=CALL_TIMEOUT_S):
             case Match(external_id=external_id):
@@ -151,15 +151,15 @@ class Executor:
                 raise StepDeferred(f"the store of asset {asset.asset_id} does not answer: {why}")
 
     def ready(self, commit_id: UUID) -> None:
-        """T_ready: everything that is bound is live."""
+        """Take T_ready: every bound asset is live."""
         self.ledger.ready(commit_id, self._claim(commit_id))
 
     def commit(self, commit_id: UUID) -> int:
-        """T_commit: the head moves; creation is final from here on."""
+        """Take T_commit: the head moves; creation is final from here on."""
         return self.ledger.commit_point(commit_id, self._claim(commit_id))
 
     def due_backfills(self, commit_id: UUID) -> list[str]:
-        """Name the jobs that have a past to drain  before they run live."""
+        """Return the jobs that have history to drain before they run live."""
         bound = {asset.asset_id: asset.label for asset in self.ledger.commit(commit_id).assets}
         return [
             bound[job.asset.asset_id]
@@ -175,11 +175,11 @@ class Executor:
         self.ledger.start_jobs(commit_id, self._claim(commit_id))
 
     def readiness(self, commit_id: UUID) -> Readiness:
-        """Tell which jobs of the commit have not caught up."""
+        """Return which jobs of the commit have not caught up."""
         return self.ledger.readiness(commit_id)
 
     def promote(self, commit_id: UUID) -> None:
-        """T_promote: readers flip, in one transaction, on evidence of this very moment.
+        """Take T_promote: readers flip, in one transaction, on evidence of this very moment.
 
         Raises:
             StepDeferred: A job has not caught up.
@@ -188,7 +188,7 @@ class Executor:
         if view.state is CommitState.FINALIZED:
             return
         if view.promotion is PromotionState.SUPERSEDED:
-            # Readers go on to a later commit; there is nothing to wait for.
+            # Readers move to a later commit; there is nothing to wait for.
             self.ledger.finalize(commit_id, self._claim(commit_id))
             return
         readiness = self.ledger.readiness(commit_id)
@@ -203,7 +203,7 @@ class Executor:
             raise StepDeferred(str(error)) from error
 
     def abort(self, commit_id: UUID, error: Json) -> CommitState:
-        """T_abort and T_unref: the commit does not happen; what it made is let go."""
+        """Take T_abort and T_unref: abort the commit, and release the assets that it created."""
         return self.ledger.abort(commit_id, error=error, actor=self.owner)
 
     def _claim(self, commit_id: UUID) -> Fence:

@@ -1,7 +1,7 @@
-"""The collector: destroys what nothing pins any more, one asset at a time, dependants first.
+"""The garbage collector: destroys unpinned assets, one at a time, dependants first.
 
-An order is written down before the store is called; the call waits until no creation can still
-be in flight; the store must say twice that the thing is gone before the ledger does.
+An order is recorded before the store is called; the call waits until no creation can still be in
+flight; the store must report the absence twice before the ledger records it.
 """
 
 import threading
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 CALL_TIMEOUT_S = 10.0
 SECOND_PROBE_S = 5.0
-"""Kafka forgets a topic asynchronously: absence is asked for twice, this far apart."""
+"""Kafka deletes topics asynchronously: absence is probed twice, this far apart."""
 
 _NO_LOG = LogSpec(shape=LogShape.ROWS, keys=(), values=(), time_field="")
 ANY_SPEC: dict[AssetKind, AssetSpec] = {
@@ -39,7 +39,7 @@ ANY_SPEC: dict[AssetKind, AssetSpec] = {
     AssetKind.HISTORY: HistorySpec(log=_NO_LOG),
     AssetKind.CHECKPOINT: CheckpointSpec(job=""),
 }
-"""For a probe that only asks whether anything is left: match and mismatch both say yes."""
+"""A spec for probes of mere existence: match and mismatch both mean that the asset exists."""
 
 
 @attrs.define(kw_only=True)
@@ -47,8 +47,8 @@ class Collector:
     """Carries out the destructions that are due.
 
     Attributes:
-        owner: Who holds the orders of this process; a restart is another owner.
-        clock: Seconds that only grow, for the pause between two looks at a store.
+        owner: The owner of the orders of this process; a restarted process is another.
+        clock: A monotonic clock, in seconds, for the pause between two probes of a store.
     """
 
     ledger: Ledger
@@ -60,9 +60,9 @@ class Collector:
     _collecting: threading.Lock = attrs.field(factory=threading.Lock)
 
     def sweep(self) -> tuple[int, ...]:
-        """End what is past its time, and retire what nothing pins; gives the assets retired.
+        """Expire pins, pause cold jobs, and retire unpinned assets; return the assets retired.
 
-        Nothing is destroyed here: a retired asset has its grace, and may be used again in it.
+        Nothing is destroyed here: within its grace period, a retired asset may be used again.
         """
         self.ledger.expire_pins(actor=self.owner)
         self.ledger.pause_cold_jobs()
@@ -70,9 +70,9 @@ class Collector:
         return tuple(a for a in unpinned if self.ledger.mark(a, actor=self.owner))
 
     def collect(self, commit_id: UUID | None) -> None:
-        """Take each due destruction as far as it goes now; `commit_id` only says what for.
+        """Advance each due destruction as far as possible now; `commit_id` is only logged.
 
-        It does nothing while another thread is at it.
+        Does nothing while another thread is collecting.
         """
         if not self._collecting.acquire(blocking=False):
             return
@@ -82,7 +82,7 @@ class Collector:
             self._collecting.release()
 
     def _collect(self, commit_id: UUID | None) -> None:
-        # What this process holds is not due for anybody; it goes on with it all the same.
+        # The ledger does not list as due what this process holds; continue with it anyway.
         for asset_id in sorted({*self.ledger.due_destroys(), *self._begun}, reverse=True):
             try:
                 self._destroy(asset_id)

@@ -1,4 +1,4 @@
-"""A plan as people and programs see it: the same content in lines and in JSON."""
+"""Reports of a plan, for people and programs: the same content in lines and in JSON."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ KILO = 1000.0
 
 @attrs.frozen(kw_only=True)
 class PlanReport:
-    """What a commit would do, to whom, for how long, and why."""
+    """The effects of a commit, whom they affect, for how long, and why."""
 
     branch: str
     plan: CommitPlan
@@ -28,7 +28,7 @@ class PlanReport:
     estimates: tuple[Estimate, ...]
 
     def plain(self) -> dict[str, Json]:
-        """Render as JSON; `plan_sha256` is what `--expect-plan` takes."""
+        """Render as JSON; `plan_sha256` is the value for `--expect-plan`."""
         plan = self.plan
         return {
             "branch": self.branch,
@@ -67,7 +67,7 @@ class PlanReport:
         ]
 
     def _jobs(self) -> Iterator[tuple[str, str, str]]:
-        """Say of each new job how it runs, and why."""
+        """Yield, for each new job, how it runs, and why."""
         created = {(asset.kind, asset.fingerprint) for asset in self.plan.create}
         for asset in self.blueprint.assets:
             if (asset.kind, asset.fingerprint) in created and isinstance(

@@ -1,8 +1,8 @@
-"""The recovery loop: every accepted commit ends, whether or not Airflow lives.
+"""The recovery loop: every accepted commit ends, whether or not Airflow is running.
 
-A commit is offered to Airflow. When its run is absent, or nobody took a step for a while, this
-loop takes the same steps; they are idempotent, so both may. It also ends aborted commits by
-destroying what they made, and lets nothing else go.
+A commit is offered to Airflow. If its run is absent, or no step was taken for a while, this loop
+takes the same steps; they are idempotent, so both may take them. It also ends aborted commits by
+destroying what they created, and releases nothing else.
 """
 
 import datetime as dt
@@ -47,12 +47,12 @@ FIRST_PAUSE_S, GREATEST_PAUSE_S = 10.0, 300.0
 STOPS_S = 10.0
 FORGET_EVERY_S = 3600.0
 CALLS_KEPT = dt.timedelta(days=7)
-"""For how long a call of a webhook with the same key is known to be the same."""
+"""How long the idempotency key of a webhook's call is remembered."""
 
 
 @attrs.frozen
 class _BackfillRun:
-    """A bounded run that this process started, and how many failed before it."""
+    """A bounded run that this process started, and the number of failures before it."""
 
     process: subprocess.Popen[bytes]
     began: float
@@ -72,7 +72,7 @@ class Recovery:
         airflow: Airflow,
         settings: Settings,
     ) -> None:
-        """Watch nothing yet; `start` does."""
+        """Prepare the loop; `start` begins the work."""
         self._ledger = ledger
         self._executor = executor
         self._collector = collector
@@ -106,19 +106,19 @@ class Recovery:
             run.process.poll()
 
     def notice(self, commit_id: UUID) -> None:
-        """There is something to do for a commit: do not wait for the next look."""
+        """Note that a commit has work to do, and wake the loop."""
         self._noticed.add(commit_id)
         self._wake.set()
 
     def driven(self, commit_id: UUID) -> None:
-        """Somebody took a step of the commit just now."""
+        """Note that a step of the commit was taken just now."""
         self.runs.step_taken(commit_id)
 
     def roll_back(self, commit_id: UUID) -> str:
-        """End a commit that failed; nothing to do for one whose readers have flipped.
+        """Undo and end a failed commit; a commit whose readers have flipped is left as it is.
 
         Raises:
-            StepDeferred: Something that it made is not destroyed yet.
+            StepDeferred: An asset that the commit created is not destroyed yet.
         """
         view = self._ledger.commit(commit_id)
         if view.state in {CommitState.FINALIZED, CommitState.REJECTED, CommitState.ABORTED}:
@@ -134,7 +134,7 @@ class Recovery:
         return state.value
 
     def _revert(self, view: CommitView) -> str:
-        """Deploy again what readers read, if they have not flipped; release what was made."""
+        """Redeploy the commit that readers read, if not flipped; release what this one created."""
         commit_id = view.commit_id
         digest = hashlib.sha256(f"withdraw {commit_id}".encode())
         branch = self._ledger.branch_of(view.branch_id)
@@ -157,12 +157,12 @@ class Recovery:
         return self._ledger.commit(commit_id).state.value
 
     def look(self) -> None:
-        """Take one turn: what can be done now for every commit and for what nothing pins."""
+        """Run one round: advance every commit, and collect unpinned assets."""
         try:
             self._sweep()
-            # What this process has begun it goes on with: its own claim hides it from `claimable`.
+            # Commits begun by this process stay noticed: its own claim hides them from `claimable`.
             self._noticed.update(self._ledger.claimable())
-            # A copy: others notice commits meanwhile.
+            # Iterate over a copy: other threads add commits meanwhile.
             unended = [self._ledger.commit(commit_id) for commit_id in tuple(self._noticed)]
             for finished in [v.commit_id for v in unended if v.finished_at is not None]:
                 self._noticed.discard(finished)
@@ -220,19 +220,19 @@ class Recovery:
             log.warning("commit_step_failed", commit_id=str(view.commit_id), error=str(error))
 
     def _is_airflows(self, view: CommitView, approval: ApprovalView) -> bool:
-        """Tell whether Airflow drives the commit; offer it when it does not have it yet."""
+        """Return whether Airflow drives the commit; offer it if Airflow does not have it yet."""
         if not self.runs.there or view.kind != CommitKind.DEPLOY:
             return False
         if approval.is_needed and approval.approved_by is not None:
-            # Airflow may still ask for what a person has given elsewhere.
+            # Airflow may still ask for an approval that a person has given elsewhere.
             self.runs.approved(view.commit_id)
         elif approval.is_needed or view.state is CommitState.QUEUED:
-            # What a person has to approve is offered even if this loop got it that far.
+            # A commit that needs approval is offered even if this loop took its steps so far.
             self.runs.offer(view.commit_id)
         return self.runs.is_at(view.commit_id)
 
     def _drive(self, view: CommitView) -> None:
-        """Take the next steps of a commit that nobody drives."""
+        """Take the next steps of a commit that Airflow does not drive."""
         commit_id = view.commit_id
         executor = self._executor
         if view.state is CommitState.QUEUED:
@@ -266,7 +266,7 @@ class Recovery:
         door = Path(self._settings.run_job)
         process = subprocess.Popen(
             [sys.executable, str(door), "--commit", str(commit_id)],
-            # With what marks all that the platform started: it must not outlive it.
+            # The environment marks it as a process of the platform, which it must not outlive.
             env={**os.environ, **environment_of(self._settings)},
             start_new_session=True,
         )
@@ -275,7 +275,7 @@ class Recovery:
 
 
 def _must_be_undone(view: CommitView) -> bool:
-    """Tell whether only the way back is left; past the commit point it never is."""
+    """Return whether the commit can only be undone; never past the commit point."""
     if view.state is CommitState.COMMITTED:
         return False
     return (

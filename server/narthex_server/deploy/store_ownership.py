@@ -1,7 +1,7 @@
-"""Whose stores these are: each bears the mark of the one ledger whose word may destroy in it.
+"""Store ownership: each store bears the mark of the one ledger that may destroy assets in it.
 
-A ledger that was restored, copied or failed over to is not the one that wrote the mark. What it
-does not know of may be somebody's: nothing is listed and nothing destroyed on its word until a
+A ledger that was restored, copied or failed over to is not the one that wrote the mark. Objects
+that it does not contain may belong to another ledger: it lists and destroys nothing until a
 person adopts the stores.
 """
 
@@ -18,12 +18,12 @@ _TIMEOUT_S = 10.0
 
 @attrs.define(kw_only=True)
 class OwnedStoreAdapter:
-    """An adapter that lists and destroys only where its ledger's mark stands.
+    """An adapter that lists and destroys only in stores with its ledger's mark.
 
-    The mark is a thing of the store's own kind, whose name holds the ledger's identity.
+    The mark is an object of the store's own kind, whose name contains the ledger's identity.
 
     Attributes:
-        identity: Which history the ledger's database has.
+        identity: Returns the identity of the ledger database's history.
     """
 
     inner: Adapter
@@ -33,19 +33,19 @@ class OwnedStoreAdapter:
 
     @property
     def kind(self) -> AssetKind:
-        """The kind of asset that it is for."""
+        """The kind of asset that the adapter is for."""
         return self.inner.kind
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
-        """Say what stands under the name."""
+        """Return what the store has under the name."""
         return self.inner.probe(name, spec, timeout_s=timeout_s)
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
-        """Make it, unless something stands there already."""
+        """Create the asset, unless the name is taken."""
         self.inner.create(name, spec, asset_id=asset_id, timeout_s=timeout_s)
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove it.
+        """Destroy the asset.
 
         Raises:
             ForeignAssetError: The store bears another ledger's mark.
@@ -54,7 +54,7 @@ class OwnedStoreAdapter:
         self.inner.destroy(name, external_id=external_id, timeout_s=timeout_s)
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        """List what has such a name, without marks.
+        """List the objects with this prefix, without marks.
 
         Raises:
             ForeignAssetError: The store bears another ledger's mark.
@@ -64,10 +64,10 @@ class OwnedStoreAdapter:
         return tuple(one for one in found if not one.name.startswith(self._marks))
 
     def check(self) -> None:
-        """Find the mark, or make the first one.
+        """Check the mark; create it if the store has none.
 
         Raises:
-            ForeignAssetError: There is one, of another ledger.
+            ForeignAssetError: The store bears another ledger's mark.
         """
         if self._is_ours:
             return
@@ -83,7 +83,7 @@ class OwnedStoreAdapter:
         self._is_ours = True
 
     def adopt(self) -> None:
-        """Let this ledger's word count from now on; a person decides so."""
+        """Replace the marks by this ledger's own; a person decides so."""
         mine = self._mark()
         self._put(mine)
         for one in self.inner.list(self._marks, timeout_s=_TIMEOUT_S):

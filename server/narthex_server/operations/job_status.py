@@ -1,4 +1,4 @@
-"""Jobs and feeds as people see them: one flat row each, from what supervisors report."""
+"""The status of jobs and feeds for people: one flat row each, from supervisors' reports."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What the platform does, as OpenMetrics text."""
+"""The platform's metrics as OpenMetrics text."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +19,7 @@ GAUGES = {
 
 
 def render_metrics(services: Services) -> str:
-    """Render all meters; one line a series, `# EOF` last."""
+    """Render all meters; one line per series, `# EOF` last."""
     jobs: Iterable[JobView] = services.ledger.jobs()
     shown = job_rows(jobs)
     lines = services.meters.render()

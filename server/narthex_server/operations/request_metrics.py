@@ -1,4 +1,4 @@
-"""Each request is counted and timed, and recorded if it concerns the control plane."""
+"""Metrics of all requests, and audit-log records of those to the control plane."""
 
 import time
 
@@ -10,11 +10,11 @@ from narthex_server.security import audit_log
 from narthex_server.services.meters import Meters
 
 FAILED = 500
-"""What the server answers when a request fails in a way that nobody foresaw."""
+"""The status of a request that fails with an unexpected error."""
 
 
 class Measured:
-    """An ASGI application around another one, which notes how each request was answered."""
+    """ASGI middleware that notes how each request was answered."""
 
     def __init__(self, app: ASGIApp, *, meters: Meters, api: str) -> None:
         """Note the requests of an application."""

@@ -1,6 +1,6 @@
-"""Upkeep of what commits leave behind: collect, audit, recover; each may be asked for at any time.
+"""Upkeep after commits: collect, audit, recover; each may be requested at any time.
 
-Airflow's DAGs ask, people ask with `narthex audit`, and the server does the same by itself.
+Airflow's DAGs request it, people do with `narthex audit`, and the server does so by itself.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ router = APIRouter(route_class=PlainRoute)
 
 NOTHING = Definitions(datasets=(), featuresets=())
 DRILL_BRANCH = "recovery-drill"
-"""No author's branch: it has nothing on it, so that a drill touches nobody."""
+"""A branch of the platform's own: it has no definitions, so a drill affects no author."""
 
 
 @router.post("/upkeep/collect")
 def collect(request: Request) -> dict[str, Json]:
-    """Retire what nothing pins and destroy what is due, as far as it goes now."""
+    """Retire unpinned assets, and destroy due ones, as far as possible now."""
     services: Services = request.app.state.services
     retired = services.collector.sweep()
     services.collector.collect(None)
@@ -36,7 +36,7 @@ def collect(request: Request) -> dict[str, Json]:
 
 @router.post("/upkeep/audit")
 def audit(request: Request) -> dict[str, Json]:
-    """Hold the ledger against every store; sound when each was scanned and nothing was wrong."""
+    """Compare the ledger with every store; sound if all scans are complete without findings."""
     services: Services = request.app.state.services
     found = services.auditor.audit()
     return {
@@ -48,7 +48,7 @@ def audit(request: Request) -> dict[str, Json]:
 
 @router.post("/upkeep/adopt")
 def adopt(request: Request) -> dict[str, Json]:
-    """A person's word that this ledger, though restored or moved, is the stores' own."""
+    """Declare, as a person, that this restored or moved ledger owns the stores."""
     services: Services = request.app.state.services
     adopted: list[Json] = []
     for kind, adapter in services.auditor.adapters.items():
@@ -60,7 +60,7 @@ def adopt(request: Request) -> dict[str, Json]:
 
 @router.post("/upkeep/recover")
 def recover(request: Request) -> dict[str, Json]:
-    """Take one turn of the recovery loop; gives the commits that have not ended."""
+    """Run one round of the recovery loop; return the commits that have not ended."""
     services: Services = request.app.state.services
     services.recovery.look()
     views = [services.ledger.commit(commit_id) for commit_id in services.ledger.unended()]
@@ -73,10 +73,10 @@ def recover(request: Request) -> dict[str, Json]:
 
 @router.post("/upkeep/drill/{drill_id}")
 def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
-    """Begin a commit and leave it, as a process that dies does; the same id again shows it.
+    """Begin a commit and abandon it, like a process that dies; the same id again shows it.
 
-    It is planned under an owner that never comes back and offered to nobody: only the recovery
-    loop, once the dead owner's lease is over, can end it.
+    The commit is planned under an owner that never returns, and is not offered to Airflow: only the
+    recovery loop can end it, once the dead owner's lease has expired.
     """
     services: Services = request.app.state.services
     ledger = services.ledger
@@ -98,7 +98,7 @@ def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
     if view.message != "recovery drill":
         raise HTTPException(status_code=409, detail={"err_msg": f"{drill_id} is no drill"})
     if view.state is CommitState.QUEUED and view.owner is None:
-        # Planned, it is not offered to Airflow either.
+        # A planned commit is not offered to Airflow.
         with contextlib.suppress(LedgerRefused):
             fence = ledger.claim(drill_id, f"dead:{drill_id}")
             ledger.plan(

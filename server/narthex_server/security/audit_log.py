@@ -1,4 +1,4 @@
-"""What was asked of the control plane, and how it was answered: a chain that can be checked."""
+"""The audit log: control-plane requests and their answers, in a verifiable hash chain."""
 
 import secrets
 
@@ -16,15 +16,15 @@ router = APIRouter(route_class=PlainRoute)
 log = structlog.get_logger()
 
 DATA_PLANE = frozenset({Right.READ_DATA, Right.WRITE_DATA, Right.STEP})
-"""Rights whose calls are rows, questions and steps, which are recorded where they belong."""
+"""Rights of calls that carry rows, queries and steps; these are recorded elsewhere."""
 
 REFUSED = frozenset({401, 403})
 
 
 def is_recorded(method: str, path: str, status: int) -> bool:
-    """Whether a call belongs into the log.
+    """Return whether a call is recorded in the log.
 
-    It does if it changes the control plane, reads secrets, or was not let in.
+    It is if it changes the control plane, reads secrets, or was denied access.
     """
     right = RIGHTS.get((method, path))
     if status in REFUSED or right is Right.SECRETS:
@@ -33,7 +33,7 @@ def is_recorded(method: str, path: str, status: int) -> bool:
 
 
 def record(request: Request, *, path: str, status: int) -> None:
-    """Append what was asked and how it was answered; values of bodies are in no entry."""
+    """Append a request and the status of its answer; entries contain no values of bodies."""
     services: Services = request.app.state.services
     principal = getattr(request.state, "principal", None)
     entry: dict[str, Json] = {
@@ -56,7 +56,7 @@ def record(request: Request, *, path: str, status: int) -> None:
 
 
 def _kept(text: str) -> str:
-    """Return what an entry keeps of a text that a caller chose: so much as it needs, printable."""
+    """Return a caller's text in the form for an entry: cut to length, printable."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200])
 
 

@@ -1,7 +1,7 @@
-"""The hashes of the control log's entries, kept outside the database.
+"""The hashes of the audit log's entries, stored outside the database.
 
-Whoever rules the database can cut off the end of the log, and put back an older end; a file that
-another account or machine keeps still lists what is missing then.
+An administrator of the database can truncate the log, or restore an older end; a file that
+another account or machine stores still lists the missing entries then.
 """
 
 import json
@@ -15,7 +15,7 @@ from narthex_ledger import LogHead
 
 @attrs.frozen
 class LogHeads:
-    """A file with one line of JSON for each entry of the control log."""
+    """A file with one line of JSON for each entry of the audit log."""
 
     path: Path
 
@@ -38,10 +38,10 @@ class LogHeads:
             os.close(handle)
 
     def read(self) -> dict[int, bytes]:
-        """Return the listed hashes by number; none if the file does not exist.
+        """Return the listed hashes by number; empty if the file does not exist.
 
         Raises:
-            ValueError: A line is not one that `append` writes.
+            ValueError: A line is not in the format of `append`.
         """
         if not self.path.is_file():
             return {}

@@ -1,7 +1,7 @@
-"""Who asks, and whether they may: every route names the right that it takes, or nothing starts.
+"""Authentication and authorization: every route names its right, or the server does not start.
 
-A token that lacks the right, or is for other branches, is refused before anything is looked up, so
-an answer does not tell whether the thing exists.
+A token that lacks the right, or is for other branches, is refused before any lookup, so that an
+answer does not reveal whether the requested object exists.
 """
 
 import enum
@@ -27,17 +27,17 @@ log = structlog.get_logger()
 OPEN_PATHS = frozenset(
     {"/healthz", "/console/sign-in", "/console/sign-out", "/console/console.css"}
 )
-"""Routes that need no token: liveness, how pages look, and where a browser shows its token."""
+"""Routes that need no token: liveness, the stylesheet, and the sign-in form."""
 
 SAFE = frozenset({"GET"})
-"""Verbs that change nothing: what a browser's session may ask."""
+"""Verbs without side effects, which a browser's session may use."""
 
 KNOWN_S = 2.0
-"""How long a token's rights are believed; a revoked one is out after at most so long."""
+"""How long a token's rights are cached; a revoked token is refused at most this much later."""
 
 
 class Right(enum.StrEnum):
-    """What a token may do; its scopes are rights, or roles that have several."""
+    """A permission that a token may have; its scopes are rights, or roles with several rights."""
 
     READ_DEFINITIONS = "read:definitions"
     WRITE_DEFINITIONS = "write:definitions"
@@ -72,9 +72,9 @@ ROLES: Final[dict[str, frozenset[Right]]] = {
     ),
     "admin": frozenset(Right) - {Right.SPEAK_FOR},
 }
-"""Named sets of rights; only Airflow's processes speak for the people whom it has let in.
+"""Named sets of rights; only Airflow's processes act for the people whom it has signed in.
 
-They approve nothing: a step of theirs has the server ask Airflow who has.
+They approve nothing: on their step, the server asks Airflow who has approved.
 """
 
 RIGHTS: Final[dict[tuple[str, str], Right]] = {
@@ -141,7 +141,7 @@ RIGHTS: Final[dict[tuple[str, str], Right]] = {
     ("GET", "/console/features"): Right.READ_DEFINITIONS,
     ("GET", "/console/audits"): Right.READ_DEFINITIONS,
 }
-"""The right that each route takes, by verb and by path below the API's; pages stand beside it."""
+"""The right that each route requires, by verb and by path below the API's; pages included."""
 
 
 WHOLE: Final = frozenset(
@@ -164,22 +164,22 @@ WHOLE: Final = frozenset(
         ("GET", "/control-log/verify"),
     }
 )
-"""Routes that speak of all at once: no token for some branches or tags may ask these."""
+"""Routes about the whole installation: tokens for some branches or tags are refused."""
 
 
 OF_EACH: Final = frozenset({("GET", "/branch/list"), ("GET", "/waiting")})
-"""Routes that give each principal what is theirs on all branches, whichever one the call names."""
+"""Routes that return a principal's part of all branches, whichever branch the call names."""
 
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """Who asks.
+    """The authenticated caller of a request.
 
     Attributes:
-        name: What the ledger keeps of them.
+        name: The name that the ledger records.
         token_id: Empty for the platform's own processes.
-        branches: Patterns of the branches that they may name.
-        tags: Patterns of the tags of what they may see and change.
+        branches: Patterns of the branches that the principal may name.
+        tags: Patterns of the tags that the principal may see and change.
     """
 
     name: str
@@ -190,15 +190,15 @@ class Principal:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether some branches only, or some tags, are theirs."""
+        """Whether the principal is restricted to some branches or tags."""
         return (self.branches, self.tags) != (("*",), ("*",))
 
     def may_name(self, branch: str) -> bool:
-        """Whether a branch is one of theirs."""
+        """Return whether the principal may name a branch."""
         return _fits(branch, self.branches)
 
     def may_see(self, tags: Iterable[str]) -> bool:
-        """Whether all of these tags are theirs."""
+        """Return whether the principal may see all of these tags."""
         return all(_fits(tag, self.tags) for tag in tags)
 
 
@@ -207,14 +207,14 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 PLATFORM = Principal(name="platform", token_id="", rights=frozenset(Right), branches=("*",))
-"""The installation's own processes, and whoever holds their token."""
+"""The installation's own processes, and every other holder of their token."""
 
 DAGS = Principal(name="airflow", token_id="", rights=ROLES["dags"], branches=("*",))
-"""Airflow's processes: they advance commits, and say who has asked or answered there."""
+"""Airflow's processes: they advance commits, and report who asked or answered in Airflow."""
 
 
 def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
-    """Return the rights of scopes; one that is not known gives none."""
+    """Return the rights of scopes; an unknown scope grants none."""
     found: set[Right] = set()
     for scope in scopes:
         found |= ROLES.get(scope, frozenset())
@@ -224,13 +224,13 @@ def rights_of(scopes: tuple[str, ...]) -> frozenset[Right]:
 
 @attrs.define
 class PrincipalCache:
-    """The tokens that were seen lately, so that not each call reads the ledger."""
+    """A cache of recently seen tokens, so that not every call reads the ledger."""
 
     _known: dict[str, tuple[float, TokenView | None]] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def find(self, services: Services, token: str) -> Principal | None:
-        """Find who holds a token; in constant time for the platform's own."""
+        """Return the holder of a token; comparison with the platform's own takes constant time."""
         settings = services.settings
         for own, principal in ((settings.token, PLATFORM), (settings.dags_token, DAGS)):
             if own and hmac.compare_digest(token.encode(), own.encode()):
@@ -247,11 +247,11 @@ class PrincipalCache:
         )
 
     def has_not_ended(self, services: Services, session: BrowserSession) -> bool:
-        """Whether nobody has signed out of a session."""
+        """Return whether a session has not been signed out."""
         return self._view(services, session.key) is not None
 
     def forget(self, token: str) -> None:
-        """Ask the ledger again when a token, or the key of a session, comes."""
+        """Drop a token, or the key of a session, so that its next use reads the ledger."""
         with self._lock:
             self._known.pop(token, None)
 
@@ -275,10 +275,10 @@ class PrincipalCache:
 
 
 def require_rights(app: FastAPI, *, api: str) -> None:
-    """Check that every route is open on purpose or takes a right.
+    """Check that every route is explicitly open or requires a right.
 
     Raises:
-        RuntimeError: One does neither; the server must not start.
+        RuntimeError: A route is neither; the server must not start.
     """
     for route in app.routes:
         if not isinstance(route, APIRoute):
@@ -289,7 +289,7 @@ def require_rights(app: FastAPI, *, api: str) -> None:
 
 
 async def require_asked(request: Request) -> None:
-    """Refuse a request that did not come through the door, which says who asks.
+    """Refuse a request without a principal, that is, one that bypassed the request checks.
 
     Raises:
         HTTPException: 401.
@@ -304,10 +304,10 @@ def _path_of(request: Request) -> str:
 
 
 def require_token(request: Request) -> None:
-    """Refuse whoever is nobody, lacks the route's right, or names a branch that is not theirs.
+    """Refuse a caller without a valid token, the route's right, or access to the named branch.
 
     Raises:
-        HTTPException: 401 or 403, without saying why.
+        HTTPException: 401 or 403, without the reason.
     """
     path = _path_of(request)
     if path in OPEN_PATHS:
@@ -326,7 +326,7 @@ def require_token(request: Request) -> None:
 
 
 def _token_of(request: Request, services: Services) -> str:
-    """Return the token that a call shows; one that only reads may come from a browser's session."""
+    """Return the token of a call; a read-only call may take it from a browser's session."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     if kind:
         return token if kind == "Bearer" else ""
@@ -337,7 +337,7 @@ def _token_of(request: Request, services: Services) -> str:
 
 
 def _narrowed(request: Request, principal: Principal) -> Principal:
-    """Take from an principal all rights but those of the scope that a call names for itself."""
+    """Restrict a principal to the rights of the scope that the call names for itself."""
     scope = request.headers.get("x-narthex-scope")
     if scope is None:
         return principal
@@ -351,7 +351,7 @@ def _is_theirs(request: Request, principal: Principal) -> bool:
 
 
 def _commit_is_theirs(request: Request, principal: Principal) -> bool:
-    """Whether a commit that the path names is of one of their branches."""
+    """Return whether the commit in the path is on one of the principal's branches."""
     commit_id = request.path_params.get("commit_id")
     if commit_id is None:
         return True
@@ -364,10 +364,9 @@ def _commit_is_theirs(request: Request, principal: Principal) -> bool:
 
 
 def branch_of(request: Request) -> str:
-    """Return the branch that a request speaks of: its header, else what its address says of
-    `branch`.
+    """Return the branch of a request: from its header, else from its query, else `main`.
 
-    A link can name a branch so; without either it is `main`.
+    The query parameter `branch` lets a link name a branch.
     """
     headers = request.headers
     named = headers.get("x-narthex-branch") or headers.get("x-fennel-branch")

@@ -1,4 +1,4 @@
-"""How far somebody sees whose token is for some branches: no other branch is named to them."""
+"""Restrictions of tokens to some branches: other branches are not named to their holders."""
 
 from fastapi import HTTPException, Request
 
@@ -8,7 +8,7 @@ from narthex_server.services.container import Services
 
 
 def branches_seen(request: Request) -> frozenset[str] | None:
-    """Name the branches that the principal may name; None stands for all of the installation."""
+    """Return the branches that the principal may name; None means all of the installation."""
     principal: Principal = request.state.principal
     if principal.branches == ("*",):
         return None
@@ -18,7 +18,7 @@ def branches_seen(request: Request) -> frozenset[str] | None:
 
 
 def require_branch(request: Request, name: str) -> None:
-    """Refuse a branch that a body names and that is not the principal's, whether it exists or not.
+    """Refuse a branch in a body that is not the principal's, whether it exists or not.
 
     Raises:
         HTTPException: 403.
@@ -29,8 +29,6 @@ def require_branch(request: Request, name: str) -> None:
 
 
 def plan_seen(request: Request, plan: CommitPlan) -> CommitPlan:
-    """Return a plan with those names of branches that the principal may name; its hash is the
-    same.
-    """
+    """Return a plan that names only branches that the principal may name; its hash is the same."""
     principal: Principal = request.state.principal
     return plan.naming(principal.may_name)

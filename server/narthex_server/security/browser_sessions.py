@@ -1,7 +1,6 @@
-"""Sessions of browsers: who has shown a token once carries it in a cookie that only we can read.
+"""Sessions of browsers: a sealed cookie carries the token that a person has shown.
 
-The cookie opens what can only be read, never what changes anything, so no other site can make a
-browser do something here.
+The cookie grants read-only access, so no other site can make a browser change anything here.
 """
 
 import base64
@@ -19,20 +18,20 @@ COOKIE = "narthex_session"
 LASTS = dt.timedelta(hours=12)
 
 GREATEST_COOKIE_BYTES = 4_096
-"""How many bytes browsers keep of a cookie."""
+"""The greatest size of a cookie that browsers store."""
 
 SESSION = "nx_session_"
-"""How the name begins under which the ledger keeps that a session has not ended."""
+"""The prefix of the name under which the ledger records that a session has not ended."""
 
 _ABOUT = "console session"
 
 
 @attrs.frozen(kw_only=True)
 class BrowserSession:
-    """What a browser's cookie carries.
+    """The content of a browser's cookie.
 
     Attributes:
-        key: Under which the ledger keeps that the session has not ended; grants nothing.
+        key: The name under which the ledger records that the session has not ended; grants nothing.
     """
 
     key: str
@@ -40,14 +39,14 @@ class BrowserSession:
 
 
 def new_session(token: str) -> BrowserSession:
-    """Return a session of a token; the ledger must be told of its key."""
+    """Return a new session of a token; the caller must record its key in the ledger."""
     return BrowserSession(key=f"{SESSION}{secrets.token_hex(16)}", token=token)
 
 
 def open_session(
     response: Response, request: Request, of: BrowserSession, *, sealer: Sealer
 ) -> None:
-    """Let a browser carry a token, sealed, for as long as a session lasts."""
+    """Set the cookie with the sealed token, for as long as a session lasts."""
     ends_at = dt.datetime.now(tz=dt.UTC) + LASTS
     sealed = sealer.seal(f"{ends_at.isoformat()} {of.key} {of.token}", about=_ABOUT)
     response.set_cookie(
@@ -61,14 +60,14 @@ def open_session(
 
 
 def close_session(response: Response) -> None:
-    """Let a browser forget its token."""
+    """Delete the cookie with the token."""
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
 
 
 def session_of(request: Request, *, sealer: Sealer) -> BrowserSession | None:
-    """Return a browser's session; None without one, after its time, or if its cookie was changed.
+    """Return a browser's session; None without one, once expired, or if its cookie was changed.
 
-    Whether it was ended before its time is what the ledger has under its key.
+    The ledger has, under its key, whether the session was ended before it expired.
     """
     cookie = request.cookies.get(COOKIE, "")
     if not 0 < len(cookie) <= GREATEST_COOKIE_BYTES:

@@ -1,4 +1,4 @@
-"""What a token may name in a commit, and whose rows it may write: policy, owners and tags."""
+"""Checks of what a token may name in a commit, and whose rows it may write."""
 
 from fastapi import HTTPException, Request
 
@@ -13,7 +13,7 @@ from narthex_server.services.shared_sources import Shared, ingest_path
 def require_named(
     request: Request, before: Definitions | None, after: Definitions, *, branch: str
 ) -> None:
-    """Refuse a commit that names a place which the policy, its owner or its tags withhold.
+    """Refuse a commit that names a place withheld by the policy, its owner or its tags.
 
     Raises:
         HTTPException: 403: another branch or a tag withholds it.
@@ -67,10 +67,10 @@ def _require_source(principal: Principal, shared: Shared, use: Use, *, branch: s
 
 
 def may_write_rows(request: Request, wanted: WebhookEndpoint) -> bool:
-    """Whether an endpoint belongs to a branch that the principal may name.
+    """Return whether an endpoint belongs to a branch that the principal may name.
 
-    Its rows reach every branch that binds it, so it is not enough that the principal's own one
-    does.
+    Its rows reach every branch that binds it, so it does not suffice that one of the principal's
+    own branches binds it.
     """
     principal: Principal = request.state.principal
     if principal.branches == ("*",):
@@ -80,7 +80,7 @@ def may_write_rows(request: Request, wanted: WebhookEndpoint) -> bool:
 
 
 def shared_of(request: Request) -> Shared:
-    """Return what the branches share, as it is when a request first asks.
+    """Return the shared sources, as of their first use in a request.
 
     Raises:
         PolicyInvalid: The policy file has mistakes.
@@ -105,8 +105,6 @@ def _policy_of(request: Request) -> Policy:
 
 
 def _told(request: Request, error: PolicyInvalid) -> PolicyInvalid:
-    """Return the error without the operator's rules for an principal who may not see all of
-    them.
-    """
+    """Return the error, without the operator's rules if the principal may not see all of them."""
     principal: Principal = request.state.principal
     return PolicyInvalid(("its operator sees them",)) if principal.is_narrow else error

@@ -1,8 +1,8 @@
-"""The door of the server: each request passes its checks in one order before a route runs.
+"""The request checks: each request passes them in one order before a route runs.
 
-The order is: sizes of the head; who asks and whether they may; then the body, bounded in bytes and
-in time; then what the body holds. So nobody without a token makes the server read a body, and a
-body that did not come whole reaches no route.
+The order is: size of the head; authentication and authorization; then the body, bounded in bytes
+and in time; then the body's content. So the server reads no body without a valid token, and an
+incomplete body reaches no route.
 """
 
 import asyncio
@@ -31,24 +31,24 @@ from narthex_server.web.request_limits import (
 )
 
 BODY_S: Final = 60.0
-"""How long a body may take to come whole."""
+"""How long a body may take to arrive completely."""
 
 NOT_JSON: Final = frozenset({("POST", "/commit"), ("POST", "/console/sign-in")})
-"""Routes whose body is not JSON; the body of every other route is judged as JSON."""
+"""Routes whose body is not JSON; the body of every other route is checked as JSON."""
 
 DELIMITED: Final = frozenset({("POST", "/commit")})
-"""Routes whose body must have a length or a digest: a part of one can be another whole one."""
+"""Routes whose body must have a length or a digest: a part of one can be valid by itself."""
 
 ROWS: Final = frozenset({Right.READ_DATA, Right.WRITE_DATA})
 """Rights of routes whose bodies carry rows, in which a text may have any character."""
 
 
 class DisconnectedError(Exception):
-    """The client ended its connection before its body had come whole."""
+    """The client closed its connection before the body was complete."""
 
 
 class RequestRefusedError(Exception):
-    """A body is not taken."""
+    """The server refuses a body."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.why)
@@ -56,14 +56,14 @@ class RequestRefusedError(Exception):
 
 
 class Door:
-    """An ASGI application around another one, which gets only requests that passed all checks."""
+    """ASGI middleware whose inner application gets only requests that passed all checks."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Guard an application."""
+        """Wrap an application."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse; a request that was cut off gets neither."""
+        """Answer or refuse a request; one that was cut off gets no response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -75,7 +75,7 @@ class Door:
         if refused is not None:
             await refused(scope, receive, send)
             return
-        if route is None:  # the router says what it has not got, and reads no body
+        if route is None:  # the router answers 404 or 405, and reads no body
             await self._app(scope, receive, send)
             return
         try:
@@ -94,7 +94,7 @@ class Door:
 
 
 def _routed(scope: Scope) -> APIRoute | None:
-    """Find the route of a request as the router will, and note it in the scope."""
+    """Return the route that the router will choose, and note it in the scope."""
     app: Starlette = scope["app"]
     for route in app.routes:
         match, found = route.matches(scope)
@@ -119,12 +119,12 @@ def _address(scope: Scope) -> bytes:
 
 
 async def _refused(request: Request, route: APIRoute | None) -> Response | None:
-    """Judge who asks; a page says a refusal as a page."""
+    """Check the principal of a request; return its refusal, as a page for a page."""
     if route is None:
         return None
     try:
         await run_in_threadpool(require_token, request)
-    except Exception as error:  # noqa: BLE001 - what is no refusal of ours is raised again
+    except Exception as error:  # noqa: BLE001 - any other error is raised again
         told = getattr(route, "told", error_responses.error_response)
         refused: Response = await told(request, error)
         return refused
@@ -132,11 +132,11 @@ async def _refused(request: Request, route: APIRoute | None) -> Response | None:
 
 
 async def _read(receive: Receive, *, greatest_body: int) -> bytes:
-    """Read a body whole.
+    """Read a complete body.
 
     Raises:
         DisconnectedError: The connection ended first.
-        RequestRefusedError: It is too large.
+        RequestRefusedError: The body is too large.
     """
     body = bytearray()
     while True:
@@ -151,10 +151,10 @@ async def _read(receive: Receive, *, greatest_body: int) -> bytes:
 
 
 def _require_sound(body: bytes, headers: Headers, key: tuple[str, str]) -> None:
-    """Refuse a body that is not what was sent, or that no route could take.
+    """Refuse a body that was altered on its way, or that no route could accept.
 
     Raises:
-        RequestRefusedError: It says why.
+        RequestRefusedError: The body is refused; the message has the reason.
     """
     found = judge_whole(body, headers)
     if found is None and key in DELIMITED:
@@ -170,7 +170,7 @@ def _answer(refusal: Refusal) -> JSONResponse:
 
 
 def _given(body: bytes, receive: Receive) -> Receive:
-    """Return a source of the body that was read, then of whatever comes."""
+    """Return a `receive` that yields the body that was read, then whatever follows."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def given() -> Message:

@@ -1,4 +1,4 @@
-"""What every request that changes something says of itself: who asks, and under which key."""
+"""The identity of each request that changes something: its actor and its idempotency key."""
 
 import hashlib
 import uuid
@@ -9,14 +9,14 @@ from fastapi import HTTPException, Request
 from narthex_server.security.auth import Principal, Right
 
 KEY_BYTES = range(8, 201)
-"""What the ledger keeps as an idempotency key."""
+"""The lengths of idempotency keys that the ledger can store."""
 
 
 def idempotency_key(request: Request) -> str:
-    """Return the key of a request, empty if it has none.
+    """Return the idempotency key of a request, empty if it has none.
 
     Raises:
-        HTTPException: 400: the ledger cannot keep it.
+        HTTPException: 400: the ledger cannot store the key.
     """
     key = request.headers.get("idempotency-key", "")
     if key and len(key.encode()) not in KEY_BYTES:
@@ -28,7 +28,7 @@ def idempotency_key(request: Request) -> str:
 
 
 def actor_of(request: Request) -> str:
-    """Name who asks, as the ledger keeps it; some may speak for somebody."""
+    """Return the actor of a request for the ledger; some principals may act for a person."""
     principal: Principal = request.state.principal
     spoken_for = (
         request.headers.get("x-narthex-actor", "") if Right.SPEAK_FOR in principal.rights else ""
@@ -37,9 +37,9 @@ def actor_of(request: Request) -> str:
 
 
 def new_commit_id(key: str, content: bytes) -> UUID:
-    """Derive an id from a key and what it came with; without a key each is another.
+    """Derive an id from a key and the content; without a key, each id is a new one.
 
-    It is of version 8, which older Pythons cannot name but can hold.
+    It is a UUID of version 8, which older versions of Python cannot generate but can hold.
     """
     seed = key.encode() if key else uuid.uuid4().bytes  # noqa: TID251 - the edge gives the id
     digest = bytearray(hashlib.sha256(hashlib.sha256(content).digest() + seed).digest()[:16])

@@ -1,4 +1,4 @@
-"""Secrets that code and connectors name: sealed in the ledger, which alone keeps them."""
+"""Routes of the secrets that code and connectors name: stored sealed, in the ledger alone."""
 
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -26,7 +26,7 @@ class SecretCall(BaseModel):
 
 @router.get("/secrets")
 def names(request: Request) -> dict[str, Json]:
-    """Name all secrets; never a value."""
+    """List the names of all secrets, without values."""
     services: Services = request.app.state.services
     return {"secrets": [*services.ledger.secret_names(services.tenant)]}
 
@@ -40,7 +40,7 @@ def read(name: str, request: Request) -> dict[str, Json]:
 
 @router.post("/secret/{name:path}")
 def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
-    """Keep a new secret."""
+    """Store a new secret."""
     services = _keeping(request)
     if not SECRET_NAME.fullmatch(name):
         raise HTTPException(
@@ -53,7 +53,7 @@ def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
 
 @router.patch("/secret/{name:path}")
 def change(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
-    """Keep another value of a secret."""
+    """Replace the value of a secret."""
     services = _keeping(request)
     value = call.value.get_secret_value()
     version = services.secrets.change(name, value, actor=actor_of(request))
@@ -62,14 +62,14 @@ def change(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
 
 @router.delete("/secret/{name:path}")
 def delete(name: str, request: Request) -> dict[str, Json]:
-    """Forget a secret."""
+    """Delete a secret."""
     services: Services = request.app.state.services
     services.ledger.delete_secret(services.tenant, name)
     return {"name": name}
 
 
 def _hint(services: Services, name: str) -> str:
-    """Return the rule of the policy without which nothing may use a secret; empty if it has one."""
+    """Return the policy rule without which nothing may use a secret; empty if it exists."""
     try:
         return missing_rules(load_policy(services.settings.policy_file), name)
     except PolicyInvalid as error:
@@ -77,7 +77,7 @@ def _hint(services: Services, name: str) -> str:
 
 
 def _keeping(request: Request) -> Services:
-    """Refuse to keep a second copy where a manager mounts the secrets."""
+    """Return the services; refuse to store a copy where a manager mounts the secrets."""
     services: Services = request.app.state.services
     if services.settings.secrets_dir:
         raise HTTPException(

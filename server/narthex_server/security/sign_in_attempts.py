@@ -1,4 +1,4 @@
-"""Attempts to sign in that failed: so many a minute, by caller and from all of them."""
+"""The rate limit of failed sign-ins per minute: for each caller, and for all of them."""
 
 import threading
 import time
@@ -15,10 +15,10 @@ GREATEST_OF_ALL: Final = 200
 
 @attrs.define
 class Attempts:
-    """The failures of the last minute.
+    """The failed sign-ins of the last minute.
 
     Attributes:
-        now: Says what time it is, in seconds, for durations.
+        now: A clock in seconds, for durations.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -26,7 +26,7 @@ class Attempts:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def may_try(self, caller: str) -> bool:
-        """Whether a caller may show another token now."""
+        """Return whether a caller may show another token now."""
         with self._lock:
             while self._failures and self._failures[0][0] <= self.now() - WITHIN_S:
                 self._failures.popleft()
@@ -34,6 +34,6 @@ class Attempts:
             return of_one < GREATEST_OF_ONE and len(self._failures) < GREATEST_OF_ALL
 
     def failed(self, caller: str) -> None:
-        """Note that a caller has shown a token that nobody has."""
+        """Note that a caller has shown an unknown token."""
         with self._lock:
             self._failures.append((self.now(), caller))

@@ -1,4 +1,4 @@
-"""Tokens: made once, shown once, kept as a hash; each with rights, branches, tags and an end."""
+"""Routes of tokens: shown once, stored as a hash; each has rights, branches, tags, an expiry."""
 
 import datetime as dt
 import secrets
@@ -23,7 +23,7 @@ _DIGITS = string.digits + string.ascii_letters
 
 
 class TokenCall(BaseModel):
-    """A token that somebody asks for."""
+    """A request for a token."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -35,7 +35,7 @@ class TokenCall(BaseModel):
 
 
 def make_token(environment: str, token_id: str) -> str:
-    """Make a token of 256 random bits, with a check sum, that a scanner of secrets knows."""
+    """Return a token of 256 random bits, with a checksum that secret scanners can verify."""
     number, digits = secrets.randbits(SECRET_BITS), ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -46,7 +46,7 @@ def make_token(environment: str, token_id: str) -> str:
 
 @router.post("/tokens")
 def create(call: TokenCall, request: Request) -> dict[str, Json]:
-    """Make a token; the answer is the only place where it ever stands."""
+    """Create a token; it appears in this answer only."""
     services: Services = request.app.state.services
     unknown = [scope for scope in call.scopes if not rights_of((scope,))]
     if unknown:
@@ -75,7 +75,7 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
 
 @router.get("/tokens")
 def listed(request: Request) -> dict[str, Json]:
-    """List the tokens; none can be read back."""
+    """List the tokens, without their values."""
     services: Services = request.app.state.services
     tokens = (view for view in services.ledger.tokens() if view.scopes)  # others are sessions
     return {"tokens": [_plain(view) for view in tokens]}
@@ -83,7 +83,7 @@ def listed(request: Request) -> dict[str, Json]:
 
 @router.delete("/tokens/{token_id}")
 def revoke(token_id: str, request: Request) -> dict[str, Json]:
-    """Let a token in no more; it is out within seconds."""
+    """Revoke a token; it is refused within seconds."""
     services: Services = request.app.state.services
     services.ledger.revoke_token_id(token_id)
     return {"token_id": token_id}

@@ -1,4 +1,4 @@
-"""What somebody sees of a branch whose token is for some tags only: the rest is not there."""
+"""The visibility of a branch for tokens with some tags only: the rest appears not to exist."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,27 +19,27 @@ from narthex_server.services.container import Services
 
 @attrs.frozen(kw_only=True)
 class Visibility:
-    """What is hidden of a branch: datasets, features, and sources that feed hidden ones alone."""
+    """The hidden part of a branch: datasets, features, and sources that feed hidden ones only."""
 
     hidden: frozenset[EntityNode]
 
     def of_dataset(self, name: str) -> bool:
-        """Whether a dataset is seen."""
+        """Return whether a dataset is visible."""
         return ("dataset", name) not in self.hidden
 
     def of_feature(self, name: str) -> bool:
-        """Whether a feature is seen, by its qualified name."""
+        """Return whether a feature is visible, by its qualified name."""
         return ("feature", name) not in self.hidden
 
     def of_output(self, name: str) -> bool:
-        """Whether all is seen that a question's output gives: a feature, or a featureset."""
+        """Return whether a query's output, a feature or featureset, is visible completely."""
         return not any(
             kind == "feature" and (hidden == name or hidden.startswith(f"{name}."))
             for kind, hidden in self.hidden
         )
 
     def shown(self, definitions: Definitions) -> Definitions:
-        """Return the visible definitions; a featureset is visible with its visible features."""
+        """Return the visible definitions; featuresets are reduced to their visible features."""
         cut = (
             attrs.evolve(
                 one,
@@ -53,7 +53,7 @@ class Visibility:
         )
 
     def of_path(self, path: str) -> bool:
-        """Whether what stands at a logical path is seen."""
+        """Return whether the asset at a logical path is visible."""
         match path.split("/"):
             case ["dataset", name, *_]:
                 return self.of_dataset(name)
@@ -82,10 +82,10 @@ def visibility(request: Request, definitions: Definitions | None) -> Visibility:
 
 
 def require_seen(request: Request, snapshot: BranchSnapshot, features: Iterable[str]) -> None:
-    """Refuse to know features, or featuresets with features, that the principal does not see.
+    """Refuse features, or featuresets with features, that the principal does not see.
 
     Raises:
-        DefinitionErrors: As for one that is not there.
+        DefinitionErrors: The same error as for a feature that does not exist.
     """
     seen = visibility(request, snapshot.definitions)
     if not seen.hidden:
@@ -106,19 +106,19 @@ def require_seen(request: Request, snapshot: BranchSnapshot, features: Iterable[
 
 
 def require_dataset(request: Request, snapshot: BranchSnapshot, name: str) -> None:
-    """Refuse to know a dataset that the principal does not see.
+    """Refuse a dataset that the principal does not see.
 
     Raises:
-        HTTPException: 404, as for one that is not there.
+        HTTPException: 404, as for a dataset that does not exist.
     """
     if not visibility(request, snapshot.definitions).of_dataset(name):
         raise HTTPException(status_code=404, detail={"err_msg": f"Dataset `{name}` not found"})
 
 
 def require_authorized(request: Request, before: Definitions | None, after: Definitions) -> None:
-    """Refuse a commit that touches what its author does not see, or has a new tag cancelled.
+    """Refuse a commit that changes hidden entities, or newly cancels a tag without the right to.
 
-    What is touched counts with all tags that reach it, cancelled or not, before and after.
+    A changed entity counts with all tags that reach it, cancelled or not, before and after.
 
     Raises:
         HTTPException: 403.
@@ -138,8 +138,9 @@ def require_authorized(request: Request, before: Definitions | None, after: Defi
 
 
 def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:
-    """Return the assets of the principal's branches with the paths that they see; None stands for
-    all.
+    """Return the assets of the principal's branches, with the paths that are visible to it.
+
+    None means all assets.
     """
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
@@ -159,8 +160,9 @@ def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:
 
 
 def is_dataset_seen(request: Request, branch: str, name: str) -> bool:
-    """Whether the principal sees a dataset of a branch; who has some tags only, not what is
-    gone.
+    """Return whether the principal sees a dataset of a branch.
+
+    A principal with some tags only does not see a dataset that no longer exists.
     """
     principal: Principal = request.state.principal
     if principal.tags == ("*",):

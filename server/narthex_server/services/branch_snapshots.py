@@ -1,4 +1,4 @@
-"""What a branch is, as readers see it: one immutable manifest a request, never a mix of two."""
+"""Snapshots of branches, as readers see them: each request uses one immutable manifest."""
 
 import threading
 import time
@@ -25,17 +25,17 @@ KEPT = 8
 
 @attrs.define
 class OpenIndexes:
-    """The indexes that this process has open: each once, as its store demands."""
+    """The indexes that this process has open: each once, as its store requires."""
 
     index_dir: Path
     _open: dict[str, LmdbIndex] = attrs.field(factory=dict)
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def open(self, physical_name: str, spec: IndexSpec) -> LmdbIndex:
-        """Return an index, for reading only.
+        """Return an index, opened read-only.
 
-        One that was restored since it was opened is another one: it is opened again. While it
-        is lost, what was open goes on to answer as of the offsets that it contains.
+        An index that was restored since it was opened is another one: it is opened again. While the
+        index is lost, the open one continues to answer as of the offsets that it contains.
         """
         path = self.index_dir / physical_name
         with self._lock:
@@ -47,10 +47,10 @@ class OpenIndexes:
 
 @attrs.define
 class BranchSnapshot:
-    """One manifest with all that answering needs: definitions, plans, open indexes, read plans.
+    """One manifest with all that queries need: definitions, plans, open indexes, read plans.
 
     Attributes:
-        commit_id: The commit that the branch is at; a clone's binds the manifest of another one.
+        commit_id: The commit that the branch is at; a clone's binds the manifest of another commit.
     """
 
     commit_id: UUID
@@ -84,7 +84,7 @@ class BranchSnapshot:
         """Return the open index of a dataset.
 
         Raises:
-            HTTPException: 400: the dataset has none.
+            HTTPException: 400: the dataset has no index.
         """
         asset = self.bindings.get(f"dataset/{dataset}/index")
         if asset is None or not isinstance(asset.spec, IndexSpec):
@@ -104,7 +104,7 @@ class BranchSnapshot:
         return found
 
     def reaching(self, nodes: Iterable[EntityNode]) -> frozenset[str]:
-        """Return the tags of all that some datasets or features are made of, cancelled or not."""
+        """Return the tags of all inputs of these datasets or features, cancelled or not."""
         if self._reach is None:
             self._reach = tags_of(self.definitions).reach
         return frozenset[str]().union(*(self._reach.get(node, frozenset()) for node in nodes))
@@ -118,7 +118,7 @@ class SnapshotCache:
     """The snapshots of branches, refreshed from the ledger several times a second."""
 
     def __init__(self, ledger: Ledger, settings: Settings, *, tenant: TenantId) -> None:
-        """Read lazily; nothing is loaded yet."""
+        """Create an empty cache; snapshots are loaded lazily."""
         self._ledger = ledger
         self._settings = settings
         self._tenant = tenant
@@ -128,7 +128,7 @@ class SnapshotCache:
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """Look at the ledger again at the next request."""
+        """Read the ledger again on the next request."""
         self._branches.clear()
 
     def serving(self, branch: str) -> BranchSnapshot:

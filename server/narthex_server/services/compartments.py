@@ -1,4 +1,4 @@
-"""Which worker runs which code: one for each branch and each set of tags that reaches the code."""
+"""The choice of a worker for code: one for each branch and set of tags that reaches it."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ from narthex_server.services.branch_snapshots import BranchSnapshot
 
 @attrs.frozen
 class BranchCalls:
-    """Calls the code that is deployed on a branch, each in the compartment of its tags."""
+    """Calls the code deployed on a branch, each part in the compartment of its tags."""
 
     compartments: Compartments
     branch: str
     snapshot: BranchSnapshot
 
     def reaching(self, features: Sequence[str]) -> CodeCalls:
-        """Return what calls the extractor that makes some features."""
+        """Return the caller of the extractor that computes these features."""
         tags = self.snapshot.reaching(("feature", name) for name in features)
         return self.compartments.compartment(self.branch, tags)
 
     def feeding(self, dataset: str) -> CodeCalls:
-        """Return what calls the code of a dataset's sources."""
+        """Return the caller of the code of a dataset's sources."""
         tags = self.snapshot.reaching([("dataset", dataset)])
         return self.compartments.compartment(self.branch, tags)

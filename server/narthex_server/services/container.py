@@ -1,4 +1,4 @@
-"""What a server process holds while it runs: connections, caches, counters."""
+"""The shared objects of a server process: connections, caches, counters."""
 
 import attrs
 

@@ -1,8 +1,8 @@
-"""Calls that come again: one with the same idempotency key is appended once and answered alike.
+"""The idempotency of calls: one with a repeated key is appended once and answered alike.
 
-The ledger knows which calls were begun and where they stand, so it does not matter which process of
-the server a call reaches, or whether one has died since. Of an append in doubt, the log itself says
-whether it stands: each record has its key.
+The ledger has the state of every call that was begun, so retries may reach any process of the
+server, also after one has died. For an append in doubt, the log itself shows whether it was
+written: each record has its key.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ from narthex_ledger import (
 from narthex_stores import Delivered, LogReader, StoreError, TransientError
 
 KEPT = 10_000
-"""How many calls a process remembers: so that it need not ask the ledger, or can tell it."""
+"""How many calls a process remembers, to save ledger reads, or to report their results."""
 
 KEY_HEADER = "idempotency_key"
 READ_S = 5.0
 DELIVERY_S = 10.0
 IN_DOUBT_S = 60.0
-"""Longer than any append can still take effect after it was begun."""
+"""Longer than an append can take effect after it was begun."""
 
 WAIT_S, LOOK_EVERY_S = 5.0, 0.05
 
@@ -46,10 +46,10 @@ class _EndpointCall:
 
 
 class IdempotencyKeyStore:
-    """What became of the calls of endpoints."""
+    """The results of endpoints' calls, by idempotency key."""
 
     def __init__(self, ledger: Ledger, open_reader: Callable[[], LogReader]) -> None:
-        """Remember nothing yet; `open_reader` gives a reader of the broker."""
+        """Create an empty store; `open_reader` returns a reader of the broker."""
         self._ledger = ledger
         self.open_reader = open_reader
         self._lock = threading.Lock()
@@ -58,11 +58,11 @@ class IdempotencyKeyStore:
         self._under_way: OrderedDict[tuple[str, str], Future[Delivered]] = OrderedDict()
 
     def append(self, topic: str, key: str, value: bytes, append: Append) -> Delivered:
-        """Append a call unless it was; give where it stands.
+        """Append a call unless it was appended; return its position in the log.
 
         Raises:
             IdempotencyKeyReused: The key came with another value.
-            TransientError: Another process is at it, or the broker does not say what it has.
+            TransientError: Another process is appending it, or the broker does not answer.
         """
         digest = hashlib.sha256(value).digest()
         with self._lock:
@@ -114,14 +114,14 @@ class IdempotencyKeyStore:
         return self._awaited(topic, key, appended)
 
     def _awaited(self, topic: str, key: str, appended: "Future[Delivered]") -> Delivered:
-        """Wait for an append of this process, and tell the ledger how it ended.
+        """Wait for an append of this process, and record its result in the ledger.
 
-        Who waited in vain, or could not tell the ledger, leaves that to the call's next coming.
+        On timeout, or if the ledger is unreachable, the next retry resolves the outcome.
         """
         try:
             delivered = appended.result(timeout=DELIVERY_S)
         except StoreError:
-            # The producer has given up: it stands or not, and the log says which.
+            # The producer has given up: only the log shows whether the record was written.
             if self._take(topic, key, appended):
                 self._tell_failed(topic, key, appended)
             raise
@@ -132,7 +132,7 @@ class IdempotencyKeyStore:
         return kept
 
     def _take(self, topic: str, key: str, appended: "Future[Delivered]") -> bool:
-        """Take an append from those under way; False when another thread did."""
+        """Remove an append from those under way; False when another thread did."""
         with self._lock:
             if self._under_way.get((topic, key)) is not appended:
                 return False
@@ -140,7 +140,7 @@ class IdempotencyKeyStore:
             return True
 
     def _tell_failed(self, topic: str, key: str, appended: "Future[Delivered]") -> None:
-        """Let the next one look for a call: once, for it may be appended anew right after."""
+        """Let the next retry search the log: once, as it may append the call right after."""
         try:
             self._ledger.call_failed(topic, key)
         except LedgerError:
@@ -153,7 +153,7 @@ class IdempotencyKeyStore:
         return delivered
 
     def forget(self, topic: str) -> None:
-        """Ask the ledger again when the topic's next call comes, as after a restart."""
+        """Drop the topic's state, so that its next call reads the ledger, as after a restart."""
         with self._lock:
             self._known = OrderedDict(
                 (place, call) for place, call in self._known.items() if place[0] != topic
@@ -172,7 +172,7 @@ class IdempotencyKeyStore:
         return tip
 
     def _look(self, topic: str, key: str, start: int) -> Delivered | None:
-        """Find a call in its log, from an offset to the end."""
+        """Return a call's position in its log, searched from an offset to the end."""
         with self.open_reader() as reader:
             firsts, ends = reader.first_offsets([topic]), reader.end_offsets([topic])
             reader.assign(

@@ -1,4 +1,4 @@
-"""Answers that are kept when the principal wants it, so that they can be trained on and proved."""
+"""Logged queries: answers that a principal has logged, for training and for proofs."""
 
 import hashlib
 import threading
@@ -13,7 +13,7 @@ from narthex_stores import Adapter, LogProducer, StoreError
 log = structlog.get_logger()
 
 KEPT_FOR_MS = 30 * 24 * 3600 * 1000
-"""For how long an answer is kept."""
+"""How long a logged answer is retained."""
 
 _CREATED_WITHIN_S = 20.0
 _DRAWN_BYTES = 8
@@ -23,7 +23,7 @@ _SPEC = TopicSpec(role=TopicRole.INGEST, partitions=1, retention_ms=KEPT_FOR_MS,
 
 @attrs.define(kw_only=True)
 class QueryLog:
-    """The log of logged queries of an installation; its topic is made with the first one."""
+    """The query log of an installation; its topic is created with the first logged query."""
 
     install_id: str
     producer: LogProducer
@@ -33,9 +33,9 @@ class QueryLog:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def keep(self, answer: bytes) -> bool:
-        """Append an encoded answer, and wait until it stands; say whether it does.
+        """Append an encoded answer, wait until it is durable, and return whether it is.
 
-        A question is answered even if its answer cannot be kept.
+        A query is answered even if its answer cannot be logged.
         """
         topic = answers_topic(self.install_id)
         try:
@@ -54,7 +54,7 @@ class QueryLog:
 
 
 def is_drawn(answer: bytes, share: float | None) -> bool:
-    """Whether an answer is among the share that is kept: drawn by its bytes; None is all."""
+    """Return whether an answer is in the logged share: sampled by its bytes; None means all."""
     if share is None:
         return True
     drawn = hashlib.blake2b(answer, digest_size=_DRAWN_BYTES).digest()

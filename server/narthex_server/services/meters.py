@@ -34,7 +34,7 @@ class Counter:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def add(self, amount: float = 1, **labels: str) -> None:
-        """Let it grow."""
+        """Increase the counter."""
         key = tuple(sorted(labels.items()))
         with self._lock:
             self._values[key] = self._values.get(key, 0) + amount
@@ -51,7 +51,7 @@ class Counter:
 
 @attrs.define
 class Histogram:
-    """How long something took, in seconds, by labels."""
+    """Durations in seconds, by labels."""
 
     name: str
     says: str
@@ -59,7 +59,7 @@ class Histogram:
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def observe(self, seconds: float, **labels: str) -> None:
-        """Take one measurement."""
+        """Record one measurement."""
         key = tuple(sorted(labels.items()))
         with self._lock:
             counts = self._counts.setdefault(key, [0.0] * (len(BUCKETS_S) + 2))

@@ -1,7 +1,8 @@
-"""What branches share with each other: places that rows come through, their tags and their owners.
+"""Sources that branches share: places that rows come through, their tags and their owners.
 
-A place carries the tags that the policy gives it, and those of what any branch reads from it or
-writes to it. So a dataset has the tags of the rows that reach it, whichever branch gave them.
+A place has the tags that the policy assigns to it, and the tags of all datasets that any branch
+reads from it or writes to it. So a dataset has the tags of the rows that reach it, whichever
+branch wrote them.
 """
 
 import threading
@@ -33,11 +34,11 @@ Tagged = Mapping[Place, frozenset[str]]
 
 @attrs.frozen(kw_only=True)
 class Shared:
-    """What the active branches of an installation share at one moment.
+    """The sources that an installation's active branches share at one moment.
 
     Attributes:
-        carried: The tags of what branches read from or write to a place.
-        owners: The branch that an endpoint belongs to where no rule has another, by its path.
+        carried: The tags of the datasets that branches read from or write to a place.
+        owners: The owning branch of each endpoint without a rule, by the endpoint's path.
         branches: The names of the active branches.
     """
 
@@ -51,7 +52,7 @@ class Shared:
         return tags_of_place(place, self.policy) | carried_at(self.carried, place)
 
     def sources(self, *of: Definitions | None) -> dict[EntityNode, frozenset[str]]:
-        """Return the tags of the sources of definitions, which count among what shares a place."""
+        """Return the tags of the definitions' sources; the definitions count as sharing too."""
         known = [one for one in of if one is not None]
         carried = merged(self.carried, carried_by(known, self.policy))
         return source_tags(known, attrs.evolve(self, carried=carried))
@@ -84,7 +85,7 @@ def source_tags(of: Iterable[Definitions], shared: Shared) -> dict[EntityNode, f
 
 
 def carried_at(carried: Tagged, place: Place) -> frozenset[str]:
-    """Return the tags that are carried to a place; paths of files count if they may meet."""
+    """Return the tags that are carried to a place; file paths count if they may overlap."""
     kind, name = place
     if kind != "files":
         return carried.get(place, frozenset())
@@ -93,10 +94,10 @@ def carried_at(carried: Tagged, place: Place) -> frozenset[str]:
 
 
 def carried_by(of: Iterable[Definitions], policy: Policy) -> dict[Place, frozenset[str]]:
-    """Return the tags that definitions carry to places: of what they read, and what they write.
+    """Return the tags that definitions carry to places, by what they read and write.
 
-    What a sink writes has the tags of all that it is made of, which may have come through another
-    place. So this is repeated until nothing is added.
+    The output of a sink has the tags of all its inputs, which may have come through another place.
+    So this is repeated until nothing is added.
     """
     known = tuple(of)
     found: dict[Place, frozenset[str]] = {}
@@ -128,7 +129,7 @@ def _written(
 
 
 def merged(*of: Tagged) -> dict[Place, frozenset[str]]:
-    """Return the tags of all of these together."""
+    """Return the union of these mappings."""
     found: dict[Place, frozenset[str]] = {}
     for one in of:
         for place, tags in one.items():
@@ -138,10 +139,10 @@ def merged(*of: Tagged) -> dict[Place, frozenset[str]]:
 
 
 class SharedSources:
-    """What branches share, by the ledger and the policy file as they are when it is asked for."""
+    """Reads the shared sources from the ledger and the policy file, as they are at each call."""
 
     def __init__(self, ledger: Ledger, *, tenant: TenantId, policy_file: Path) -> None:
-        """Read lazily; nothing is loaded yet."""
+        """Store the parameters; nothing is read yet."""
         self._ledger = ledger
         self._tenant = tenant
         self._policy_file = policy_file
@@ -153,12 +154,12 @@ class SharedSources:
         """Read the policy file.
 
         Raises:
-            PolicyInvalid: It has mistakes.
+            PolicyInvalid: The file has mistakes.
         """
         return load_policy(self._policy_file)
 
     def now(self) -> Shared:
-        """Return what the active branches share.
+        """Return the sources that the active branches share.
 
         Raises:
             PolicyInvalid: The policy file has mistakes.

@@ -1,1 +1,1 @@
-"""HTTP alone: plain JSON routes, error responses, request limits, routes not implemented yet."""
+"""HTTP helpers: plain JSON routes, error responses, request limits, unimplemented routes."""

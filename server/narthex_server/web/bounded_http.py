@@ -1,4 +1,4 @@
-"""HTTP on a connection, with bounds that uvicorn does not have: on the head, and on idling."""
+"""HTTP connections with bounds that uvicorn lacks: on the head, and on idling."""
 
 import asyncio
 from typing import ClassVar
@@ -10,10 +10,10 @@ from narthex_server.web.request_limits import GREATEST_HEAD_BYTES
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Ends a connection whose head is too large or too slow, or that sends on after its answer.
+    """Closes a connection whose head is too large or slow, or that sends on after its answer.
 
     Attributes:
-        head_s: How long a head may take, from the connection's begin or the head's first byte.
+        head_s: How long a head may take, from the connection's start or the head's first byte.
         rest_s: How long the rest of a body may take after its request was answered.
     """
 
@@ -44,7 +44,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.close()
         is_between = not (self._in_head or self._in_body) and self.cycle.response_complete
         if is_between and self._ends is None:
-            # Empty lines between requests begin none, and must not keep the connection open.
+            # Empty lines between requests start none, and must not keep the connection open.
             self._end_in(self.head_s)
 
     @override

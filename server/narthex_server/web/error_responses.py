@@ -1,4 +1,4 @@
-"""How errors reach a client: one JSON shape, the right status, and never a traceback."""
+"""Error responses: one JSON shape, the right status, and never a traceback."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error as `{"err_msg": …}` with a status that says whose it is."""
+    """Answer every error as `{"err_msg": …}`; the status shows whether the client is at fault."""
     for kind, answer in _answers().items():
         app.add_exception_handler(kind, answer)
 
@@ -61,7 +61,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     del request
     if not isinstance(error, RequestValidationError):
         raise error
-    # Where and why, never what was sent: it may be a secret.
+    # Report the location and the reason, never the value: it may be a secret.
     told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
     return JSONResponse({"err_msg": "\n".join(told)}, status_code=400)
 

@@ -1,4 +1,4 @@
-"""Routes whose answers are sent as they are: they are built of plain JSON already."""
+"""Routes whose answers are sent unvalidated: they consist of plain JSON already."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ PathNumber: TypeAlias = Annotated[int, Path(ge=0, le=GREATEST_NUMBER)]
 
 
 class PlainRoute(APIRoute):
-    """A route that makes no model of its answer and does not check it a second time."""
+    """A route that does not build or validate a response model."""
 
     @override
     def __init__(self, *arguments: object, **options: object) -> None:
@@ -30,6 +30,6 @@ class PlainRoute(APIRoute):
 
 
 def plain_response(answer: Json, *, headers: Mapping[str, str] | None = None) -> Response:
-    """Make a response of plain JSON: FastAPI would look at each value of it once more."""
+    """Return a response of plain JSON, without FastAPI's pass over each value."""
     text = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Response(text, media_type="application/json", headers=dict(headers or {}))

@@ -1,4 +1,4 @@
-"""What a request may weigh and hold: pure rules on its head and on the bytes of its body."""
+"""Limits of requests: pure rules on the head, and on the bytes of the body."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ _HASHES: Final = {"sha-256": hashlib.sha256, "sha-512": hashlib.sha512}
 
 @attrs.frozen
 class Refusal:
-    """Why a request is not taken: a status of HTTP, and a sentence."""
+    """The refusal of a request: an HTTP status, and a message."""
 
     status: int
     why: str
@@ -38,7 +38,7 @@ class Refusal:
 def judge_head(
     address: bytes, headers: Iterable[tuple[bytes, bytes]], *, greatest_body: int
 ) -> Refusal | None:
-    """Judge the address and the headers of a request; None if they are sound.
+    """Check the address and the headers of a request; return None if they are valid.
 
     Args:
         address: The path and the query, as they were sent.
@@ -62,14 +62,14 @@ def judge_head(
 
 
 def judge_size(size: int, *, greatest_body: int) -> Refusal | None:
-    """Judge how many bytes of a body have come."""
+    """Check how many bytes of a body have arrived."""
     return _too_large(greatest_body) if size > greatest_body else None
 
 
 def judge_whole(body: bytes, headers: Mapping[str, str]) -> Refusal | None:
-    """Judge whether a body is what its sender sent: by its length and its digest.
+    """Check a body against its sender's length and digest.
 
-    A digest of a kind that nobody here can compute is not judged.
+    A digest of an unsupported kind is ignored.
     """
     length = headers.get("content-length")
     if length is not None and int(length) != len(body):
@@ -88,14 +88,14 @@ def judge_whole(body: bytes, headers: Mapping[str, str]) -> Refusal | None:
 
 
 def judge_delimited(headers: Mapping[str, str]) -> Refusal | None:
-    """Judge whether the end of a body can be told from a cut: it has a length or a digest."""
+    """Check that a truncated body can be detected: it has a length or a digest."""
     if "content-length" in headers or "content-digest" in headers:
         return None
     return Refusal(411, "send the body with `content-length` or `content-digest`")
 
 
 def judge_json(body: bytes, *, nul: bool) -> Refusal | None:
-    """Judge a body that is read as JSON, whatever its headers call it.
+    """Check a body that is read as JSON, whatever its headers declare.
 
     Args:
         body: The bytes.
@@ -120,7 +120,7 @@ def _is_text(found: bytes) -> bool:
 
 
 def _is_utf8(found: bytes) -> bool:
-    """Whether bytes are UTF-8 and no other encoding that a parser of JSON would guess."""
+    """Return whether bytes are UTF-8, and not another encoding that a JSON parser would guess."""
     try:
         found.decode()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""Calls of the REST interface that this server does not answer yet: 501, with the reason.
+"""Routes of the REST interface that are not implemented: 501, with the reason.
 
-A client of Fennel asks them too; a clear refusal is better than `not found`.
+A client of Fennel calls them too; a clear refusal is better than `not found`.
 """
 
 from fastapi import APIRouter
@@ -21,7 +21,7 @@ def _refusal(what: str, hint: str) -> JSONResponse:
 
 @router.post("/dataset/{name}/erase")
 def erase(name: str) -> JSONResponse:
-    """Refuse to erase rows: all that was made of them would have to go too."""
+    """Refuse to erase rows: everything derived from them would have to be erased too."""
     return _refusal(
         f"to erase rows of `{name[:64]}`", "erase them at the source, then raise the version"
     )

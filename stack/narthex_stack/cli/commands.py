@@ -41,7 +41,7 @@ class Output(Enum):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this room."""
+    """Add the commands of this package."""
     app.command("up")(up)
     app.command("down")(down)
     app.command("status")(status)
@@ -182,7 +182,7 @@ def _tell(status: Status, stack: Stack, *, console: Console, output: Output) -> 
 
 
 def _with_sandbox(found: Status, stack: Stack) -> Status:
-    """Ask the server how authors' code is shut in, if there is one that answers."""
+    """Return the status with the server's report of its sandbox, if the server answers."""
     if not any(service.name == "server" and service.is_well for service in found.services):
         return found
     return attrs.evolve(found, sandbox=sandbox_of(f"{stack.settings.server_url}/healthz"))

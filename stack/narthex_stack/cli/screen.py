@@ -1,4 +1,4 @@
-"""What a person sees of the services: a table while they start, a line where no table can be."""
+"""The screen of `narthex up`: a live table on a terminal, else a line for each change."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _COLOURS = {
 
 
 def age(span: dt.timedelta) -> str:
-    """Render a span for people: `42s`, `3m10s`, `2h05m`."""
+    """Render a duration for people: `42s`, `3m10s`, `2h05m`."""
     seconds = max(0, int(span.total_seconds()))
     minutes, hours = seconds // 60, seconds // 3600
     if hours:
@@ -32,7 +32,7 @@ def age(span: dt.timedelta) -> str:
 
 
 def table(status: Status, *, now: dt.datetime) -> Table:
-    """Draw the services of an installation."""
+    """Return a table of the services of an installation."""
     drawn = Table(title=f"Narthex in {status.home}", title_justify="left")
     for heading in ("service", "state", "for", "pid", "port", "restarts", "note"):
         drawn.add_column(heading, overflow="fold")
@@ -42,12 +42,12 @@ def table(status: Status, *, now: dt.datetime) -> Table:
 
 
 def weakness(status: Status) -> str:
-    """Return what is wrong with the sandbox of authors' code; nothing if nothing is known."""
+    """Return what is wrong with the sandbox of authors' code; empty if nothing is known."""
     return "" if status.sandbox in {"", FULL} else status.sandbox
 
 
 def doors(status: Status, settings: Settings, *, keys: Path) -> Iterator[str]:
-    """Say where people look, as far as it is there, and which file has what they sign in with."""
+    """Yield the addresses of running user interfaces, and the file with their credentials."""
     well = {service.name for service in status.services if service.is_well}
     if "server" in well:
         yield f"console: {settings.server_url}/console (sign in with `token` of {keys})"
@@ -73,7 +73,7 @@ class Screen:
     """Shows each status as it comes, on stderr; a terminal gets a live table."""
 
     def __init__(self, console: Console) -> None:
-        """Make a screen that shows nothing yet."""
+        """Create an empty screen."""
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True)
         self._told: dict[str, ServiceState] = {}
@@ -93,7 +93,7 @@ class Screen:
             self._live.stop()
 
     def show(self, status: Status) -> None:
-        """Show a status; without a terminal only what has changed."""
+        """Show a status; without a terminal, only its changes."""
         if self._console.is_terminal:
             self._live.update(table(status, now=dt.datetime.now(tz=dt.UTC)), refresh=True)
             return

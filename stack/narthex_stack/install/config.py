@@ -1,6 +1,6 @@
-"""What an installation uses instead of starting it: addresses of somebody else's services.
+"""The configuration: addresses of external services to use instead of starting our own.
 
-A variable `NARTHEX_<FIELD>` wins over the key of the same lower-case name in `config.toml`.
+A variable `NARTHEX_<FIELD>` overrides the key of the same lower-case name in `config.toml`.
 """
 
 import re
@@ -16,30 +16,30 @@ from narthex_stack.errors import BadConfigError
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """What was said about an installation; an empty field was not said.
+    """The configuration of an installation; an empty field is not set.
 
     Attributes:
         ledger_dsn: Your PostgreSQL for the ledger, as an SQLAlchemy URL.
-        airflow_dsn: Your PostgreSQL for an Airflow that is started here.
+        airflow_dsn: Your PostgreSQL for an Airflow that is started on this machine.
         kafka: Bootstrap servers of your Kafka.
         server_url: A Narthex server that runs elsewhere.
         token: Its service token; needed with `server_url`.
-        dags_token: A token there with the role `dags`, for an Airflow that is started here.
+        dags_token: A token of that server with the role `dags`, for an Airflow started here.
         airflow_url: Your Airflow's API server.
-        airflow_user: Who we are there.
-        airflow_password: How we prove it.
-        index_dir: Where indexes lie.
-        history_dir: Where history lies: a path or an `s3://` URL.
-        checkpoint_dir: Where Spark's checkpoints lie.
-        snapshot_dir: Where snapshots of indexes and states are kept: a path or an `s3://` URL.
-        files_root: What relative paths of file sources stand below.
+        airflow_user: Our user there.
+        airflow_password: The password of that user.
+        index_dir: The directory of the indexes.
+        history_dir: The place of the history: a path or an `s3://` URL.
+        checkpoint_dir: The directory of Spark's checkpoints.
+        snapshot_dir: The place of snapshots of indexes and states: a path or an `s3://` URL.
+        files_root: The root of relative paths of file sources.
         spark_master: Such as `local[512]`: a slot for each partition that a live job reads.
-        secrets_dir: Where a manager mounts the secrets of authors, as files.
-        ca_file: Certificates of who vouches for services of authors.
-        policy_file: What branches may read, write and name; `policy.toml` in the home if not said.
+        secrets_dir: The directory in which a manager mounts the secrets of authors, as files.
+        ca_file: Certificates of the authorities that services of authors are verified with.
+        policy_file: What branches may read, write and name; by default `policy.toml` in the home.
         sandbox: `reduced`: authors' code may run where the kernel lacks layers of the sandbox.
         dags_dir: The DAGs of an Airflow that is started here.
-        supervisors: How many supervisors share the jobs here; one if not said.
+        supervisors: How many supervisors share the jobs here; one by default.
     """
 
     ledger_dsn: str = attrs.field(default="", repr=False)
@@ -81,10 +81,10 @@ FIELDS = tuple(field.name for field in attrs.fields(Config))
 
 
 def parse_config(text: str, environment: Mapping[str, str]) -> Config:
-    """Read `config.toml`, then let the environment win.
+    """Parse `config.toml`, then apply the overrides of the environment.
 
     Raises:
-        BadConfigError: It is not TOML, has a key we do not know, or a value that is no text.
+        BadConfigError: It is not TOML, has an unknown key, or a value that is not a text.
     """
     try:
         found = tomllib.loads(text)
@@ -105,5 +105,5 @@ def parse_config(text: str, environment: Mapping[str, str]) -> Config:
 
 
 def load_config(path: Path, environment: Mapping[str, str]) -> Config:
-    """Read the configuration of an installation; a file that is not there says nothing."""
+    """Load the configuration of an installation; a missing file counts as an empty one."""
     return parse_config(path.read_text() if path.is_file() else "", environment)

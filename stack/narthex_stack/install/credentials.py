@@ -1,4 +1,4 @@
-"""The secrets of an installation: made once, kept in one file that only its account reads."""
+"""The secrets of an installation: generated once, in one file that only its account reads."""
 
 import base64
 import secrets
@@ -26,19 +26,19 @@ def _password() -> str:
 
 @attrs.frozen(kw_only=True, repr=False)
 class Credentials:
-    """What was drawn by chance for an installation; never logged.
+    """The random values of an installation; never logged.
 
     Attributes:
-        install_id: Eight characters [a-z0-9], in each physical name; no secret, drawn here too.
-        token: Of the platform's own processes.
-        dags_token: Of Airflow's processes, which may do less.
-        postgres_password: Of the superuser.
-        ledger_password: Of the role and database `narthex`.
-        airflow_db_password: Of the role and database `airflow`.
-        airflow_password: Of Airflow's user `admin`.
-        op_password: Of Airflow's user `op`, who may approve.
-        viewer_password: Of Airflow's user `viewer`.
-        jwt_secret: Signs what Airflow's processes tell each other.
+        install_id: Eight characters [a-z0-9] in each physical name; random too, but not a secret.
+        token: The token of the platform's own processes.
+        dags_token: The token of Airflow's processes, which has fewer rights.
+        postgres_password: The password of the superuser.
+        ledger_password: The password of the role of the database `narthex`.
+        airflow_db_password: The password of the role of the database `airflow`.
+        airflow_password: The password of Airflow's user `admin`.
+        op_password: The password of Airflow's user `op`, who may approve.
+        viewer_password: The password of Airflow's user `viewer`.
+        jwt_secret: Signs the messages between Airflow's processes.
         secret_key: Signs Airflow's sessions.
         fernet_key: Encrypts Airflow's connections.
     """
@@ -58,7 +58,7 @@ class Credentials:
 
 
 def ensure_credentials(path: Path) -> Credentials:
-    """Load the secrets; draw and store those that are not there."""
+    """Load the secrets; generate and store missing ones."""
     stored = {
         name: value
         for name, value in load_object(path).items()

@@ -1,4 +1,4 @@
-"""One installation: its layout, what was said of it, its ports, secrets and settings."""
+"""One installation: its layout, configuration, ports, secrets and settings."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from narthex_stack.servers.postgres import dsn
 
 @attrs.frozen(kw_only=True)
 class Installation:
-    """All that is decided before a service starts."""
+    """Everything that is decided before a service starts."""
 
     layout: HomeLayout
     config: Config
@@ -36,11 +36,11 @@ def load_installation(
     environment: Mapping[str, str] | None = None,
     files_root: Path | None = None,
 ) -> Installation:
-    """Decide what is not decided yet, keep what is; write `services.json`.
+    """Load an installation, decide what is not decided yet, and write `services.json`.
 
     Raises:
-        BadConfigError: `config.toml`, or a variable, says something that cannot be meant.
-        NotHereError: No root of files was named, and the working directory is gone.
+        BadConfigError: `config.toml`, or an environment variable, has an invalid value.
+        NotHereError: No root of files is set, and the working directory no longer exists.
     """
     found = os.environ if environment is None else environment
     layout.make()
@@ -79,7 +79,7 @@ def decide(
     jars_dir: Path,
     files_root: Path,
 ) -> Settings:
-    """Return the settings: what was said wins over what we start here."""
+    """Return the settings: configured values win over services that are started here."""
     return Settings(
         home=layout.home,
         install_id=credentials.install_id,
@@ -112,7 +112,7 @@ def decide(
 
 
 def _files_root(layout: HomeLayout, config: Config) -> Path:
-    """Keep the root that a running installation has; else what was said; else here."""
+    """Return the configured root; else that of a running installation; else this directory."""
     if config.files_root:
         return Path(config.files_root).resolve()
     stored = load_object(layout.services).get("files_root")
@@ -124,7 +124,7 @@ def working_directory() -> Path:
     """Return the directory in which the command was run.
 
     Raises:
-        NotHereError: It was deleted since.
+        NotHereError: The directory was deleted since.
     """
     try:
         return Path.cwd()

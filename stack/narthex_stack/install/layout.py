@@ -1,4 +1,4 @@
-"""Where the state of one installation lies below its home."""
+"""The layout of an installation's state below its home."""
 
 from pathlib import Path
 
@@ -60,17 +60,17 @@ class HomeLayout:
         return self.run_dir / "children.json"
 
     def heartbeat(self, supervisor: str) -> Path:
-        """Name the file that a supervisor touches; the first one's directory is our own."""
+        """Return the file that a supervisor touches; the first one's is in our own directory."""
         is_first = supervisor == "supervisor"
         directory = self.run_dir if is_first else self.run_dir / supervisor
         return directory / "supervisor.heartbeat"
 
     def log(self, service: str) -> Path:
-        """Name the log of a service."""
+        """Return the path of the log of a service."""
         return self.logs_dir / f"{service}.log"
 
     def make(self) -> None:
-        """Make the directories; only this account may enter the home."""
+        """Create the directories; only this account may enter the home."""
         self.home.mkdir(parents=True, exist_ok=True)
         for directory in (self.run_dir, self.logs_dir):
             directory.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The policy file that a new installation begins with: no rules, and how each is written."""
+"""The policy file of a new installation: without rules, with comments on their syntax."""
 
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,6 @@ COMMENTED: Final = """\
 
 
 def ensure_policy(path: Path) -> None:
-    """Write a policy without rules where no file is; one that is there is the operator's."""
+    """Write a policy without rules if there is none; an existing file is left unchanged."""
     if not path.exists() and not path.is_symlink():
         store_text(path, COMMENTED)

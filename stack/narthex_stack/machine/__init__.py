@@ -1,1 +1,1 @@
-"""What one machine offers: files, free ports, a Java, and downloaded jars."""
+"""The resources of one machine: files, free ports, a Java, and downloaded jars."""

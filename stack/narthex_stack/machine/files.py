@@ -1,4 +1,4 @@
-"""Small files that are either whole or not there."""
+"""Small files that are written atomically."""
 
 import json
 import os
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
-"""What JSON can say."""
+"""A JSON value."""
 
 
 def store_text(path: Path, text: str, *, mode: int = 0o600) -> None:
-    """Replace a file at once: a reader sees the old text or the new, never a part."""
+    """Replace a file atomically: a reader sees the old text or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w") as file:
@@ -21,12 +21,12 @@ def store_text(path: Path, text: str, *, mode: int = 0o600) -> None:
 
 
 def store_json(path: Path, value: Json) -> None:
-    """Replace a JSON file at once; only this account may read it."""
+    """Replace a JSON file atomically; only this account may read it."""
     store_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
 def load_object(path: Path) -> dict[str, Json]:
-    """Read a JSON object; a file that is not there is an empty one."""
+    """Read a JSON object; a missing file counts as an empty object."""
     try:
         found: Json = json.loads(path.read_text())
     except FileNotFoundError:
@@ -35,7 +35,7 @@ def load_object(path: Path) -> dict[str, Json]:
 
 
 def tail(path: Path, *, lines: int) -> str:
-    """Read the last lines of a log; empty when there is none."""
+    """Read the last lines of a log; empty if the file is missing."""
     try:
         text = path.read_text(errors="replace")
     except FileNotFoundError:

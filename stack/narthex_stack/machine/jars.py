@@ -1,6 +1,6 @@
 """The jars of the Kafka broker and of Spark's connectors, each checked by its SHA-256.
 
-They come from Maven Central, by way of the Ivy that Spark ships, into a cache that installations
+They come from Maven Central, through the Ivy that Spark ships, into a cache that installations
 share. The committed list `jars.sha256` decides: a jar that is not on it, or differs from it, is
 never put on a class path.
 """
@@ -42,13 +42,13 @@ class Coordinate:
 
 @attrs.frozen(kw_only=True)
 class JarSet:
-    """Jars that go on one class path.
+    """The jars of one class path.
 
     Attributes:
         name: The directory in the cache, and the prefix in the committed list.
-        roots: What is asked for.
-        conf: Ivy's mapping; the broker needs what its jars need, a connector comes alone.
-        is_transitive: Whether what the roots need comes too.
+        roots: The requested dependencies.
+        conf: Ivy's mapping; the broker needs its transitive dependencies, a connector does not.
+        is_transitive: Whether the dependencies of the roots are included.
     """
 
     name: str
@@ -73,7 +73,7 @@ BROKER = JarSet(
     is_transitive=True,
 )
 
-# Maven Central lacks some of Spark's newest connectors; these work together on 4.3.0.
+# Maven Central lacks some of Spark's newest connectors; this combination works on 4.3.0.
 CONNECTORS = JarSet(
     name="spark",
     roots=(
@@ -95,13 +95,13 @@ def cache_dir(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def parse_list(text: str) -> dict[str, str]:
-    """Read lines `<sha256>  <set>/<jar>` into sums by name."""
+    """Parse lines `<sha256>  <set>/<jar>` into checksums by name."""
     pairs = (line.split() for line in text.splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
 
 
 def committed(jars: JarSet) -> dict[str, str]:
-    """Return the sums of the jars of a set, by file name."""
+    """Return the checksums of the jars of a set, by file name."""
     text = resources.files("narthex_stack").joinpath("jars.sha256").read_text()
     prefix = f"{jars.name}/"
     return {
@@ -112,7 +112,7 @@ def committed(jars: JarSet) -> dict[str, str]:
 
 
 def check(directory: Path, *, expected: Mapping[str, str]) -> tuple[str, ...]:
-    """Name what is missing from a directory of jars.
+    """Return the names of the jars that are missing from a directory.
 
     Raises:
         JarRefusedError: A jar differs from the list, or is not on it.
@@ -132,13 +132,13 @@ def check(directory: Path, *, expected: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def resolve(jars: JarSet, *, cache: Path | None = None) -> Path:
-    """Return the directory that holds exactly the jars of a set, fetching them when needed.
+    """Return the directory with exactly the jars of a set; fetch them if needed.
 
     Several processes may call it at once: one fetches, the others wait.
 
     Raises:
-        JarRefusedError: What is cached, or was fetched, is not what the list says.
-        JarsUnreachableError: They could not be fetched.
+        JarRefusedError: A jar, cached or fetched, differs from the list.
+        JarsUnreachableError: The jars could not be fetched.
     """
     root = cache or cache_dir()
     directory = root / "jars" / jars.name
@@ -151,7 +151,7 @@ def resolve(jars: JarSet, *, cache: Path | None = None) -> Path:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Let one process in at once; the others wait. The file stays."""
+    """Admit one process at a time; the others wait. The lock file is not removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -159,7 +159,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def _fetch(jars: JarSet, *, directory: Path, cache: Path, expected: Mapping[str, str]) -> None:
-    """Fetch a set beside its place, check it there, then move each jar in."""
+    """Fetch a set into a temporary directory, check it there, then move each jar in."""
     (cache / "ivy").mkdir(parents=True, exist_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache / "jars") as name:
@@ -192,7 +192,7 @@ def _ivy_command(work: Path, *, jars: JarSet, cache: Path) -> tuple[str, ...]:
         str(_ivy_jar()),
         "org.apache.ivy.Main",
         *("-settings", str(work / "settings.xml")),
-        # A cache of our own: another tool's may hold a POM without its jar.
+        # A cache of our own: another tool's may have a POM without its jar.
         *("-cache", str(cache / "ivy")),
         *("-ivy", str(work / "ivy.xml"), "-confs", jars.name),
         *("-retrieve", str(work / "jars" / "[artifact]-[revision](-[classifier]).[ext]")),
@@ -210,7 +210,7 @@ def _ivy_jar() -> Path:
 
 
 def proxy_options(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Render the proxy of the environment as Java's own options; none when none is set."""
+    """Render the proxy of the environment as Java's own options; empty if none is set."""
     named = environment.get("https_proxy") or environment.get("HTTPS_PROXY") or ""
     address = named.partition("://")[2].rpartition("@")[2].rstrip("/")
     host, _, port = address.partition(":")

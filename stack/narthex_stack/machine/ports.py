@@ -1,4 +1,4 @@
-"""Ports that were free once and stay an installation's own."""
+"""The ports of an installation: chosen once among free ones, then stored."""
 
 import socket
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ NAMES = (
 
 
 def is_listening(port: int, *, host: str = HOST, within_s: float = 1.0) -> bool:
-    """Say whether something accepts connections there."""
+    """Return whether a process accepts connections on a port."""
     try:
         with socket.create_connection((host, port), timeout=within_s):
             return True
@@ -28,7 +28,7 @@ def is_listening(port: int, *, host: str = HOST, within_s: float = 1.0) -> bool:
 
 
 def free_ports(number: int) -> tuple[int, ...]:
-    """Find ports that nobody listens on, all different."""
+    """Return different ports on which no process listens."""
     held = [socket.socket() for _ in range(number)]
     try:
         for each in held:

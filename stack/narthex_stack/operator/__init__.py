@@ -1,5 +1,5 @@
 """The operator: one process that starts, watches and restarts the services of an installation.
 
-`main` is the process, `service_loop` keeps one service running, `status` is what it reports, and
-`stack` is the value by which `narthex up` controls it.
+`main` is the process, `service_loop` keeps one service running, `status` is its report, and
+`stack` is the object by which `narthex up` controls it.
 """

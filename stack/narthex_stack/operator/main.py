@@ -1,7 +1,7 @@
-"""The keeper: the one process that owns the services of an installation.
+"""The operator: the one process that owns the services of an installation.
 
-`python -m narthex_stack.operator.main HOME` detaches itself and lives until SIGTERM, which stops
-all in order. SIGHUP makes it start what `wanted.json` names beyond what it keeps.
+`python -m narthex_stack.operator.main HOME` detaches itself and runs until SIGTERM, on which it
+stops all services in order. On SIGHUP, it starts the services that `wanted.json` adds.
 """
 
 import datetime as dt
@@ -27,10 +27,10 @@ _BEAT_S = 0.25
 
 
 class ServicesOwner:
-    """Owns the keepers of single services and the files that tell of them."""
+    """Owns the service loops and the files that report their state."""
 
     def __init__(self, installation: Installation, *, me: Process) -> None:
-        """Make a keeper that keeps nothing yet."""
+        """Create an operator without services."""
         self._installation = installation
         self._layout = installation.layout
         self._me = me
@@ -42,15 +42,15 @@ class ServicesOwner:
         self._look = threading.Event()
 
     def stop(self, _number: int, _frame: FrameType | None) -> None:
-        """Ask for the end: a signal handler."""
+        """Handle a signal: request the end."""
         self._stop.set()
 
     def look_again(self, _number: int, _frame: FrameType | None) -> None:
-        """Ask to read `wanted.json` again: a signal handler."""
+        """Handle a signal: request that `wanted.json` is read again."""
         self._look.set()
 
     def run(self) -> None:
-        """Keep what is wanted until told to stop; then stop it in order."""
+        """Keep the wanted services running until the stop signal; then stop them in order."""
         self._start_wanted()
         self._write()
         store_json(self._layout.keeper, {"pid": self._me.pid, "start": self._me.start})
@@ -83,7 +83,7 @@ class ServicesOwner:
         return keeper is not None and keeper.status.state is ServiceState.HEALTHY
 
     def _record(self, name: str, process: Process) -> None:
-        """Write down a child for whoever comes after a crash of ours."""
+        """Record a child process, so that it can be found after a crash of this process."""
         with self._recording:
             found = load_object(self._layout.children)
             found[name] = {"pid": process.pid, "start": process.start}
@@ -113,7 +113,7 @@ class ServicesOwner:
         )
 
     def _stop_all(self) -> None:
-        """Stop wave after wave; within a wave in the order that services are listed."""
+        """Stop the services wave by wave; within a wave, in the order of their list."""
         for wave in sorted({keeper.service.stop_wave for keeper in self._keepers.values()}):
             members = [each for each in self._keepers.values() if each.service.stop_wave == wave]
             for keeper in members:
@@ -126,7 +126,7 @@ class ServicesOwner:
 
 
 def _hold(layout: HomeLayout) -> TextIO:
-    """Become the only keeper of a home; a second one ends here."""
+    """Acquire the lock of a home; exit if another operator has it."""
     lock = (layout.run_dir / "keeper.lock").open("w")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,15 +136,15 @@ def _hold(layout: HomeLayout) -> TextIO:
 
 
 def main(home: Path) -> None:
-    """Detach, keep, and clean up the files that say we live."""
+    """Detach, run the services, and remove the file that marks the operator as running."""
     layout = HomeLayout(home)
     with _hold(layout):
-        # The lock belongs to the child too: from here on nobody sees it free while we live.
+        # The child inherits the lock, so it stays held for the operator's whole life.
         if os.fork():
-            # Whoever called goes on at once, and never has to wait for us.
+            # The caller continues at once, and need not wait for the child.
             os._exit(0)
         os.setsid()
-        # Marks what we start; the kernel shows us as we were started, without it.
+        # Marks our children; /proc shows our own environment as of our start, without the mark.
         os.environ[MARK] = str(layout.home)
         me = process_of(os.getpid())
         if me is None:

@@ -1,4 +1,4 @@
-"""Keeping one service alive: prepare, start, watch, start again, stop."""
+"""The loop that keeps one service running: prepare, start, watch, restart, stop."""
 
 import datetime as dt
 import os
@@ -23,26 +23,24 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 STOP_S = 30.0
 STEADY_S = 60.0
-"""A service that was healthy this long starts again at once, as if it had never failed."""
+"""A service that was healthy this long restarts at once, as if it had never failed."""
 UNWELL_S = 120.0
-"""A service that has been unwell this long is ended and started again."""
+"""A service that has been unhealthy this long is ended and restarted."""
 
 _STEP_S = 0.2
 _LOOK_S = 5.0
 
-# What a step or a start may meet; anything else is our own mistake and ends the keeper.
+# Expected errors of a step or a start; any other is a bug and ends the loop.
 _FAILURES = (StackError, OSError, subprocess.SubprocessError, psycopg.Error)
 
 
 def delay_s(failures: int) -> float:
-    """Return the pause before the next start: doubled by each failure in a row, to half a
-    minute.
-    """
+    """Return the delay before the next start: doubled per failure in a row, up to half a minute."""
     return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 10))
 
 
 class ServiceKeeper:
-    """Keeps one service alive on a thread of its own, until it is told to stop."""
+    """Keeps one service running, on a thread of its own, until it is stopped."""
 
     def __init__(
         self,
@@ -53,13 +51,13 @@ class ServiceKeeper:
         changed: Callable[[], None],
         started: Callable[[str, Process], None],
     ) -> None:
-        """Make a keeper that has not begun.
+        """Create a loop that is not started yet.
 
         Args:
-            service: What is kept.
-            layout: Where its log goes.
-            is_healthy: Says whether another service is.
-            changed: Called after each change of status, on the keeper's thread.
+            service: The service to keep running.
+            layout: The layout with the directory of its log.
+            is_healthy: Returns whether another service is healthy.
+            changed: Called after each change of status, on the loop's thread.
             started: Called with each new process before it is waited for.
         """
         self.service = service
@@ -78,16 +76,16 @@ class ServiceKeeper:
         self._thread = threading.Thread(target=self._run, name=service.name, daemon=True)
 
     def begin(self) -> None:
-        """Begin to keep it."""
+        """Start the loop."""
         self._thread.start()
 
     def ask_to_stop(self) -> None:
-        """Ask for an orderly end; returns at once."""
+        """Request an orderly end; return at once."""
         self._stopping.set()
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the end that was asked for has come."""
+        """Whether the loop has ended."""
         return not self._thread.is_alive()
 
     @property
@@ -112,7 +110,7 @@ class ServiceKeeper:
         return False
 
     def _live_once(self) -> None:
-        """Take the service through one life; at the end nothing of it runs."""
+        """Run the service once, from its preparation until no process of it is left."""
         child: Child | None = None
         try:
             self._become(ServiceState.PREPARING)
@@ -132,7 +130,7 @@ class ServiceKeeper:
             self._back_off(wrong)
 
     def _wait_healthy(self, child: Child) -> str | None:
-        """Wait until it answers and has settled; return what went wrong instead."""
+        """Wait until the service answers and has settled; return what went wrong, if anything."""
         end = time.monotonic() + self.service.within_s
         while not self._stopping.is_set():
             wrong = self.service.probe()
@@ -149,7 +147,7 @@ class ServiceKeeper:
         return None
 
     def _watch(self, child: Child) -> str:
-        """Watch a healthy process until it ends, has been unwell too long, or should stop."""
+        """Watch a healthy process until it ends, has been unhealthy too long, or should stop."""
         since = looked = well = time.monotonic()
         while not self._stopping.wait(_STEP_S):
             now = time.monotonic()
@@ -180,7 +178,7 @@ class ServiceKeeper:
         )
 
     def _end(self, child: Child) -> None:
-        """Ask the process to end, then end what is left of its session's group."""
+        """Signal the process to end, then kill what is left of its process group."""
         if self._stopping.is_set():
             self._become(ServiceState.STOPPING)
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The services of one installation, as a value to start and stop: what `narthex up` uses."""
+"""The services of one installation, as an object to start and stop; `narthex up` uses it."""
 
 import fcntl
 import os
@@ -64,7 +64,7 @@ _OURS = (
 )
 
 Watcher = Callable[[Status], None]
-"""Called with each status while something is waited for."""
+"""Called with each status during a wait."""
 
 
 def _nobody(_status: Status) -> None:
@@ -72,7 +72,7 @@ def _nobody(_status: Status) -> None:
 
 
 def _as_of_now(service: ServiceStatus) -> ServiceStatus:
-    """Correct what the keeper wrote: it looks five times a second, a process may die between."""
+    """Correct a stored status: a process may have died since the operator's last look."""
     is_gone = service.process is not None and not is_alive(service.process)
     if not is_gone or service.state is not ServiceState.HEALTHY:
         return service
@@ -82,7 +82,7 @@ def _as_of_now(service: ServiceStatus) -> ServiceStatus:
 class Stack:
     """The services of one home.
 
-    As a context manager it starts them, gives itself, and stops what it started.
+    As a context manager, it starts them, returns itself, and stops what it started.
 
     Examples:
         with Stack(tmp_path, only=("postgres", "kafka")) as stack:
@@ -96,12 +96,12 @@ class Stack:
         only: Iterable[str] = GROUPS,
         files_root: Path | None = None,
     ) -> None:
-        """Name an installation; nothing is touched.
+        """Name an installation, without side effects.
 
         Args:
-            home: Its state; `NARTHEX_HOME`, else `~/.narthex`, when not given.
-            only: The groups that `start` starts, with what they need.
-            files_root: What relative paths of file sources stand below.
+            home: The directory of its state; by default `NARTHEX_HOME`, else `~/.narthex`.
+            only: The groups that `start` starts, with the groups that they need.
+            files_root: The root of relative paths of file sources.
         """
         self.layout = HomeLayout(home or home_of(os.environ))
         self._groups = with_needs(only)
@@ -121,15 +121,15 @@ class Stack:
 
     @property
     def settings(self) -> Settings:
-        """The settings of this home, whatever the environment says.
+        """The settings of this home, independent of the environment.
 
         Raises:
-            NotInstalledError: It was never started.
+            NotInstalledError: The installation was never started.
         """
         return load_settings({"NARTHEX_HOME": str(self.layout.home)})
 
     def status(self) -> Status:
-        """Say what runs: what the keeper last wrote, or nothing when there is no keeper."""
+        """Return the operator's last report; without services if no operator is running."""
         keeper = parse_process(load_object(self.layout.keeper))
         if keeper is None or not is_alive(keeper):
             return Status(home=self.layout.home, keeper=None)
@@ -137,14 +137,14 @@ class Stack:
         return Status(home=self.layout.home, keeper=keeper, services=services)
 
     def launch(self) -> bool:
-        """Make sure that a keeper keeps what is wanted; say whether one was there already.
+        """Ensure that an operator runs the wanted services; return whether one was running already.
 
-        What a killed keeper left behind is stopped first.
+        Processes that a killed operator left behind are stopped first.
 
         Raises:
             BadConfigError: The configuration cannot be meant.
             NotHereError: The working directory was deleted.
-            NotStartedError: The keeper itself did not start.
+            NotStartedError: The operator itself did not start.
         """
         self.layout.make()
         with self._one_at_a_time():
@@ -161,20 +161,20 @@ class Stack:
             return False
 
     def start(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
-        """Start what is wanted and wait until all of it is healthy.
+        """Start the wanted services and wait until all of them are healthy.
 
         Raises:
-            NotStartedError: Something did not become healthy; the message ends with its log.
+            NotStartedError: A service did not become healthy; the message ends with its log.
             BadConfigError: The configuration cannot be meant.
         """
         self.launch()
         return self.wait_healthy(within_s=within_s, watch=watch)
 
     def wait_healthy(self, *, within_s: float = START_S, watch: Watcher = _nobody) -> Status:
-        """Wait until all that is wanted is healthy.
+        """Wait until all wanted services are healthy.
 
         Raises:
-            NotStartedError: Something is not, and either time is up or it keeps failing.
+            NotStartedError: A service is not, and either time is up or it keeps failing.
         """
         end = time.monotonic() + within_s
         while True:
@@ -195,7 +195,7 @@ class Stack:
             time.sleep(_STEP_S)
 
     def stop(self, *, watch: Watcher = _nobody) -> None:
-        """Stop everything in order, and what a killed keeper left; nothing of ours runs then."""
+        """Stop all services in order, and all processes that a killed operator left behind."""
         if not self.layout.run_dir.is_dir():
             return
         with self._one_at_a_time():
@@ -209,15 +209,15 @@ class Stack:
             self._sweep()
 
     def wipe(self) -> None:
-        """Stop everything and delete its state; `config.toml`, and what lies elsewhere, stays.
+        """Stop everything and delete its state, except `config.toml` and state outside the home.
 
         Raises:
-            NotHereError: The home is no installation, and nothing in it is deleted.
+            NotHereError: The home has no installation; nothing in it is deleted.
         """
         if not self.layout.secrets.is_file():
             raise NotHereError(f"`{self.layout.home}` holds no installation")
         self.stop()
-        # Nothing is read here any more, so that no root of files is looked for.
+        # No file source is read here any more: a given root avoids the search for one.
         postgres.wipe(cluster(load_installation(self.layout, files_root=self.layout.home)))
         for name in _OURS:
             path = self.layout.home / name
@@ -232,7 +232,7 @@ class Stack:
     def _spawn(self, files_root: Path) -> None:
         self.layout.status.unlink(missing_ok=True)
         environment = {name: value for name, value in os.environ.items() if name != MARK}
-        # What was said here holds for the keeper's whole life.
+        # The root named here is fixed for the operator's lifetime.
         environment["NARTHEX_FILES_ROOT"] = str(files_root)
         log = self.layout.log("keeper")
         with log.open("ab") as story:
@@ -253,7 +253,7 @@ class Stack:
             time.sleep(_STEP_S / 4)
 
     def _keeper_is_gone(self) -> bool:
-        """Say whether nobody holds the keeper's lock any more, though somebody did."""
+        """Return whether the operator's lock was taken once, but is free now."""
         path = self.layout.run_dir / "keeper.lock"
         if not path.is_file() or self.status().keeper is not None:
             return False
@@ -265,13 +265,13 @@ class Stack:
         return self.status().keeper is None
 
     def _sweep(self) -> None:
-        """End what is left without a keeper: first asked, then made to."""
+        """End processes left without an operator: by their stop signal, then by SIGKILL."""
         left = self._leftovers()
         for process in left:
             send(process, self._asking(process))
         for process in wait_gone(left, within_s=_ASKED_S):
             send(process, signal.SIGKILL)
-        # A killed parent may have had children that only now are nobody's.
+        # Children of a killed parent may be orphaned only now.
         left = self._leftovers()
         for process in left:
             send(process, signal.SIGKILL)
@@ -283,7 +283,7 @@ class Stack:
         return leftovers(self.layout.home, load_children(self.layout.children))
 
     def _asking(self, process: Process) -> signal.Signals:
-        """Choose the signal: PostgreSQL takes SIGTERM as a wish to wait for its clients."""
+        """Return the stop signal: on SIGTERM, PostgreSQL would wait for its clients."""
         postgres_server = parse_process(load_object(self.layout.children).get("postgres"))
         return signal.SIGINT if process == postgres_server else signal.SIGTERM
 

@@ -1,4 +1,4 @@
-"""What the keeper says of each service, and the file it says it in."""
+"""The status of each service, and the file in which the operator stores it."""
 
 import datetime as dt
 import enum
@@ -11,7 +11,7 @@ from narthex_stack.processes.process_table import Process
 
 
 class ServiceState(enum.Enum):
-    """Where a service is in its life."""
+    """The state of a service in its lifecycle."""
 
     WAITING = "waiting"
     PREPARING = "preparing"
@@ -43,26 +43,26 @@ NEXT: dict[ServiceState, frozenset[ServiceState]] = {
     ServiceState.STOPPED: frozenset(),
     ServiceState.EXTERNAL: frozenset(),
 }
-"""What may follow what."""
+"""The states that may follow each state."""
 
 GIVES_UP_AFTER = 4
-"""`up` stops waiting for a service that failed this often; the keeper goes on trying."""
+"""`up` stops waiting for a service after this many failures; the operator keeps trying."""
 
 
 @attrs.frozen(kw_only=True)
 class ServiceStatus:
-    """One service as the keeper last saw it.
+    """The last status of one service.
 
     Attributes:
-        name: Its name.
-        group: What `--only` calls it.
-        state: Where it is in its life.
-        since: When it came there.
-        process: Its process, when it has one.
-        port: Where it listens; 0 for nowhere.
-        restarts: How often it had to be started again.
-        failures: How many starts in a row ended before it was healthy.
-        reason: What is wrong, or where it is when it is elsewhere; may be empty.
+        name: The name of the service.
+        group: Its group in `--only`.
+        state: Its state.
+        since: When it entered this state.
+        process: Its process, if it has one.
+        port: The port on which it listens; 0 if it does not.
+        restarts: How often it had to be restarted.
+        failures: How many starts in a row failed before it was healthy.
+        reason: What is wrong, or the address of an external service; may be empty.
     """
 
     name: str
@@ -86,13 +86,13 @@ class ServiceStatus:
 
 @attrs.frozen(kw_only=True)
 class Status:
-    """An installation as its keeper last saw it; no keeper, no services.
+    """The last status of an installation; without an operator, it has no services.
 
     Attributes:
-        home: Its directory.
-        keeper: The process that keeps its services.
-        services: Each service.
-        sandbox: How the server reports the sandbox of authors' code: `full`, or what is wrong;
+        home: The directory of the installation.
+        keeper: The process of the operator.
+        services: The status of each service.
+        sandbox: The server's report of the sandbox of authors' code: `full`, or what is wrong;
             empty while the server does not answer.
     """
 
@@ -137,7 +137,7 @@ def _plain(service: ServiceStatus) -> Json:
 
 
 def parse_process(value: Json) -> Process | None:
-    """Read a process back."""
+    """Parse a stored process."""
     match value:
         case {"pid": int(pid), "start": int(start)}:
             return Process(pid=pid, start=start)
@@ -162,17 +162,17 @@ def _parse(value: Json) -> ServiceStatus:
 
 
 def store_status(path: Path, status: Status) -> None:
-    """Replace the file."""
+    """Replace the stored status."""
     store_json(path, plain(status))
 
 
 def load_children(path: Path) -> tuple[Process, ...]:
-    """List the children that a keeper, perhaps dead by now, has written down."""
+    """Return the children that an operator, perhaps dead by now, has recorded."""
     found: list[Json] = list(load_object(path).values())
     return tuple(process for each in found if (process := parse_process(each)) is not None)
 
 
 def load_services(path: Path) -> tuple[ServiceStatus, ...]:
-    """Read what the keeper last wrote; nothing when it wrote nothing."""
+    """Return the stored status of each service; empty if the operator wrote none."""
     found = load_object(path).get("services", [])
     return tuple(_parse(each) for each in found) if isinstance(found, list) else ()

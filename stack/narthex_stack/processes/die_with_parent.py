@@ -1,8 +1,9 @@
-"""Run a command that must not outlive whoever started it.
+"""Run a command that must not outlive its parent process.
 
-Used as a program: `python die_with_parent.py PARENT_PID SIGNAL ACCOUNT COMMAND…`. It becomes the
-account (`-` for none), asks the kernel for SIGNAL when its parent dies, then becomes COMMAND. It
-imports nothing of ours, so it starts in milliseconds and the account needs no access to our files.
+Used as a program: `python die_with_parent.py PARENT_PID SIGNAL ACCOUNT COMMAND…`. It switches to
+the account (`-` for none), asks the kernel for SIGNAL when its parent dies, then executes
+COMMAND. It imports nothing of ours, so it starts in milliseconds and the account needs no access
+to our files.
 """
 
 import ctypes
@@ -15,15 +16,15 @@ NO_ACCOUNT = "-"
 
 
 def main(arguments: list[str]) -> None:
-    """Become the command, tied to the parent's life."""
+    """Execute the command, so that it ends with its parent."""
     parent, number, account, *command = arguments
     if account != NO_ACCOUNT:
         become(account)
     if sys.platform == "linux":
-        # After the change of account, which clears it.
+        # This must follow the change of account, which clears the setting.
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-        # The parent may have died before the call above: then no signal comes.
+        # If the parent died before the call above, no signal comes.
         if os.getppid() != int(parent):
             sys.exit(1)
     os.execvp(command[0], command)  # noqa: S606 (becoming the command is the point)

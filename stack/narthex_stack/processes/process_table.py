@@ -1,7 +1,7 @@
-"""Processes of this machine, told apart from later ones that reuse their numbers.
+"""Processes of this machine, distinguished from later ones that reuse their pids.
 
-A pid alone says nothing after a crash. A process is ours when its start instant is the recorded
-one, when its environment carries our mark, or when it is in a session that one of ours leads.
+After a crash, a pid alone identifies nothing. A process is ours if its start time is the recorded
+one, if its environment has our mark, or if it is in a session that one of ours leads.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 
 MARK = "NARTHEX_KEPT_BY"
-"""The variable of each child: the home whose keeper started it."""
+"""The environment variable of each child: the home whose operator started it."""
 
 _PROC = Path("/proc")
 _STATE, _SESSION, _START = 0, 3, 19
@@ -22,11 +22,11 @@ _STEP_S = 0.05
 
 @attrs.frozen(kw_only=True)
 class Process:
-    """One life of one pid.
+    """The identity of one process.
 
     Attributes:
-        pid: Its number.
-        start: Clock ticks from the machine's boot to its start.
+        pid: The process id.
+        start: The clock ticks from the machine's boot to its start.
     """
 
     pid: int
@@ -43,12 +43,12 @@ class Seen:
 
 
 def seen(pid: int) -> Seen | None:
-    """Look at a pid; None when nothing lives under it (a zombie does not)."""
+    """Return the process of a pid; None if there is none, or only a zombie."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name, in brackets, may itself hold brackets and blanks.
+    # The name, in brackets, may itself contain brackets and blanks.
     fields = text.rpartition(")")[2].split()
     if fields[_STATE] in {"Z", "X"}:
         return None
@@ -60,24 +60,24 @@ def seen(pid: int) -> Seen | None:
 
 
 def process_of(pid: int) -> Process | None:
-    """Return the identity of a living pid."""
+    """Return the identity of a running process by its pid."""
     found = seen(pid)
     return found.process if found else None
 
 
 def is_alive(process: Process) -> bool:
-    """Say whether this very process, not a later one of the same number, lives."""
+    """Return whether this very process, not a later one of the same pid, is running."""
     return process_of(process.pid) == process
 
 
 def everything() -> tuple[Seen, ...]:
-    """List the living processes of the machine."""
+    """Return the running processes of the machine."""
     numbers = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
     return tuple(found for number in numbers if (found := seen(number)))
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Read the environment a process was started with; empty when it may not be read."""
+    """Return the environment that a process started with; empty if it may not be read."""
     try:
         text = (_PROC / str(pid) / "environ").read_bytes()
     except (OSError, ProcessLookupError):
@@ -87,7 +87,7 @@ def environment_of(pid: int) -> dict[str, str]:
 
 
 def leftovers(home: Path, recorded: Iterable[Process]) -> tuple[Process, ...]:
-    """List what still lives of an installation: marked, recorded, or in a recorded session."""
+    """Return an installation's running processes: marked, recorded, or in a recorded session."""
     leaders = {process.pid: process for process in recorded}
     me = os.getpid()
 
@@ -105,7 +105,7 @@ def leftovers(home: Path, recorded: Iterable[Process]) -> tuple[Process, ...]:
 
 
 def send(process: Process, number: signal.Signals) -> None:
-    """Signal this very process; nothing happens when it is gone."""
+    """Signal this very process; do nothing if it is gone."""
     if not is_alive(process):
         return
     try:
@@ -115,7 +115,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 
 def wait_gone(waited: Iterable[Process], *, within_s: float) -> tuple[Process, ...]:
-    """Wait until none of them lives; return those that still do at the end."""
+    """Wait until the processes are gone; return those that remain at the end."""
     end = time.monotonic() + within_s
     alive = tuple(process for process in waited if is_alive(process))
     while alive and time.monotonic() < end:

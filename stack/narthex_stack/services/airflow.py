@@ -26,7 +26,7 @@ PROCESSES = {
     "dag-processor": "dag_processor",
     "api-server": "metadatabase",
 }
-"""Each of the four, in the order they stop, and what the health page calls it."""
+"""The four processes, in the order of their stop, with their names on the health page."""
 
 
 def dags_dir(installation: Installation) -> Path:
@@ -43,7 +43,7 @@ def dags_dir(installation: Installation) -> Path:
 
 
 def dsn(installation: Installation) -> str:
-    """Return the URL of Airflow's database, with the driver that is both sync and async."""
+    """Return the URL of Airflow's database, with a driver that is both sync and async."""
     said = installation.config.airflow_dsn
     if said:
         return said.replace("postgresql+psycopg2://", "postgresql+psycopg://")
@@ -54,16 +54,16 @@ def dsn(installation: Installation) -> str:
 
 
 def environment(installation: Installation) -> dict[str, str]:
-    """Render what the four processes and their tasks get."""
+    """Return the environment of the four processes and their tasks."""
     home = installation.layout.home / "airflow"
     ports = installation.ports
     address = f"http://{HOST}:{ports['airflow']}"
     database = dsn(installation)
     own = environment_of(installation.settings)
-    # Airflow posts steps with the rights of its DAGs, and holds no key to the ledger.
+    # Airflow posts steps with the rights of its DAGs, and has no access to the ledger.
     del own["NARTHEX_LEDGER_DSN"]
     own["NARTHEX_TOKEN"] = own.pop("NARTHEX_DAGS_TOKEN")
-    # Nor may a task answer for a person, as the platform's account there could.
+    # A task must not answer for a person, as the platform's account in Airflow could.
     own |= {"NARTHEX_AIRFLOW_USER": "", "NARTHEX_AIRFLOW_PASSWORD": ""}
     return own | {
         "AIRFLOW_HOME": str(home),
@@ -105,7 +105,7 @@ _PACE = {
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
-    # Else a machine that is busy for half a minute fails tasks that never began.
+    # Otherwise, a machine that is busy for half a minute fails tasks that never began.
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "30",
     # A new DAG file is seen within ten seconds, not after five minutes.
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "120",
@@ -115,7 +115,7 @@ _PACE = {
 
 
 def services(installation: Installation) -> tuple[Service, ...]:
-    """Describe the four processes; the first to be prepared migrates the database for all."""
+    """Return the four services; the first one to be prepared migrates the database for all."""
     home = installation.layout.home / "airflow"
     values = environment(installation)
     prepare = once(lambda: migrate(installation, values))
@@ -144,7 +144,7 @@ def _probe(installation: Installation, component: str) -> Probe:
 
 
 def once(step: Callable[[], None]) -> Callable[[], None]:
-    """Take a step the first time somebody asks; the others wait for it."""
+    """Return a step that is taken on its first call only; concurrent calls wait for it."""
     lock = threading.Lock()
     done = threading.Event()
 
@@ -158,7 +158,7 @@ def once(step: Callable[[], None]) -> Callable[[], None]:
 
 
 def migrate(installation: Installation, values: dict[str, str]) -> None:
-    """Write the passwords and bring the database to this Airflow's version.
+    """Write the passwords, and migrate the database to this Airflow's version.
 
     Raises:
         PreparationError: `airflow db migrate` failed.

@@ -1,4 +1,4 @@
-"""The archive of classes by which drivers come up in half the time, written once for a machine."""
+"""The class archive, which halves the start time of drivers; written once per machine."""
 
 import subprocess
 import sys
@@ -16,14 +16,14 @@ WITHIN_S = 240.0
 
 
 def ensure_class_archive(settings: Settings, environment: Mapping[str, str]) -> None:
-    """Write the archive if there is none; several processes may ask at once.
+    """Write the archive if it is missing; several processes may call this at once.
 
-    It needs the installation's Kafka for half a minute. A driver without an archive is slower, and
-    right: so a failure is told in the log, and tried again at the next start.
+    It needs the installation's Kafka for half a minute. A driver without the archive works, but
+    starts slower, so a failure is only logged, and the next start tries again.
 
     Args:
-        settings: Of an installation whose connectors are there.
-        environment: What its drivers get.
+        settings: The settings of an installation that has its connectors.
+        environment: The environment of its drivers.
     """
     archive = archive_of(settings, environment)
     with one_at_a_time(archive.with_suffix(".lock")):

@@ -14,10 +14,10 @@ from narthex_stack.services.class_archive import ensure_class_archive
 from narthex_stack.services.probes import look_at_heartbeat, look_at_url
 
 SUPERVISOR = "supervisor"
-"""The name of the first one, and of their group."""
+"""The name of the first supervisor, and of their group."""
 
 FRESH = dt.timedelta(seconds=15)
-"""A supervisor that has not touched its file for this long is not well."""
+"""A supervisor that has not touched its file for this long is unhealthy."""
 
 
 def _environment(installation: Installation) -> dict[str, str]:
@@ -34,7 +34,7 @@ def _needs(installation: Installation) -> tuple[str, ...]:
 
 
 def server(installation: Installation) -> Service:
-    """Describe the server, which migrates the ledger before it answers."""
+    """Return the service of the server, which migrates the ledger before it answers."""
     url = f"{installation.settings.server_url}/healthz"
     return Service(
         name="server",
@@ -50,7 +50,7 @@ def server(installation: Installation) -> Service:
 
 
 def supervisors(installation: Installation) -> tuple[Service, ...]:
-    """Describe the supervisors, which keep drivers and writers alive and share the jobs."""
+    """Return the supervisors, which keep drivers and writers running and share the jobs."""
     wanted = int(installation.config.supervisors or 1)
     return tuple(
         _supervisor(installation, SUPERVISOR if number == 1 else f"{SUPERVISOR}-{number}")

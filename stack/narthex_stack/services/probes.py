@@ -1,4 +1,4 @@
-"""Looks at a service: well, or what is wrong with it."""
+"""Probes of services: None if a service is healthy, else what is wrong with it."""
 
 import datetime as dt
 import json
@@ -11,12 +11,12 @@ from narthex_stack.machine.files import Json
 
 _ANSWER_S = 4.0
 
-# A proxy of the environment is for the world, not for this machine.
+# The environment's proxy is for the internet, not for this machine.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def answer_of(url: str) -> tuple[int, bytes]:
-    """Ask a URL; status 0 and the reason when nobody answers."""
+    """Return the status and body of a URL; status 0 and the reason if there is no answer."""
     try:
         with _OPENER.open(url, timeout=_ANSWER_S) as answer:
             return answer.status, answer.read()
@@ -28,7 +28,7 @@ def answer_of(url: str) -> tuple[int, bytes]:
 
 
 def look_at_url(url: str) -> str | None:
-    """Say what is wrong with a service that should answer 200."""
+    """Return what is wrong with a service that should answer 200."""
     status, body = answer_of(url)
     if status == HTTPStatus.OK:
         return None
@@ -36,14 +36,14 @@ def look_at_url(url: str) -> str | None:
 
 
 def sandbox_of(url: str) -> str:
-    """Return how a server reports the sandbox of authors' code; nothing if it does not answer."""
+    """Return a server's report of the sandbox of authors' code; empty if it does not answer."""
     status, body = answer_of(url)
     found: Json = json.loads(body) if status == HTTPStatus.OK else None
     return str(found.get("sandbox", "")) if isinstance(found, dict) else ""
 
 
 def look_at_component(url: str, component: str) -> str | None:
-    """Say what is wrong with one of Airflow's processes, by the API server's own account."""
+    """Return what is wrong with one of Airflow's processes, according to the API server."""
     status, body = answer_of(url)
     if status != HTTPStatus.OK:
         return f"{url} answers {status}: {body[:200].decode(errors='replace')}"
@@ -54,7 +54,7 @@ def look_at_component(url: str, component: str) -> str | None:
 
 
 def look_at_heartbeat(path: Path, *, now: dt.datetime, within: dt.timedelta) -> str | None:
-    """Say what is wrong with a process that should touch a file."""
+    """Return what is wrong with a process that should touch a file."""
     try:
         touched = dt.datetime.fromtimestamp(path.stat().st_mtime, tz=dt.UTC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which services an installation starts here, and which it finds elsewhere."""
+"""The plan of services: which of them start on this machine, and which are external."""
 
 from collections.abc import Iterable
 
@@ -12,16 +12,16 @@ from narthex_stack.servers import kafka, postgres
 from narthex_stack.services import airflow, platform_services
 
 GROUPS = ("postgres", "kafka", "airflow", "server", "supervisor")
-"""What `--only` may name."""
+"""The groups that `--only` accepts."""
 
 
 @attrs.frozen(kw_only=True)
 class External:
-    """A group that is not started, because an address was given.
+    """A group that is not started, because its address is configured.
 
     Attributes:
-        group: Its name.
-        address: Where it is, without passwords.
+        group: The name of the group.
+        address: Its address, without passwords.
     """
 
     group: str
@@ -29,10 +29,10 @@ class External:
 
 
 def parse_groups(text: str | None) -> tuple[str, ...]:
-    """Read `--only`; None means all.
+    """Parse `--only`; None means all groups.
 
     Raises:
-        BadConfigError: A name is none of ours.
+        BadConfigError: A name is unknown.
     """
     if text is None:
         return GROUPS
@@ -45,8 +45,8 @@ def parse_groups(text: str | None) -> tuple[str, ...]:
 
 
 def externals(config: Config) -> tuple[External, ...]:
-    """List what is elsewhere."""
-    # Airflow's database is here too, unless that is elsewhere as well.
+    """Return the external groups."""
+    # PostgreSQL also has Airflow's database, unless that is external as well.
     has_database = config.ledger_dsn and (config.airflow_dsn or config.airflow_url)
     given = {
         "postgres": config.ledger_dsn.rpartition("@")[2] if has_database else "",
@@ -60,7 +60,7 @@ def externals(config: Config) -> tuple[External, ...]:
 
 
 def with_needs(groups: Iterable[str]) -> tuple[str, ...]:
-    """Add the groups that the given ones cannot start without."""
+    """Return the given groups and all that they need to start."""
     needs = {
         "airflow": {"postgres"},
         "server": {"postgres", "kafka"},
@@ -73,7 +73,7 @@ def with_needs(groups: Iterable[str]) -> tuple[str, ...]:
 
 
 def services(installation: Installation, groups: Iterable[str]) -> tuple[Service, ...]:
-    """Describe what is started here, in the order of starting."""
+    """Return the services that start here, in the order of starting."""
     elsewhere = {external.group for external in externals(installation.config)}
     wanted = [group for group in with_needs(groups) if group not in elsewhere]
     return tuple(found for group in wanted for found in _of(installation, group))
