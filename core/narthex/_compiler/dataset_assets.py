@@ -45,7 +45,7 @@ class DatasetAssets:
         index: None when nothing looks it up.
         invalidation_topic: The topic that sends its corrections to joins; None without an index by
             key.
-        voidable: Whether a keyed row of it may cease to exist (`narthex._ir.facts.NEVER`).
+        voidable: Whether a keyed row of it may cease to exist (`narthex._ir.facts.TOMBSTONE_TIME`).
     """
 
     typed: TypedDataset
