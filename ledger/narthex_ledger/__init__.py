@@ -1,6 +1,6 @@
-"""The ledger: what exists, what should exist, and who may change it, in PostgreSQL.
+"""The ledger records actual and desired state, and controls who may change it, in PostgreSQL.
 
-* `ledger`: the front door, composed of the `api` of each package.
+* `ledger`: the public API, composed of the `api` module of each package.
 * `model`: values and state machines; `db`: tables, statements, transactions, migrations.
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.

@@ -1,7 +1,7 @@
-"""What the ledger refuses, and why.
+"""The errors of the ledger.
 
 LedgerError
-├── Refused                     the caller can act on it
+├── LedgerRefused                  the caller can act on it
 │   ├── Fenced                  NX1101
 │   ├── LeaseHeld               NX1102
 │   ├── CommitInProgress        NX1103

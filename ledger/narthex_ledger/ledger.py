@@ -1,4 +1,4 @@
-"""The front door: all that other rooms may ask of the ledger."""
+"""The public API of the ledger, for all other packages."""
 
 import hashlib
 from collections.abc import Collection, Iterable
@@ -40,10 +40,10 @@ _KEPT_MANIFESTS = 64
 
 
 class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, EngineApi):
-    """What exists, what should, and who may change it; one per process, shared by threads."""
+    """The ledger's actual and desired state; one object per process, shared by threads."""
 
     def install(self, install_id: str, *, slots: int = 16) -> InstallView:
-        """Name the installation and make its slots; the first call decides both."""
+        """Name the installation and create its slots; the first call decides both."""
 
         def work(connection: Connection) -> InstallView:
             on_offline.put_install(connection, install_id)
@@ -57,27 +57,27 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return self._run("install", work)
 
     def ensure_tenant(self, slug: str) -> TenantId:
-        """Find or make a tenant."""
+        """Find or create a tenant."""
         return self._run("ensure_tenant", lambda c: on_commits.put_tenant(c, slug))
 
     def ensure_branch(self, tenant: TenantId, name: str) -> BranchId:
-        """Find or make an active, empty branch; `main` is the tenant's main one."""
+        """Find or create an active, empty branch; `main` is the tenant's main branch."""
         return self._run("ensure_branch", lambda c: on_commits.put_branch(c, tenant, name))
 
     def branch(self, tenant: TenantId, name: str) -> BranchView:
         """Read an active branch.
 
         Raises:
-            NotFound: There is none of that name.
-            NotSigned: Its head, or what readers see, was never committed to it.
+            NotFound: No active branch has that name.
+            NotSigned: Its head, or the commit that readers see, was never committed to it.
         """
         return self._run("branch", lambda c: queries.branch(c, tenant, name, self._checker))
 
     def commit(self, commit_id: UUID) -> CommitView:
-        """Read a commit with its assets, each after what it needs.
+        """Read a commit with its assets in dependency order.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: No commit has that id.
         """
         return self._run("commit", lambda c: queries.commit(c, commit_id))
 
@@ -86,10 +86,10 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return self._run("commits", lambda c: queries.commits(c, limit, branch))
 
     def commit_of_key(self, tenant: TenantId, key: str) -> CommitView:
-        """Read the commit that a request with an idempotency key made.
+        """Read the commit created by a request with an idempotency key.
 
         Raises:
-            NotFound: There is none.
+            NotFound: No commit has that key.
         """
 
         def work(connection: Connection) -> CommitView:
@@ -100,14 +100,14 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return self._run("commit_of_key", work)
 
     def events(self, commit_id: UUID) -> tuple[EventView, ...]:
-        """Read what happened to a commit and, while it drove them, its assets."""
+        """Read the events of a commit and, while it was driving them, of its assets."""
         return self._run("events", lambda c: queries.events(c, commit_id))
 
     def manifest(self, manifest_id: UUID) -> ManifestView:
-        """Read a manifest; kept in memory, because it never changes.
+        """Read a manifest; it is cached in memory, because it never changes.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: No manifest has that id.
         """
         kept = self._manifests
         found = kept.get(manifest_id)
@@ -119,7 +119,7 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return found
 
     def serving(self, branch: BranchId) -> ServingView | None:
-        """Read what readers of a branch see; None before its first promotion."""
+        """Read the commit that readers of a branch see; None before its first promotion."""
         row = self._run("serving", lambda c: on_reading.serving_row(c, branch))
         if row is None:
             return None
@@ -130,11 +130,11 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         )
 
     def bundle(self, sha256: bytes) -> bytes:
-        """Read a bundle, and check that it is what its hash says, and signed by us.
+        """Read a bundle, and check its hash and the installation's signature.
 
         Raises:
-            NotFound: There is none, or it is damaged.
-            NotSigned: Somebody else has put it there.
+            NotFound: The bundle does not exist, or is damaged.
+            NotSigned: The installation has not signed the bundle.
         """
         content = self._run("bundle", lambda c: on_reading.bundle_content(c, sha256))
         if content is None or hashlib.sha256(content).digest() != sha256:
@@ -142,10 +142,10 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return content if self._verifier is None else self._verifier.open(content)
 
     def bundle_of(self, commit_id: UUID) -> bytes:
-        """Read the bundle of a commit, or of the one whose manifest it has: what was signed for it.
+        """Read the signed bundle of a commit, or of the commit whose manifest it has.
 
         Raises:
-            NotFound: There is none, or it is damaged.
+            NotFound: The bundle does not exist, or is damaged.
             NotSigned: Another bundle, or another commit, was put in its place.
         """
         view = self.commit(commit_id)
@@ -161,7 +161,7 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return content
 
     def signed(self, bundle: bytes) -> bytes:
-        """Return a bundle as it is committed."""
+        """Return a bundle in its committed form, with its signature."""
         return bundle if self._signer is None else self._signer.sign(bundle)
 
     def physical_names(self, tenant: TenantId, assets: Iterable[AssetRef]) -> dict[AssetRef, str]:
@@ -177,9 +177,9 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         limit: int = 200,
         branches: Collection[str] | None = None,
     ) -> tuple[RetainedAssetView, ...]:
-        """List assets that are not destroyed, by id from the one after a number.
+        """List assets that are not destroyed, by id, after a given id.
 
-        With `branches`, as they know it: what they hold, and they alone are named.
+        With `branches`, only the assets that these branches hold, and only these branches' names.
         """
         return self._run(
             "bank",
@@ -189,7 +189,7 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         )
 
     def held_paths(self, tenant: TenantId, branches: Collection[str]) -> dict[int, frozenset[str]]:
-        """Return the assets that branches hold, with the paths that these know them by."""
+        """Return the assets that branches hold, with their paths on these branches."""
         rows = self._run("held_paths", lambda c: on_reading.held_rows(c, tenant, branches))
         found: dict[int, frozenset[str]] = {}
         for row in rows:
@@ -198,7 +198,7 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return found
 
     def first_binders(self, tenant: TenantId) -> dict[str, tuple[str, ...]]:
-        """Return the active branches that have bound an endpoint's path, the first one first."""
+        """Return the active branches that have bound an endpoint's path, the earliest first."""
         rows = self._run("first_binders", lambda c: on_reading.first_binder_rows(c, tenant))
         found: dict[str, tuple[str, ...]] = {}
         for row in rows:
@@ -207,16 +207,16 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return found
 
     def backfill_pace(self) -> float | None:
-        """Return the rows per second of the newest backfills, their median; None before any."""
+        """Return the median rows per second of the newest backfills; None before the first."""
         return self._run("backfill_pace", on_reading.backfill_pace)
 
     def submit_offline(
         self, request_id: UUID, *, manifest_id: UUID, request: Json, actor: str
     ) -> OfflineView:
-        """Queue an offline query and hold what it reads; the same id gives what is there.
+        """Queue an offline query and pin its manifest; the same id returns the existing query.
 
         Raises:
-            NotPinned: The manifest is going away.
+            NotPinned: The manifest is not pinned any more.
         """
         signature = self._attest(offline_statement(request_id, manifest_id, actor, request))
         return self._run(
@@ -230,7 +230,7 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         """Read an offline query.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: No offline query has that id.
         """
         return self._run("offline", lambda c: offline_queries.view(c, request_id))
 
@@ -239,13 +239,13 @@ class Ledger(CommitApi, BranchApi, EndpointCallApi, CollectorApi, ControlApi, En
         return self._run("cancel_offline", lambda c: offline_queries.cancel(c, request_id))
 
     def record_audit(self, audit: AuditView) -> None:
-        """Keep an audit's outcome; the same id again changes nothing."""
+        """Store an audit's outcome; the same id again changes nothing."""
         self._run("record_audit", lambda c: on_offline.put_audit(c, audit))
 
     def audits(
         self, limit: int = 50, *, branches: Collection[str] | None = None
     ) -> tuple[AuditView, ...]:
-        """List audits, the newest first; with `branches`, those of their datasets."""
+        """List audits, the newest first; with `branches`, only those of their datasets."""
         rows = self._run("audits", lambda c: on_offline.audit_rows(c, limit, branches))
         return tuple(
             AuditView(

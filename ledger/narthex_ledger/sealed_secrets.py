@@ -1,7 +1,7 @@
-"""Secrets of the ledger: each value has a key of its own, sealed by a key outside the database.
+"""Secrets of the ledger: each value has its own key, sealed by a key outside the database.
 
-AES-256-GCM twice. What a value belongs to (tenant, name, version) is sealed in with it, so that no
-row can be put in another's place.
+Both use AES-256-GCM. A value is sealed with its tenant, name and version, so that no row can
+replace another.
 """
 
 import hmac
@@ -26,7 +26,7 @@ NONCE_BYTES = 12
 
 
 class NotOpenedError(RuntimeError):
-    """What is sealed cannot be opened: another key, or it was tampered with."""
+    """A sealed value cannot be opened: it has another key, or was tampered with."""
 
 
 @attrs.frozen
@@ -34,18 +34,18 @@ class Sealer:
     """Seals and opens with one key.
 
     Attributes:
-        key: Of 32 bytes; whoever has it and the database can read all secrets.
+        key: 32 bytes; with this key and the database, all secrets can be read.
     """
 
     key: bytes = attrs.field(repr=False)
 
     @property
     def key_id(self) -> str:
-        """Name the key without telling it."""
+        """Return an id of the key that does not reveal it."""
         return AESGCM(self.key).encrypt(bytes(NONCE_BYTES), b"", b"key id").hex()[:16]
 
     def seal(self, value: str, *, about: str) -> Json:
-        """Seal a value, with what it is about."""
+        """Seal a value together with the identity of its row."""
         own = AESGCM.generate_key(bit_length=8 * KEY_BYTES)
         return {
             "key_id": self.key_id,
@@ -54,10 +54,10 @@ class Sealer:
         }
 
     def open(self, sealed: Json, *, about: str) -> str:
-        """Open what was sealed about the same.
+        """Open a value that was sealed with the same identity.
 
         Raises:
-            NotOpenedError: It was not, or not by this key.
+            NotOpenedError: It was sealed with another identity or another key.
         """
         match sealed:
             case {"key_id": str(key_id), "own_key": str(own), "value": str(value)} if (
@@ -71,16 +71,16 @@ class Sealer:
 
 
 def load_sealer(path: Path) -> Sealer:
-    """Read the key of an installation, or make it."""
+    """Read the key of an installation, or create it."""
     return Sealer(load_key(path))
 
 
 @attrs.frozen
 class SealedSecrets:
-    """The secrets that definitions name, by name; sealed in the ledger, opened where they are used.
+    """The secrets that definitions name; they are sealed in the ledger and opened where used.
 
     Attributes:
-        sealer: Has the key of the installation.
+        sealer: Holds the key of the installation.
     """
 
     ledger: Ledger
@@ -89,10 +89,10 @@ class SealedSecrets:
 
     @classmethod
     def of(cls, ledger: Ledger, key: Path) -> Self:
-        """Open those of an installation, by its key that is on this machine.
+        """Open the secrets of an installation with its key on this machine.
 
         Raises:
-            NotOpenedError: The key is not here.
+            NotOpenedError: The key is not on this machine.
         """
         if not key.is_file():
             raise NotOpenedError(f"`{key}` is not here; copy it from where the server runs")
@@ -102,28 +102,28 @@ class SealedSecrets:
         """Return a value.
 
         Raises:
-            NotFound: There is none of that name.
-            NotOpenedError: It was sealed by another key, or is another one's.
+            NotFound: No secret has that name.
+            NotOpenedError: It was sealed by another key, or belongs to another row.
         """
         found = self.ledger.secret(self.tenant, name)
         return self.sealer.open(found.sealed, about=self._about(name, found.version))
 
     def add(self, name: str, value: str, *, actor: str) -> int:
-        """Keep a new value; gives its version, 1.
+        """Store a new secret; return its version, 1.
 
         Raises:
-            Refused: There is one of that name.
+            LedgerRefused: A secret of that name exists.
         """
         sealed = self.sealer.seal(value, about=self._about(name, 1))
         self.ledger.add_secret(self.tenant, name, sealed=sealed, actor=actor)
         return 1
 
     def change(self, name: str, value: str, *, actor: str) -> int:
-        """Keep another value; gives its version.
+        """Store another value of a secret; return its version.
 
         Raises:
-            NotFound: There is none of that name.
-            Refused: Somebody else changed it meanwhile.
+            NotFound: No secret has that name.
+            LedgerRefused: Concurrent modification of the secret.
         """
         version = self.ledger.secret(self.tenant, name).version
         sealed = self.sealer.seal(value, about=self._about(name, version + 1))

@@ -1,4 +1,4 @@
-"""What every part of the front door stands on."""
+"""The database session shared by every part of the ledger's API."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class LedgerDatabase:
-    """A database, and the rules of the installation; safe to share between threads."""
+    """The database and the rules of the installation; safe to share between threads."""
 
     def __init__(
         self,
@@ -29,11 +29,11 @@ class LedgerDatabase:
         signer: Signer | None = None,
         verifier: Verifier | None = None,
     ) -> None:
-        """Open the ledger at an SQLAlchemy URL; nothing is connected until it is used.
+        """Open the ledger at an SQLAlchemy URL; it connects on first use.
 
-        With a signer, what it has not signed is refused; with its verifier alone too, and nothing
-        is signed. `clock_shift` and `fault_hook` are for
-        tests: sessions that live later, and crash points.
+        With a signer or a verifier, rows without a valid signature are refused; a verifier alone
+        signs nothing. `clock_shift` and `fault_hook` are for tests: sessions with a later clock,
+        and crash points.
         """
         self._rules = Rules() if rules is None else rules
         self._transactions = Transactions(dsn, clock_shift=clock_shift, fault_hook=fault_hook)

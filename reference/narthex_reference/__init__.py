@@ -1,7 +1,7 @@
-"""What a definition means, as code: slow, obvious, and the judge of every other engine.
+"""The reference implementation of definitions: slow, simple, and the judge of other engines.
 
 * `semantics`: the reference engine; `engine`: the protocol of all engines.
-* `conformance`: cases with answers that were written by hand.
+* `conformance`: cases with hand-written answers.
 * `generate`: random projects; `comparing`, `fuzz`: two engines compared on them.
 * `proving`: the platform compared with the reference (`narthex prove`).
 * `inprocess`: the fast engine of authors' unit tests.

@@ -1,4 +1,4 @@
-"""When two engines' cells are the same: equal, and floats within the tolerance of the contract."""
+"""Compare two engines' cells: equal, and floats within the tolerance of the contract."""
 
 import math
 from collections.abc import Sequence

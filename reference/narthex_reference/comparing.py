@@ -1,4 +1,4 @@
-"""Whether two engines give the same: every row, and every key at every instant that matters."""
+"""Compare two engines: every row, and every key at every relevant instant."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -15,16 +15,16 @@ from narthex_reference.generate.project import Project, instants_of, is_never_th
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
 
 MOST_INSTANTS = 24
-"""So many instants are asked of each key, drawn from those that matter."""
+"""The number of instants looked up per key, drawn from the relevant ones."""
 
 
 def differs(
     project: Project, judge_factory: EngineFactory, engine_factory: EngineFactory
 ) -> str | None:
-    """Say where two engines differ on a project; None where they agree.
+    """Return the first difference of two engines on a project; None where they agree.
 
-    The judge has the facts in order and at once. The other one has them as they arrive, and is
-    asked once on the way, where a fresh judge of the same facts must agree too.
+    The judge receives the facts in order and at once. The other engine receives them as they
+    arrive, and is also compared once on the way with a fresh judge of the same facts.
     """
     engine = engine_factory(project.definitions)
     half = len(project.arrival) // 2
@@ -44,13 +44,13 @@ def differs(
 def differs_standing(
     project: Project, judge: QueryEngine, engine: PartialQueryEngine, *, most: int
 ) -> str | None:
-    """Say where an engine, as it stands, differs from a judge that has the same facts.
+    """Return the first difference of an engine's current state from a judge with the same facts.
 
     Args:
-        project: Whose definitions both carry out.
-        judge: What is right.
-        engine: What is judged.
-        most: So many instants are asked of each key at most.
+        project: The project whose definitions both execute.
+        judge: The engine that is right.
+        engine: The engine to judge.
+        most: The greatest number of instants to look up per key.
     """
     rng = default_rng(len(project.sent))
     for dataset in project.definitions.datasets:

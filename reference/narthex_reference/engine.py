@@ -1,4 +1,4 @@
-"""What an engine can be asked, so that one can be judged by another."""
+"""The protocol of engines, so that one engine can judge another."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,12 +10,12 @@ from narthex._ir import Cell, Fact, RowId
 
 @attrs.frozen
 class Answer:
-    """What stands under a key as of an instant.
+    """The value of a key as of an instant.
 
     Attributes:
         values: Cells of the dataset's value columns, in order; aggregates are finished.
-        event_time: Since when it stands, microseconds; of an aggregate over its own windows, the
-            newest instant at which the rows that its windows know changed.
+        event_time: The instant from which it is valid, in microseconds; for an aggregate over its
+            own windows, the newest instant at which the rows in its windows changed.
     """
 
     values: tuple[Cell, ...]
@@ -24,7 +24,7 @@ class Answer:
 
 @attrs.frozen(order=True)
 class ContributingFact:
-    """A fact that had a part in what a lookup found.
+    """A fact that contributed to the result of a lookup.
 
     Attributes:
         dataset: The dataset to which it was appended.
@@ -37,7 +37,7 @@ class ContributingFact:
 
 
 class PartialQueryEngine(Protocol):
-    """What answers questions, but may have no rows of some datasets."""
+    """An engine that answers lookups, but may have no rows for some datasets."""
 
     def facts(self, dataset: str) -> tuple[Fact, ...] | None:
         """Return the current facts, as `QueryEngine` does; None where it has no rows."""
@@ -45,27 +45,27 @@ class PartialQueryEngine(Protocol):
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Return the value of each key as of its instant; None where there is none."""
+        """Return the value of each key as of its instant; None where the key has no value."""
 
 
 class QueryEngine(Protocol):
-    """What answers questions."""
+    """An engine that answers lookups and returns rows."""
 
     def facts(self, dataset: str) -> tuple[Fact, ...]:
         """Return the current facts, sorted by event time and row_id.
 
-        Of a keyless dataset the living rows; of a keyed one the rows of every instant, and the
-        absences that end a row.
+        For a keyless dataset these are the rows without retracted ones; for a keyed one, the rows
+        of every instant and the absences that end a row.
         """
 
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Return the value of each key as of its instant; None where there is none."""
+        """Return the value of each key as of its instant; None where the key has no value."""
 
 
 class Engine(QueryEngine, Protocol):
-    """Carries out the definitions that it was made with."""
+    """An engine that executes the definitions that it was created with."""
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
-        """Take facts of a dataset with sources in; any order, late ones and repetitions too."""
+        """Append facts of a dataset with sources; they may be unordered, late or repeated."""

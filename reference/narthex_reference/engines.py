@@ -1,4 +1,4 @@
-"""Engines by name, so that a command can compare any two."""
+"""Find engines by name, so that a command can compare any two."""
 
 from importlib import import_module
 
@@ -15,7 +15,7 @@ _CALL = WorkerCalls(InProcessCalls())
 
 
 class UnknownEngineError(ValueError):
-    """A name that no engine has."""
+    """The name does not refer to an engine."""
 
 
 def reference(definitions: Definitions) -> Reference:
@@ -24,10 +24,10 @@ def reference(definitions: Definitions) -> Reference:
 
 
 def engine_named(name: str) -> EngineFactory:
-    """Find what makes an engine: `reference`, or `module:attribute`.
+    """Return the factory of an engine: `reference`, or `module:attribute`.
 
     Raises:
-        UnknownEngineError: There is no such module, or it has no such callable.
+        UnknownEngineError: The module does not exist, or does not have the callable.
     """
     if name == REFERENCE:
         return reference

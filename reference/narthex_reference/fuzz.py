@@ -1,10 +1,10 @@
-"""Looking for projects on which an engine is not what the reference says.
+"""Search for projects on which an engine differs from the reference.
 
     python -m narthex_reference.fuzz --n 1000 --seed 0 --engine module:factory
 
-Each seed gives a hundred projects, always the same ones; what fails is made smaller and written
-as a program. Progress goes to stderr; one line of JSON, to stdout. It exits with 1 if the
-engines differ.
+Each seed gives a hundred projects, always the same ones; a failing project is shrunk and written
+as a program. Progress goes to stderr, one line of JSON to stdout. It exits with 1 if the engines
+differ.
 """
 
 import argparse
@@ -24,12 +24,12 @@ from narthex_reference.generate import A_SEED, Project, each_of_seed, kinds, ren
 
 
 class EnginesDiffer(AssertionError):
-    """Two engines do not give the same on a project."""
+    """Two engines differ on a project."""
 
 
 @attrs.frozen
 class Failure:
-    """A project on which engines differ, as small as it was found, and how."""
+    """The smallest project found on which engines differ, and the difference."""
 
     project: Project
     wrong: str
@@ -37,10 +37,10 @@ class Failure:
 
 @attrs.define
 class Search:
-    """What was tried, and what was found.
+    """The projects of a search and its failure.
 
     Attributes:
-        steps: How often each kind of step and aggregate was in a project.
+        steps: How often each kind of step and aggregate occurred in a project.
     """
 
     tried: int = 0
@@ -49,7 +49,7 @@ class Search:
 
 
 def search(seed: int, count: int, *, judge: EngineFactory, engine: EngineFactory) -> Search:
-    """Compare engines on the projects of a seed, until one fails; that is made smaller."""
+    """Compare engines on the projects of a seed, until one fails, and shrink that one."""
     done = Search()
 
     def examine(project: Project) -> None:
@@ -74,7 +74,7 @@ def _differ(project: Project, judge: EngineFactory, engine: EngineFactory) -> st
 
 
 def compared(project: Project, *, judge: str, engine: str) -> int:
-    """Compare two engines on one project; say how they differ, and give an exit code."""
+    """Compare two engines on one project; print the difference, and return the exit code."""
     wrong = _differ(project, engine_named(judge), engine_named(engine))
     sys.stdout.write(f"{wrong or 'they agree'}\n")
     return 0 if wrong is None else 1

@@ -1,4 +1,4 @@
-"""Authors' code of pipelines, called by whoever calls authors' code: worker or own process."""
+"""Run authors' code of pipelines in workers or in the own process."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class WorkerCalls:
     calls: CodeCalls
 
     def filter(self, code: UserCode, frame: RowFrame) -> Sequence[bool]:
-        """Say which rows stand."""
+        """Return which rows to keep."""
         kept = self.calls.filter(code, _table(frame)).to_pylist()
         return [bool(one) for one in kept]
 

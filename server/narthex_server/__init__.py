@@ -1,6 +1,6 @@
 """The HTTP server: commits, ingestion, queries, and the console.
 
-* `app`: the ASGI application; `web`: HTTP helpers that are independent of the platform.
+* `app`: the ASGI application; `web`: HTTP, independent of the platform.
 * `security`: authentication, and what each principal may do and see.
 * `data`: ingestion and queries; `commits`: commits and branches; `catalog`: deployed entities.
 * `operations`: metrics and upkeep; `console`: pages for people.

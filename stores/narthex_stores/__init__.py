@@ -1,9 +1,9 @@
-"""Stores: the physical things behind assets, and how they are read and written.
+"""Stores hold the physical data behind assets, and read and write it.
 
-* `adapters`: how a thing of each kind is created, found and destroyed.
+* `adapters`: create, find and destroy the physical thing behind each kind of asset.
 * `kafka`: topics and logs; `facts`: facts as columns; `history`: Delta tables of facts.
 * `indexes`: lookups as of any instant, in LMDB and in memory; `lmdb`: environments, snapshots.
-* `state`: what jobs remember.
+* `state`: the state of stateful jobs.
 
 Start with `adapters.protocol` and `indexes.protocol`.
 """

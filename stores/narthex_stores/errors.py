@@ -1,19 +1,19 @@
-"""What can go wrong at a store.
+"""The errors of stores.
 
 StoreError
-├── TransientError            nothing is known to be wrong with the call: do it again
-└── PermanentError            the same call fails again: somebody must change something
-    ├── ForeignAssetError     what stands there is not what we made
-    └── MalformedNameError    not a name that this installation gives
+├── TransientError            nothing is known to be wrong with the call: repeat it
+└── PermanentError            the same call fails again: change something first
+    ├── ForeignAssetError     the existing thing was not created by us
+    └── MalformedNameError    not a name that this installation creates
 """
 
 
 class StoreError(Exception):
-    """A store did not do what it was asked."""
+    """A call to a store failed."""
 
 
 class TransientError(StoreError):
-    """The store did not answer, or not in time; whether the call took effect is not known.
+    """The store did not answer, or not in time; the call may have taken effect.
 
     Every call is idempotent: repeat it.
     """
@@ -24,11 +24,11 @@ class PermanentError(StoreError):
 
 
 class ForeignAssetError(PermanentError):
-    """Something else stands under the name: another external id, or no mark of ours.
+    """The name belongs to something else: another external id, or no mark of ours.
 
     It is never changed and never destroyed.
     """
 
 
 class MalformedNameError(PermanentError):
-    """The name is not one that `physical_name` gives, so nothing is done with it."""
+    """The name is not one that `physical_name` returns, so it is not used."""

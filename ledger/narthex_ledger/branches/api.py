@@ -1,4 +1,4 @@
-"""The part of the front door that changes branches as a whole."""
+"""The part of the ledger's API that changes branches as a whole."""
 
 from uuid import UUID
 
@@ -16,10 +16,10 @@ from narthex_ledger.session import LedgerDatabase
 
 
 class BranchApi(LedgerDatabase):
-    """Each method is one transaction; with the same key a second call changes nothing more."""
+    """The API of branches; each method is one transaction, and idempotent for the same key."""
 
     def init_branch(self, request: BranchRequest) -> BranchView:
-        """Make an empty branch.
+        """Create an empty branch.
 
         Raises:
             BranchExists: The name is taken.
@@ -27,11 +27,11 @@ class BranchApi(LedgerDatabase):
         return self._run("init_branch", lambda c: lifecycle.init(c, request))
 
     def clone_branch(self, request: BranchRequest, *, source: str) -> BranchView:
-        """Make a branch that deploys and reads what another one does; nothing is copied.
+        """Create a branch with another branch's deployed and served manifests; nothing is copied.
 
         Raises:
             BranchExists: The name is taken.
-            NotFound: There is no branch to clone.
+            NotFound: The branch to clone does not exist.
         """
         return self._run("clone_branch", lambda c: lifecycle.clone(c, request, source))
 
@@ -40,65 +40,65 @@ class BranchApi(LedgerDatabase):
 
         Raises:
             CommitInProgress: A commit is in flight on it.
-            MainStays: It is the main branch.
-            NotFound: There is none of that name.
+            MainStays: The branch is the main branch.
+            NotFound: No branch has that name.
         """
         return self._run("delete_branch", lambda c: lifecycle.delete(c, request, self._rules))
 
     def undelete_branch(self, request: BranchRequest) -> BranchView:
-        """Bring the newest deleted branch of a name back, and let its jobs run again.
+        """Restore the newest deleted branch of a name, and resume its jobs.
 
         Raises:
             BranchExists: Another branch has the name by now.
-            NotFound: None of that name was deleted.
-            Refused: What it held is not kept any more.
+            NotFound: No deleted branch has that name.
+            LedgerRefused: The branch's assets are not kept any more.
         """
         return self._run("undelete_branch", lambda c: lifecycle.undelete(c, request))
 
     def roll_back(self, request: BranchRequest, *, to_seq: int | None = None) -> RolledBack:
-        """Deploy again what the branch had at a number, else what readers read before.
+        """Redeploy the branch's commit of a number, or else the one that readers read before.
 
-        Readers flip in the same transaction if the old jobs run still.
+        Readers flip in the same transaction if the old jobs are still running.
 
         Raises:
             CommitInProgress: A commit is in flight on the branch.
-            NotFound: There is nothing to roll back to.
-            NotPinned: It is not kept any more; `detail` has the bundle to commit again.
+            NotFound: The branch has no commit to roll back to.
+            NotPinned: The commit is not kept any more; `detail` has the bundle to commit again.
         """
         return self._run("roll_back", lambda c: rollback.roll_back(c, request, to_seq, self._rules))
 
     def revert(self, request: BranchRequest, commit_id: UUID) -> RolledBack | None:
-        """Roll back a commit past its commit point that no reader reads; None if there is none."""
+        """Roll back a commit that readers have not flipped to; None if it can't be reverted."""
         return self._run("withdraw", lambda c: rollback.revert(c, request, commit_id, self._rules))
 
     def protect_branch(self, tenant: TenantId, name: str, *, actor: str) -> None:
-        """Let a person approve each promotion of a branch from now on.
+        """Require a person's approval for each promotion of a branch from now on.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: No branch has that name.
         """
         self._run("protect_branch", lambda c: lifecycle.protect(c, tenant, name, actor, to=True))
 
     def unprotect_branch(self, tenant: TenantId, name: str, *, actor: str) -> None:
-        """Let promotions of a branch be made without a person.
+        """Allow promotions of a branch without a person's approval.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: No branch has that name.
         """
         self._run("unprotect_branch", lambda c: lifecycle.protect(c, tenant, name, actor, to=False))
 
     def approval(self, commit_id: UUID) -> ApprovalView:
-        """Read whether a person has to approve a commit's promotion, and who did."""
+        """Read whether a commit's promotion requires approval, and who approved it."""
         return self._run("approval", lambda c: promotion.approval(c, commit_id))
 
     def branch_of(self, branch_id: BranchId) -> BranchView:
-        """Read a branch, a deleted one too, by id.
+        """Read a branch by id, including deleted branches.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: No branch has that id.
         """
         return self._run("branch_of", lambda c: lifecycle.view_of(c, branch_id))
 
     def branches(self, tenant: TenantId) -> tuple[BranchView, ...]:
-        """List the active branches by name, then the deleted ones that can be brought back."""
+        """List the active branches by name, then the deleted ones that can be restored."""
         return self._run("branches", lambda c: lifecycle.listed(c, tenant))

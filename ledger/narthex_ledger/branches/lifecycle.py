@@ -1,7 +1,7 @@
-"""Branches as a whole: each change is one transaction, and a commit that records it.
+"""Change branches as a whole: each change is one transaction, and a commit that records it.
 
 Nothing outside the database is called. A clone pins the manifests that its source has pinned, so it
-takes as many rows for two assets as for two thousand; what differs later is made by later commits.
+takes as many rows for two assets as for two thousand; later commits create the differences.
 """
 
 import hashlib
@@ -31,15 +31,15 @@ from narthex_ledger.reading.queries import branch_view
 from narthex_ledger.signing.signatures import attest, head_statement
 
 _NOTHING = hashlib.sha256(b"").digest()
-"""The bundle of a branch on which nothing was ever committed."""
+"""The bundle of a branch without commits."""
 
 
 @attrs.frozen(kw_only=True)
 class Recorded:
-    """What a commit that records a change of a branch binds.
+    """The bindings of a commit that records a change of a branch.
 
     Attributes:
-        part: Which of several commits of one request it is; the last one is the request's own.
+        part: The number of the commit within its request; the last one is the request's own.
     """
 
     kind: CommitKind
@@ -51,7 +51,7 @@ class Recorded:
 
 
 def init(connection: Connection, request: BranchRequest) -> BranchView:
-    """Make an empty branch."""
+    """Create an empty branch."""
     before = replayed(connection, request)
     if before is not None:
         return view_of(connection, before)
@@ -70,10 +70,10 @@ def init(connection: Connection, request: BranchRequest) -> BranchView:
 
 
 def clone(connection: Connection, request: BranchRequest, source_name: str) -> BranchView:
-    """Make a branch that reads and deploys what another one does.
+    """Create a branch with another branch's deployed and served manifests.
 
-    The source stays as it is: commits, promotions and a deletion of it wait for this transaction,
-    other clones of it don't. Its pins are locked, so what they hold cannot go away in between.
+    The source does not change: its commits, promotions and deletion wait for this transaction;
+    other clones of it don't. Its pins are locked, so the assets that they hold stay meanwhile.
     """
     before = replayed(connection, request)
     if before is not None:
@@ -137,9 +137,9 @@ def _copy_pointers(
 
 
 def delete(connection: Connection, request: BranchRequest, rules: Rules) -> BranchView:
-    """Delete a branch: its name is free, and what it held is kept for a while.
+    """Delete a branch: its name becomes free, and its assets are kept for a while.
 
-    A commit in flight on it is in the way; a promotion that is due is not made any more.
+    A commit in flight prevents the deletion; a pending promotion is dropped.
     """
     before = replayed(connection, request)
     if before is not None:
@@ -187,7 +187,7 @@ def delete(connection: Connection, request: BranchRequest, rules: Rules) -> Bran
 
 
 def undelete(connection: Connection, request: BranchRequest) -> BranchView:
-    """Bring the newest deleted branch of a name back, while what it held is still kept."""
+    """Restore the newest deleted branch of a name, while its assets are still kept."""
     before = replayed(connection, request)
     if before is not None:
         return view_of(connection, before)
@@ -254,7 +254,7 @@ def _restore(
 
 
 def protect(connection: Connection, tenant: TenantId, name: str, actor: str, *, to: bool) -> None:
-    """Say whether a person approves each promotion of a branch."""
+    """Set whether a person must approve each promotion of a branch."""
     branch = on_branches.lock_branch_of(connection, tenant, name)
     if branch is None:
         raise NotFound(f"branch `{name}` does not exist")
@@ -268,12 +268,12 @@ def protect(connection: Connection, tenant: TenantId, name: str, actor: str, *, 
 
 
 def listed(connection: Connection, tenant: TenantId) -> tuple[BranchView, ...]:
-    """List the active branches, then the deleted ones that can be brought back."""
+    """List the active branches, then the deleted ones that can be restored."""
     return tuple(branch_view(row) for row in on_branches.branch_rows(connection, tenant))
 
 
 def replayed(connection: Connection, request: BranchRequest) -> BranchId | None:
-    """Find the branch that the same request changed before; None when it is new."""
+    """Find the branch that the same request changed before; None for a new request."""
     row = on_branches.find_commit_of_key(connection, request.tenant, request.idempotency_key)
     if row is None:
         return None
@@ -287,7 +287,7 @@ def replayed(connection: Connection, request: BranchRequest) -> BranchId | None:
 
 
 def replayed_or_taken(connection: Connection, request: BranchRequest) -> BranchId:
-    """After a name turned out to be taken: by this very request, or by another one."""
+    """Return the branch of a taken name if this request created it; else raise `BranchExists`."""
     before = replayed(connection, request)
     if before is None:
         raise BranchExists(f"branch `{request.name}` already exists", hint="take another name")
@@ -295,7 +295,7 @@ def replayed_or_taken(connection: Connection, request: BranchRequest) -> BranchI
 
 
 def refuse_busy(connection: Connection, branch_id: BranchId) -> None:
-    """Refuse while a commit is in flight; the branch is locked."""
+    """Raise while a commit is in flight on the branch, which is locked."""
     busy = on_commits.in_flight(connection, branch_id)
     if busy is not None:
         raise CommitInProgress(busy)
@@ -304,7 +304,7 @@ def refuse_busy(connection: Connection, branch_id: BranchId) -> None:
 def record(
     connection: Connection, request: BranchRequest, branch: RowMapping, change: Recorded
 ) -> UUID:
-    """Insert the commit that records a change; gives its id."""
+    """Insert the commit that records a change; return its id."""
     commit_id, key = request.commit_id, request.idempotency_key
     if change.part:
         digest = hashlib.sha256(f"{commit_id}/{change.part}".encode()).digest()
@@ -348,7 +348,7 @@ def deploy(
     *,
     seq: int,
 ) -> None:
-    """Point the head of a branch, which has no pin for it, at a manifest that is pinned."""
+    """Point the head of a branch, which has no head pin, at a pinned manifest."""
     _pin(connection, branch, commit_id, manifest_id, holder="head")
     on_branches.change_branch(
         connection, BranchId(branch["branch_id"]), head_commit_id=commit_id, head_seq=seq
@@ -363,7 +363,7 @@ def serve(
     *,
     seq: int,
 ) -> None:
-    """Point the readers of a branch, who have no pin, at a manifest that is pinned."""
+    """Point the readers of a branch, which has no serving pin, at a pinned manifest."""
     branch_id = BranchId(branch["branch_id"])
     _pin(connection, branch, commit_id, manifest_id, holder="serving")
     head_seq = max(seq, int(on_commits.read_branch(connection, branch_id)["head_seq"]))
@@ -397,7 +397,7 @@ def _pin(
 
 
 def _open_as(connection: Connection, commit_id: UUID, like: UUID) -> None:
-    """Let a promotion be due, on the terms of another commit's."""
+    """Open a promotion with the policy of another commit's promotion."""
     policy = on_branches.policy_of(connection, like)
     on_commits.change_commit(connection, commit_id, promotion_policy=policy)
     open_promotion(connection, on_commits.read_commit(connection, commit_id))
@@ -421,5 +421,5 @@ def _insert(connection: Connection, request: BranchRequest) -> BranchId | None:
 
 
 def view_of(connection: Connection, branch_id: BranchId) -> BranchView:
-    """Read a branch, a deleted one too."""
+    """Read a branch, including a deleted one."""
     return branch_view(on_commits.read_branch(connection, branch_id))

@@ -1,8 +1,8 @@
-"""Rollbacks: a new commit, whose manifest is one that the branch had before.
+"""Rollbacks: each is a new commit, whose manifest is one that the branch had before.
 
-History stays linear: the rollback of seq n is seq n+1. One transaction decides it. While the jobs
-of the old manifest run still, readers flip in that transaction; else the jobs are told to run and a
-promotion is due, as after any commit. What nothing pins any more is then the collector's.
+History stays linear: the rollback of seq n is seq n+1. One transaction decides it. If the jobs of
+the old manifest are still running, readers flip in that transaction; else the jobs are started and
+a promotion is due, as after any commit. The collector then destroys the unpinned assets.
 """
 
 import hashlib
@@ -34,9 +34,9 @@ _NOTHING = hashlib.sha256(b"").digest()
 def roll_back(
     connection: Connection, request: BranchRequest, to_seq: int | None, rules: Rules
 ) -> RolledBack:
-    """Deploy again what the branch had at a number; not given, what readers read before.
+    """Redeploy the branch's commit of a number, or else the one that readers read before.
 
-    While a promotion is due, that is what readers read now.
+    While a promotion is due, the latter is the one that readers read now.
     """
     if replayed(connection, request) is not None:
         return _view(connection, request)
@@ -55,7 +55,7 @@ def roll_back(
 def revert(
     connection: Connection, request: BranchRequest, commit_id: UUID, rules: Rules
 ) -> RolledBack | None:
-    """Roll a commit back whose readers have not flipped; None when there is nothing to withdraw."""
+    """Roll back the branch's head if it is this commit and its promotion is pending, else None."""
     if replayed(connection, request) is not None:
         return _view(connection, request)
     branch = on_branches.lock_branch_of(connection, request.tenant, request.name)
@@ -68,7 +68,7 @@ def revert(
 
 
 def _target(connection: Connection, branch: RowMapping, to_seq: int | None) -> RowMapping | None:
-    """Find the commit whose manifest to deploy again; None for a branch that never served."""
+    """Find the commit whose manifest to redeploy; None for a branch that never served."""
     branch_id = BranchId(branch["branch_id"])
     if to_seq is not None:
         found = on_branches.commit_at(connection, branch_id, to_seq)
@@ -139,7 +139,7 @@ def _deploy(
 
 
 def _leave_empty(connection: Connection, request: BranchRequest, branch: RowMapping) -> None:
-    """Deploy nothing again, on a branch whose only commits never reached their readers."""
+    """Make a branch deploy nothing again, when none of its commits reached readers."""
     branch_id = BranchId(branch["branch_id"])
     on_commits.put_bundle(connection, _NOTHING, b"")
     seq = int(branch["head_seq"]) + 1
@@ -156,7 +156,7 @@ def _leave_empty(connection: Connection, request: BranchRequest, branch: RowMapp
 
 
 def _let_go_of_head(connection: Connection, branch: RowMapping, rules: Rules) -> None:
-    """Keep what readers read as history; release at once what they never did."""
+    """Keep the head as history if readers read it; otherwise release it at once."""
     branch_id = BranchId(branch["branch_id"])
     promotion = on_promotions.lock_promotion(connection, branch["head_commit_id"])
     if promotion["state"] == PromotionState.DONE.value:
@@ -169,7 +169,7 @@ def _let_go_of_head(connection: Connection, branch: RowMapping, rules: Rules) ->
 
 
 def _is_hot(connection: Connection, manifest_id: UUID) -> bool:
-    """Whether every job of the manifest has been filled, and has been running all the time."""
+    """Whether every job of the manifest is backfilled, and still running unless it is bounded."""
     return not any(
         owes_backfill(job) or not (is_bounded(job) or job["desired"] == Desired.RUNNING.value)
         for job in on_jobs.lock_jobs(connection, manifest_id)

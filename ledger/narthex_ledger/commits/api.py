@@ -1,4 +1,4 @@
-"""The part of the front door that the deployment core uses: a commit from request to end."""
+"""The part of the ledger's API for the deployment core: a commit from request to end."""
 
 import hashlib
 from uuid import UUID
@@ -27,14 +27,14 @@ from narthex_ledger.signing.signatures import commit_statement
 
 
 class CommitApi(LedgerDatabase):
-    """Each method is one transaction and may be called again with the same arguments."""
+    """The API of commits; each method is one transaction and may be repeated as it is."""
 
     def accept(self, request: CommitRequest) -> Accepted | Replayed:
         """T0: queue a commit; the bundle is stored by content in the same transaction.
 
         Raises:
-            IdempotencyKeyReused: The key came with another request before.
-            NotFound: The branch is not an active one of the tenant.
+            IdempotencyKeyReused: The key was used with another request before.
+            NotFound: The tenant has no active branch of that id.
         """
         digest = hashlib.sha256(request.bundle).digest()
         signature = self._attest(
@@ -43,10 +43,10 @@ class CommitApi(LedgerDatabase):
         return self._run("accept", lambda c: commit_requests.accept(c, request, digest, signature))
 
     def claim(self, commit_id: UUID, owner: str) -> Fence:
-        """Take a commit for 30 s, to drive it; `owner` names one life of one process.
+        """Lease a commit for 30 s, to execute it; `owner` names one run of one process.
 
-        The fence grows when the owner changes; the same owner, while its lease lasts, gets the
-        same fence again, so its threads may share it.
+        The fence grows when the owner changes. While its lease lasts, the same owner gets the same
+        fence again, so its threads may share it.
 
         Raises:
             LeaseHeld: Another owner's lease has not expired.
@@ -56,10 +56,10 @@ class CommitApi(LedgerDatabase):
         return self._run("claim", lambda c: commit_requests.claim(c, commit_id, owner, lease_s))
 
     def renew(self, commit_id: UUID, fence: Fence) -> None:
-        """Extend a claim, each 10 s or so; trust it until 25 s after the call *began*.
+        """Extend a claim, every 10 s or so; trust it until 25 s after the call *began*.
 
         Raises:
-            Fenced: The lease expired or somebody took over; stop at once.
+            Fenced: The lease expired or another executor took over; stop at once.
         """
         lease_s = self._rules.commit_lease_s
         self._run("renew", lambda c: commit_requests.renew(c, commit_id, fence, lease_s))
@@ -69,11 +69,11 @@ class CommitApi(LedgerDatabase):
         self._run("release", lambda c: on_commits.end_lease(c, commit_id, fence))
 
     def claimable(self, limit: int = 20) -> tuple[UUID, ...]:
-        """List commits with work to do and nobody at it, the oldest first."""
+        """List commits with work to do and no live lease, the oldest first."""
         return self._run("claimable", lambda c: on_commits.free_commits(c, limit))
 
     def unended(self, limit: int = 100) -> tuple[UUID, ...]:
-        """List commits that have not ended, held or not, the oldest first."""
+        """List commits that have not ended, leased or not, the oldest first."""
         return self._run("unended", lambda c: on_commits.unended_commits(c, limit))
 
     def plan(
@@ -85,15 +85,15 @@ class CommitApi(LedgerDatabase):
         name_of: NameOf,
         content: Json = None,
     ) -> CommitPlan:
-        """T1: decide what is created and shared, and reserve it; QUEUED to PLANNED.
+        """T1: decide which assets to create and share, and reserve them; QUEUED to PLANNED.
 
-        `content` is kept in the manifest for readers. A second call gives the stored plan.
+        `content` is kept in the manifest for readers. A second call returns the stored plan.
 
         Raises:
             CommitRejected: `stale_base`, `plan_changed`, `would_backfill`, `quarantined` or
                 `branch_deleted`; nothing is reserved and the commit is REJECTED.
-            CommitInProgress: The branch has another one in flight; this stays QUEUED.
-            Fenced: Somebody took over.
+            CommitInProgress: The branch has another commit in flight; this one stays QUEUED.
+            Fenced: Another executor took over.
         """
         plan_request = PlanRequest(
             blueprint=blueprint, content=content, name_of=name_of, attest=self._attest
@@ -111,7 +111,7 @@ class CommitApi(LedgerDatabase):
         name_of: NameOf,
         content: Json = None,
     ) -> CommitPlan:
-        """Plan the request on the present head and change nothing: the same code, rolled back.
+        """Plan the request on the current head and change nothing: the same code, rolled back.
 
         Raises:
             CommitRejected: As `plan` would.
@@ -126,11 +126,11 @@ class CommitApi(LedgerDatabase):
     def intend(
         self, asset_id: int, commit_id: UUID, fence: Fence, *, call_timeout_s: float
     ) -> IntentOutcome:
-        """Ta: before each call of a store's `create`. Go, or nothing to do, or come again.
+        """Ta: record the intent before each call of a store's `create`; return how to proceed.
 
         Raises:
-            Fenced: Somebody took over; make no call.
-            WrongState: The asset can't be created from the state that it is in.
+            Fenced: Another executor took over; make no call.
+            WrongState: The asset can't be created from its current state.
         """
         return self._run(
             "intend",
@@ -140,16 +140,16 @@ class CommitApi(LedgerDatabase):
         )
 
     def created(self, asset_id: int, commit_id: UUID, fence: Fence, *, external_id: str) -> None:
-        """Td: only after a probe matched; `external_id` is the probe's.
+        """Td: record the creation, only after a probe matched; `external_id` is the probe's.
 
         Raises:
-            Fenced: Somebody took over.
-            WrongState: There was no intent, or another commit creates it.
+            Fenced: Another executor took over.
+            WrongState: The asset has no intent, or another commit creates it.
         """
         self._run("created", lambda c: creation.created(c, asset_id, commit_id, fence, external_id))
 
     def create_row_asset(self, asset_id: int, commit_id: UUID, fence: Fence) -> IntentOutcome:
-        """Make an asset of `states.ROW_KINDS` in one transaction: AlreadyLive or Waiting.
+        """Create an asset of `states.ROW_KINDS` in one transaction: AlreadyLive or Waiting.
 
         Jobs begin stopped, at generation 1.
         """
@@ -159,11 +159,11 @@ class CommitApi(LedgerDatabase):
         )
 
     def create_failed(self, asset_id: int, commit_id: UUID, fence: Fence, *, error: Json) -> None:
-        """Keep what a call or a probe said, for people; the intent stays."""
+        """Store the error of a call or a probe, for people; the intent stays."""
         self._run("create_failed", lambda c: creation.fail(c, asset_id, commit_id, fence, error))
 
     def quarantine(self, asset_id: int, commit_id: UUID, fence: Fence, *, difference: Json) -> None:
-        """Set aside an asset whose probe said MISMATCH; then abort the commit."""
+        """Quarantine an asset whose probe returned a mismatch; then abort the commit."""
         self._run(
             "quarantine",
             lambda c: creation.quarantine(c, asset_id, commit_id, fence, difference),
@@ -173,42 +173,42 @@ class CommitApi(LedgerDatabase):
         """T_ready: all bound assets are live; APPLYING to READY.
 
         Raises:
-            NotReady: Some are not; `detail` lists their ids.
+            NotReady: Some assets are not live; `detail` lists their ids.
         """
         self._run("ready", lambda c: creation.ready(c, commit_id, fence))
 
     def commit_point(self, commit_id: UUID, fence: Fence) -> int:
-        """T_commit: the head moves and feeds start; gives the commit's number on the branch.
+        """T_commit: move the head and start feeds; return the commit's number on the branch.
 
         After a lost answer it reads, under the row's lock, whether the change happened.
 
         Raises:
             CommitCancelled: A cancel came first; abort.
-            OutcomeUnknown: The database could not be asked; call again, never abort unread.
+            OutcomeUnknown: The database did not answer; call again, and don't abort before that.
         """
         return self._run("commit_point", lambda c: ending.commit(c, commit_id, fence, self._rules))
 
     def start_jobs(self, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
-        """After the backfill: run every unbounded job live; gives those that it started.
+        """Run every unbounded job live, after the backfill; return the started jobs.
 
         Raises:
-            NotReady: Some are not backfilled; `detail` lists their ids.
+            NotReady: Some jobs are not backfilled; `detail` lists their ids.
         """
         return self._run("start_jobs", lambda c: job_registry.start_jobs(c, commit_id, fence))
 
     def readiness(self, commit_id: UUID) -> Readiness:
-        """Judge all jobs of a commit at one moment; return the evidence to `promote`."""
+        """Judge all jobs of a commit at one moment; return the evidence for `promote`."""
         return self._run("readiness", lambda c: promotion.readiness(c, commit_id, self._rules))
 
     def approve(self, commit_id: UUID, *, actor: str) -> None:
-        """Let a commit with policy MANUAL be promoted."""
+        """Approve the promotion of a commit with policy MANUAL."""
         self._run("approve", lambda c: promotion.approve(c, commit_id, actor))
 
     def promote(self, commit_id: UUID, fence: Fence, *, evidence: tuple[JobEvidence, ...]) -> int:
-        """T_promote: readers flip to the commit; gives the number that they see.
+        """T_promote: flip readers to the commit; return the number that they see.
 
         Raises:
-            NotReady: A job is not ready, or is so for other reasons than the evidence says.
+            NotReady: A job is not ready, or its current evidence differs from the given one.
             WrongState: A later commit took over.
         """
         return self._run(
@@ -217,15 +217,17 @@ class CommitApi(LedgerDatabase):
         )
 
     def finalize(self, commit_id: UUID, fence: Fence) -> None:
-        """COMMITTED to FINALIZED, after the promotion was done or superseded.
+        """Move a commit from COMMITTED to FINALIZED, after the promotion is done or superseded.
 
         Raises:
-            NotReady: It is pending.
+            NotReady: The promotion is pending.
         """
         self._run("finalize", lambda c: ending.finalize(c, commit_id, fence))
 
     def cancel(self, commit_id: UUID, *, actor: str) -> CommitState:
-        """Ask that a commit not happen; its executor aborts it. A QUEUED one is REJECTED now.
+        """Request the cancellation of a commit; its executor then aborts it.
+
+        A commit that is still QUEUED is REJECTED at once.
 
         Raises:
             AlreadyCommitted: The commit point came first.
@@ -233,10 +235,10 @@ class CommitApi(LedgerDatabase):
         return self._run("cancel", lambda c: commit_requests.cancel(c, commit_id, actor))
 
     def abort(self, commit_id: UUID, *, error: Json, actor: str) -> CommitState:
-        """T_abort and T_unref: the commit does not happen; its assets are let go of.
+        """T_abort and T_unref: abort the commit and release its assets.
 
-        ABORTING, or REJECTED from QUEUED; an ended commit stays as it is. Then the collector
-        destroys, and `aborted` closes it.
+        The commit becomes ABORTING, or REJECTED from QUEUED; an ended commit does not change. Then
+        the collector destroys its assets, and `aborted` ends it.
 
         Raises:
             AlreadyCommitted: The commit point came first.
@@ -244,5 +246,5 @@ class CommitApi(LedgerDatabase):
         return self._run("abort", lambda c: ending.abort(c, commit_id, error=error, actor=actor))
 
     def aborted(self, commit_id: UUID) -> CommitState:
-        """T_aborted: ABORTED once no stray is left; ABORTING while one is."""
+        """T_aborted: ABORTED once no asset of the commit is left; ABORTING until then."""
         return self._run("aborted", lambda c: ending.aborted(c, commit_id))

@@ -1,4 +1,4 @@
-"""Creating a commit's assets one by one, and the commit point."""
+"""Create a commit's assets one by one, and check that it is ready for the commit point."""
 
 import datetime as dt
 import hashlib
@@ -44,7 +44,7 @@ def intend(
     *,
     checker: Checker,
 ) -> IntentOutcome:
-    """Ta: write down that the store is about to be called."""
+    """Ta: record that the store is about to be called."""
     commit = _applying(connection, commit_id, fence)
     asset, outcome = _turn(connection, commit, asset_id)
     if outcome is not None:
@@ -63,7 +63,7 @@ def intend(
 def created(
     connection: Connection, asset_id: int, commit_id: UUID, fence: Fence, external_id: str
 ) -> None:
-    """Td: after a probe has matched, say so."""
+    """Td: record that a probe has matched."""
     commit = share_fence(connection, commit_id, fence, *_WORKING, *_AFTER)
     asset = on_assets.lock_asset(connection, asset_id)
     entry = on_assets.lock_creation(connection, asset_id)
@@ -77,7 +77,7 @@ def created(
 def create_row_asset(
     connection: Connection, asset_id: int, commit_id: UUID, fence: Fence, rules: Rules
 ) -> IntentOutcome:
-    """Ta, the creation and Td of an asset in this database: all of it or nothing."""
+    """Run Ta, the creation and Td of an asset in this database, in one transaction."""
     commit = _applying(connection, commit_id, fence)
     asset, outcome = _turn(connection, commit, asset_id)
     if outcome is not None:
@@ -105,7 +105,7 @@ def create_row_asset(
 def quarantine(
     connection: Connection, asset_id: int, commit_id: UUID, fence: Fence, difference: Json
 ) -> None:
-    """Set aside an asset that reality contradicts: not reused, not made again, until decided."""
+    """Quarantine an asset that differs in its store: never reused or recreated until decided."""
     commit = share_fence(connection, commit_id, fence, *IN_FLIGHT, CommitState.COMMITTED)
     asset = on_assets.lock_asset(connection, asset_id)
     if asset["state"] == AssetState.QUARANTINED.value:
@@ -116,7 +116,7 @@ def quarantine(
 
 
 def fail(connection: Connection, asset_id: int, commit_id: UUID, fence: Fence, error: Json) -> None:
-    """Keep what a call to the store said, for people."""
+    """Store the error of a call to the store, for people."""
     share_fence(connection, commit_id, fence, *IN_FLIGHT)
     on_assets.note_error(connection, asset_id, error)
 
@@ -135,7 +135,7 @@ def ready(connection: Connection, commit_id: UUID, fence: Fence) -> None:
 
 
 def check_ready(connection: Connection, commit: RowMapping) -> None:
-    """Refuse the commit point: cancelled, base moved, or an asset that stopped being live."""
+    """Raise if the commit is cancelled, its base moved, or an asset is no longer live."""
     if commit["cancel_requested_at"] is not None:
         raise CommitCancelled(f"commit `{commit['commit_id']}` was cancelled")
     waiting = _not_live(connection, commit)
@@ -144,7 +144,7 @@ def check_ready(connection: Connection, commit: RowMapping) -> None:
 
 
 def slot_of(asset_id: int, *, shard: int, slots: int) -> int:
-    """Return the slot of a job's shard; the same for ever."""
+    """Return the slot of a job's shard, which never changes."""
     digest = hashlib.sha256(f"{asset_id}/{shard}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % slots
 
@@ -162,7 +162,7 @@ def _applying(connection: Connection, commit_id: UUID, fence: Fence) -> RowMappi
 def _turn(
     connection: Connection, commit: RowMapping, asset_id: int
 ) -> tuple[RowMapping, IntentOutcome | None]:
-    """Lock the asset; say why it isn't this commit's turn to create it, or take it over."""
+    """Lock the asset and take it over, or return why this commit can't create it now."""
     if not on_assets.is_bound(connection, commit["manifest_id"], asset_id):
         raise LedgerRefused(f"commit `{commit['commit_id']}` does not bind asset {asset_id}")
     asset = on_assets.lock_asset(connection, asset_id)

@@ -1,4 +1,4 @@
-"""How a commit ends: at the commit point, finalized, or aborted without a stray."""
+"""End a commit: pass its commit point and finalize it, or abort it and leave no asset behind."""
 
 import datetime as dt
 from uuid import UUID
@@ -28,10 +28,10 @@ _NOW = dt.timedelta(0)
 
 
 def commit(connection: Connection, commit_id: UUID, fence: Fence, rules: Rules) -> int:
-    """T_commit: the head moves, in one transaction; gives the commit's number.
+    """T_commit: move the head, in one transaction; return the commit's number.
 
-    Repeating it after a lost answer reads the row under its lock, which waits for the
-    transaction in doubt: COMMITTED gives the number, READY does the work.
+    A repetition after a lost answer reads the row under its lock, which waits for the transaction
+    in doubt. If the commit is COMMITTED, it returns the number; if it is READY, it commits.
     """
     branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
     branch = on_commits.lock_branch(connection, branch_id)
@@ -74,7 +74,7 @@ def commit(connection: Connection, commit_id: UUID, fence: Fence, rules: Rules) 
 
 
 def finalize(connection: Connection, commit_id: UUID, fence: Fence) -> None:
-    """COMMITTED to FINALIZED, once readers have flipped or a later commit took over."""
+    """Move a commit from COMMITTED to FINALIZED, once readers flipped or a later one took over."""
     row = hold_fence(connection, commit_id, fence, CommitState.COMMITTED, CommitState.FINALIZED)
     if row["state"] == CommitState.FINALIZED.value:
         return
@@ -84,9 +84,9 @@ def finalize(connection: Connection, commit_id: UUID, fence: Fence) -> None:
 
 
 def abort(connection: Connection, commit_id: UUID, *, error: Json, actor: str) -> CommitState:
-    """T_abort and T_unref: decide that the commit does not happen, and let go of its assets.
+    """T_abort and T_unref: abort the commit and release its assets.
 
-    Needs no fence, because the commit's row decides between this and T_commit.
+    It needs no fence, because the lock on the commit's row decides between this and T_commit.
     """
     row = on_commits.lock_commit(connection, commit_id)
     state = CommitState(row["state"])
@@ -120,9 +120,9 @@ def abort(connection: Connection, commit_id: UUID, *, error: Json, actor: str) -
 
 
 def aborted(connection: Connection, commit_id: UUID) -> CommitState:
-    """T_aborted: when all that the commit brought in is destroyed or somebody else's.
+    """T_aborted: end the commit once its new assets are destroyed or belong to other commits.
 
-    Gives ABORTING while something is left; ask again.
+    It returns ABORTING while an asset is left; call it again.
     """
     row = on_commits.lock_commit(connection, commit_id)
     state = CommitState(row["state"])

@@ -1,4 +1,4 @@
-"""T1: deciding what a commit creates and shares, and reserving it, in one transaction."""
+"""T1: decide which assets a commit creates and shares, and reserve them, in one transaction."""
 
 import hashlib
 from collections.abc import Callable
@@ -23,12 +23,12 @@ from narthex_ledger.requests.commit_requests import hold_fence, reject
 from narthex_ledger.signing.signatures import asset_statement, manifest_statement, needs_statement
 
 NameOf: TypeAlias = Callable[[AssetBlueprint, int], str]
-"""Gives the physical name of a blueprint's incarnation; pure."""
+"""Returns the physical name of a blueprint's incarnation; pure."""
 
 
 @attrs.frozen(kw_only=True)
 class PlanRequest:
-    """What a commit wants bound, and what the server wants kept beside it."""
+    """The assets that a commit binds, and the content that the server keeps with them."""
 
     blueprint: Blueprint
     content: Json
@@ -45,9 +45,9 @@ class _Reserved:
 def plan(
     connection: Connection, commit_id: UUID, fence: Fence, plan_request: PlanRequest
 ) -> CommitPlan | CommitRejected:
-    """Reserve all that the wish needs; a refusal rolls that back and ends the commit.
+    """Reserve all assets of the request; a refusal rolls that back and ends the commit.
 
-    A second call with the fence finds what the first one planned.
+    A second call with the fence returns the plan of the first one.
     """
     branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
     branch = on_commits.lock_branch(connection, branch_id)
@@ -116,7 +116,7 @@ def stored_plan(plain: Json) -> CommitPlan:
 def reserve(
     connection: Connection, branch: RowMapping, commit: RowMapping, plan_request: PlanRequest
 ) -> CommitPlan:
-    """Insert or adopt every asset, bind and pin them, and say what that means."""
+    """Insert or adopt every asset, bind and pin them, and return the plan."""
     if branch["state"] != "active":
         raise CommitRejected("branch_deleted")
     if commit["base_pinned"] and commit["base_seq"] != branch["head_seq"]:

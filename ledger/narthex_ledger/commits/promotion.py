@@ -1,4 +1,4 @@
-"""T_promote: readers flip, on evidence that is fresh when they do."""
+"""T_promote: flip readers to a commit, on evidence that is still true at the flip."""
 
 from uuid import UUID
 
@@ -35,7 +35,7 @@ _COMMITTED = (CommitState.COMMITTED, CommitState.FINALIZED)
 
 
 def open_promotion(connection: Connection, commit: RowMapping) -> None:
-    """At the commit point: this promotion is due, older ones of the branch no longer are."""
+    """Open the promotion at the commit point, and supersede older ones of the branch."""
     on_promotions.supersede(connection, commit["branch_id"])
     branch = on_commits.read_branch(connection, BranchId(commit["branch_id"]))
     policy = PromotionPolicy.MANUAL.value if branch["is_protected"] else commit["promotion_policy"]
@@ -43,12 +43,12 @@ def open_promotion(connection: Connection, commit: RowMapping) -> None:
 
 
 def promotion_state(connection: Connection, commit_id: UUID) -> PromotionState:
-    """Read whether readers flipped."""
+    """Read whether readers have flipped."""
     return PromotionState(on_promotions.lock_promotion(connection, commit_id)["state"])
 
 
 def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readiness:
-    """Judge every job of the commit, with jobs, shards and slots locked so that they agree."""
+    """Judge every job of the commit, with jobs, shards and slots locked for consistency."""
     commit = on_commits.read_commit(connection, commit_id)
     jobs = on_jobs.lock_jobs(connection, commit["manifest_id"])
     shards: dict[int, tuple[RowMapping, ...]] = {}
@@ -66,7 +66,7 @@ def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readines
 
 
 def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
-    """Note that a person lets the commit be promoted; the first approval stands."""
+    """Record a person's approval of the promotion; the first approval is kept."""
     promotion = on_promotions.lock_promotion(connection, commit_id)
     if promotion["approved_by"] is None:
         on_promotions.change_promotion(
@@ -76,7 +76,7 @@ def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
 
 
 def approval(connection: Connection, commit_id: UUID) -> ApprovalView:
-    """Read whether a person has to approve, and who did; a commit without promotion needs none."""
+    """Read whether approval is required, and who approved; no promotion requires no approval."""
     row = on_promotions.find_promotion(connection, commit_id)
     if row is None:
         return ApprovalView(is_needed=False, approved_by=None, approved_at=None)
@@ -95,7 +95,7 @@ def promote(
     evidence: tuple[JobEvidence, ...],
     rules: Rules,
 ) -> int:
-    """T_promote: move the serving pin and pointer; gives the number that readers now see."""
+    """T_promote: move the serving pin and pointer; return the number that readers now see."""
     branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
     branch = on_commits.lock_branch(connection, branch_id)
     commit = hold_fence(connection, commit_id, fence, *_COMMITTED)
@@ -214,7 +214,7 @@ def _judge(
 
 
 def _backfill_error(shards: tuple[RowMapping, ...]) -> str | None:
-    """Return why the last bounded run released the job; None when it did not, or runs again."""
+    """Return why the last bounded run failed; None when it did not fail, or runs again."""
     said = [shard["backfill"].get("error") for shard in shards if shard["backfill"]]
     return next((str(error) for error in said if error), None)
 

@@ -1,4 +1,4 @@
-"""Taking a database to the newest schema."""
+"""Migrate a database to the newest schema."""
 
 from pathlib import Path
 
@@ -11,9 +11,9 @@ MIGRATION_LOCK = 0x6E617274
 
 
 def migrate(dsn: str) -> None:
-    """Take the database to the newest schema, in one transaction; a second call changes nothing.
+    """Migrate the database to the newest schema, in one transaction; repeating it changes nothing.
 
-    Several processes may call it at once: one works, the others wait and find it done.
+    Several processes may call it at once: one migrates, the others wait and then have no work.
     """
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))

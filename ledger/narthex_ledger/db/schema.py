@@ -1,4 +1,4 @@
-"""The ledger's tables as statements see them; constraints and guards are the migrations'."""
+"""The ledger's tables as statements use them; migrations define constraints and guards."""
 
 import uuid
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""The one seam through which every transaction of the ledger goes."""
+"""Run every transaction of the ledger, with retries and fault hooks."""
 
 import datetime as dt
 import enum
@@ -16,7 +16,7 @@ from narthex_ledger.errors import Contended, LedgerUnreachable, OutcomeUnknown, 
 _T = TypeVar("_T")
 
 ATTEMPTS = 5
-"""How often a transaction that lost a race or its connection is tried."""
+"""How many times a transaction is tried when it loses a race or its connection."""
 
 _LOST_RACE = frozenset({"40001", "40P01", "55P03", "23505"})
 _SESSION = {
@@ -32,7 +32,7 @@ _PAUSE_S = 0.02
 
 
 class Moment(enum.Enum):
-    """The points of a transaction at which a process may die."""
+    """The points of a transaction at which a process may crash."""
 
     BEFORE_BEGIN = "before_begin"
     BEFORE_COMMIT = "before_commit"
@@ -40,23 +40,23 @@ class Moment(enum.Enum):
 
 
 FaultHook = Callable[[str, Moment], None]
-"""Told of each moment of each transaction, by the transaction's name; a test may raise there."""
+"""Called at each moment of each transaction, with the transaction's name; tests may raise there."""
 
 
 class LostRace(Exception):
-    """What was read is no longer so; the whole transaction starts again."""
+    """Concurrent modification; the whole transaction restarts."""
 
 
 class BrokenConnection(Exception):
-    """A seam's way to say: the connection broke here. At AFTER_COMMIT, the answer was lost."""
+    """Raised by a fault hook: the connection broke here; at AFTER_COMMIT, the answer was lost."""
 
 
 def no_faults(_name: str, _moment: Moment) -> None:
-    """Let every moment pass."""
+    """Inject no fault."""
 
 
 class Transactions:
-    """Runs work in READ COMMITTED transactions, again when it lost a race.
+    """Runs work in READ COMMITTED transactions, and retries it when it loses a race.
 
     Work may run several times, so it must change nothing but the database.
     """
@@ -78,8 +78,8 @@ class Transactions:
         """Run the work and commit.
 
         Raises:
-            Contended: It lost against others each time; nothing was changed.
-            OutcomeUnknown: The connection broke while committing, each time.
+            Contended: Every retry lost a race; nothing was changed.
+            OutcomeUnknown: The connection broke while committing, every time.
             LedgerUnreachable: The database does not answer; nothing was changed.
         """
         for attempt in range(1, ATTEMPTS + 1):
@@ -94,7 +94,7 @@ class Transactions:
         raise AssertionError("unreachable")
 
     def dry_run(self, name: str, work: Callable[[Connection], _T]) -> _T:
-        """Run the work and roll back: what it gives is what `run` would have given."""
+        """Run the work and roll back; return the result that `run` would have returned."""
         for _ in range(ATTEMPTS):
             with self._connected() as connection:
                 try:
@@ -108,7 +108,7 @@ class Transactions:
         self._engine.dispose()
 
     def _connected(self) -> Connection:
-        """Take a connection of the pool, or make one."""
+        """Take a connection from the pool, or open one."""
         try:
             return self._engine.connect()
         except OperationalError as error:
@@ -133,7 +133,7 @@ class Transactions:
 
 
 def constraint_of(error: DBAPIError) -> str:
-    """Name the constraint that a statement violated, or nothing."""
+    """Return the name of the constraint that a statement violated; empty if unknown."""
     diagnosis = getattr(error.orig, "diag", None)
     return str(getattr(diagnosis, "constraint_name", None) or "")
 

@@ -1,5 +1,5 @@
 """The job registry, slots and engines: which job runs where, and under which epoch.
 
 `job_registry` has the transactions, `rendezvous` the placement of slots, and `api` the part of
-the front door that supervisors use.
+the ledger's API that supervisors use.
 """

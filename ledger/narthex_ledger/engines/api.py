@@ -1,4 +1,4 @@
-"""The part of the front door that supervisors and bounded runs use."""
+"""The part of the ledger's API that supervisors and bounded runs use."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -22,7 +22,7 @@ from narthex_ledger.session import LedgerDatabase
 
 
 class EngineApi(LedgerDatabase):
-    """Each method is one transaction and may be called again with the same arguments."""
+    """The API of engines; each method is one transaction and may be repeated as it is."""
 
     def registry_version(self) -> int:
         """Read a number that grows with each change of jobs; poll it, then read `jobs`."""
@@ -33,7 +33,7 @@ class EngineApi(LedgerDatabase):
         return self._run("jobs", lambda c: queries.jobs(c, self._checker))
 
     def heartbeat(self, engine_id: str, *, weight: float = 1.0, info: Json = None) -> None:
-        """Say that an engine is alive."""
+        """Record that an engine is alive."""
         space = self._rules.slot_space
         self._run("heartbeat", lambda c: on_jobs.put_engine(c, engine_id, space, weight, info))
 
@@ -44,38 +44,38 @@ class EngineApi(LedgerDatabase):
         return {row["engine_id"]: row["weight"] for row in rows}
 
     def retire_engine(self, engine_id: str) -> None:
-        """An engine that runs nothing any more goes: its slots are free, none is meant for it.
+        """Remove an engine that has no running jobs: free its slots, and assign it none.
 
-        Call it for oneself after the last child has ended, or for a life before this one that
-        is surely over; else a zombie's slots change hands before its lease ends. Even then its
-        epochs are old, so what it writes is refused.
+        An engine calls it for itself after its last child has ended, or for a previous run that is
+        surely over. Otherwise a zombie's slots change owners before its lease ends. Even then its
+        epochs are old, so its writes are refused.
         """
         space = self._rules.slot_space
         self._run("retire_engine", lambda c: job_registry.retire_engine(c, engine_id, space))
 
     def slots(self) -> tuple[SlotView, ...]:
-        """Read all slots, and who holds each of them now."""
+        """Read all slots with their current owners."""
         space = self._rules.slot_space
         return self._run("slots", lambda c: job_registry.slots(c, space))
 
     def slot_count(self) -> int:
-        """Read how many slots there are; 0 before `install`."""
+        """Read the number of slots; 0 before `install`."""
         space = self._rules.slot_space
         return self._run("slot_count", lambda c: on_jobs.slot_count(c, space))
 
     def claim_slots(self, owner: str, slots: Sequence[int]) -> tuple[SlotLease, ...]:
-        """Take those of the slots that are free or expired, for 15 s; gives what it got.
+        """Lease those of the slots that are free or expired, for 15 s; return the leases.
 
-        `owner` names one life of one process. Slots that it holds already keep their epoch.
+        `owner` names one run of one process. Slots that it holds already keep their epoch.
         """
         return self._run(
             "claim_slots", lambda c: job_registry.claim_slots(c, owner, slots, self._rules)
         )
 
     def renew_slots(self, owner: str, leases: Sequence[SlotLease]) -> tuple[SlotLease, ...]:
-        """Extend leases, each 5 s; what is missing from the answer must stop at once.
+        """Extend leases, every 5 s; stop the jobs of slots missing from the answer at once.
 
-        Trust the rest until 12 s after the call *began*.
+        Trust the other leases until 12 s after the call *began*.
         """
         return self._run(
             "renew_slots", lambda c: job_registry.renew_slots(c, owner, leases, self._rules)
@@ -88,20 +88,20 @@ class EngineApi(LedgerDatabase):
         )
 
     def report(self, reports: Sequence[ShardReport]) -> tuple[ShardReport, ...]:
-        """Store what shards say; gives those refused, whose slot is no longer the reporter's.
+        """Store shards' reports; return the refused ones, whose slot has another owner now.
 
-        Report while a shard is alive, not only on change: readiness wants `caught_up` twice.
+        Report while a shard is alive, not only on change: readiness requires `caught_up` twice.
         """
         return self._run("report", lambda c: job_registry.report(c, reports))
 
     def claim_job_for_backfill(self, commit_id: UUID, asset_id: int) -> Epoch | None:
-        """Lend a job to the bounded run of a commit for 60 s; None when it is filled already.
+        """Lease a job to the bounded run of a commit for 60 s; None when it is backfilled already.
 
         A second claim for the same commit is a restarted run: the first one is fenced.
 
         Raises:
-            LeaseHeld: Another commit's run has it; when that ends, this gets None.
-            Refused: The commit is not committed, or the job runs live.
+            LeaseHeld: Another commit's run holds it; when that ends, this returns None.
+            LedgerRefused: The commit is not committed, or the job runs live.
         """
         lease_s = self._rules.backfill_lease_s
         return self._run(
@@ -110,10 +110,10 @@ class EngineApi(LedgerDatabase):
         )
 
     def report_backfill(self, asset_id: int, epoch: Epoch, *, progress: Json) -> None:
-        """Keep a bounded run's progress and extend its loan, each 15 s or so.
+        """Store a bounded run's progress and extend its lease, every 15 s or so.
 
         Raises:
-            Fenced: The loan is over; stop at once.
+            Fenced: The lease is lost; stop at once.
         """
         lease_s = self._rules.backfill_lease_s
         self._run(
@@ -122,10 +122,10 @@ class EngineApi(LedgerDatabase):
         )
 
     def finish_backfill(self, asset_id: int, epoch: Epoch, *, offsets: Json, rows: int = 0) -> None:
-        """Record where the live run starts and how many rows it took, and give the job back.
+        """Record the live run's start offsets and the number of rows read, and release the job.
 
         Raises:
-            Fenced: The loan is over.
+            Fenced: The lease is lost.
         """
         self._run(
             "finish_backfill",
@@ -133,25 +133,23 @@ class EngineApi(LedgerDatabase):
         )
 
     def release_backfill(self, asset_id: int, epoch: Epoch, *, error: str) -> None:
-        """Release a job that was not backfilled, with the reason; with an old epoch this changes
-        nothing.
-        """
+        """Release a job that was not backfilled, with the reason; do nothing for an old epoch."""
         self._run(
             "release_backfill", lambda c: job_registry.release_backfill(c, asset_id, epoch, error)
         )
 
     def claim_offline(self, owner: str) -> OfflineView | None:
-        """Take the oldest offline query that waits or was left behind, for 60 s."""
+        """Lease the oldest offline query that is queued or abandoned, for 60 s."""
         lease_s = self._rules.offline_lease_s
         return self._run(
             "claim_offline", lambda c: offline_queries.claim(c, owner, lease_s, self._checker)
         )
 
     def report_offline(self, request_id: UUID, epoch: Epoch, *, progress: Json) -> None:
-        """Keep a query's progress and extend its lease.
+        """Store a query's progress and extend its lease.
 
         Raises:
-            Fenced: It was cancelled or taken over; stop.
+            Fenced: The query was cancelled or taken over; stop.
         """
         lease_s = self._rules.offline_lease_s
         self._run(
@@ -163,7 +161,7 @@ class EngineApi(LedgerDatabase):
         """End a query with its result.
 
         Raises:
-            Fenced: It was cancelled or taken over.
+            Fenced: The query was cancelled or taken over.
         """
         done = OfflineState.DONE
         self._run(
@@ -174,7 +172,7 @@ class EngineApi(LedgerDatabase):
         """End a query with the reason why it can't be answered.
 
         Raises:
-            Fenced: It was cancelled or taken over.
+            Fenced: The query was cancelled or taken over.
         """
         failed = OfflineState.FAILED
         self._run(

@@ -1,4 +1,4 @@
-"""The job registry: what should run, bounded runs, and what shards say."""
+"""The job registry: the desired state of jobs, bounded runs, and shards' reports."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _IDLE = frozenset({Phase.PENDING.value, Phase.STOPPED.value})
 
 
 def start_feeds(connection: Connection, commit: RowMapping) -> None:
-    """At the commit point: writers tail their logs from now on, so that a backfill fills them."""
+    """Start writers at the commit point: they tail their logs, so that a backfill fills them."""
     changed = False
     for job in on_jobs.lock_jobs(connection, commit["manifest_id"]):
         if job["kind"] in _FEEDS and job["desired"] != Desired.RUNNING.value:
@@ -34,7 +34,7 @@ def start_feeds(connection: Connection, commit: RowMapping) -> None:
 
 
 def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
-    """After the backfill: all unbounded jobs of the commit run live. Gives those it started."""
+    """Run all unbounded jobs of the commit live, after the backfill; return the started ones."""
     commit = share_fence(connection, commit_id, fence, CommitState.COMMITTED, CommitState.FINALIZED)
     jobs = on_jobs.lock_jobs(connection, commit["manifest_id"])
     unfilled = [job["asset_id"] for job in jobs if owes_backfill(job)]
@@ -63,7 +63,7 @@ def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[i
 def claim_backfill(
     connection: Connection, commit_id: UUID, asset_id: int, lease_s: float
 ) -> Epoch | None:
-    """Lend a stopped job to the bounded run of a commit; None when it is filled already.
+    """Lease a stopped job to the bounded run of a commit; None when it is backfilled already.
 
     A second claim for the same commit is a restarted run: its epoch grows, the first is fenced.
     """
@@ -104,7 +104,7 @@ def claim_backfill(
 def report_backfill(
     connection: Connection, asset_id: int, epoch: Epoch, progress: Json, lease_s: float
 ) -> None:
-    """Keep a bounded run's progress and extend its loan."""
+    """Store a bounded run's progress and extend its lease."""
     _hold_backfill(connection, asset_id, epoch)
     on_jobs.set_backfill_progress(connection, asset_id, {"done": False, "progress": progress})
     on_jobs.change_job(
@@ -117,7 +117,7 @@ def report_backfill(
 def finish_backfill(
     connection: Connection, asset_id: int, epoch: Epoch, offsets: Json, rows: int
 ) -> None:
-    """Record where a bounded run ended, and give the job back. The live run starts there."""
+    """Record where a bounded run ended and release the job; the live run starts there."""
     job = on_jobs.lock_job(connection, asset_id)
     if job["backfilled_at"] is not None and job["backfill_epoch"] == epoch:
         return
@@ -142,9 +142,7 @@ def finish_backfill(
 
 
 def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error: str) -> None:
-    """Release a job that was not backfilled, with the reason; with an old epoch this changes
-    nothing.
-    """
+    """Release a job that was not backfilled, with the reason; do nothing for an old epoch."""
     job = on_jobs.lock_job(connection, asset_id)
     if job["backfill_epoch"] != epoch:
         return
@@ -161,7 +159,7 @@ def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error:
 
 
 def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
-    """Pause running jobs that no pin keeps warm; each is checked again under its lock."""
+    """Pause running jobs that no pin keeps warm; each is rechecked under its lock."""
     paused = []
     for asset_id in on_pins.cold_jobs(connection):
         asset = on_assets.try_lock_asset(connection, asset_id)
@@ -176,7 +174,7 @@ def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
 
 
 def resume_jobs(connection: Connection, manifest_ids: Iterable[UUID]) -> tuple[int, ...]:
-    """Run what was paused while only cold pins reached it; gives those jobs."""
+    """Resume jobs that were paused while only cold pins reached them; return them."""
     resumed = [
         int(job["asset_id"])
         for manifest_id in sorted(set(manifest_ids))
@@ -191,10 +189,10 @@ def resume_jobs(connection: Connection, manifest_ids: Iterable[UUID]) -> tuple[i
 
 
 def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:
-    """Stop the job of a locked asset; gives why it isn't still yet, or nothing when it is.
+    """Stop the job of a locked asset; return why it has not stopped yet, or an empty string.
 
-    A shard is still when it said so for this generation, when nobody can hold its slot, or when
-    it was idle all the time in which a supervisor must have seen the stop.
+    A shard has stopped when it reported so for this generation, when its slot cannot be held, or
+    when it was idle for as long as a supervisor may take to see the stop.
     """
     job = on_jobs.lock_job(connection, asset_id)
     if job["desired"] != Desired.STOPPED.value:
@@ -217,7 +215,7 @@ def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:
 
 
 def destroy_rows(connection: Connection, asset: RowMapping) -> None:
-    """Unmake an asset of this database; a sink's fence stays, raised for ever."""
+    """Delete an asset's rows in this database; a sink's fence stays, raised permanently."""
     if asset["kind"] == AssetKind.SINK_FENCE.value:
         on_jobs.close_sink_fence(connection, asset["physical_name"])
     else:
@@ -226,7 +224,7 @@ def destroy_rows(connection: Connection, asset: RowMapping) -> None:
 
 
 def report(connection: Connection, reports: Sequence[ShardReport]) -> tuple[ShardReport, ...]:
-    """Store what shards say; gives those refused because their slot changed hands or ran out."""
+    """Store shards' reports; return those refused because their slot was taken or expired."""
     ordered = sorted(reports, key=lambda r: (r.asset_id, r.shard))
     return tuple(r for r in ordered if not on_jobs.store_report(connection, r, r.progress))
 
@@ -234,7 +232,7 @@ def report(connection: Connection, reports: Sequence[ShardReport]) -> tuple[Shar
 def claim_slots(
     connection: Connection, owner: str, slots: Sequence[int], rules: Rules
 ) -> tuple[SlotLease, ...]:
-    """Take free or expired slots of those wanted."""
+    """Lease those of the requested slots that are free or expired."""
     rows = on_jobs.claim_slots(connection, owner, rules.slot_space, slots, rules.slot_lease_s)
     leases = [SlotLease(slot=row["slot"], epoch=Epoch(row["epoch"])) for row in rows]
     return tuple(sorted(leases, key=lambda lease: lease.slot))
@@ -243,7 +241,7 @@ def claim_slots(
 def renew_slots(
     connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
 ) -> tuple[SlotLease, ...]:
-    """Extend leases; gives those still held. Whatever is missing must stop at once."""
+    """Extend leases and return those still held; jobs of missing slots must stop at once."""
     ordered = sorted(leases, key=lambda lease: lease.slot)
     wanted = [(lease.slot, lease.epoch) for lease in ordered]
     held = on_jobs.renew_slots(connection, owner, rules.slot_space, wanted, rules.slot_lease_s)
@@ -253,7 +251,7 @@ def renew_slots(
 def release_slots(
     connection: Connection, owner: str, leases: Sequence[SlotLease], rules: Rules
 ) -> None:
-    """Release slots, and notify the engines that there are free slots."""
+    """Release slots, and notify the engines of free slots."""
     for lease in sorted(leases, key=lambda lease: lease.slot):
         on_jobs.release_slot(connection, owner, rules.slot_space, lease.slot, lease.epoch)
     if leases:
@@ -261,7 +259,7 @@ def release_slots(
 
 
 def retire_engine(connection: Connection, engine_id: str, slot_space: str) -> None:
-    """Free what an engine held, forget it, and tell the others."""
+    """Free an engine's slots, delete the engine, and notify the others."""
     on_jobs.release_owner(connection, slot_space, engine_id)
     on_jobs.delete_engine(connection, engine_id)
     on_jobs.bump_registry(connection)

@@ -1,4 +1,4 @@
-"""Who should hold a slot: the same answer on every engine, from the same list of engines."""
+"""Choose the engine of each slot, with the same result on every engine."""
 
 import hashlib
 import math
@@ -10,9 +10,9 @@ def preferred_engines(
 ) -> tuple[str | None, ...]:
     """Return the engine that should hold each slot; None for all of them without engines.
 
-    Weighted rendezvous, in which an engine gets its share of the slots and no more: of equal
-    engines none has two slots more than another. It is a hint: disagreement costs a handover,
-    never safety. When an engine comes or goes, little else moves than its own slots.
+    It is weighted rendezvous hashing, capped at each engine's share of the slots: of equal engines
+    none has two slots more than another. It is a hint: disagreement costs a handover, never
+    safety. When an engine joins or leaves, few slots move besides its own.
     """
     room = _shares(count, weights)
     found: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""The part of the front door that the collector uses: destroying what nothing pins."""
+"""The part of the ledger's API for the collector: destroy unpinned assets."""
 
 from collections.abc import Collection, Sequence
 from uuid import UUID
@@ -15,32 +15,35 @@ from narthex_ledger.session import LedgerDatabase
 
 
 class CollectorApi(LedgerDatabase):
-    """Any number of collectors may run; each method is one transaction and may come twice."""
+    """The API of collectors, any number of which may run; each method is one transaction.
+
+    Each method may be called again with the same arguments.
+    """
 
     def expire_pins(self, *, actor: str = "collector") -> tuple[UUID, ...]:
-        """End history whose time has come; gives the manifests that lost a pin."""
+        """Delete expired pins; return the manifests that lost one."""
         return self._run("expire_pins", lambda c: destruction.expire_pins(c, actor))
 
     def pause_cold_jobs(self) -> tuple[int, ...]:
-        """Pause running jobs that only cold history reaches; gives them."""
+        """Pause running jobs that only cold history reaches; return them."""
         return self._run("pause_cold_jobs", job_registry.pause_cold_jobs)
 
     def unpinned(self, limit: int = 100) -> tuple[int, ...]:
-        """List live assets that nothing pins: candidates for `mark`."""
+        """List live assets that no pin reaches: candidates for `mark`."""
         return self._run("unpinned", lambda c: on_pins.unpinned_assets(c, limit))
 
     def mark(self, asset_id: int, *, actor: str = "collector") -> bool:
-        """T_mark: live to retiring, if no pin reaches it; false otherwise."""
+        """T_mark: move a live asset to retiring if no pin reaches it; false otherwise."""
         return self._run("mark", lambda c: destruction.mark(c, asset_id, actor, self._rules))
 
     def due_destroys(self, limit: int = 100) -> tuple[int, ...]:
-        """List assets whose destruction may begin or go on; one that others need says NotNow."""
+        """List assets whose destruction may begin or continue, even if others still need them."""
         return self._run("due_destroys", lambda c: on_assets.due_destroys(c, limit))
 
     def destroy_intent(self, asset_id: int, owner: str) -> DestroyOrder | NotNow:
-        """D1: retiring to destroying, if nothing pins or needs it and its job is still.
+        """D1: move retiring to destroying, if no pin or asset needs it and its job has stopped.
 
-        Assets of `states.ROW_KINDS` go straight on to `destroyed`.
+        Assets of `states.ROW_KINDS` move directly to `destroyed`.
         """
         return self._run(
             "destroy_intent",
@@ -50,9 +53,9 @@ class CollectorApi(LedgerDatabase):
     def destroy_call(
         self, asset_id: int, fence: Fence, *, call_timeout_s: float
     ) -> DestroyOrder | NotNow:
-        """D2: before each call of a store's `destroy`, with the order's `external_id`.
+        """D2: allow one call of a store's `destroy`, with the order's `external_id`.
 
-        NotNow while a create call may still be in flight.
+        It returns NotNow while a create call may still be in flight.
 
         Raises:
             Fenced: Another collector took over.
@@ -63,11 +66,11 @@ class CollectorApi(LedgerDatabase):
         )
 
     def destroy_failed(self, asset_id: int, fence: Fence, *, error: Json) -> None:
-        """Keep what the store said, and let any collector try again."""
+        """Store the store's error, and let any collector try again."""
         self._run("destroy_failed", lambda c: destruction.destroy_failed(c, asset_id, fence, error))
 
     def destroyed(self, asset_id: int, fence: Fence) -> None:
-        """D4: only after probes said ABSENT; for rows of this database it unmakes them.
+        """D4: record the destruction, only after probes found nothing; delete database rows.
 
         Raises:
             Fenced: Another collector took over.
@@ -75,10 +78,10 @@ class CollectorApi(LedgerDatabase):
         self._run("destroyed", lambda c: destruction.destroyed(c, asset_id, fence, self._rules))
 
     def force_destroy(self, asset_id: int, *, actor: str) -> None:
-        """A operator's decision: destroy a quarantined asset, by its id.
+        """Destroy a quarantined asset by its id, on an operator's decision.
 
         Raises:
-            Refused: A pin reaches it.
+            LedgerRefused: A pin reaches it.
         """
         self._run("condemn", lambda c: destruction.force_destroy(c, asset_id, actor))
 
@@ -89,19 +92,17 @@ class CollectorApi(LedgerDatabase):
         return self._run("inventory", lambda c: auditing.inventory(c, kind, names))
 
     def note_findings(self, system: str, findings: Sequence[Finding]) -> frozenset[Finding]:
-        """Keep what a complete scan found wrong; gives what is confirmed by an earlier one."""
+        """Store the findings of a complete scan; return those that an earlier scan confirms."""
         return self._run("note_findings", lambda c: auditing.note(c, system, findings, self._rules))
 
     def set_aside(self, asset_id: int, *, difference: Json, actor: str) -> bool:
-        """Quarantine an asset that is gone, or another, outside; false when nobody uses it."""
+        """Quarantine an asset that is gone or different in its store; false if it is not in use."""
         return self._run("set_aside", lambda c: auditing.set_aside(c, asset_id, difference, actor))
 
     def orphan(self, finding: Finding, *, actor: str) -> bool:
-        """Write down, before the call, that a stray is destroyed; false when it is known now."""
+        """Record a stray before it is destroyed; false when the ledger has its asset by now."""
         return self._run("orphan", lambda c: auditing.orphan(c, finding, actor))
 
     def identity(self) -> str:
-        """Return the id of the ledger database's history; a restored or copied database has another
-        one.
-        """
+        """Return the id of the ledger database's history; a restore or a copy changes it."""
         return self._run("identity", auditing.identity)

@@ -1,4 +1,4 @@
-"""Holding the ledger against reality: what should exist, what was found, what is set aside."""
+"""Compare the ledger with the stores: expected assets, findings of scans, and quarantine."""
 
 import datetime as dt
 from collections.abc import Collection, Sequence
@@ -29,10 +29,10 @@ def inventory(
 def note(
     connection: Connection, system: str, findings: Sequence[Finding], rules: Rules
 ) -> frozenset[Finding]:
-    """Keep what a complete scan found wrong; gives what earlier scans found wrong as well.
+    """Store the findings of a complete scan; return those that earlier scans confirm.
 
-    One scan proves nothing: a call may have been under way. What a scan no longer finds is
-    forgotten.
+    One scan proves nothing, because a call may have been in flight. Findings that a scan does not
+    repeat are deleted.
     """
     for finding in sorted(findings, key=lambda f: (f.name, f.external_id)):
         on_inventory.put_finding(connection, system, finding)
@@ -43,7 +43,7 @@ def note(
 
 
 def set_aside(connection: Connection, asset_id: int, difference: Json, actor: str) -> bool:
-    """Quarantine an asset that reality contradicts; false when it is no longer in use."""
+    """Quarantine an asset that differs in its store; false when it is no longer in use."""
     asset = on_assets.lock_asset(connection, asset_id)
     if asset["state"] not in _STANDING:
         return False
@@ -60,7 +60,7 @@ def set_aside(connection: Connection, asset_id: int, difference: Json, actor: st
 
 
 def orphan(connection: Connection, finding: Finding, actor: str) -> bool:
-    """Write down that a stray is about to be destroyed; false when the ledger knows it by now."""
+    """Record that a stray is about to be destroyed; false when the ledger has its asset by now."""
     found = on_inventory.state_of(connection, finding.name)
     if found is not None and found is not AssetState.DESTROYED:
         return False
@@ -74,9 +74,7 @@ def orphan(connection: Connection, finding: Finding, actor: str) -> bool:
 
 
 def identity(connection: Connection) -> str:
-    """Return the id of this database's history: it changes after a restore, a copy or a
-    failover.
-    """
+    """Return the id of this database's history; a restore, a copy or a failover changes it."""
     return on_inventory.cluster_identity(connection)
 
 

@@ -1,4 +1,4 @@
-"""Destroying what nothing pins: the collector's transactions, one asset each."""
+"""Destroy unpinned assets: the collector's transactions, one asset each."""
 
 import datetime as dt
 from uuid import UUID
@@ -20,7 +20,7 @@ _ROWS = frozenset(kind.value for kind in ROW_KINDS)
 
 
 def expire_pins(connection: Connection, actor: str) -> tuple[UUID, ...]:
-    """End history and undelete pins whose time has come; gives the manifests that lost one."""
+    """Delete expired history and undelete pins; return the manifests that lost one."""
     gone = on_pins.delete_expired(connection)
     on_pins.cool(connection)
     if gone:
@@ -48,10 +48,10 @@ def mark(connection: Connection, asset_id: int, actor: str, rules: Rules) -> boo
 def destroy_intent(
     connection: Connection, asset_id: int, owner: str, rules: Rules
 ) -> DestroyOrder | NotNow:
-    """D1: decide, under the asset's lock, that it goes; from here it is never used again.
+    """D1: decide, under the asset's lock, to destroy it; after that it is never used again.
 
-    A second call by the owner gives the same order; by another, once the lease expired, a new
-    fence.
+    A second call by the owner returns the same order; a call by another owner, once the lease has
+    expired, returns a new fence.
     """
     asset = on_assets.try_lock_asset(connection, asset_id)
     if asset is None:
@@ -101,7 +101,7 @@ def destroy_call(
 
 
 def destroy_failed(connection: Connection, asset_id: int, fence: Fence, error: Json) -> None:
-    """Keep what the store said, and give the order back for another attempt."""
+    """Store the store's error, and release the order for another attempt."""
     asset = on_assets.lock_asset(connection, asset_id)
     _hold(connection, asset, fence)
     on_assets.change_destruction(
@@ -110,7 +110,7 @@ def destroy_failed(connection: Connection, asset_id: int, fence: Fence, error: J
 
 
 def destroyed(connection: Connection, asset_id: int, fence: Fence, rules: Rules) -> None:
-    """D4: after the store said twice that it is absent; rows of this database go here."""
+    """D4: record the destruction after two absent probes; delete the asset's database rows."""
     asset = on_assets.lock_asset(connection, asset_id)
     if asset["state"] == AssetState.DESTROYED.value:
         return
@@ -131,7 +131,7 @@ def destroyed(connection: Connection, asset_id: int, fence: Fence, rules: Rules)
 
 
 def force_destroy(connection: Connection, asset_id: int, actor: str) -> None:
-    """A person's decision: a quarantined asset that nothing pins is to be destroyed."""
+    """Schedule a quarantined, unpinned asset for destruction, on a person's decision."""
     asset = on_assets.lock_asset(connection, asset_id)
     if asset["state"] == AssetState.DESTROYING.value:
         return
@@ -165,8 +165,8 @@ def _why_not(connection: Connection, asset: RowMapping, entry: RowMapping, rules
 
 
 def _has_job(asset: RowMapping) -> bool:
-    # Once it is being destroyed its job was still, and no supervisor is shown it any more: none
-    # could ever say again that it stopped.
+    # Once it is being destroyed, its job has stopped and supervisors no longer see it, so none
+    # could report again that it stopped.
     return asset["kind"] in _JOBS and asset["state"] == AssetState.RETIRING.value
 
 

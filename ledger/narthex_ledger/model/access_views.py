@@ -1,4 +1,4 @@
-"""What callers give the ledger and get from it about who may do what, and what is secret."""
+"""The ledger's input and output values for tokens, the control log and secrets."""
 
 import datetime as dt
 
@@ -9,12 +9,12 @@ from narthex._base import Json
 
 @attrs.frozen(kw_only=True)
 class TokenView:
-    """An API token's rights; the token itself is nowhere, only its hash.
+    """An API token's rights; the token itself is not stored, only its hash.
 
     Attributes:
-        token_id: Its public name, which stands in the token too.
-        branches: Patterns of the branches that it is for; `*` stands for any characters.
-        tags: Patterns of the tags that it is for; what has none is for all.
+        token_id: Its public name, which is part of the token too.
+        branches: Patterns of the branches that it is valid for; `*` matches any characters.
+        tags: Patterns of the tags that it is valid for; entities without tags are open to all.
     """
 
     name: str
@@ -41,7 +41,7 @@ class LogEntry:
 
 @attrs.frozen(kw_only=True)
 class LogHead:
-    """The newest entry of the control log, as it is shipped outside the database."""
+    """The newest entry of the control log, in the form shipped outside the database."""
 
     number: int
     sha256: bytes
@@ -50,7 +50,7 @@ class LogHead:
 
 @attrs.frozen(kw_only=True)
 class BrokenLog:
-    """The first entry of the control log that is not what the server wrote, and why."""
+    """The first entry of the control log that the server did not write so, and why."""
 
     number: int
     why: str
@@ -58,10 +58,10 @@ class BrokenLog:
 
 @attrs.frozen(kw_only=True)
 class SecretView:
-    """A secret as it is kept: sealed; what opens it is not in the database.
+    """A sealed secret; the key that opens it is not in the database.
 
     Attributes:
-        version: Grows with each value; it is sealed in, so that none can stand for another.
+        version: Grows with each value; sealed with it, so that versions cannot be swapped.
     """
 
     name: str

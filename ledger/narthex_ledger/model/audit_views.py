@@ -1,4 +1,4 @@
-"""What an audit compares, and what it found: frozen values, never rows."""
+"""The inputs and findings of audits: frozen values, never rows."""
 
 import datetime as dt
 from uuid import UUID
@@ -15,7 +15,7 @@ class AuditView:
     """The outcome of one quality audit of a dataset over a span of event time.
 
     Attributes:
-        branch: Whose dataset it is; empty where that was not kept.
+        branch: The branch of the dataset; empty where it was not recorded.
     """
 
     audit_id: UUID
@@ -38,7 +38,7 @@ class InstallView:
 
 @attrs.frozen(kw_only=True)
 class InventoryRow:
-    """An asset as the ledger thinks that it is outside."""
+    """An asset with its expected state in the store."""
 
     asset_id: int
     kind: AssetKind
@@ -50,13 +50,13 @@ class InventoryRow:
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """What a scan found to be other than the ledger says.
+    """A difference between a store and the ledger, found by a scan.
 
     Attributes:
-        klass: A: it should be there and is not. B: nobody knows it. C: it was destroyed.
-            D: it is another than it should be.
-        external_id: The store's own name of what stands there; what should stand there for A.
-        what: For people.
+        klass: A: an expected asset is missing. B: the ledger has no such asset. C: the asset was
+            destroyed. D: the thing under the name is not the expected one.
+        external_id: The store's own id of the existing thing; for A, of the expected one.
+        what: A description for people.
     """
 
     klass: str

@@ -1,4 +1,4 @@
-"""What a commit implies, decided and hashed before anything is done."""
+"""The effects of a commit, decided and hashed before anything is changed."""
 
 import hashlib
 import json
@@ -16,14 +16,14 @@ def canonical(plain: Json) -> bytes:
 
 
 def sha256_of(plain: Json) -> bytes:
-    """Hash JSON by what it says."""
+    """Hash JSON by its content."""
     return hashlib.sha256(canonical(plain)).digest()
 
 
 @record
 @attrs.frozen(kw_only=True)
 class PlannedAsset:
-    """An asset of a plan, by what it means.
+    """An asset of a plan, identified by its meaning.
 
     Attributes:
         shared_with: Names of the branches that use it already.
@@ -39,11 +39,11 @@ class PlannedAsset:
 @record
 @attrs.frozen(kw_only=True)
 class CommitPlan:
-    """What a commit creates, shares, releases, backfills and flips.
+    """The assets that a commit creates, shares, releases, backfills and flips.
 
     Attributes:
         flip: Logical paths that readers will see bound to another asset; not part of the hash,
-            because a promotion in between does not change what the commit does.
+            because a promotion in between does not change the commit's effects.
     """
 
     base_seq: int
@@ -89,10 +89,10 @@ class CommitPlan:
 def jobs_to_backfill(
     assets: tuple[AssetBlueprint, ...], *, created: frozenset[tuple[AssetKind, bytes]]
 ) -> frozenset[tuple[AssetKind, bytes]]:
-    """Decide which new jobs have a past to drain  before they run live.
+    """Decide which new jobs have a backlog to drain before they run live.
 
-    A new job has one unless all it reads is a topic that is created by the same commit and that no
-    such job writes: a new webhook endpoint and what is computed from it start empty.
+    A new job has one unless it reads only topics that the same commit creates and that no such job
+    writes: a new webhook endpoint and the datasets computed from it start empty.
     """
     jobs = [a for a in assets if a.kind is AssetKind.STREAM_JOB and _key(a) in created]
     due: set[tuple[AssetKind, bytes]] = set()

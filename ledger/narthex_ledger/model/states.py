@@ -1,4 +1,4 @@
-"""The machines of the ledger: each state, and where it may go.
+"""The state machines of the ledger: each state and its allowed transitions.
 
 The database holds the same pairs in triggers, so SQL that is wrong fails instead of corrupting.
 """
@@ -10,7 +10,7 @@ from narthex._ir import AssetKind
 
 
 class CommitState(enum.StrEnum):
-    """Where a commit is; FINALIZED, ABORTED and REJECTED are ends."""
+    """The states of a commit; FINALIZED, ABORTED and REJECTED are final."""
 
     QUEUED = "QUEUED"
     PLANNED = "PLANNED"
@@ -24,7 +24,7 @@ class CommitState(enum.StrEnum):
 
 
 class CommitKind(enum.StrEnum):
-    """What a commit does to its branch; only a DEPLOY creates assets."""
+    """The kinds of commits; only a DEPLOY creates assets."""
 
     DEPLOY = "deploy"
     INIT_BRANCH = "init_branch"
@@ -35,7 +35,7 @@ class CommitKind(enum.StrEnum):
 
 
 class AssetState(enum.StrEnum):
-    """Where an asset is; only DESTROYED is an end."""
+    """The states of an asset; only DESTROYED is final."""
 
     PLANNED = "planned"
     CREATING = "creating"
@@ -47,7 +47,7 @@ class AssetState(enum.StrEnum):
 
 
 class CreateStatus(enum.StrEnum):
-    """What the ledger of creations says of an asset."""
+    """The states of an entry in the ledger of creations."""
 
     RESERVED = "RESERVED"
     INTENT = "INTENT"
@@ -56,7 +56,7 @@ class CreateStatus(enum.StrEnum):
 
 
 class DestroyStatus(enum.StrEnum):
-    """What the ledger of destructions says of an asset."""
+    """The states of an entry in the ledger of destructions."""
 
     SCHEDULED = "SCHEDULED"
     INTENT = "INTENT"
@@ -73,7 +73,7 @@ class PromotionState(enum.StrEnum):
 
 
 class OfflineState(enum.StrEnum):
-    """Where an offline query is."""
+    """The states of an offline query."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -83,7 +83,7 @@ class OfflineState(enum.StrEnum):
 
 
 class Desired(enum.StrEnum):
-    """What a job should be doing."""
+    """The desired state of a job."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -91,7 +91,7 @@ class Desired(enum.StrEnum):
 
 
 class Phase(enum.StrEnum):
-    """What a shard of a job was last seen doing."""
+    """The last reported phase of a job's shard."""
 
     PENDING = "pending"
     STARTING = "starting"
@@ -103,7 +103,7 @@ class Phase(enum.StrEnum):
 
 
 class PromotionPolicy(enum.StrEnum):
-    """When readers flip: with evidence, at once, or with evidence and a person's approval."""
+    """When readers flip: on evidence, at once, or on evidence and a person's approval."""
 
     WHEN_READY = "when_ready"
     NOW = "now"
@@ -140,7 +140,7 @@ ASSET_NEXT: dict[AssetState, frozenset[AssetState]] = {
     ),
     AssetState.DESTROYING: frozenset({AssetState.DESTROYED}),
     AssetState.DESTROYED: frozenset(),
-    # A person's decision: what reality contradicts is destroyed by its id.
+    # A person decides to destroy a quarantined asset by its id.
     AssetState.QUARANTINED: frozenset({AssetState.DESTROYING}),
 }
 
@@ -155,7 +155,7 @@ DESTROY_NEXT: dict[DestroyStatus, frozenset[DestroyStatus]] = {
     DestroyStatus.SCHEDULED: frozenset({DestroyStatus.INTENT, DestroyStatus.CANCELLED}),
     DestroyStatus.INTENT: frozenset({DestroyStatus.DONE}),
     DestroyStatus.DONE: frozenset(),
-    # A resurrected asset that nothing pins any more is scheduled anew.
+    # A resurrected asset that no pin reaches any more is scheduled again.
     DestroyStatus.CANCELLED: frozenset({DestroyStatus.SCHEDULED}),
 }
 
@@ -176,13 +176,13 @@ OFFLINE_NEXT: dict[OfflineState, frozenset[OfflineState]] = {
 }
 
 IN_FLIGHT = (CommitState.PLANNED, CommitState.APPLYING, CommitState.READY)
-"""The states that hold the branch's one slot."""
+"""The states of a commit in flight; a branch has at most one such commit."""
 
 ABORTABLE = (CommitState.QUEUED, *IN_FLIGHT)
 """The states before the commit point."""
 
 DRIVABLE = (*ABORTABLE, CommitState.COMMITTED, CommitState.ABORTING)
-"""The states in which an executor has something to do."""
+"""The states in which an executor has work to do."""
 
 RETAINED = (
     AssetState.PLANNED,
@@ -191,7 +191,7 @@ RETAINED = (
     AssetState.RETIRING,
     AssetState.QUARANTINED,
 )
-"""The states in which an asset stands for its fingerprint; at most one row each."""
+"""The states in which an asset represents its fingerprint; at most one row per fingerprint."""
 
 JOB_KINDS = (AssetKind.STREAM_JOB, AssetKind.INDEX_FEED, AssetKind.HISTORY_FEED)
 """Kinds that are rows of the job registry."""
@@ -200,7 +200,7 @@ FEED_KINDS = (AssetKind.INDEX_FEED, AssetKind.HISTORY_FEED)
 """Jobs that tail a log into a store; they run from the commit point on."""
 
 ROW_KINDS = (*JOB_KINDS, AssetKind.SINK_FENCE)
-"""Kinds that live in the ledger's own database: made and unmade in one transaction."""
+"""Kinds stored in the ledger's own database: created and destroyed in one transaction."""
 
 _State = TypeVar("_State", bound=enum.Enum)
 

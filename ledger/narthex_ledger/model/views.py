@@ -1,4 +1,4 @@
-"""What callers give the ledger and get from it: frozen values, never rows."""
+"""The ledger's input and output values: frozen values, never rows."""
 
 import datetime as dt
 from typing import NewType, TypeAlias
@@ -21,13 +21,13 @@ from narthex_ledger.model.states import (
 )
 
 TenantId = NewType("TenantId", int)
-"""A customer of an installation; there is one at first."""
+"""A customer of an installation; currently there is one."""
 
 BranchId = NewType("BranchId", int)
-"""A branch of a tenant; a deleted branch keeps its id for ever."""
+"""A branch of a tenant; a deleted branch keeps its id permanently."""
 
 Fence = NewType("Fence", int)
-"""Grows each time a commit (or a destruction) changes hands; a smaller one is refused."""
+"""Grows whenever a commit or a destruction changes its owner; a smaller fence is refused."""
 
 Epoch = NewType("Epoch", int)
 """The fence token of a slot, of a job's backfill or of an offline query."""
@@ -35,7 +35,7 @@ Epoch = NewType("Epoch", int)
 
 @attrs.frozen(kw_only=True)
 class Rules:
-    """The spans and numbers of an installation; the defaults are the documented ones."""
+    """The configurable time spans and limits of an installation, with the documented defaults."""
 
     commit_lease_s: float = 30.0
     slot_lease_s: float = 15.0
@@ -56,15 +56,15 @@ class Rules:
 
 @attrs.frozen(kw_only=True)
 class CommitRequest:
-    """A change of a branch that somebody asks for.
+    """A requested change of a branch.
 
     Attributes:
-        request_sha256: Of all that was asked; the same key with another hash is refused.
+        request_sha256: Hash of the whole request; the same key with another hash is refused.
         bundle: The definitions' source and lock, stored by content.
-        deadline_s: Before the commit point, how long to go on trying.
+        deadline_s: How long to keep trying before the commit point.
         expected_plan_sha256: The plan that was previewed; another one is rejected.
-        base_seq: The head that the author saw; None plans on whatever head there is.
-        request: What the server needs to go on after a crash; the ledger never reads it.
+        base_seq: The head that the author saw; None plans on the current head.
+        request: The data that the server needs to resume after a crash; opaque to the ledger.
     """
 
     commit_id: UUID
@@ -85,13 +85,13 @@ class CommitRequest:
 
 @attrs.frozen(kw_only=True)
 class BranchRequest:
-    """A change of a branch as a whole: made, cloned, deleted, brought back or rolled back.
+    """A change of a branch as a whole: created, cloned, deleted, restored or rolled back.
 
     Attributes:
         commit_id: The commit that records it.
-        request_sha256: Of all that was asked; the same key with another hash is refused.
-        promotion: When readers flip to what it binds, if they do not read it already.
-        request: What the server needs to go on after a crash; the ledger never reads it.
+        request_sha256: Hash of the whole request; the same key with another hash is refused.
+        promotion: When readers flip to its bindings, if they do not read them already.
+        request: The data that the server needs to resume after a crash; opaque to the ledger.
     """
 
     commit_id: UUID
@@ -114,7 +114,7 @@ class Accepted:
 
 @attrs.frozen(kw_only=True)
 class Replayed:
-    """The same request came before; this is its commit."""
+    """The same request arrived before; this is its commit."""
 
     commit_id: UUID
     state: CommitState
@@ -122,7 +122,7 @@ class Replayed:
 
 @attrs.frozen(kw_only=True)
 class Go:
-    """The intent is written: call the store, probe it, then tell `created`."""
+    """The intent is recorded: call the store, probe it, then call `created`."""
 
     asset: ResolvedAsset
     attempt: int
@@ -130,7 +130,7 @@ class Go:
 
 @attrs.frozen(kw_only=True)
 class AlreadyLive:
-    """Nothing to do: the asset is there."""
+    """Nothing to do: the asset exists."""
 
     asset_id: int
     external_id: str
@@ -138,7 +138,7 @@ class AlreadyLive:
 
 @attrs.frozen(kw_only=True)
 class Waiting:
-    """Not now: its needs are not live, or another commit is creating it. Ask again."""
+    """Not now: its needs are not live, or another commit is creating it; retry later."""
 
     asset_id: int
     needs: tuple[int, ...] = ()
@@ -150,7 +150,7 @@ IntentOutcome: TypeAlias = Go | AlreadyLive | Waiting
 
 @attrs.frozen(kw_only=True)
 class AssetView:
-    """An asset of a commit, with where it is."""
+    """An asset of a commit, with its states."""
 
     asset_id: int
     kind: AssetKind
@@ -175,12 +175,12 @@ class AssetView:
 
 @attrs.frozen(kw_only=True)
 class HolderView:
-    """Why an asset is kept.
+    """A holder that keeps an asset.
 
     Attributes:
-        branch: Empty where no branch holds it, but for instance an offline query.
-        holder: What the commit is to the branch: `head`, `serving`, `inflight`, `history` …
-        expires_at: Until when it is kept for this; None while nothing ends it.
+        branch: Empty where no branch holds it, but for instance an offline query does.
+        holder: The role of the commit on the branch: `head`, `serving`, `inflight`, `history` …
+        expires_at: When this holder expires; None without an expiry.
     """
 
     branch: str
@@ -191,11 +191,11 @@ class HolderView:
 
 @attrs.frozen(kw_only=True)
 class RetainedAssetView:
-    """An asset and all that retain it.
+    """An asset and all its holders.
 
     Attributes:
         paths: The names that manifests bind to it.
-        refs: How many pins hold it.
+        refs: The number of pins that hold it.
     """
 
     asset_id: int
@@ -212,7 +212,7 @@ class RetainedAssetView:
 
 @attrs.frozen(kw_only=True)
 class CommitView:
-    """A commit as it is now. `plan` is a plain `CommitPlan`; `assets` is empty in lists."""
+    """The current state of a commit; `plan` is a plain `CommitPlan`, `assets` is empty in lists."""
 
     commit_id: UUID
     tenant_id: TenantId
@@ -252,8 +252,8 @@ class BranchView:
     """A branch and its two pointers.
 
     Attributes:
-        is_protected: A person approves each promotion.
-        undelete_until: Until when a deleted branch can be brought back; None for an active one.
+        is_protected: Whether a person must approve each promotion.
+        undelete_until: Until when a deleted branch can be restored; None for an active one.
     """
 
     branch_id: BranchId
@@ -271,10 +271,10 @@ class BranchView:
 
 @attrs.frozen(kw_only=True)
 class ManifestView:
-    """What one commit binds to its names; never changes, so keep it as long as you like.
+    """The assets that one commit binds to its paths; it never changes, so it can be cached.
 
     Attributes:
-        content: What the server gave when it planned.
+        content: The content that the server passed to `plan`.
         bindings: Logical path to asset.
     """
 
@@ -289,10 +289,10 @@ class ManifestView:
 
 @attrs.frozen(kw_only=True)
 class RolledBack:
-    """What a rollback came to.
+    """The result of a rollback.
 
     Attributes:
-        manifest_id: What is deployed again; None for a branch that deploys nothing any more.
+        manifest_id: The redeployed manifest; None for a branch that deploys nothing any more.
         is_served: Whether readers read it already; if not, its jobs have to catch up first.
     """
 
@@ -304,7 +304,7 @@ class RolledBack:
 
 @attrs.frozen(kw_only=True)
 class ApprovalView:
-    """Whether a person has to let a commit's readers flip, and who did, and when."""
+    """Whether a commit's promotion requires approval, who approved it, and when."""
 
     is_needed: bool
     approved_by: str | None
@@ -313,7 +313,7 @@ class ApprovalView:
 
 @attrs.frozen(kw_only=True)
 class ServingView:
-    """What readers of a branch see now."""
+    """The commit that readers of a branch see now."""
 
     commit_id: UUID
     serving_seq: int
@@ -325,9 +325,9 @@ class ShardView:
     """A shard of a job as last reported, and the slot that it belongs to.
 
     Attributes:
-        slot_epoch: The slot's epoch now; `seen_epoch` is the reporter's.
-        progress: The live run's own words.
-        backfill: The bounded run's own words, and its end offsets once it is done.
+        slot_epoch: The slot's current epoch; `seen_epoch` is the reporter's.
+        progress: The progress that the live run reported.
+        backfill: The progress that the bounded run reported, and its end offsets once it is done.
     """
 
     shard: int
@@ -346,11 +346,11 @@ class ShardView:
 
 @attrs.frozen(kw_only=True)
 class JobView:
-    """A job that should be in some state.
+    """A job with its desired state.
 
     Attributes:
-        generation: Grows with each change of what is desired.
-        needs_backfill: A bounded run is due before the live one.
+        generation: Grows with each change of the desired state.
+        needs_backfill: Whether a bounded run is due before the live one.
     """
 
     asset: ResolvedAsset
@@ -368,7 +368,7 @@ class JobView:
 
 @attrs.frozen(kw_only=True)
 class SlotLease:
-    """A slot that is held, with the epoch that proves it."""
+    """A leased slot, with the epoch that proves the lease."""
 
     slot: int
     epoch: Epoch
@@ -376,7 +376,7 @@ class SlotLease:
 
 @attrs.frozen(kw_only=True)
 class SlotView:
-    """A slot as it stands; `owner` is None when nobody holds it now."""
+    """The current state of a slot; `owner` is None when it is free."""
 
     slot: int
     epoch: Epoch
@@ -385,7 +385,7 @@ class SlotView:
 
 @attrs.frozen(kw_only=True)
 class ShardReport:
-    """What a supervisor saw of one shard. `epoch` is that of its slot."""
+    """A supervisor's report on one shard; `epoch` is that of its slot."""
 
     asset_id: int
     generation: int
@@ -398,7 +398,7 @@ class ShardReport:
 
 @attrs.frozen(kw_only=True)
 class JobEvidence:
-    """Why one job counts as ready; stale as soon as any of it changes."""
+    """The evidence that one job is ready; stale as soon as any of it changes."""
 
     asset_id: int
     generation: int
@@ -412,7 +412,7 @@ class WaitingJob:
     """A job that is not ready yet, and why.
 
     Attributes:
-        error: Why its backfill failed the last time; it is tried again.
+        error: Why its last backfill failed; the backfill is retried.
     """
 
     asset_id: int
@@ -426,14 +426,14 @@ class WaitingJob:
 
 @attrs.frozen(kw_only=True)
 class Readiness:
-    """Whether all jobs of a commit have caught up; give `evidence` to `promote`."""
+    """Whether all jobs of a commit have caught up; pass `evidence` to `promote`."""
 
     waiting_for: tuple[WaitingJob, ...]
     evidence: tuple[JobEvidence, ...]
 
     @property
     def ready(self) -> bool:
-        """Nothing is waited for."""
+        """Whether no job is pending."""
         return not self.waiting_for
 
 
@@ -450,7 +450,7 @@ class DestroyOrder:
 
 @attrs.frozen(kw_only=True)
 class NotNow:
-    """The asset may not be destroyed now, and why; ask again later, or never if resurrected."""
+    """Why the asset may not be destroyed now; retry later, unless it was resurrected."""
 
     asset_id: int
     why: str

@@ -1,1 +1,1 @@
-"""Reads that lock nothing: rows become values that engines and readers use."""
+"""Read without locks, and convert rows to values for engines and readers."""

@@ -1,4 +1,4 @@
-"""What the ledger knows, for people, readers and engines; nothing here locks."""
+"""Read the ledger for people, readers and engines, without locks."""
 
 from collections.abc import Collection, Iterable, Sequence
 from graphlib import TopologicalSorter
@@ -41,7 +41,7 @@ from narthex_ledger.signing.row_checks import UNCHECKED, Checker
 
 
 def commit(connection: Connection, commit_id: UUID) -> CommitView:
-    """Read a commit with its assets, each after what it needs."""
+    """Read a commit with its assets in dependency order."""
     row = on_reading.commit_row(connection, commit_id)
     if row is None:
         raise NotFound(f"there is no commit {commit_id}")
@@ -104,7 +104,7 @@ def manifest(connection: Connection, manifest_id: UUID, checker: Checker) -> Man
 
 
 def bindings_of(connection: Connection, commit_id: UUID | None) -> dict[str, ResolvedAsset]:
-    """Read what a commit binds, by path, to tell of it; nothing for no commit."""
+    """Read a commit's bindings by path, for display; empty without a commit."""
     if commit_id is None:
         return {}
     row = on_commits.read_commit(connection, commit_id)
@@ -112,14 +112,14 @@ def bindings_of(connection: Connection, commit_id: UUID | None) -> dict[str, Res
 
 
 def pending_backfills(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
-    """Of these jobs, which owe a backfill, whether their rows exist yet or not?"""
+    """Return which of these jobs need a backfill, whether their rows exist yet or not."""
     return on_reading.unfilled(connection, asset_ids)
 
 
 def physical_names(
     connection: Connection, tenant: TenantId, refs: Sequence[AssetRef]
 ) -> dict[AssetRef, str]:
-    """Name those of the assets that stand for their fingerprints now."""
+    """Return the names of those assets that represent their fingerprints now."""
     rows = on_reading.retained_names(connection, tenant, refs)
     return {
         AssetRef(AssetKind(row["kind"]), bytes(row["fingerprint"])): row["physical_name"]
@@ -135,9 +135,9 @@ def retained_assets(
     limit: int,
     branches: Collection[str] | None,
 ) -> tuple[RetainedAssetView, ...]:
-    """List the assets that are not destroyed, by id, each with all that keep it.
+    """List the assets that are not destroyed, by id, each with all its holders.
 
-    With `branches`, as they know it: what they hold, and they alone are named.
+    With `branches`, only the assets that these branches hold, and only these branches' names.
     """
     rows = on_reading.retained_rows(connection, tenant, after=after, limit=limit, branches=branches)
     ids = [row["asset_id"] for row in rows]
@@ -193,7 +193,7 @@ def jobs(connection: Connection, checker: Checker) -> tuple[JobView, ...]:
 
 
 def events(connection: Connection, commit_id: UUID) -> tuple[EventView, ...]:
-    """Read what happened to a commit and its assets, in order."""
+    """Read the events of a commit and its assets, in order."""
     return tuple(
         EventView(
             event_id=row["event_id"],

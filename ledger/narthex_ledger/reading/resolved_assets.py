@@ -1,4 +1,4 @@
-"""From rows to what engines and readers understand."""
+"""Convert rows to the assets and plans that engines and readers use."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -60,10 +60,10 @@ def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
 def resolve(
     connection: Connection, rows: Iterable[RowMapping], *, checker: Checker
 ) -> dict[int, ResolvedAsset]:
-    """Return assets with the physical names of their needs. The result never changes.
+    """Return assets with the physical names of their needs; the result never changes.
 
     Raises:
-        NotSigned: One of them is not what was signed.
+        NotSigned: One of them does not match its signature.
     """
     assets = list(rows)
     needed: dict[int, list[RowMapping]] = {asset["asset_id"]: [] for asset in assets}

@@ -1,4 +1,4 @@
-"""Taking requests in, and giving commits to executors."""
+"""Accept commit requests, and lease commits to executors."""
 
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from narthex_ledger.model.views import Accepted, CommitRequest, Fence, Replayed
 def accept(
     connection: Connection, request: CommitRequest, bundle_sha256: bytes, signature: bytes | None
 ) -> Accepted | Replayed:
-    """T0: queue the request, or find what the same key made."""
+    """T0: queue the request, or find the commit created with the same key."""
     on_commits.put_bundle(connection, bundle_sha256, request.bundle)
     branch = on_commits.read_branch(connection, request.branch)
     if branch["tenant_id"] != request.tenant or branch["state"] != "active":
@@ -43,7 +43,7 @@ def accept(
 
 
 def claim(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> Fence:
-    """T_claim: give the commit to the owner unless somebody else holds it."""
+    """T_claim: lease the commit to the owner unless another owner holds it."""
     commit = on_commits.lock_commit(connection, commit_id)
     if commit["state"] not in on_commits.states_of(DRIVABLE):
         raise WrongState(f"commit `{commit_id}` is {commit['state']}", detail=commit["state"])
@@ -59,7 +59,7 @@ def claim(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -
 
 
 def renew(connection: Connection, commit_id: UUID, fence: Fence, lease_s: float) -> None:
-    """Extend the lease; a lost one is not won back."""
+    """Extend the lease; a lost lease cannot be renewed."""
     if not on_commits.extend_lease(connection, commit_id, fence, lease_s):
         raise Fenced(f"the lease of commit `{commit_id}` is lost")
 
@@ -67,19 +67,19 @@ def renew(connection: Connection, commit_id: UUID, fence: Fence, lease_s: float)
 def share_fence(
     connection: Connection, commit_id: UUID, fence: Fence, *allowed: CommitState
 ) -> RowMapping:
-    """The fence check of a step that leaves the commit's row as it is."""
+    """Check the fence in a step that does not change the commit's row."""
     return _checked(on_commits.share_commit(connection, commit_id), fence, allowed)
 
 
 def hold_fence(
     connection: Connection, commit_id: UUID, fence: Fence, *allowed: CommitState
 ) -> RowMapping:
-    """The fence check of a step that changes the commit's row."""
+    """Check the fence in a step that changes the commit's row."""
     return _checked(on_commits.lock_commit(connection, commit_id), fence, allowed)
 
 
 def cancel(connection: Connection, commit_id: UUID, actor: str) -> CommitState:
-    """Ask that the commit not happen; either this or T_commit wins, on one row."""
+    """Request a cancel; the lock on the commit's row decides between this and T_commit."""
     commit = on_commits.lock_commit(connection, commit_id)
     state = CommitState(commit["state"])
     if state in {CommitState.COMMITTED, CommitState.FINALIZED}:
@@ -99,7 +99,7 @@ def cancel(connection: Connection, commit_id: UUID, actor: str) -> CommitState:
 def reject(
     connection: Connection, commit: RowMapping, *, reason: str, actor: str, detail: Json = None
 ) -> CommitState:
-    """End a locked commit for which nothing was ever reserved."""
+    """Reject a locked commit that has no reservations."""
     on_commits.change_commit(
         connection,
         commit["commit_id"],

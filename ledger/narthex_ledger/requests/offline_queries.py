@@ -24,7 +24,7 @@ def submit(
     actor: str,
     signature: bytes | None,
 ) -> OfflineView:
-    """Queue a query, and hold what it reads until it ends."""
+    """Queue a query, and pin its manifest until it ends."""
     before = on_offline.find_query(connection, request_id)
     if before is not None:
         return _view(before)
@@ -60,7 +60,7 @@ def view(connection: Connection, request_id: UUID) -> OfflineView:
 def claim(
     connection: Connection, owner: str, lease_s: float, checker: Checker
 ) -> OfflineView | None:
-    """Take the oldest query that waits or was left behind; one that nobody signed fails."""
+    """Lease the oldest query that is queued or abandoned; fail one without a valid signature."""
     waiting = on_offline.next_query(connection)
     while waiting is not None and not _is_signed(connection, waiting, checker):
         waiting = on_offline.next_query(connection)
@@ -72,7 +72,7 @@ def claim(
 def progress(
     connection: Connection, request_id: UUID, epoch: Epoch, words: Json, lease_s: float
 ) -> None:
-    """Keep a query's progress and extend its lease."""
+    """Store a query's progress and extend its lease."""
     _hold(connection, request_id, epoch)
     on_offline.change_query(
         connection,
@@ -85,7 +85,7 @@ def progress(
 def finish(
     connection: Connection, request_id: UUID, epoch: Epoch, state: OfflineState, outcome: Json
 ) -> None:
-    """End a query, done or failed, and let go of what it read."""
+    """End a query, done or failed, and unpin its manifest."""
     row = on_offline.lock_query(connection, request_id)
     if row["state"] == state.value and row["epoch"] == epoch:
         return
@@ -95,7 +95,7 @@ def finish(
 
 
 def cancel(connection: Connection, request_id: UUID) -> OfflineState:
-    """End a query that has not ended; its engine learns of it as Fenced."""
+    """End a query that has not ended; its engine's next call raises Fenced."""
     row = on_offline.lock_query(connection, request_id)
     state = OfflineState(row["state"])
     if state not in {OfflineState.QUEUED, OfflineState.RUNNING}:

@@ -1,7 +1,7 @@
-"""Calls of webhooks with a key: each appended once, however often and wherever it comes.
+"""Idempotent webhook calls: each call with a key is appended once, however often it arrives.
 
-An append is written down before it is made, with how long it may still take effect. Who comes with
-the same key meanwhile waits; afterwards the log itself says whether it stands.
+An append is recorded before it is made, with the time in which it may still take effect. Calls with
+the same key wait meanwhile; after that time, the log itself shows whether the record is durable.
 """
 
 import datetime as dt
@@ -17,19 +17,19 @@ from narthex_ledger.session import LedgerDatabase
 
 @attrs.frozen(kw_only=True)
 class AppendNow:
-    """Nobody has begun to append it: do, then tell `called`."""
+    """No append was begun: append the call, then call `called`."""
 
 
 @attrs.frozen(kw_only=True)
 class LookForIt:
-    """Somebody began and did not say how it ended: look in the log, from an offset on."""
+    """An append was begun with an unknown outcome: search the log, from an offset on."""
 
     from_offset: int
 
 
 @attrs.frozen(kw_only=True)
 class AlreadyAppended:
-    """It stands there already."""
+    """The call was appended already."""
 
     partition: int
     offset: int
@@ -37,44 +37,44 @@ class AlreadyAppended:
 
 @attrs.frozen(kw_only=True)
 class BeingAppended:
-    """Somebody is appending it; ask again."""
+    """Another process is appending the call; retry later."""
 
 
 CallOutcome: TypeAlias = AppendNow | LookForIt | AlreadyAppended | BeingAppended
 
 
 class EndpointCallApi(LedgerDatabase):
-    """The part of the front door that the webhook uses; each method is one transaction."""
+    """The part of the ledger's API for webhooks; each method is one transaction."""
 
     def begin_call(
         self, topic: str, key: str, *, digest: bytes, from_offset: int, within_s: float
     ) -> CallOutcome:
-        """Write down that a call is about to be appended, or say what became of it.
+        """Record that a call is about to be appended, or return its earlier outcome.
 
         `from_offset` is at or before the end of the log; the append ends within `within_s`.
 
         Raises:
-            IdempotencyKeyReused: The key came with another call.
+            IdempotencyKeyReused: The key was used with another call.
         """
         return self._run(
             "begin_call", lambda c: _begin(c, topic, key, digest, from_offset, within_s)
         )
 
     def called(self, topic: str, key: str, *, partition: int, offset: int) -> None:
-        """Keep where a call stands."""
+        """Store the position of an appended call."""
         self._run(
             "called",
             lambda c: on_calls.finish_call(c, topic, key, partition=partition, offset=offset),
         )
 
     def call_failed(self, topic: str, key: str) -> None:
-        """Let the next one look for a call whose append ended in doubt, without waiting."""
+        """Let the next retry resolve an append of unknown outcome, without waiting."""
         self._run(
             "call_failed", lambda c: on_calls.extend_call(c, topic, key, within=dt.timedelta(0))
         )
 
     def forget_calls(self, *, older_than: dt.timedelta) -> int:
-        """Forget calls that will not come again; gives how many."""
+        """Delete calls that will not be retried; return how many."""
         return self._run("forget_calls", lambda c: on_calls.delete_calls(c, older_than))
 
 

@@ -1,4 +1,4 @@
-"""Who may do what, what was asked for, and what is secret."""
+"""Tokens and their rights, the chained control log, and secrets."""
 
 import hashlib
 import secrets
@@ -16,13 +16,13 @@ from narthex_ledger.signing.row_checks import Checker
 from narthex_ledger.signing.signatures import attest, entry_statement
 
 START = bytes(32)
-"""What the first entry of the log has for the hash of the one before."""
+"""The previous hash of the first entry of the log."""
 
 _PAGE = 1_000
 
 
 def token_values(token: str, view: TokenView) -> dict[str, object]:
-    """Return the row of a token: its hash, never itself."""
+    """Return the row of a token, with its hash and never the token itself."""
     return {
         "token_sha256": hashlib.sha256(token.encode()).digest(),
         "token_id": view.token_id or secrets.token_hex(8),
@@ -51,7 +51,7 @@ def token_view(row: RowMapping) -> TokenView:
 
 
 def revoke(connection: Connection, token_id: str) -> None:
-    """Let a token in no more, by its id."""
+    """Revoke a token by its id."""
     if not on_control.revoke(connection, token_id=token_id):
         raise NotFound(f"there is no token `{token_id}`")
 
@@ -79,11 +79,11 @@ def append(connection: Connection, entry: Json) -> LogHead:
 def verify(
     connection: Connection, heads: Mapping[int, bytes], checker: Checker
 ) -> BrokenLog | None:
-    """Find the first entry that is not what the server wrote; None if the log is whole.
+    """Find the first entry that the server did not write so; None if the log is intact.
 
     Args:
         connection: A transaction of the ledger.
-        heads: The hashes of entries by number, as they were shipped outside the database.
+        heads: The hashes of entries by number that were shipped outside the database.
         checker: Checks that the server's key signed each entry.
     """
     after, previous = 0, START
@@ -141,7 +141,7 @@ def secret(connection: Connection, tenant: TenantId, name: str) -> SecretView:
 def add_secret(
     connection: Connection, tenant: TenantId, name: str, sealed: Json, actor: str
 ) -> None:
-    """Keep a new secret, sealed as version 1."""
+    """Store a new secret, sealed as version 1."""
     if not on_control.insert_secret(connection, tenant, name, sealed, actor):
         raise LedgerRefused(
             f"there is a secret `{name}` already", hint="change it, or delete it first"
@@ -151,7 +151,7 @@ def add_secret(
 def change_secret(
     connection: Connection, tenant: TenantId, name: str, version: int, sealed: Json, actor: str
 ) -> None:
-    """Keep another value, sealed as the version after `version`."""
+    """Store another value, sealed as the version after `version`."""
     values: dict[str, Json] = {"sealed": sealed, "changed_by": actor}
     if not on_control.change_secret(connection, tenant, name, version=version, values=values):
         raise LedgerRefused(
@@ -160,7 +160,7 @@ def change_secret(
 
 
 def delete_secret(connection: Connection, tenant: TenantId, name: str) -> None:
-    """Forget a secret."""
+    """Delete a secret."""
     if not on_control.delete_secret(connection, tenant, name):
         raise NotFound(f"there is no secret `{name}`")
 

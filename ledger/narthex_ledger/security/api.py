@@ -1,4 +1,4 @@
-"""The part of the front door about who may do what, what was asked for, and what is secret."""
+"""The part of the ledger's API for tokens, the control log and secrets."""
 
 import datetime as dt
 import hashlib
@@ -16,7 +16,7 @@ from narthex_ledger.signing.signatures import token_statement
 
 
 class ControlApi(LedgerDatabase):
-    """Each method is one transaction."""
+    """The API of access control; each method is one transaction."""
 
     def put_token(  # noqa: PLR0913 - a token has these parts
         self,
@@ -30,7 +30,7 @@ class ControlApi(LedgerDatabase):
         token_id: str = "",
         actor: str = "platform",
     ) -> None:
-        """Let a token in; only its hash is stored."""
+        """Store a token's rights; of the token only the hash is stored."""
         view = TokenView(
             token_id=token_id,
             name=name,
@@ -63,19 +63,19 @@ class ControlApi(LedgerDatabase):
         return access_control.token_view(row)
 
     def tokens(self) -> tuple[TokenView, ...]:
-        """List all tokens, the newest first, those that let nobody in too."""
+        """List all tokens, the newest first, including expired and revoked ones."""
         return tuple(map(access_control.token_view, self._run("tokens", on_control.token_rows)))
 
     def revoke_token(self, token: str) -> None:
-        """Let a token in no more."""
+        """Revoke a token."""
         digest = hashlib.sha256(token.encode()).digest()
         self._run("revoke_token", lambda c: on_control.revoke(c, token_sha256=digest))
 
     def revoke_token_id(self, token_id: str) -> None:
-        """Let a token in no more, by its id.
+        """Revoke a token by its id.
 
         Raises:
-            NotFound: There is none of that id.
+            NotFound: No token has that id.
         """
         self._run("revoke_token_id", lambda c: access_control.revoke(c, token_id))
 
@@ -88,10 +88,10 @@ class ControlApi(LedgerDatabase):
         return self._run("control_log", lambda c: access_control.entries(c, after, limit))
 
     def verify_control_log(self, heads: Mapping[int, bytes]) -> BrokenLog | None:
-        """Find the first entry that is not what the server wrote; None if the log is whole.
+        """Find the first entry that the server did not write so; None if the log is intact.
 
         Args:
-            heads: The hashes of entries by number, as they were shipped outside the database.
+            heads: The hashes of entries by number that were shipped outside the database.
         """
         return self._run(
             "verify_control_log", lambda c: access_control.verify(c, heads, self._checker)
@@ -101,29 +101,29 @@ class ControlApi(LedgerDatabase):
         """Read a secret, sealed.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: No secret has that name.
         """
         return self._run("secret", lambda c: access_control.secret(c, tenant, name))
 
     def secret_names(self, tenant: TenantId) -> tuple[str, ...]:
-        """Name all secrets, in order."""
+        """List the names of all secrets, sorted."""
         return self._run("secret_names", lambda c: on_control.secret_names(c, tenant))
 
     def add_secret(self, tenant: TenantId, name: str, *, sealed: Json, actor: str) -> None:
-        """Keep a new secret, sealed as version 1.
+        """Store a new secret, sealed as version 1.
 
         Raises:
-            Refused: There is one of that name.
+            LedgerRefused: A secret of that name exists.
         """
         self._run("add_secret", lambda c: access_control.add_secret(c, tenant, name, sealed, actor))
 
     def change_secret(
         self, tenant: TenantId, name: str, *, version: int, sealed: Json, actor: str
     ) -> None:
-        """Keep another value of a secret that is at `version`, sealed as the next one.
+        """Store another value of a secret that is at `version`, sealed as the next version.
 
         Raises:
-            Refused: Somebody else changed it meanwhile.
+            LedgerRefused: Concurrent modification of the secret.
         """
         self._run(
             "change_secret",
@@ -131,9 +131,9 @@ class ControlApi(LedgerDatabase):
         )
 
     def delete_secret(self, tenant: TenantId, name: str) -> None:
-        """Forget a secret.
+        """Delete a secret.
 
         Raises:
-            NotFound: There is none of that name.
+            NotFound: No secret has that name.
         """
         self._run("delete_secret", lambda c: access_control.delete_secret(c, tenant, name))

@@ -1,4 +1,4 @@
-"""Keys of an installation: drawn once, each in a file that one account reads."""
+"""Keys of an installation: each is generated once, in a file that one account can read."""
 
 import os
 import secrets
@@ -8,9 +8,9 @@ KEY_BYTES = 32
 
 
 def load_key(path: Path) -> bytes:
-    """Read a key, or make it; only its owner can read the file.
+    """Read a key, or create it; only its owner can read the file.
 
-    Two processes may ask at once: one makes the key, both read it.
+    Two processes may call it at once: one creates the key, both read it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")

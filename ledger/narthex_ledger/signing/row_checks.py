@@ -1,4 +1,4 @@
-"""Refusing rows that are not what was signed, where they are read to be run or answered from."""
+"""Check the signatures of rows that are read to be run or to answer queries."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ from narthex_ledger.signing.signatures import (
 
 @attrs.frozen(kw_only=True)
 class Checker:
-    """Holds rows against their signatures; without a verifier, for tales and tests, against none.
+    """Checks rows against their signatures; without a verifier (display, tests) it checks nothing.
 
     Each method raises NotSigned.
     """
@@ -29,7 +29,7 @@ class Checker:
     verifier: Verifier | None
 
     def asset(self, row: RowMapping) -> None:
-        """Refuse an asset whose spec or name is not what was signed."""
+        """Refuse an asset whose spec or name differs from the signed one."""
         if self.verifier is None:
             return
         statement = asset_statement(
@@ -42,7 +42,7 @@ class Checker:
         self.verifier.check(statement, _bytes(row["signature"]), what=_named(row))
 
     def needs(self, row: RowMapping, needed: Iterable[RowMapping]) -> None:
-        """Refuse an asset that needs other assets, or in other roles, than was signed."""
+        """Refuse an asset whose needs or their roles differ from the signed ones."""
         if self.verifier is None:
             return
         needs = ((one["role"], one["kind"], bytes(one["fingerprint"])) for one in needed)
@@ -51,7 +51,7 @@ class Checker:
         self.verifier.check(statement, signature, what=f"what {_named(row)} needs")
 
     def manifest(self, row: RowMapping, bound: Iterable[tuple[str, str]]) -> None:
-        """Refuse a manifest that holds or binds something else than was signed."""
+        """Refuse a manifest whose content or bindings differ from the signed ones."""
         if self.verifier is None:
             return
         statement = manifest_statement(
@@ -65,13 +65,13 @@ class Checker:
         self.verifier.check(statement, _bytes(row["signature"]), what=what)
 
     def token(self, row: RowMapping) -> None:
-        """Refuse a token whose rights are not those that were signed."""
+        """Refuse a token whose rights differ from the signed ones."""
         if self.verifier is not None:
             what = f"token {row['token_id']}"
             self.verifier.check(token_statement(row), _bytes(row["signature"]), what=what)
 
     def offline(self, row: RowMapping) -> None:
-        """Refuse an offline query whose request is not the one that was signed."""
+        """Refuse an offline query whose request differs from the signed one."""
         if self.verifier is None:
             return
         statement = offline_statement(
@@ -107,7 +107,7 @@ class Checker:
 
 
 UNCHECKED = Checker(verifier=None)
-"""Lets assets pass that are told of, and neither run nor read."""
+"""Checks nothing, for assets that are only displayed, and neither run nor read."""
 
 
 def _named(row: RowMapping) -> str:

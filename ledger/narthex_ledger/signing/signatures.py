@@ -1,7 +1,7 @@
-"""What the installation has signed: who can write the database, and has not the key, adds nothing.
+"""Signatures of the installation, so that write access to the database alone adds nothing.
 
-Bundles are signed by what they hold; commits and assets by what they are, where they stand, so that
-none of them can be put in the place of another.
+A bundle's signature covers its content; those of commits and assets cover their content and their
+place, so that none of them can replace another.
 """
 
 import datetime as dt
@@ -27,41 +27,41 @@ MARK: Final = b"nxs1"
 KEY_ID_BYTES: Final = 8
 SIGNATURE_BYTES: Final = 64
 ATTEST: Final = "narthex.attest"
-"""Where a connection's `info` holds the function that signs for the ledger that uses it."""
+"""The key in a connection's `info` of the signing function of the ledger that uses it."""
 REMEMBERED: Final = 10_000
-"""How many signatures that were found sound are not computed again: engines look each second."""
+"""How many verified signatures are cached, because engines check every second."""
 
 _HEAD: Final = len(MARK) + KEY_ID_BYTES + SIGNATURE_BYTES
 
 
 @attrs.frozen
 class Verifier:
-    """Opens what one key has signed, and signs nothing itself."""
+    """Verifies the signatures of one key; it cannot sign."""
 
     public: Ed25519PublicKey = attrs.field(repr=False)
     _sound: set[bytes] = attrs.field(factory=set, init=False, repr=False, eq=False)
 
     @classmethod
     def find(cls, path: Path) -> Self | None:
-        """Read the public half of an installation's key; None where it was not put."""
+        """Read the public half of an installation's key; None where it was not published."""
         if not path.is_file():
             return None
         return cls(Ed25519PublicKey.from_public_bytes(path.read_bytes()))
 
     @property
     def key_id(self) -> bytes:
-        """Name the key by a hash of its public half."""
+        """Return the key's id, a hash of its public half."""
         return hashlib.sha256(self._raw).digest()[:KEY_ID_BYTES]
 
     def publish(self, path: Path) -> None:
-        """Put the public half where engines find it."""
+        """Write the public half to a file for the engines."""
         path.write_bytes(self._raw)
 
     def open(self, signed: bytes) -> bytes:
         """Return the signed content; empty content needs no signature.
 
         Raises:
-            NotSigned: It is not signed, or by another key, or was changed.
+            NotSigned: It has no signature, was signed by another key, or was changed.
         """
         if not signed:
             return signed
@@ -72,7 +72,7 @@ class Verifier:
         """Check that a statement was signed.
 
         Raises:
-            NotSigned: It was not, or by another key, or says something else now.
+            NotSigned: It has no signature, was signed by another key, or was changed.
         """
         self._require(signature or b"", canonical(_of_database(statement)), what=what)
 
@@ -99,29 +99,29 @@ class Verifier:
 
 @attrs.frozen
 class Signer:
-    """Signs with Ed25519, and opens what it has signed.
+    """Signs with Ed25519, and verifies its own signatures.
 
-    The same content gives the same bytes, so that a bundle is stored once.
+    The same content always has the same signed bytes, so that a bundle is stored once.
     """
 
     key: Ed25519PrivateKey = attrs.field(repr=False)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the key of an installation, or make it."""
+        """Read the key of an installation, or create it."""
         return cls(Ed25519PrivateKey.from_private_bytes(load_key(path)))
 
     @functools.cached_property
     def verifier(self) -> Verifier:
-        """Its public half."""
+        """The verifier with the public half of the key."""
         return Verifier(self.key.public_key())
 
     def sign(self, content: bytes) -> bytes:
-        """Return the content behind its signature."""
+        """Return the signature followed by the content."""
         return self._head(content) + content
 
     def attest(self, statement: Json) -> bytes:
-        """Sign a statement that is not stored with it."""
+        """Return the signature of a statement, without the statement."""
         return self._head(canonical(_of_database(statement)))
 
     def _head(self, content: bytes) -> bytes:
@@ -129,7 +129,7 @@ class Signer:
 
 
 def attest(connection: Connection, statement: Json) -> bytes | None:
-    """Sign a statement with the key of the ledger whose transaction this is; None without a key."""
+    """Sign a statement with the key of this transaction's ledger; None without a key."""
     sign: Callable[[Json], bytes | None] | None = connection.info.get(ATTEST)
     return None if sign is None else sign(statement)
 
@@ -137,21 +137,21 @@ def attest(connection: Connection, statement: Json) -> bytes | None:
 def commit_statement(
     tenant_id: int, branch_id: int, commit_id: object, bundle_sha256: bytes
 ) -> Json:
-    """Say which bundle a commit of a branch has."""
+    """Return the signed statement of a commit: its branch and its bundle."""
     return ["commit", tenant_id, branch_id, str(commit_id), bundle_sha256.hex()]
 
 
 def asset_statement(
     tenant_id: int, kind: str, fingerprint: bytes, *, physical_name: str, spec: Json
 ) -> Json:
-    """Say what an asset is; its name has the installation and the incarnation in it."""
+    """Return the signed statement of an asset; its name has the installation and incarnation."""
     return ["asset", tenant_id, kind, fingerprint.hex(), physical_name, spec]
 
 
 def needs_statement(
     tenant_id: int, physical_name: str, needs: Iterable[tuple[str, str, bytes]]
 ) -> Json:
-    """Say what an asset needs: role, kind and fingerprint of each."""
+    """Return the signed statement of an asset's needs: role, kind and fingerprint of each."""
     said: list[Json] = [[role, kind, value.hex()] for role, kind, value in sorted(needs)]
     return ["needs", tenant_id, physical_name, said]
 
@@ -164,7 +164,7 @@ def manifest_statement(
     content: Json,
     bound: Iterable[tuple[str, str]],
 ) -> Json:
-    """Say what a manifest holds, and which asset it binds to each path, by physical name."""
+    """Return the signed statement of a manifest: its content and the physical name of each path."""
     paths: list[Json] = [[path, name] for path, name in sorted(bound)]
     return ["manifest", tenant_id, str(manifest_id), bundle_sha256.hex(), content, paths]
 
@@ -172,12 +172,12 @@ def manifest_statement(
 def head_statement(
     tenant_id: int, branch_id: int, name: str, *, commit_id: object, manifest_id: object
 ) -> Json:
-    """Return what is signed when a commit becomes the head of a branch: the branch's name too."""
+    """Return the signed statement of a commit that becomes a branch's head, with the name."""
     return ["head", tenant_id, branch_id, name, str(commit_id), str(manifest_id)]
 
 
 def token_statement(row: Mapping[str, object] | RowMapping) -> Json:
-    """Return what is signed of a token: its hash, its owner, its rights and when it ends."""
+    """Return the signed statement of a token: its hash, its owner, its rights and its expiry."""
     expires_at = row["expires_at"]
     return [
         "token",
@@ -191,12 +191,12 @@ def token_statement(row: Mapping[str, object] | RowMapping) -> Json:
 
 
 def offline_statement(request_id: object, manifest_id: object, actor: str, request: Json) -> Json:
-    """Return what is signed of an offline query: what it reads, who asks, and the request."""
+    """Return the signed statement of an offline query: its manifest, its actor and its request."""
     return ["offline", str(request_id), str(manifest_id), actor, request]
 
 
 def entry_statement(number: int, sha256: bytes) -> Json:
-    """Return what is signed of an entry of the control log: its number and its chained hash."""
+    """Return the signed statement of a control log entry: its number and its chained hash."""
     return ["control log", number, sha256.hex()]
 
 
@@ -209,10 +209,10 @@ def _texts(value: object) -> Json:
 
 
 def _of_database(plain: Json) -> Json:
-    """Return JSON as the database returns it: a whole float may come back as an integer."""
+    """Return JSON as the database returns it: a whole float may be read back as an integer."""
     match plain:
         case float() if plain.is_integer():
-            # By its digits: the float 1e23 is a number that ends otherwise.
+            # By its decimal digits: `int(1e23)` has other digits.
             return int(Decimal(repr(plain)))
         case list():
             return [_of_database(one) for one in plain]

@@ -1,4 +1,4 @@
-"""What every engine must answer: cases by name, and how an engine is judged by them."""
+"""The conformance cases that every engine must pass, by name, and the check of an engine."""
 
 from narthex_reference.conformance import (
     aggregate_values,

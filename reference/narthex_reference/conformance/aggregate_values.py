@@ -42,7 +42,7 @@ TEN = Continuous("10s")
 
 @dataset(index=True)
 class Numbers:
-    """What numbers can be made of."""
+    """The aggregates of numbers."""
 
     uid: int = field(key=True)
     total: float
@@ -72,7 +72,7 @@ class Numbers:
 
 @dataset(index=True)
 class Lists:
-    """What counts and lists can be made of."""
+    """The aggregates that count or list values."""
 
     uid: int = field(key=True)
     rows: int
@@ -104,7 +104,7 @@ class Lists:
 
 @dataset(index=True)
 class Decaying:
-    """What decays."""
+    """The decayed sums of each user."""
 
     uid: int = field(key=True)
     heat: float
@@ -120,7 +120,7 @@ class Decaying:
 
 @dataset(index=True)
 class Population:
-    """Of users as they are: how many in each country, and what is known of their scores."""
+    """The number of users in each country, and aggregates of their scores."""
 
     country: str = field(key=True)
     users: int
@@ -148,7 +148,7 @@ class Population:
 
 @dataset(index=True)
 class RecentPopulation:
-    """Users of each country of whom something was heard in the last ten seconds."""
+    """The number of users of each country with a row in the last ten seconds."""
 
     country: str = field(key=True)
     users: int

@@ -1,4 +1,4 @@
-"""Orders of arrival: everything that a transport may do to facts without changing their set."""
+"""Orders of arrival: all that a transport may do to facts without changing their set."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -9,10 +9,10 @@ from numpy.random import Generator, default_rng
 from narthex._ir import Fact
 
 Sent: TypeAlias = tuple[str, Fact]
-"""A fact with the dataset that it is of."""
+"""A fact with its dataset."""
 
 Batch: TypeAlias = tuple[str, tuple[Fact, ...]]
-"""What is appended to one dataset at once."""
+"""The facts that are appended to one dataset at once."""
 
 Arrival: TypeAlias = tuple[Batch, ...]
 
@@ -22,8 +22,8 @@ def arrivals(sent: Sequence[Sent], *, seed: int, count: int) -> Iterator[Arrival
 
     Args:
         sent: The facts, in the order in which they were sent.
-        seed: Whatever is drawn is drawn from it.
-        count: How many shuffled ones.
+        seed: The seed of all random choices.
+        count: The number of shuffled orders.
     """
     yield cut(sent, [len(sent)])
     yield cut(sent[::-1], [1] * len(sent))

@@ -1,4 +1,4 @@
-"""A case: definitions, facts, questions, and the answers that `semantics.md` gives by hand."""
+"""A case: definitions, facts, lookups, and hand-written answers according to `semantics.md`."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -17,11 +17,11 @@ SECOND = 1_000_000
 
 @attrs.frozen
 class SentRow:
-    """A row that somebody sends: the cells of the dataset's fields, in their order.
+    """A sent row: the cells of the dataset's fields, in their order.
 
     Attributes:
-        cells: Of all fields; of a delete, those of the values are None.
-        alive: False deletes; a row without a key is sent once and for all.
+        cells: The cells of all fields; in a delete, those of the values are None.
+        alive: False for a delete; a row without a key cannot be deleted.
     """
 
     dataset: Dataset
@@ -54,7 +54,7 @@ class ExpectedRows:
     """The rows that a dataset has, each the cells of its fields in their order.
 
     Attributes:
-        rows: By event time and, at one instant, by identity; an absence is (key…, event time).
+        rows: Rows by event time, then by identity; an absence is (key…, event time).
     """
 
     dataset: Dataset
@@ -66,7 +66,7 @@ Ask: TypeAlias = ExpectedLookup | Missing | ExpectedRows
 
 @attrs.frozen(kw_only=True)
 class ConformanceCase:
-    """What goes in, what is asked, and what must be answered, whatever the order of arrival."""
+    """Facts and lookups with the expected answers, which hold for every order of arrival."""
 
     name: str
     datasets: tuple[Dataset, ...]
@@ -80,7 +80,7 @@ class ConformanceCase:
 
     @property
     def facts(self) -> tuple[tuple[str, Fact], ...]:
-        """What was sent, as facts with their datasets; positions count up as it is written."""
+        """The sent rows as facts with their datasets; positions count up in the written order."""
         counts: dict[str, int] = {}
         found = []
         for row in self.sent:
@@ -93,7 +93,7 @@ class ConformanceCase:
 def case(
     name: str, datasets: Sequence[object], sent: Sequence[SentRow], *asks: Ask
 ) -> ConformanceCase:
-    """Return a case; it is named by the sentence that it holds."""
+    """Return a case, named by the sentence that it tests."""
     return ConformanceCase(
         name=name, datasets=tuple(map(_declared, datasets)), sent=tuple(sent), asks=asks
     )

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment, valid-type, type-arg"
-"""Cases of what cells can be: spans as keys, keys of several columns, decimals, days, instants."""
+"""Cases of kinds of cells: spans as keys, keys of several columns, decimals, days, instants."""
 
 from datetime import date, datetime
 from typing import Optional
@@ -48,7 +48,7 @@ class Visits:
 
 @dataset
 class BusyVisits:
-    """Visits with how many orders their span had."""
+    """Visits with the number of orders in their span."""
 
     uid: int
     window: Window
@@ -76,7 +76,7 @@ class Prices:
 
 @dataset(index=True)
 class PriceFacts:
-    """What is known of prices, by thing and whether it was sold."""
+    """Aggregates of prices, by item and whether it was sold."""
 
     sku: str = field(key=True)
     sold: bool = field(key=True)
@@ -107,7 +107,7 @@ class PriceFacts:
 
 @dataset(index=True)
 class SoldPrices:
-    """The newest price of each thing; its keys stand in another order than they are grouped by."""
+    """The newest price of each item; its keys have another order than the grouping."""
 
     sold: bool = field(key=True)
     sku: str = field(key=True)

@@ -1,4 +1,4 @@
-"""Judging an engine by cases: every order of arrival must give the answers that were written."""
+"""Check an engine with cases: every order of arrival must give the expected answers."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, assert_never
@@ -18,11 +18,11 @@ from narthex_reference.conformance.case import (
 from narthex_reference.engine import Answer, Engine, PartialQueryEngine
 
 EngineFactory: TypeAlias = Callable[[Definitions], Engine]
-"""Makes an engine that has seen no facts."""
+"""Creates an engine without facts."""
 
 
 class CaseFailed(AssertionError):
-    """An engine answers a case otherwise than was written."""
+    """An engine's answer differs from the expected answer of a case."""
 
 
 def check(
@@ -31,7 +31,7 @@ def check(
     """Judge an engine by a case, for several orders of arrival.
 
     Raises:
-        CaseFailed: An answer differs; it says for which question and order.
+        CaseFailed: An answer differs; the message has the lookup and the order of arrival.
     """
     for number, arrival in enumerate(arrivals(case.facts, seed=seed, count=orders)):
         engine = engine_factory(case.definitions)
@@ -49,9 +49,9 @@ def feed(engine: Engine, arrival: Arrival) -> None:
 
 
 def differs(ask: Ask, engine: PartialQueryEngine) -> str | None:
-    """Say how an engine's answer is not the one that was written; None when it is.
+    """Return how an engine's answer differs from the expected one; None when it does not.
 
-    Of a dataset whose rows the engine does not keep, rows are not asked.
+    Rows of a dataset are not compared if the engine does not keep them.
     """
     entity = dataset_entity(ask.dataset)
     match ask:
@@ -94,7 +94,7 @@ def _not_same_rows(
 
 
 def _wrong_identity(facts: Sequence[Fact], schema: Schema, name: str) -> str | None:
-    """Say that two rows have one identity, or a keyed row another than its key and instant."""
+    """Return an error if rows share an identity, or a keyed row's is not its key and instant."""
     if len({fact.row_id for fact in facts}) < len(facts):
         return f"{name} has two rows of one identity"
     if not schema.keys:

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""Cases of steps after steps: what one takes back, the next takes back too."""
+"""Cases of steps after steps: a step's retractions are propagated by the next step."""
 
 from datetime import datetime
 from typing import Optional
@@ -79,7 +79,7 @@ class RateOfUsers:
 
 @dataset(index=True)
 class ItemCounts:
-    """How many baskets have each thing."""
+    """How many baskets have each item."""
 
     sku: str = field(key=True)
     n: int
@@ -99,7 +99,7 @@ class ItemCounts:
 
 @dataset(index=True)
 class OnceSpent:
-    """What was spent, each order once."""
+    """The sum spent, with each order counted once."""
 
     uid: int = field(key=True)
     spent: float
@@ -130,7 +130,7 @@ class Departures:
 
 @dataset(index=True)
 class LatestBySku:
-    """For each thing, how many users bought it last."""
+    """For each item, how many users bought it last."""
 
     sku: str = field(key=True)
     users: int
@@ -144,7 +144,7 @@ class LatestBySku:
 
 @dataset(index=True)
 class FirstBySku:
-    """For each thing, how many users bought it first."""
+    """For each item, how many users bought it first."""
 
     sku: str = field(key=True)
     users: int
@@ -186,7 +186,7 @@ class Busyness:
 
 @dataset(index=True)
 class FinalSpans:
-    """What was spent in ten seconds, final."""
+    """The final sum spent in each ten seconds."""
 
     uid: int = field(key=True)
     n: int
@@ -200,7 +200,7 @@ class FinalSpans:
 
 @dataset(index=True)
 class DecayingThen:
-    """What decayed, as it stood five seconds ago."""
+    """Decayed sums as of five seconds ago."""
 
     uid: int = field(key=True)
     heat: float

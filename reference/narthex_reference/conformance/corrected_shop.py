@@ -1,8 +1,8 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""Orders and baskets of which a row may come again, changed; those of `shop` come once.
+"""Orders and baskets whose rows may be corrected; rows of `shop` arrive once.
 
-No source sends a row without a key twice. These come from rows that have one: a later state of it
-at the same instant corrects what came of the first, and a delete at that instant takes it back.
+No source sends a row without a key twice. These rows are derived from keyed ones: a later state at
+the same instant corrects the derived rows, and a delete at that instant retracts them.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ webhook = Webhook(name="corrected_shop")
 @source(webhook.endpoint("receipts"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Receipts:
-    """What was bought, by number; a row in a case is (number, uid, sku, amount, at)."""
+    """Purchases by number; a row in a case is (number, uid, sku, amount, at)."""
 
     number: int = field(key=True)
     uid: int
@@ -48,7 +48,7 @@ class Orders:
 @source(webhook.endpoint("carts"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Carts:
-    """Lists that are still changed; a row in a case is (uid, skus, counts, at)."""
+    """Lists that may still change; a row in a case is (uid, skus, counts, at)."""
 
     uid: int = field(key=True)
     skus: Optional[list[str]]

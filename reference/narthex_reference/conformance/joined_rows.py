@@ -25,7 +25,7 @@ S = SECOND
 
 @dataset
 class Enriched:
-    """Orders with where their user lived then, if known."""
+    """Orders with their user's country at the time, if known."""
 
     uid: int
     sku: str
@@ -41,7 +41,7 @@ class Enriched:
 
 @dataset
 class Known:
-    """Orders of users that were known then."""
+    """Orders of users that were known at the time."""
 
     uid: int
     sku: str
@@ -56,7 +56,7 @@ class Known:
 
 @dataset
 class Fresh:
-    """Orders of users of whom something was heard shortly before."""
+    """Orders of users with a row shortly before."""
 
     uid: int
     sku: str
@@ -73,7 +73,7 @@ class Fresh:
 
 @dataset
 class Around:
-    """Orders with what was heard of their user a little before or after, and when."""
+    """Orders with their user's row shortly before or after, and its instant."""
 
     uid: int
     sku: str
@@ -123,7 +123,7 @@ class Living:
 
 @dataset(index=True)
 class SpentWhere:
-    """What was spent in each country."""
+    """The sum spent in each country."""
 
     country: str = field(key=True)
     spent: float

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""Cases of the steps that make other rows: explode, union, dedup, changelog, first, latest."""
+"""Cases of the steps that create other rows: explode, union, dedup, changelog, first, latest."""
 
 from datetime import datetime
 from typing import Optional
@@ -27,7 +27,7 @@ S = SECOND
 
 @dataset
 class Items:
-    """A row for each thing in a basket."""
+    """A row for each item in a basket."""
 
     uid: int
     skus: Optional[str]
@@ -42,7 +42,7 @@ class Items:
 
 @dataset
 class CountedItems:
-    """A row for each thing in a basket with how many of it."""
+    """A row for each item in a basket, with its count."""
 
     uid: int
     skus: Optional[str]
@@ -72,7 +72,7 @@ class Moves:
 
 @dataset
 class Twice:
-    """Orders, each two times."""
+    """Orders, each twice."""
 
     uid: int
     sku: str
@@ -87,7 +87,7 @@ class Twice:
 
 @dataset
 class Once:
-    """Orders of which a user has one of each thing at an instant."""
+    """Orders, at most one per user, item and instant."""
 
     uid: int
     sku: str
@@ -132,7 +132,7 @@ class OnceInARow:
 
 @dataset
 class Deletions:
-    """What came and went of users, telling what went."""
+    """The changelog of users, with a column that marks deletions."""
 
     uid: int
     country: str
@@ -148,7 +148,7 @@ class Deletions:
 
 @dataset
 class Insertions:
-    """What came and went of users, telling what came."""
+    """The changelog of users, with a column that marks insertions."""
 
     uid: int
     country: str

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""What the cases are about: orders, which have no key, and users, which have one."""
+"""The datasets of the cases: orders, which have no key, and users, which have one."""
 
 from datetime import datetime
 from typing import Optional
@@ -13,7 +13,7 @@ webhook = Webhook(name="shop")
 @source(webhook.endpoint("orders"), disorder="1d", cdc="append")
 @dataset
 class Orders:
-    """What was bought; a row in a case is (uid, sku, amount, at)."""
+    """Purchases; a row in a case is (uid, sku, amount, at)."""
 
     uid: int
     sku: str
@@ -24,7 +24,7 @@ class Orders:
 @source(webhook.endpoint("returns"), disorder="1d", cdc="append")
 @dataset
 class Returns:
-    """What came back, with the fields of orders."""
+    """Returned purchases, with the fields of orders."""
 
     uid: int
     sku: str
@@ -35,7 +35,7 @@ class Returns:
 @source(webhook.endpoint("users"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Users:
-    """Who buys; a row in a case is (uid, country, score, at)."""
+    """Buyers; a row in a case is (uid, country, score, at)."""
 
     uid: int = field(key=True)
     country: str
@@ -46,7 +46,7 @@ class Users:
 @source(webhook.endpoint("countries"), disorder="1d", cdc="upsert")
 @dataset(index=True)
 class Countries:
-    """Where they live; a row in a case is (country, rate, at)."""
+    """The users' countries; a row in a case is (country, rate, at)."""
 
     country: str = field(key=True)
     rate: float

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""Cases of the steps that look at each row alone: filter, assign, transform, select and more."""
+"""Cases of the steps that process each row alone: filter, assign, transform, select and more."""
 
 from datetime import datetime
 from typing import Optional
@@ -156,7 +156,7 @@ class Priced:
 
 @dataset
 class Placed:
-    """Orders with an amount, and the country that their user was in then."""
+    """Orders with an amount, and their user's country at the time."""
 
     uid: int
     sku: str
@@ -173,7 +173,7 @@ class Placed:
 
 @dataset
 class CertainlyDear:
-    """Orders above two, by a function that does not know of those without an amount."""
+    """Orders above two, by a function that does not handle orders without an amount."""
 
     uid: int
     sku: str
@@ -188,7 +188,7 @@ class CertainlyDear:
 
 @dataset
 class Today:
-    """Orders of their first half minute, as of when they were made."""
+    """Orders from the first half of a minute, with `now()` as of when they were made."""
 
     uid: int
     asked: datetime

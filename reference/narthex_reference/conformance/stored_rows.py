@@ -1,4 +1,4 @@
-"""Cases of datasets that sources fill: which rows there are, and what a key is when."""
+"""Cases of datasets that sources fill: their rows, and the value of a key at each instant."""
 
 from narthex_reference.conformance import corrected_shop as corrected
 from narthex_reference.conformance.case import (

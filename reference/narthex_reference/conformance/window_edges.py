@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""Cases of windows of aggregates: which rows count for a question, to the microsecond."""
+"""Cases of windows of aggregates: which rows count for a lookup, to the microsecond."""
 
 from datetime import datetime
 from typing import Optional
@@ -26,7 +26,7 @@ S = SECOND
 
 @dataset(index=True)
 class Sliding:
-    """Windows that slide with the question."""
+    """Windows that slide with the instant of the lookup."""
 
     uid: int = field(key=True)
     ten: int
@@ -61,7 +61,7 @@ class Hourly:
 
 @dataset(index=True)
 class Odd:
-    """A window whose length is no multiple of its stride."""
+    """A window whose length is not a multiple of its stride."""
 
     uid: int = field(key=True)
     n: int
@@ -75,7 +75,7 @@ class Odd:
 
 @dataset(index=True)
 class Earlier:
-    """What stood five seconds ago."""
+    """Aggregates as of five seconds ago."""
 
     uid: int = field(key=True)
     ten: int
@@ -93,7 +93,7 @@ class Earlier:
 
 @dataset(index=True)
 class Cumulative:
-    """How many there ever were, told every ten seconds."""
+    """The number of all orders so far, updated every ten seconds."""
 
     uid: int = field(key=True)
     n: int
@@ -109,7 +109,7 @@ class Cumulative:
 
 @dataset(index=True)
 class PopulationThen:
-    """How many live in a country, told every ten seconds."""
+    """The number of users in a country, updated every ten seconds."""
 
     country: str = field(key=True)
     n: int
@@ -123,7 +123,7 @@ class PopulationThen:
 
 @dataset(index=True)
 class Spans:
-    """What was spent in each ten seconds."""
+    """The sum spent in each ten seconds."""
 
     uid: int = field(key=True)
     spent: float
@@ -137,7 +137,7 @@ class Spans:
 
 @dataset(index=True)
 class EarlierSpans:
-    """How many there were in the ten seconds that had ended five seconds ago."""
+    """The number of orders in the ten seconds that had ended five seconds ago."""
 
     uid: int = field(key=True)
     n: int
@@ -151,7 +151,7 @@ class EarlierSpans:
 
 @dataset
 class SpanChanges:
-    """Each change of what was spent in ten seconds."""
+    """Each change of the sum spent in ten seconds."""
 
     uid: int
     spent: float
@@ -166,7 +166,7 @@ class SpanChanges:
 
 @dataset
 class WithSpan:
-    """Orders with what was spent in the ten seconds before."""
+    """Orders with the sum spent in the ten seconds before."""
 
     uid: int
     sku: str

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="call-overload, assignment"
-"""Cases of groups with a window: each span of a group is a group of its own."""
+"""Cases of groups with a window: each span of a group is a separate group."""
 
 from datetime import datetime
 
@@ -43,7 +43,7 @@ class Tens:
 
 @dataset(index=True)
 class FinalTens:
-    """Orders in each ten seconds, told when they are over."""
+    """Orders in each ten seconds, emitted when the span is over."""
 
     uid: int = field(key=True)
     window: Window = field(key=True)
@@ -91,7 +91,7 @@ class Sessions:
 
 @dataset(index=True)
 class FinalSessions:
-    """Runs of orders, told when they are over."""
+    """Runs of orders, emitted when they are over."""
 
     uid: int = field(key=True)
     window: Window = field(key=True)
@@ -120,7 +120,7 @@ class BareTens:
 
 @dataset(index=True)
 class FinalTensLater:
-    """Orders in each ten seconds, told three seconds after they are over."""
+    """Orders in each ten seconds, emitted three seconds after the span is over."""
 
     uid: int = field(key=True)
     window: Window = field(key=True)
@@ -137,7 +137,7 @@ class FinalTensLater:
 
 @dataset(index=True)
 class DecayingTens:
-    """What decayed of each ten seconds, as it stood three seconds ago."""
+    """The decayed sum of each ten seconds, as of three seconds ago."""
 
     uid: int = field(key=True)
     window: Window = field(key=True)

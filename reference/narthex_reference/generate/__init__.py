@@ -1,4 +1,4 @@
-"""Projects that nobody wrote: definitions, facts and orders of arrival, drawn by Hypothesis."""
+"""Generated projects: definitions, facts and orders of arrival, drawn by Hypothesis."""
 
 from narthex_reference.generate.project import Project, instants_of
 from narthex_reference.generate.projects import projects

@@ -1,4 +1,4 @@
-"""How many rows a pipeline may make of one, so that no project takes minutes to compute."""
+"""Limit the rows that a pipeline creates per row, so that no project takes minutes to compute."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from narthex._ir import Aggregate, Changelog, DatasetRef, Explode, Join, Operator, Union
 
 MOST: Final = 12
-"""Pipelines that would make more rows of one are not drawn."""
+"""The greatest number of rows that a drawn pipeline creates per row."""
 
 
 def growth(operator: Operator, datasets: Mapping[str, int]) -> int:
-    """Say about how many rows a step makes of one; `datasets` says it of those that are read."""
+    """Return about how many rows a step creates per sent row; `datasets` has those of inputs."""
     match operator:
         case DatasetRef(dataset=name):
             return datasets[name]
@@ -19,7 +19,7 @@ def growth(operator: Operator, datasets: Mapping[str, int]) -> int:
         case Join():
             return growth(operator.input, datasets) + datasets[operator.right.dataset] - 1
         case Aggregate():
-            # Each row comes into a window and leaves it.
+            # Each row enters a window and leaves it.
             return growth(operator.input, datasets) * 3
         case Changelog() | Explode():
             return growth(operator.input, datasets) * 2

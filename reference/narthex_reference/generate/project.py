@@ -1,4 +1,4 @@
-"""A project: definitions, facts in an order of arrival, and what is asked about them."""
+"""A project: definitions, facts in an order of arrival, and the instants of lookups."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ from narthex_reference.conformance.arrivals import Arrival, Sent, cut
 
 @attrs.frozen(kw_only=True)
 class Project:
-    """What is generated.
+    """A generated project.
 
     Attributes:
-        definitions: Correct ones.
+        definitions: Correct definitions.
         sent: All facts, in the order of their positions.
         arrival: The same facts as they arrive: shuffled, repeated, cut into batches.
-        instants: As of when is asked, beside the instants that the facts suggest.
+        instants: The instants of lookups, besides those that the facts suggest.
     """
 
     definitions: Definitions
@@ -93,7 +93,7 @@ def _aligned(instant: int, stride: int) -> int:
 
 
 def is_never_the_same(dataset: Dataset) -> bool:
-    """Whether the values of a dataset change at every instant, so that its rows say little."""
+    """Whether the values of a dataset change at every instant, so that rows cannot be compared."""
     terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None
     return isinstance(terminal, Aggregate) and any(
         isinstance(spec, ExpDecaySum) for spec in terminal.specs

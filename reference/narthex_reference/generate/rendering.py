@@ -1,4 +1,4 @@
-"""A project as Python text that makes it again."""
+"""Render a project as Python source that recreates it."""
 
 import enum
 from collections.abc import Iterable
@@ -41,12 +41,12 @@ def render_program(
     """Return a program that compares two engines on a project, by their names.
 
     Args:
-        project: What they differ on.
+        project: The project on which they differ.
         judge: The name of the engine that is right.
         engine: The name of the other one.
-        wrong: How they differ, for people.
-        file: What the program will be called.
-        compared_by: The module whose `compared` knows both names.
+        wrong: The difference, for people.
+        file: The file name of the program.
+        compared_by: The module whose `compared` accepts both names.
     """
     names: set[tuple[str, str]] = {(compared_by, "compared")}
     text = _render(project, names, indent=0)
@@ -99,7 +99,7 @@ def _render(value: object, names: set[tuple[str, str]], *, indent: int) -> str:
 
 
 def _said(value: object) -> Iterable[tuple[str, object]]:
-    """Return the fields of a record that are not as they would be anyway."""
+    """Return the fields of a record that differ from their defaults."""
     for field in attrs.fields(type(value)):  # type: ignore[arg-type]
         found = getattr(value, field.name)
         if field.default is attrs.NOTHING or found != field.default:

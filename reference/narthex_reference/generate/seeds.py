@@ -1,4 +1,4 @@
-"""Projects of a seed: the same ones in every process, in the same order."""
+"""Draw the projects of a seed: the same ones in every process, in the same order."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from narthex_reference.generate.project import Project
 from narthex_reference.generate.projects import projects
 
 A_SEED = 100
-"""So many projects a seed gives."""
+"""The number of projects per seed."""
 
 
 class SeedsAlone(HypothesisProvider):
-    """Draws as Hypothesis does, but none of the constants of whatever modules are loaded.
+    """Draws as Hypothesis does, but without the constants of the loaded modules.
 
-    With those a seed would give others under a test runner than from a command, and in a run of one
-    file others than in a run of all.
+    With them, a seed would give different projects under a test runner than from a command, and in
+    a run of one file than in a run of all.
     """
 
     @override
@@ -29,7 +29,7 @@ class SeedsAlone(HypothesisProvider):
 
 
 SEEDS_ALONE = "narthex-seeds-alone"
-"""What Hypothesis' settings call it, as `backend`."""
+"""Its name as `backend` in Hypothesis' settings."""
 
 AVAILABLE_PROVIDERS[SEEDS_ALONE] = f"{SeedsAlone.__module__}.{SeedsAlone.__qualname__}"
 
@@ -37,13 +37,13 @@ AVAILABLE_PROVIDERS[SEEDS_ALONE] = f"{SeedsAlone.__module__}.{SeedsAlone.__qualn
 def each_of_seed(
     seed: int, examine: Callable[[Project], None], *, count: int = A_SEED, shrinks: bool = False
 ) -> None:
-    """Examine the projects of a seed; what `examine` raises for one ends that.
+    """Examine the projects of a seed, until `examine` raises.
 
     Args:
-        seed: Decides which projects they are.
-        examine: Called with each; with smaller ones too after it raised, if `shrinks`.
-        count: How many of them.
-        shrinks: Whether what fails is made as small as it fails still.
+        seed: The seed of the projects.
+        examine: Called with each; if `shrinks`, after a failure with smaller ones too.
+        count: The number of projects.
+        shrinks: Whether to shrink a failing project to the smallest that still fails.
     """
 
     @hypothesis.seed(seed)

@@ -1,4 +1,4 @@
-"""Datasets that sources fill, and facts of them: late, early, corrected, deleted."""
+"""Datasets that sources fill, and their facts: late, early, corrected, deleted."""
 
 import attrs
 from hypothesis import strategies as st
@@ -52,7 +52,7 @@ def source_datasets(draw: st.DrawFn, *, number: int, keyed: bool) -> Dataset:
 
 @attrs.frozen
 class _Drawn:
-    """One fact as it is drawn: numbers decide what comes again, and what is gone."""
+    """The drawn numbers of one fact; they decide about repeated keys and deletes."""
 
     key: tuple[Cell, ...]
     values: tuple[Cell, ...]

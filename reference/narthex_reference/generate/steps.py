@@ -49,14 +49,14 @@ from narthex_reference.generate.growth import MOST, growth
 
 @attrs.frozen
 class InsertionPoint:
-    """Where a step would be added.
+    """The place at which a step would be added.
 
     Attributes:
-        last: The step so far.
-        schema: What it gives.
+        last: The last step so far.
+        schema: The schema of its result.
         inputs: The datasets that may be read.
-        growth: About how many rows each of them has for each that was sent.
-        name: A column name that nobody else uses.
+        growth: The approximate number of rows of each dataset per sent row.
+        name: An unused column name.
     """
 
     last: Operator
@@ -66,7 +66,7 @@ class InsertionPoint:
     name: str
 
     def allows(self, step: Operator) -> bool:
-        """Whether a step is correct here, and does not make too many rows."""
+        """Whether a step is correct here, and does not create too many rows."""
         if growth(step, self.growth) > MOST:
             return False
         return not output_schema(step, self.inputs).errors
@@ -81,7 +81,7 @@ Maker: TypeAlias = Callable[[Draw, InsertionPoint], "Operator | None"]
 
 @st.composite
 def steps(draw: Draw, place: InsertionPoint) -> Operator:
-    """Return the pipeline with one more step; of kinds that do not fit the next one is tried."""
+    """Return the pipeline with one more step; if a kind does not fit, the next one is tried."""
     begin = draw(st.integers(0, len(_MAKERS) - 1))
     for at in range(TRIES):
         made = _MAKERS[(begin + at * _STRIDE) % len(_MAKERS)](draw, place)
@@ -122,7 +122,7 @@ def _filter_code(draw: Draw, place: InsertionPoint) -> Operator | None:
 def _assign(draw: Draw, place: InsertionPoint) -> Operator | None:
     node, of = draw(st.sampled_from(values(place.schema.columns)))
     into = draw(st.sampled_from([place.name, *_value_names(place)]))
-    # Where an expression has no value and the column must have one, there is no row.
+    # Where an expression has no value but the column requires one, the row is dropped.
     return Assign(place.last, (Assignment(into, of, node),))
 
 
@@ -250,6 +250,6 @@ _OFTEN: Final[Mapping[Maker, int]] = {
     _rename: 1,
     _drop_null: 1,
 }
-"""How often each kind is tried: those that fit seldom, or break often, oftener."""
+"""The weight of each kind; kinds that rarely fit, or often fail, are tried more often."""
 
 _MAKERS: Final = tuple(make for make, often in _OFTEN.items() for _ in range(often))

@@ -42,7 +42,7 @@ NOT_FOUND = 404
 
 @attrs.frozen(kw_only=True)
 class ClientServices:
-    """What all branches of a client share."""
+    """The services that all branches of a client share."""
 
     calls: CodeCalls
     now_us: Callable[[], int]
@@ -52,14 +52,14 @@ class Branch:
     """One branch.
 
     The rows of each endpoint are kept as they arrived, so that a dataset of a higher version, or
-    one that comes later, has them too.
+    one that is added later, has them too.
 
     Attributes:
-        definitions: What was committed.
-        objects: The same as its author holds it, by name.
-        commits: How often something was committed.
-        plans: How each dataset is read.
-        engine: What computes them.
+        definitions: The committed definitions.
+        objects: The author's objects of these definitions, by name.
+        commits: The number of commits.
+        plans: The read plan of each dataset.
+        engine: The engine that computes the datasets.
     """
 
     def __init__(self, services: ClientServices) -> None:
@@ -93,7 +93,7 @@ class Branch:
         return made
 
     def commit(self, definitions: Definitions) -> None:
-        """Serve correct definitions; what means the same keeps its rows, the rest is filled."""
+        """Serve correct definitions; unchanged datasets keep their rows, others are backfilled."""
         before, engine = self.definitions, self.engine
         known = {dataset.name: dataset for dataset in before.datasets}
         self._serve(definitions)
@@ -139,7 +139,7 @@ class Branch:
         return len(self._calls.get(endpoint, ()))
 
     def accept(self, call: EndpointCall, judged: Sequence[tuple[Feed, Judged]]) -> None:
-        """Take the rows of a call in; a bounded source that was idle for too long takes none."""
+        """Accept the rows of a call; a bounded source that was idle for too long accepts none."""
         for feed, rows in judged:
             if self._is_open(feed, call.received_us):
                 self.engine.append(feed.dataset.name, facts_of_rows(feed, call, rows))
@@ -155,7 +155,7 @@ class Branch:
         return True
 
     def erase(self, plan: DatasetPlan, rows: Sequence[Mapping[str, Json]]) -> int:
-        """Erase the rows of keys, those that come later too; return how many keys.
+        """Erase the rows of keys, including later ones; return the number of keys.
 
         Raises:
             Refused: The keys are not exactly the erase keys of the dataset.
@@ -182,7 +182,7 @@ class Branch:
         """Return the read plan of a dataset.
 
         Raises:
-            EntityMissing: The branch has none of that name.
+            EntityMissing: The branch has no dataset of that name.
         """
         try:
             return self.plans[name]
@@ -200,7 +200,7 @@ class Branch:
         return self._read_plans[inputs, outputs]
 
     def facts(self, name: str) -> tuple[Fact, ...]:
-        """Return the rows of a dataset that live, oldest first."""
+        """Return the current rows of a dataset, oldest first."""
         return tuple(fact for fact in self.engine.facts(self.plan(name).name) if fact.alive)
 
 
@@ -218,7 +218,7 @@ def _source_key(source: Source) -> str:
 
 
 def plan_of_unit_test(typed: TypedDataset) -> DatasetPlan:
-    """Say how a dataset is read: as it would be on a platform, but for how it is stored."""
+    """Return the read plan of a dataset: as on a platform, except for its storage."""
     dataset = typed.dataset
     schema = dataset.schema
     terminal = dataset.pipelines[-1].terminal if dataset.pipelines else None

@@ -54,13 +54,13 @@ class InProcessCaller:
         return self.secrets.get(name)
 
     def close(self) -> None:
-        """Free nothing: all goes with this."""
+        """Do nothing: all resources belong to this object."""
 
     def current(self) -> Branch:
-        """Return the branch that calls are about.
+        """Return the branch that calls refer to.
 
         Raises:
-            Refused: There is none of that name.
+            Refused: No branch has that name.
         """
         try:
             return self.branches[self.branch]
@@ -71,7 +71,7 @@ class InProcessCaller:
             ) from None
 
     def read(self, path: str, parameters: Parameters | None = None) -> Response:
-        """Answer what a client asks."""
+        """Answer a client's read call."""
         asked = parameters or {}
         match path.split("/"):
             case ["commits", _]:
@@ -98,7 +98,7 @@ class InProcessCaller:
         key: str = "",  # noqa: ARG002 (nothing is sent twice here)
         verb: str = "POST",
     ) -> Response:
-        """Do what a client asks for."""
+        """Execute a client's write call."""
         asked = parameters or {}
         if path == "query":
             answered = self._query(body, asked)
@@ -277,7 +277,7 @@ class InProcessCaller:
         }
 
     def columns(self, name: str) -> dict[str, list[Json]]:
-        """Return the rows of a dataset that live, oldest first, as plain columns."""
+        """Return the current rows of a dataset, oldest first, as plain columns."""
         plan = self.current().plan(name)
         places = {column.name: at for at, column in enumerate(whole_columns(plan))}
         rows = [(*fact.key, *fact.values, fact.event_time) for fact in self.current().facts(name)]

@@ -32,14 +32,14 @@ _CURRENT: "ContextVar[weakref.ref[MockClient] | None]" = ContextVar("narthex_cli
 
 
 def _silent(news: str) -> None:
-    """Tell nobody."""
+    """Discard a progress message."""
 
 
 class MockClient(TestClient):
-    """A client whose platform is this process: commits stand at once, and rows count at once.
+    """A client whose platform is this process: commits and rows take effect at once.
 
-    While it lives, `SomeDataset.lookup(…)` in the test's own code is answered by it; of several
-    clients the one that was made last answers.
+    While it exists, it answers `SomeDataset.lookup(…)` in the test's own code; of several clients
+    the one that was created last answers.
     """
 
     def __init__(self, branch: str | None = None) -> None:
@@ -174,7 +174,7 @@ class MockClient(TestClient):
         return False
 
     def integration_mode(self) -> str:
-        """Say which platform answers: none but this process."""
+        """Return which platform answers: only this process."""
         return "mock"
 
     @override
@@ -210,10 +210,10 @@ def _finder() -> lookups.Finder | None:
 
 
 def log(dataset: Dataset, df: pd.DataFrame) -> Response:
-    """Put rows straight into a dataset, by the client that was made last.
+    """Put rows directly into a dataset, with the client that was created last.
 
     Raises:
-        ArgumentsUnfit: There is none.
+        ArgumentsUnfit: No client exists.
     """
     client = _current()
     if client is None:

@@ -1,4 +1,4 @@
-"""What time it is in a unit test."""
+"""The clock of a unit test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from narthex._formats import parse_instant
 
 
 class UnitTestClock:
-    """The machine's clock until it is set; then it stands still until it is moved."""
+    """The machine's clock until it is set; then it is stopped until it is advanced."""
 
     def __init__(self) -> None:
         self._stands_at: datetime | None = None
@@ -30,7 +30,7 @@ class UnitTestClock:
 
     @contextmanager
     def standing_at(self, instant: datetime) -> Iterator[None]:
-        """Stand still at an instant inside the block; after it, go on as before."""
+        """Stop at an instant inside the block; after it, continue as before."""
         before = self._stands_at, self._ahead
         self.set(instant)
         try:
@@ -39,6 +39,6 @@ class UnitTestClock:
             self._stands_at, self._ahead = before
 
     def advance(self, by: timedelta | str) -> None:
-        """Go ahead, by a duration such as `1d`."""
+        """Advance by a duration such as `1d`."""
         span = by if isinstance(by, timedelta) else timedelta(microseconds=parse_duration(by))
         self._ahead += span

@@ -1,4 +1,4 @@
-"""The fast engine of unit tests: whole datasets at once, in columns, when they are asked for."""
+"""The fast engine of unit tests: it computes whole datasets on demand, in columns."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -39,7 +39,7 @@ from narthex_reference.engine import Answer
 
 @attrs.frozen
 class Erased:
-    """What was erased from a dataset: cells of its erase keys, which are some of its keys."""
+    """The erasures of a dataset: cells of its erase keys, which are some of its keys."""
 
     names: tuple[str, ...] = ()
     keys: frozenset[tuple[Cell, ...]] = frozenset()
@@ -61,8 +61,8 @@ class Erased:
 class _Table:
     """A dataset of rows.
 
-    `live` gives the values of a row, by its place, as of an instant: where they change without
-    any row.
+    `live` computes the values of a row, by its place, as of an instant, for values that change
+    without a new row.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class _Table:
 
 
 class _Folded:
-    """A dataset that ends in an aggregate: its values exist when they are asked for."""
+    """A dataset that ends in an aggregate: its values are computed on demand."""
 
     def __init__(
         self, groups: PlainGroups, dataset: Dataset, given: RowBatch | None, erased: Erased
@@ -139,10 +139,10 @@ class _Folded:
 
 
 class InProcessEngine:
-    """Carries out definitions for unit tests.
+    """Executes definitions for unit tests.
 
-    What it gives is a function of the definitions and of the set of facts. A dataset is computed
-    as a whole when it is first asked for, and again only after facts of what it reads came.
+    Its answers are a function of the definitions and of the set of facts. A dataset is computed as
+    a whole on first use, and recomputed only after new facts of its inputs.
     """
 
     def __init__(self, definitions: Definitions, *, calls: CodeCalls) -> None:
@@ -162,9 +162,9 @@ class InProcessEngine:
         self._below = _below(typed)
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
-        """Take facts in; any order, late ones and repetitions too.
+        """Append facts; they may be unordered, late or repeated.
 
-        Facts of a dataset that a pipeline fills stand beside what the pipeline gives.
+        Facts of a dataset that a pipeline fills are added to the pipeline's rows.
         """
         standing = self._given.setdefault(self._one(dataset).dataset.name, {})
         for fact in facts:
@@ -175,7 +175,7 @@ class InProcessEngine:
             self._contents.pop(name, None)
 
     def erase(self, dataset: str, keys: Collection[tuple[Cell, ...]]) -> None:
-        """Leave the rows of a dataset out whose erase keys have these cells, now and later."""
+        """Leave out a dataset's rows whose erase keys have these cells, including later rows."""
         fields = self._one(dataset).dataset.schema.fields
         names = [field.name for field in fields if field.erase_key]
         self._erased[dataset] = Erased(tuple(names), frozenset(keys))
@@ -189,15 +189,16 @@ class InProcessEngine:
     def facts(self, dataset: str) -> tuple[Fact, ...]:
         """Return the current facts, sorted by event time and row id.
 
-        Of a keyless dataset the living rows; of a keyed one the rows of every instant, and the
-        absences that end a row; of one that ends in an aggregate the versions of its groups.
+        For a keyless dataset these are the rows without retracted ones; for a keyed one, the rows
+        of every instant and the absences that end a row; for one that ends in an aggregate, the
+        versions of its groups.
         """
         return facts_of(self._content(dataset).rows, self._one(dataset).dataset.schema.values)
 
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Return the value of each key as of its instant; None where there is none.
+        """Return the value of each key as of its instant; None where the key has no value.
 
         Raises:
             LookupImpossible: The dataset has no key.

@@ -1,4 +1,4 @@
-"""Rows that are pushed: judged all together, and then facts."""
+"""Validate the pushed rows of a call together, and convert them to facts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
@@ -23,7 +23,7 @@ from narthex._runtime.ingest import ParsedRow, RejectedRow, RekeyedRow, RowOutco
 from narthex._runtime.workers import CodeCalls
 
 DIRECT_WEBHOOK: Final = "_internal_narthex_webhook"
-"""The webhook by which tests put rows straight into a dataset."""
+"""The webhook by which tests put rows directly into a dataset."""
 
 Judged: TypeAlias = Sequence[RowOutcome]
 
@@ -33,8 +33,8 @@ class EndpointCall:
     """The rows of one call of an endpoint.
 
     Attributes:
-        offset: Which call of the endpoint it is.
-        received_us: When it came, microseconds; the `now()` of its rows.
+        offset: The number of the call of the endpoint.
+        received_us: When it arrived, in microseconds; the `now()` of its rows.
     """
 
     endpoint: WebhookEndpoint
@@ -44,12 +44,12 @@ class EndpointCall:
 
 
 def direct_endpoint(dataset: str) -> WebhookEndpoint:
-    """Return the endpoint by which tests put rows straight into a dataset."""
+    """Return the endpoint by which tests put rows directly into a dataset."""
     return WebhookEndpoint(webhook=DIRECT_WEBHOOK, endpoint=f"_internal_{dataset}_endpoint")
 
 
 def direct_source(dataset: Dataset) -> Source:
-    """Return the source by which tests put rows straight into a dataset."""
+    """Return the source by which tests put rows directly into a dataset."""
     return Source(
         connector=direct_endpoint(dataset.name),
         disorder_us=0,
@@ -59,7 +59,7 @@ def direct_source(dataset: Dataset) -> Source:
 
 @attrs.frozen(kw_only=True, eq=False)
 class Feed:
-    """A dataset that an endpoint feeds, and how."""
+    """A dataset that an endpoint feeds, with its source."""
 
     dataset: Dataset
     source: Source
@@ -83,7 +83,7 @@ class Feed:
         )
 
     def judge(self, call: EndpointCall, calls: CodeCalls) -> Judged:
-        """Say what becomes of each row of a call.
+        """Validate each row of a call.
 
         Raises:
             UserCodeError: Code of an author that the source runs failed.
@@ -93,7 +93,7 @@ class Feed:
 
 
 def problems_of(feed: Feed, judged: Judged) -> list[str]:
-    """Say what is wrong with each row that cannot be one of the dataset."""
+    """Return the errors of rows that do not fit the dataset."""
     return [
         f"row {number}, {feed.dataset.name}: {problem}"
         for number, admission in enumerate(judged)
@@ -103,7 +103,7 @@ def problems_of(feed: Feed, judged: Judged) -> list[str]:
 
 
 def facts_of_rows(feed: Feed, call: EndpointCall, judged: Judged) -> list[Fact]:
-    """Return the facts that the admitted rows of a call are."""
+    """Return the facts of a call's valid rows."""
     identity, made = source_id(feed.source), _Facts(feed.dataset.schema)
     facts: list[Fact] = []
     for ordinal, admission in enumerate(judged):
@@ -119,7 +119,7 @@ def facts_of_rows(feed: Feed, call: EndpointCall, judged: Judged) -> list[Fact]:
 
 
 class _Facts:
-    """Makes facts of admitted rows; what a schema says of all of them is read once."""
+    """Creates facts from valid rows; data common to all rows of a schema is computed once."""
 
     def __init__(self, schema: Schema) -> None:
         self.timestamp = schema.timestamp

@@ -1,7 +1,7 @@
-"""Whether what the platform holds is what its definitions mean, row by row.
+"""Prove that the platform's data matches its definitions, row by row.
 
-Everything is computed again by the reference engine, from the logs of the datasets that sources
-fill, and compared with the logs of the others, with indexes and with histories.
+The reference engine recomputes everything from the logs of the datasets that sources fill, and
+compares the result with the logs of the other datasets, with indexes and with histories.
 """
 
 from narthex_reference.proving.deployed import Deployed, NothingServesError, deployed

@@ -1,7 +1,7 @@
-"""Until where everything has been drained : the offsets at which stores and definitions agree.
+"""Find a consistent cut: offsets up to which all jobs have drained their topics.
 
-The contract holds when every job upstream of a dataset has drained  the same rows. So a proof
-waits until nothing moves: the jobs say that they have read all that stands in their topics, and
+The contract holds when every job upstream of a dataset has drained the same rows. So a proof
+waits until nothing changes: the jobs report that they have read all records of their topics, and
 the topics end where they ended before the jobs were asked.
 """
 
@@ -26,12 +26,12 @@ TopicEnds: TypeAlias = Mapping[str, Mapping[int, int]]
 
 @attrs.frozen(kw_only=True)
 class Cut:
-    """How far logs reached when they were looked at.
+    """The ends of logs at the time of the cut.
 
     Attributes:
         ends: Dataset to partition to offset.
-        waited_for: Dataset to what has not been drained  for it; such a dataset's log, and
-            all below it, say nothing about the definitions.
+        waited_for: Dataset to the reason why it has not drained; such a dataset's log, and all
+            data computed from it, cannot be compared with the definitions.
     """
 
     ends: TopicEnds
@@ -39,11 +39,11 @@ class Cut:
 
 
 class NotThereError(RuntimeError):
-    """A topic that the commit binds is not there."""
+    """A topic that the commit binds does not exist."""
 
 
 def upstream(platform: Deployed, dataset: str) -> tuple[str, ...]:
-    """Return a dataset and all that it is computed from, each after what it reads."""
+    """Return a dataset and all datasets that it is computed from, in dependency order."""
     by_name = {one.name: one for one in platform.definitions.datasets}
     found: dict[str, None] = {}
 
@@ -58,10 +58,10 @@ def upstream(platform: Deployed, dataset: str) -> tuple[str, ...]:
 
 
 def find_cut(platform: Deployed, datasets: Iterable[str], *, wait_s: float, tell: Tell) -> Cut:
-    """Wait, at most so long, until all jobs of these datasets have drained  their logs.
+    """Wait, at most `wait_s`, until all jobs of these datasets have drained their logs.
 
     Raises:
-        NotThereError: A log is not there.
+        NotThereError: A log does not exist.
         StoreError: The cluster does not answer.
     """
     names = tuple(dict.fromkeys(one for name in datasets for one in upstream(platform, name)))
@@ -76,7 +76,7 @@ def find_cut(platform: Deployed, datasets: Iterable[str], *, wait_s: float, tell
         after = _ends(platform, end_offsets, names)
         moving = {name: "rows still come" for name in names if after[name] != before[name]}
         waited_for = _inherited(platform, names, behind | moving)
-        # A job may have taken rows in and not yet written what they make: look twice.
+        # A job may have read rows and not yet written their results: check twice.
         if time.monotonic() >= ends_at or (not waited_for and still == after):
             return Cut(ends=after, waited_for=waited_for)
         still = None if waited_for else after
@@ -114,7 +114,7 @@ def _ends(platform: Deployed, end_offsets: EndOffsetReader, names: Iterable[str]
 
 
 def _behind(platform: Deployed, end_offsets: EndOffsetReader, dataset: str) -> str | None:
-    """Say what the jobs that fill a dataset have not read yet; None if nothing."""
+    """Return what the jobs that fill a dataset have not read yet; None if nothing."""
     read_by = platform.jobs_read()
     for job in platform.jobs(dataset):
         topics = _read_topics(job)

@@ -1,4 +1,4 @@
-"""What one commit has deployed: definitions, the assets behind them, and how far jobs have read."""
+"""The deployment of one commit: definitions, their assets, and the offsets that jobs have read."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -31,21 +31,21 @@ Read: TypeAlias = Mapping[str, Mapping[int, int]]
 """Topic to partition to the next offset."""
 
 JobsRead: TypeAlias = Callable[[], Mapping[int, Read]]
-"""Gives how far each live job has read by now, by asset id; one that does not run is left out."""
+"""Returns the current offsets of each live job, by asset id; jobs that do not run are left out."""
 
 
 class NothingServesError(LookupError):
-    """The branch has no commit that serves."""
+    """The branch does not serve a commit."""
 
 
 @attrs.frozen(kw_only=True)
 class Deployed:
-    """One commit of a platform, as a proof looks at it.
+    """One commit of a platform, with the data that a proof needs.
 
     Attributes:
-        commit_id: Of the commit; that of a clone binds another one's manifest.
+        commit_id: The id of the commit; a clone's commit binds another commit's manifest.
         bindings: Logical path to asset.
-        plans: How the datasets are read, by name.
+        plans: The read plans of the datasets, by name.
         storage: Options of the store of histories.
     """
 
@@ -65,10 +65,10 @@ class Deployed:
         return self.bindings[f"dataset/{dataset}/log"]
 
     def log(self, dataset: str) -> LogSpec:
-        """Say what a dataset's log holds.
+        """Return the spec of a dataset's log.
 
         Raises:
-            TypeError: What is bound is no topic of a dataset.
+            TypeError: The bound asset is not a topic of a dataset.
         """
         spec = self.topic(dataset).spec
         if not isinstance(spec, TopicSpec) or spec.log is None:
@@ -94,7 +94,7 @@ class Deployed:
         return tuple(found.values())
 
     def history_path(self, physical_name: str) -> str:
-        """Say where a history stands."""
+        """Return the path or URL of a history."""
         return history_path(self.history_dir, physical_name)
 
 
@@ -105,11 +105,11 @@ def _dataset_of(spec: AssetSpec) -> str | None:
 def deployed(
     settings: Settings, *, branch: str = "main", commit_id: UUID | None = None
 ) -> Deployed:
-    """Look at what a commit has deployed; the one that serves the branch if none is named.
+    """Read the deployment of a commit, or else of the commit that the branch serves.
 
     Raises:
-        NothingServesError: There is none.
-        LedgerError: There is no such branch or commit.
+        NothingServesError: The branch does not serve a commit.
+        LedgerError: The branch or the commit does not exist.
     """
     ledger = Ledger(settings.ledger_dsn, signer=Signer.load(settings.signing_key))
     if commit_id is None:

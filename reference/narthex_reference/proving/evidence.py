@@ -11,7 +11,7 @@ from narthex_reference.semantics.content import RowSource
 from narthex_reference.semantics.evaluator import Reference
 
 _MOST = 200
-"""So many facts of one difference are looked up."""
+"""The greatest number of facts to look up per difference."""
 
 
 @attrs.frozen(kw_only=True)
@@ -19,7 +19,7 @@ class Evidence:
     """Finds facts by identity.
 
     Attributes:
-        logs: Of the datasets that sources fill.
+        logs: The logs of the datasets that sources fill.
     """
 
     logs: Mapping[str, Log]
@@ -36,11 +36,11 @@ class Evidence:
     def of_lookup(
         self, reference: Reference, dataset: str, key: tuple[Cell, ...], as_of: int
     ) -> tuple[EvidenceFact, ...]:
-        """Return the facts that made what a lookup should find."""
+        """Return the facts behind the expected result of a lookup."""
         return self.of((one.dataset, one.row_id) for one in reference.explain(dataset, key, as_of))
 
     def of_log(self, log: Log, is_part: Callable[[Fact], bool]) -> tuple[EvidenceFact, ...]:
-        """Return the facts of a dataset's own log that have a part in an entry."""
+        """Return the facts of a dataset's own log that contribute to an entry."""
         found = dict.fromkeys(row.fact.row_id for row in log.rows if is_part(row.fact))
         return tuple(_made(log, row_id) for row_id in list(found)[:_MOST])
 

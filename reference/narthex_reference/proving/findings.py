@@ -1,4 +1,4 @@
-"""What a proof finds: where the platform and the definitions disagree, and why."""
+"""The findings of a proof: where the platform differs from the definitions, and why."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,18 +10,18 @@ from narthex._ir import Cell, DataType, RowId
 from narthex_reference.cell_equality import same_cells
 
 MOST_MADE = 20
-"""So many facts that explain a difference are told."""
+"""The greatest number of facts shown per difference."""
 
 _LEAST, _GREATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The instants that a calendar can say."""
+"""The range of instants that can be rendered as dates."""
 
 
 @attrs.frozen(kw_only=True)
 class EvidenceFact:
-    """A fact that had a part in what should be there.
+    """A fact that contributed to an expected value.
 
     Attributes:
-        places: Where its states stand in the log: (partition, offset) each.
+        places: The positions of its states in the log: (partition, offset) each.
     """
 
     dataset: str
@@ -39,23 +39,23 @@ class EvidenceFact:
         }
 
     def told(self) -> str:
-        """Render it for people: the dataset, the event time, and where the log has it."""
+        """Render it for people: the dataset, the event time, and its positions in the log."""
         offsets = ", ".join(f"{partition}/{offset}" for partition, offset in self.places)
         return f"{self.dataset} {offsets} at {told_instant(self.event_time)}"
 
 
 @attrs.frozen(kw_only=True)
 class ProofDifference:
-    """One row, value or offset that is not what the definitions mean.
+    """One row, value or offset that differs from the definitions.
 
     Attributes:
         store: `log`, `index`, `history` or `answers`.
-        what: Which kind of entry differs, in words.
-        key: By name; None of a keyless row.
-        instant: The event time of a row, or as of when a lookup was made.
-        found: By name, what is there; None where nothing is.
-        meant: By name, what should be; None where nothing should be.
-        made_of: The facts that explain what is meant.
+        what: The kind of entry that differs, in words.
+        key: The key by name; None for a keyless row.
+        instant: The event time of a row, or the instant of a lookup.
+        found: The stored values by name; None without an entry.
+        meant: The expected values by name; None where no entry should exist.
+        made_of: The facts that explain the expected values.
     """
 
     dataset: str
@@ -112,12 +112,12 @@ class Unproved:
 
 @attrs.frozen(kw_only=True)
 class Proof:
-    """What was compared and what was found.
+    """The result of a proof.
 
     Attributes:
-        compared: How many rows and answers, by dataset and store (`Orders.index`).
-        more: How many further differences each store has that are not listed.
-        changed_answers: How many logged queries, right when they were given, are others by now.
+        compared: The number of compared rows and answers, by dataset and store (`Orders.index`).
+        more: The number of further differences of each store that are not listed.
+        changed_answers: The number of logged queries that were right, but have changed since.
     """
 
     compared: Mapping[str, int]
@@ -128,7 +128,7 @@ class Proof:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing that was compared differs."""
+        """Whether no comparison found a difference."""
         return not self.differences
 
     def plain(self) -> dict[str, Json]:
@@ -146,7 +146,7 @@ class Proof:
 def offset_ahead(
     dataset: str, store: str, partition: int, offset: int, end: int
 ) -> ProofDifference:
-    """Say that a store has read further than the log reaches."""
+    """Return the difference of a store that has read beyond the log's end."""
     return ProofDifference(
         dataset=dataset,
         store=store,
@@ -157,14 +157,14 @@ def offset_ahead(
 
 
 def told_instant(instant: int) -> str:
-    """Render an instant; one that no calendar says, as its microseconds."""
+    """Render an instant; one outside the calendar's range, as its microseconds."""
     return render_instant(instant) if _LEAST <= instant <= _GREATEST else f"{instant} us"
 
 
 def named(
     names: Sequence[str], cells: Sequence[Cell], types: Mapping[str, DataType]
 ) -> dict[str, Json]:
-    """Render cells by name; a cell that its type does not fit is shown as it is."""
+    """Render cells by name; a cell that does not fit its type is shown unchanged."""
     found: dict[str, Json] = {}
     for name, cell in zip(names, cells, strict=True):
         of = types.get(name)

@@ -1,4 +1,4 @@
-"""A history beside the log that it was written from: each record once, as it was."""
+"""Compare a history with the log that it was written from: each record once, unchanged."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
@@ -10,7 +10,7 @@ from narthex_reference.proving.logs import Log, PartitionEnds
 from narthex_stores import LogRow
 
 IsWanted: TypeAlias = Callable[[Fact], bool]
-"""Whether a fact is of a key that is looked at."""
+"""Whether a fact belongs to a sampled key."""
 
 PartitionOffset: TypeAlias = tuple[int, int]
 """Partition and offset."""

@@ -1,4 +1,4 @@
-"""An index beside the reference: every lookup that matters, and every entry that it stores."""
+"""Compare an index with the reference: every relevant lookup, and every stored entry."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from narthex_reference.semantics.evaluator import Reference
 from narthex_stores import IndexSnapshot, LookupResult, Part, StoredDifference, stored_differences
 
 MOST_INSTANTS = 24
-"""So many instants are asked of each key: the newest, and others drawn from those that matter."""
+"""The number of instants looked up per key: the newest, and others drawn from relevant ones."""
 
 _ROWS_ONLY = sys.maxsize
 _TILES_FIRST = 0
@@ -34,11 +34,11 @@ _TILES_FIRST = 0
 
 @attrs.frozen(kw_only=True)
 class Looked:
-    """What is looked at in an index.
+    """The part of an index that is compared.
 
     Attributes:
         log: The log that it is fed from, at least to the offsets that it contains.
-        seed: Draws the instants.
+        seed: The seed for drawing instants.
     """
 
     spec: IndexSpec
@@ -48,7 +48,7 @@ class Looked:
 
 
 def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterator[ProofDifference]:
-    """Find offsets that say more than the log has."""
+    """Yield offsets that lie beyond the log's end."""
     for (named_topic, partition), offset in sorted(snapshot.offsets.items()):
         end = log.ends.get(partition, 0)
         if named_topic == topic and offset > end:
@@ -58,7 +58,7 @@ def offset_differences(log: Log, topic: str, snapshot: IndexSnapshot) -> Iterato
 def stored(
     looked: Looked, snapshot: IndexSnapshot, *, topic: str, evidence: Evidence
 ) -> Iterator[ProofDifference]:
-    """Compare the entries of an index with those that its log makes, up to its offsets."""
+    """Compare the entries of an index with those computed from its log, up to its offsets."""
     log, sample = looked.log, looked.sample
     ends = {p: offset for (t, p), offset in snapshot.offsets.items() if t == topic}
     by_key = not looked.spec.by
@@ -75,7 +75,7 @@ def stored(
 
 
 def _tile_is_same(one: StoredDifference) -> bool:
-    """Whether a tile differs only in how its floats were rounded."""
+    """Whether a tile differs only in the rounding of its floats."""
     return one.found is not None and one.meant is not None and same_named(one.found, one.meant)
 
 
@@ -103,7 +103,7 @@ def _told(looked: Looked, one: StoredDifference, evidence: Evidence) -> ProofDif
 
 
 def _is_of(one: StoredDifference, fact: Fact) -> bool:
-    """Whether a fact has a part in an entry."""
+    """Whether a fact contributes to an entry."""
     if one.row_id:
         return fact.row_id == one.row_id
     if one.key is None or one.instant is None or fact.key != one.key:
@@ -119,14 +119,14 @@ def _named(
 
 @attrs.frozen(kw_only=True)
 class LookupColumns:
-    """Keys, and as of when each is asked, in columns of equal length."""
+    """Keys and the instants of their lookups, in columns of equal length."""
 
     keys: list[tuple[Cell, ...]]
     instants: list[int]
 
 
 def asked_of(reference: Reference, looked: Looked) -> LookupColumns:
-    """Choose what to ask: each drawn key, at instants at which it changes and just before them."""
+    """Choose lookups: each sampled key, at instants at which it changes and just before them."""
     rng = default_rng(looked.seed)
     keys: list[tuple[Cell, ...]] = []
     instants: list[int] = []
@@ -154,7 +154,7 @@ def lookup_differences(
     *,
     evidence: Evidence,
 ) -> Iterator[ProofDifference]:
-    """Compare answers: of an index with tiles from rows alone, and from tiles wherever they can."""
+    """Compare answers; with tiles, once from rows alone and once from tiles where possible."""
     dataset = looked.log.dataset
     columns = reference.value_columns(dataset)
     wanted = reference.lookup(dataset, asked.keys, asked.instants)

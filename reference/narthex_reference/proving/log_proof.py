@@ -1,4 +1,4 @@
-"""A dataset's log beside what the definitions make of the logs of the sources."""
+"""Compare a dataset's log with the rows that the definitions compute from the sources' logs."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,14 +17,14 @@ from narthex_reference.semantics.grouped_rows import Contribution
 
 @attrs.frozen
 class ExpectedRow:
-    """A row that should stand, and what it is made of."""
+    """A row that should exist, and the facts that it is made of."""
 
     fact: Fact
     row: ContentRow
 
 
 def wanted_rows(reference: Reference, dataset: str, log: LogSpec) -> dict[RowId, ExpectedRow]:
-    """Return the rows that a dataset's log should amount to."""
+    """Return the current rows that a dataset's log should have."""
     if log.shape is LogShape.CONTRIBUTIONS:
         made = reference.contributions(dataset)
         return {one.row.row_id: ExpectedRow(_contributed(one, log), one.row) for one in made}
@@ -52,7 +52,7 @@ def log_differences(
     wanted: Mapping[RowId, ExpectedRow],
     evidence: Evidence,
 ) -> Iterator[ProofDifference]:
-    """Compare what stands in a log with what should; versions are an engine's own."""
+    """Compare the rows of a log with the expected ones; versions are an engine's own."""
     found = standing(log, facts)
     for row_id in sorted({*found, *wanted}):
         have, want = found.get(row_id), wanted.get(row_id)
@@ -74,7 +74,7 @@ def log_differences(
 
 
 def same_fact(left: Fact, right: Fact) -> bool:
-    """Whether two facts say the same; identities and versions apart."""
+    """Whether two facts have the same content, apart from identities and versions."""
     return (
         left.event_time == right.event_time
         and left.alive == right.alive

@@ -1,7 +1,7 @@
-"""Logged queries beside what the logs say: each asked again of what stood below its offsets.
+"""Compare logged queries with the logs: each is repeated on the facts below its offsets.
 
-The indexes that are asked are made anew, of the logs; whether an index means what the definitions
-mean is compared elsewhere.
+The queried indexes are rebuilt from the logs; whether an index matches the definitions is compared
+elsewhere.
 """
 
 import tempfile
@@ -27,11 +27,11 @@ _BATCH = 20_000
 
 
 def logged_queries(platform: Deployed, *, most: int) -> list[LoggedQuery]:
-    """Read the newest logged queries that the platform's commit gave.
+    """Read the newest logged queries of the platform's commit.
 
     Raises:
         StoreError: The cluster does not answer.
-        GarbledAnswerError: A record of their log is none.
+        GarbledAnswerError: A record of their log is not a logged query.
     """
     topic = answers_topic(platform.install_id)
     found: list[LoggedQuery] = []
@@ -47,7 +47,7 @@ def logged_queries(platform: Deployed, *, most: int) -> list[LoggedQuery]:
 
 @attrs.define(kw_only=True)
 class ReplayedQueries:
-    """Asks logged queries again, of indexes that grow from log to log and offset to offset."""
+    """Repeats logged queries on indexes that grow with the queries' offsets."""
 
     platform: Deployed
     calls: CodeCalls
@@ -64,7 +64,7 @@ class ReplayedQueries:
         self._closing.close()
 
     def differences(self, answers: Sequence[LoggedQuery]) -> Iterator[ProofDifference]:
-        """Compare answers; then count, in `changed`, those that rows that came later changed."""
+        """Compare answers; then count, in `changed`, those changed by later rows."""
         for answer in sorted(answers, key=_reach):
             yield from self._difference(answer)
         for answer in answers:
@@ -104,7 +104,7 @@ class ReplayedQueries:
     def _outputs(
         self, answer: LoggedQuery, offsets: Mapping[str, Mapping[str, Mapping[str, int]]]
     ) -> dict[str, list[Cell]]:
-        """Answer again, from what stands below these offsets; below the logs' ends without them."""
+        """Repeat the query on the facts below these offsets; without them, on the whole logs."""
         whole = self._plan(answer)
         columns = _cells(answer.inputs, whole)
         rows = len(next(iter(columns.values()), []))
@@ -133,7 +133,7 @@ class ReplayedQueries:
 
 @attrs.define(kw_only=True)
 class _Index:
-    """An index made of a log; what is asked for less than it contains is made anew."""
+    """An index built from a log; it is rebuilt when fewer facts are requested than it has."""
 
     spec: IndexSpec
     closing: ExitStack
@@ -141,7 +141,7 @@ class _Index:
     _contains: dict[int, int] = attrs.field(factory=dict)
 
     def up_to(self, log: Log, ends: PartitionEnds) -> Self:
-        """Let it contain what stands below these offsets, and no more."""
+        """Return the index with exactly the facts below these offsets."""
         if self._index is None or any(ends.get(p, 0) < o for p, o in self._contains.items()):
             home = self.closing.enter_context(tempfile.TemporaryDirectory())
             self._index = LmdbIndex(Path(home), self.spec)
@@ -165,7 +165,7 @@ class _Index:
 
 
 def _reach(answer: LoggedQuery) -> int:
-    """Say how far an answer had read: what is asked in this order grows."""
+    """Return how far an answer had read; indexes only grow for queries in this order."""
     return sum(
         offset
         for topics in answer.offsets.values()

@@ -1,4 +1,4 @@
-"""Dataset logs as they stand: every fact with its partition and offset, below given offsets."""
+"""The current dataset logs: every fact with its partition and offset, below given offsets."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -19,7 +19,7 @@ _BATCH = 20_000
 
 
 class LogGoneError(RuntimeError):
-    """The beginning of a log is no longer there, so nothing can be computed from it."""
+    """The beginning of a log was deleted, so nothing can be computed from it."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -27,7 +27,7 @@ class Log:
     """The records of one dataset's log, from its beginning.
 
     Attributes:
-        ends: How far it was read.
+        ends: The offsets up to which it was read.
     """
 
     dataset: str
@@ -36,7 +36,7 @@ class Log:
     ends: PartitionEnds
 
     def below(self, ends: PartitionEnds) -> tuple[LogRow, ...]:
-        """Return the rows below these offsets; a partition without one has nothing."""
+        """Return the rows below these offsets; a partition without one has none."""
         return tuple(row for row in self.rows if row.offset < ends.get(row.partition, 0))
 
     def states(self, row_id: RowId) -> tuple[LogRow, ...]:
@@ -87,12 +87,12 @@ def read_log(
 def read_up_to(
     reader: LogReader, ends: Mapping[tuple[str, int], int], *, of: str
 ) -> Iterator[list[Record]]:
-    """Read from where a reader stands the records below these offsets, in batches.
+    """Read the records from a reader's position up to these offsets, in batches.
 
     Args:
-        reader: Is assigned where it should begin.
+        reader: The reader, assigned to its start offsets.
         ends: Topic and partition to the offset after the last record.
-        of: What is read, as the error says it.
+        of: The name of the read data, for the error message.
 
     Raises:
         StoreError: The cluster does not answer, or gave nothing for 30 s.
@@ -117,7 +117,7 @@ def _decoded(facts: Iterable[Fact], records: Iterable[Record]) -> list[LogRow]:
 def standing(spec: LogSpec, facts: Iterable[Fact]) -> dict[RowId, Fact]:
     """Return the current facts: the state with the highest version per row, without tombstones.
 
-    Of a keyed log an absence says something where it ends a row.
+    For a keyed log the absences that end a row are included.
     """
     newest: dict[RowId, Fact] = {}
     for fact in facts:

@@ -1,4 +1,4 @@
-"""The whole proof: which datasets, until where, and what is compared with what."""
+"""The whole proof: choose datasets and offsets, and compare their stores with the reference."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -30,19 +30,19 @@ from narthex_reference.worker_calls import WorkerCalls
 from narthex_stores import HistoryTable, IndexSnapshot, LmdbIndex, StoreError, to_rows
 
 MOST_LISTED = 20
-"""So many differences of one store are listed; the others are counted."""
+"""The greatest number of listed differences per store; the others are counted."""
 
 
 @attrs.frozen(kw_only=True)
 class ProofRequest:
-    """What is to be proved.
+    """The request for a proof.
 
     Attributes:
-        datasets: By name; all when empty.
-        sample: The share of each dataset's keys that is looked at.
-        seed: Draws the instants that are asked.
-        wait_s: How long to wait at most for jobs to drain  what stands in their topics.
-        answers: How many of the newest logged queries are asked again, where all datasets are.
+        datasets: The datasets by name; all when empty.
+        sample: The share of each dataset's keys that is compared.
+        seed: The seed for drawing the instants of lookups.
+        wait_s: How long to wait at most for jobs to drain their topics.
+        answers: How many of the newest logged queries to repeat, if all datasets are compared.
     """
 
     datasets: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class UnknownDatasetError(LookupError):
 def prove(
     platform: Deployed, asked: ProofRequest, *, calls: CodeCalls, tell: Callable[[str], None]
 ) -> Proof:
-    """Compute everything again and compare it, row by row.
+    """Recompute everything and compare it, row by row.
 
-    A dataset that sources fill is judged at the very offsets that its index and its history
-    contain, whatever goes on. One that a pipeline fills is judged once its jobs stand still.
+    A dataset that sources fill is compared at exactly the offsets that its index and its history
+    contain, even while rows arrive. One that a pipeline fills is compared once its jobs are idle.
 
     Raises:
-        UnknownDatasetError: One that was named is not there.
+        UnknownDatasetError: A named dataset does not exist.
         StoreError: The cluster does not answer.
     """
     known = tuple(one.name for one in platform.definitions.datasets)
@@ -73,7 +73,7 @@ def prove(
         if name not in known:
             raise UnknownDatasetError(f"the commit has no dataset `{name}`")
     wanted = asked.datasets or known
-    # Before it is known how far the logs reach: then all that they were read from stands below.
+    # Read before the logs' ends are, so that all facts behind the answers lie below those ends.
     answers = [] if asked.datasets else logged_queries(platform, most=asked.answers)
     cut = find_cut(platform, wanted, wait_s=asked.wait_s, tell=tell)
     work = _Work(platform=platform, asked=asked, cut=cut, calls=calls, tell=tell)
@@ -108,7 +108,7 @@ class _Work:
         )
 
     def answers(self, kept: Sequence[LoggedQuery]) -> None:
-        """Ask logged queries again, of what stood below the offsets that they were read at."""
+        """Repeat logged queries on the facts below the offsets of their answers."""
         if not kept:
             return
         self.tell(f"comparing {len(kept)} logged queries")
@@ -122,7 +122,7 @@ class _Work:
             self._changed = replayed.changed
 
     def dataset(self, name: str) -> None:
-        """Compare all that is stored of a dataset."""
+        """Compare all stores of a dataset."""
         try:
             sources = {one: self._log(one) for one in self._sources(name)}
             judged = _Judged(
@@ -195,7 +195,7 @@ class _Work:
         )
 
     def _reference(self, judged: "_Judged", ends: PartitionEnds | None = None) -> Reference:
-        """Compute from the sources' logs; of a dataset that they fill, only below `ends`."""
+        """Compute from the sources' logs; for a dataset that they fill, only below `ends`."""
         reference = Reference(self.platform.definitions, call=WorkerCalls(self.calls))
         for name, log in judged.sources.items():
             below = log.rows if ends is None else log.below(ends)
@@ -247,7 +247,7 @@ class _Work:
         yield from lookup_differences(reference, looked, asked, snapshot, evidence=judged.evidence)
 
     def _up_to(self, judged: "_Judged", contains: PartitionEnds) -> "_Judged":
-        """Read on where a store contains more than stood in the log when it was looked at."""
+        """Read further where a store contains more than the log had when it was read."""
         name = judged.dataset.name
         if all(offset <= judged.log.ends.get(p, 0) for p, offset in contains.items()):
             return judged
@@ -264,7 +264,7 @@ class _Work:
         return attrs.evolve(judged, log=log, sources=sources)
 
     def _why_not_comparable(self, judged: "_Judged", contains: PartitionEnds) -> str | None:
-        """Say why a pipeline's index says nothing about the definitions; None where it does."""
+        """Return why a pipeline's index cannot be compared with the definitions; None if it can."""
         name = judged.dataset.name
         if not judged.dataset.pipelines:
             return None
@@ -275,7 +275,7 @@ class _Work:
         ahead = sum(max(0, contains.get(p, 0) - end) for p, end in ends.items())
         if behind:
             return f"{behind} records of its log are not in it yet"
-        # Offsets beyond the log's own end are a difference, and told as one.
+        # Offsets beyond the log's own end are reported as a difference.
         if ahead and any(contains[p] <= judged.log.ends.get(p, 0) for p in ends):
             return "rows came while it was looked at"
         return None
@@ -315,7 +315,7 @@ class _Work:
 
 @attrs.frozen(kw_only=True)
 class _Judged:
-    """A dataset with what it is computed from."""
+    """A dataset with its inputs."""
 
     dataset: Dataset
     log: Log
@@ -324,7 +324,7 @@ class _Judged:
 
     @property
     def evidence(self) -> Evidence:
-        """Finds the facts behind a row."""
+        """The evidence that finds the facts behind a row."""
         return Evidence(logs=self.sources)
 
     def is_wanted(self, key: Sequence[Cell]) -> bool:

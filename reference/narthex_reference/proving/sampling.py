@@ -1,8 +1,8 @@
 """A share of the keys, drawn by hash, and the rows of the sources that decide about them.
 
-Whatever a key of a dataset is made of must be read, and as little else as can be told: the columns
-of the key are followed through the steps back to the sources. A source in which they cannot be
-found is read whole, and so is the right side of a join.
+All rows behind a sampled key must be read, and as few others as possible: the columns of the key
+are traced through the steps back to the sources. A source in which they cannot be found is read
+whole, and so is the right side of a join.
 """
 
 import hashlib
@@ -43,10 +43,10 @@ _SPAN = 1 << 64
 
 @attrs.frozen(kw_only=True)
 class KeySample:
-    """Which keys of a dataset are looked at.
+    """The sampled keys of a dataset.
 
     Attributes:
-        columns: Of the key; the hash of their cells decides. Empty draws every key.
+        columns: Columns of the key; the hash of their cells decides. Empty draws every key.
         sources: For each dataset that sources fill, where those columns are, in the same order;
             None: all of its rows are needed.
     """
@@ -61,7 +61,7 @@ class KeySample:
         return not self.columns
 
     def draws(self, columns: Sequence[Column], cells: Sequence[Cell]) -> bool:
-        """Whether these cells of the columns are drawn; null is, as it says nothing of a key."""
+        """Whether these cells of the columns are drawn; null is, because it identifies no key."""
         if self.is_whole or None in cells:
             return True
         # A step may have made a column's type narrower since.
@@ -95,7 +95,7 @@ class KeySample:
 
 
 def sample_of(definitions: Definitions, dataset: str, rate: float) -> KeySample:
-    """Say which rows are needed to know a share of the keys of a dataset."""
+    """Return the sample of a share of a dataset's keys, and the rows that it needs."""
     by_name = {one.name: one for one in definitions.datasets}
     chosen: Names = () if rate >= 1 else tuple(c.name for c in by_name[dataset].schema.keys)
     while True:
@@ -120,7 +120,7 @@ def _of_dataset(
 ) -> Iterator[tuple[str, _Where]]:
     dataset = by_name[name]
     if where is not None and dataset.schema.keys:
-        # What a key is from one instant to the next, all of its rows say together.
+        # The value of a key between two instants depends on all of its rows.
         keys = {column.name for column in dataset.schema.keys}
         where = {ours: here for ours, here in where.items() if here in keys}
     if not dataset.pipelines:
@@ -146,7 +146,7 @@ def _of_step(
 
 
 def _before(step: Operator, where: _Where) -> _Where:
-    """Say where the columns are before a step; one that the step makes is nowhere."""
+    """Return the columns' sources before a step; a column that the step creates has none."""
     if where is None:
         return None
     match step:

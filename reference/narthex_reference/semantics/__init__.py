@@ -1,5 +1,5 @@
-"""The reference engine: what each step, window and aggregate means, computed from the facts.
+"""The reference engine: the meaning of each step, window and aggregate, computed from facts.
 
-`evaluator` answers questions; the other modules each define one kind of step. A window's result
+`evaluator` answers lookups; the other modules each define one kind of step. A window's result
 is computed in `windows`, `grouped_rows`, `folds` and `aggregates`, in this order.
 """

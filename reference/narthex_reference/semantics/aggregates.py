@@ -1,8 +1,8 @@
-"""Aggregates of groups: their values for a question, and the instants at which those change.
+"""Aggregates of groups: their values for a lookup, and the instants at which those change.
 
-There are two kinds. Where each aggregate has its own window, a group has one value, of whichever
-rows its windows count as of the question. Where the group itself has a window, each span of it
-is a group of its own, with the key column `window`.
+There are two kinds. Where each aggregate has its own window, a group has one value, of the rows
+that its windows contain as of the lookup. Where the group itself has a window, each span of it is
+a separate group, with the key column `window`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,16 +34,16 @@ from narthex_reference.semantics.grouped_rows import (
 from narthex_reference.semantics.windows import lookback_of, next_end, sessions, span, windows_of
 
 WINDOW = "window"
-"""The key column that says which span of a windowed group it is."""
+"""The key column with the span of a windowed group."""
 
 
 @attrs.frozen(kw_only=True)
 class AggregateValue:
-    """What the aggregates of a group are as of an instant.
+    """The aggregates of a group as of an instant.
 
     Attributes:
         cells: Keys and values, by column.
-        event_time: The newest change of the rows that the windows know.
+        event_time: The newest change of the rows in the windows.
         sources: The facts that count.
         members: The rows that count in it, by identity.
     """
@@ -55,7 +55,7 @@ class AggregateValue:
 
 
 class Group(Protocol):
-    """The rows of one group key, ready for questions."""
+    """The rows of one group key, ready for lookups."""
 
     @property
     def rows(self) -> Sequence[Contribution]:
@@ -115,7 +115,7 @@ def versions(step: Aggregate, given: Content, schema: NodeSchema) -> Content:
 
 
 def _versions(group: Group, schema: NodeSchema, *, counted: bool) -> list[ContentRow]:
-    """Return the versions of a group; `counted`: another row makes another version of a span."""
+    """Return the versions of a group; if `counted`, each row creates a new version of a span."""
     made: list[ContentRow] = []
     standing: dict[bytes, object] = {}
     for instant in sorted(set(group.changes())):
@@ -158,7 +158,7 @@ def _row(
 def _absence(
     made: Sequence[ContentRow], key: bytes, instant: int, schema: NodeSchema
 ) -> ContentRow:
-    """Return the end of a span that other rows took up."""
+    """Return the absence of a span that other rows were merged into."""
     last = [row for row in made if key_of(row, schema.keys) == key][-1]
     names = {column.name for column in schema.keys}
     kept = {name: cell for name, cell in last.cells.items() if name in names}
@@ -179,14 +179,14 @@ def _keys(step: Aggregate, one: Contribution) -> dict[str, Cell]:
 
 @attrs.frozen
 class PlainGroup:
-    """A group whose aggregates have windows of their own."""
+    """A group whose aggregates have their own windows."""
 
     step: Aggregate
     specs: Sequence[TypedSpec]
     rows: Sequence[Contribution]
 
     def values(self, asked_at: int) -> Sequence[AggregateValue]:
-        """Return the one value; a group is seen when any window has known a row of it."""
+        """Return the one value; a group was seen if any window has contained a row of it."""
         known_until = max(span(one.spec.window, asked_at)[1] for one in self.specs)
         seen = [
             one
@@ -224,8 +224,8 @@ class PlainGroup:
     def _as_of(self, last: int, asked_at: int) -> int:
         """Return the instant whose rows count.
 
-        It is the last one of the window; `along` another column than event time, a row that
-        comes after its window has closed still belongs to it.
+        It is the last one of the window. With `along` another column than event time, a row that
+        arrives after its window has closed still belongs to it.
         """
         if self.step.along is None:
             return last
@@ -260,16 +260,14 @@ class PlainGroup:
 
 @attrs.frozen
 class WindowedGroup:
-    """A group each span of whose window is a group of its own."""
+    """A group with a window, each span of which is a separate group."""
 
     step: Aggregate
     specs: Sequence[TypedSpec]
     rows: Sequence[Contribution]
 
     def values(self, asked_at: int) -> Sequence[AggregateValue]:
-        """Return a value a span; with `emit="final"` of those only that no row can enter any
-        more.
-        """
+        """Return a value per span; with `emit="final"`, only of spans that are closed."""
         at = asked_at - self._lookback
         known = [one for one in self.rows if one.instant <= at]
         found: list[AggregateValue] = []
@@ -316,7 +314,7 @@ class WindowedGroup:
         return end + window.gap if isinstance(window, Session) else end
 
     def changes(self) -> Iterable[int]:
-        """Return the instants at which a row comes, or a span closes."""
+        """Return the instants at which a row arrives, or a span closes."""
         for one in self.rows:
             yield one.instant + self._lookback
             window = self.step.window

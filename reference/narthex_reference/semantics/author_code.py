@@ -1,4 +1,4 @@
-"""Authors' code in pipelines: what the reference needs of whoever runs it."""
+"""The protocol by which the reference runs authors' code in pipelines."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,11 +10,11 @@ from narthex._ir import Cell, Column, UserCode
 
 @attrs.frozen
 class RowFrame:
-    """Rows that code is given.
+    """The rows passed to code.
 
     Attributes:
         columns: Keys, values and event time, with their types.
-        rows: Cells, a row a tuple, in the order of the columns.
+        rows: Cells, one tuple per row, in the order of the columns.
     """
 
     columns: tuple[Column, ...]
@@ -22,24 +22,24 @@ class RowFrame:
 
 
 class UserCodeRunner(Protocol):
-    """Calls functions of authors on frames; each gives as many rows as it was given.
+    """Calls authors' functions on frames; each returns as many rows as it receives.
 
-    A function is assumed to look at each row alone: which rows it sees at once is no part of
-    what a pipeline means.
+    A function is assumed to process each row alone: the meaning of a pipeline does not depend on
+    which rows it receives together.
     """
 
     def filter(self, code: UserCode, frame: RowFrame) -> Sequence[bool]:
-        """Say which rows stand.
+        """Return which rows to keep.
 
         Raises:
-            UserCodeError: It failed, or gave something else than booleans.
+            UserCodeError: The code failed, or returned something else than booleans.
         """
 
     def assign(self, code: UserCode, frame: RowFrame, column: Column) -> Sequence[Cell]:
         """Return the cells of one column.
 
         Raises:
-            UserCodeError: It failed, or gave something else than it declares.
+            UserCodeError: The code failed, or returned something else than it declares.
         """
 
     def transform(
@@ -48,5 +48,5 @@ class UserCodeRunner(Protocol):
         """Return rows of these columns.
 
         Raises:
-            UserCodeError: It failed, or gave something else than it declares.
+            UserCodeError: The code failed, or returned something else than it declares.
         """

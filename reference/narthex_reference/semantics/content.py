@@ -9,17 +9,17 @@ from narthex._formats.avro import key_bytes
 from narthex._ir import Cell, Column, Fact, NodeSchema, RowId, Version
 
 RowSource: TypeAlias = tuple[str, RowId]
-"""A fact that somebody appended: its dataset and its identity there."""
+"""An appended fact: its dataset and its identity there."""
 
 
 @attrs.frozen(kw_only=True)
 class ContentRow:
-    """One row: of keyless content a row, of keyed content what a key is from an instant on.
+    """One row of keyless content, or the value of a key from an instant on in keyed content.
 
     Attributes:
         event_time: Microseconds.
-        cells: By column, the event time too; of an absence, the key's only.
-        alive: False says: absent from this instant on. Keyless content has no such rows.
+        cells: Cells by column, with the event time; for an absence, only those of the key.
+        alive: False for a key that is absent from this instant on; only in keyed content.
         sources: The facts that made it.
     """
 
@@ -32,7 +32,7 @@ class ContentRow:
 
     @property
     def order(self) -> tuple[int, bytes]:
-        """Where it stands among all rows; no two rows of a content share a place."""
+        """The sort key among all rows, unique within a content."""
         return self.event_time, self.row_id
 
 
@@ -40,8 +40,8 @@ class ContentRow:
 class Content:
     """Rows with their schema, in order.
 
-    Keyed content has at most one row of a key at an instant. An absence follows a row: one that
-    ends nothing says nothing and is left out.
+    Keyed content has at most one row of a key at an instant. An absence always ends a row;
+    absences that end none are left out.
     """
 
     rows: tuple[ContentRow, ...]

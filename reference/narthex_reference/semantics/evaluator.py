@@ -1,4 +1,4 @@
-"""The reference engine: everything again, from the facts, for every question."""
+"""The reference engine: it computes all content from the facts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -62,14 +62,14 @@ from narthex_reference.semantics.row_steps import row_step
 
 
 class NotAskableError(ValueError):
-    """A question that the definitions have no answer to."""
+    """The definitions do not support the query."""
 
 
 class Reference:
-    """Carries out definitions as `semantics.md` says, and nothing else.
+    """Executes definitions exactly as `semantics.md` specifies.
 
-    What it gives is a function of the definitions and of the set of facts: it keeps the facts
-    and computes all content from them.
+    Its answers are a function of the definitions and of the set of facts: it keeps the facts and
+    computes all content from them.
     """
 
     def __init__(self, definitions: Definitions, *, call: UserCodeRunner) -> None:
@@ -90,10 +90,10 @@ class Reference:
         self._schemas: dict[int, NodeSchema] = {}
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
-        """Take facts of a dataset with sources in; any order, late ones and repetitions too.
+        """Append facts of a dataset with sources; they may be unordered, late or repeated.
 
         Raises:
-            NotAskableError: The dataset is not there, or a pipeline fills it.
+            NotAskableError: The dataset does not exist, or a pipeline fills it.
         """
         if self._dataset(dataset).pipelines:
             raise NotAskableError(f"`{dataset}` is filled by a pipeline")
@@ -105,10 +105,10 @@ class Reference:
     def facts(self, dataset: str) -> tuple[Fact, ...]:
         """Return the current facts, sorted by event time and row_id.
 
-        Of a dataset that ends in an aggregate they are the versions of its groups.
+        For a dataset that ends in an aggregate they are the versions of its groups.
 
         Raises:
-            NotAskableError: The dataset is not there.
+            NotAskableError: The dataset does not exist.
         """
         schema = self._dataset(dataset).schema
         return tuple(
@@ -116,18 +116,18 @@ class Reference:
         )
 
     def value_columns(self, dataset: str) -> tuple[Column, ...]:
-        """Return the columns of what a lookup gives, in order.
+        """Return the columns of a lookup's result, in order.
 
         Raises:
-            NotAskableError: The dataset is not there.
+            NotAskableError: The dataset does not exist.
         """
         return self._dataset(dataset).schema.values
 
     def rows(self, dataset: str) -> tuple[ContentRow, ...]:
-        """Return the rows of which `facts` are, with the facts that made each.
+        """Return the rows behind `facts`, with the facts that made each.
 
         Raises:
-            NotAskableError: The dataset is not there.
+            NotAskableError: The dataset does not exist.
         """
         return self._content(dataset).rows
 
@@ -135,7 +135,7 @@ class Reference:
         """Return the rows that count in the aggregates that a dataset ends in.
 
         Raises:
-            NotAskableError: The dataset is not there, or ends in none.
+            NotAskableError: The dataset does not exist, or does not end in aggregates.
         """
         step = self._aggregate(self._dataset(dataset))
         if step is None:
@@ -146,7 +146,7 @@ class Reference:
         """Return each key that ever existed, with the instants at which its value may change.
 
         Raises:
-            NotAskableError: The dataset is not there, or has no key.
+            NotAskableError: The dataset does not exist, or has no key.
         """
         found = self._dataset(dataset)
         keys = found.schema.keys
@@ -172,10 +172,10 @@ class Reference:
     def lookup(
         self, dataset: str, keys: Sequence[tuple[Cell, ...]], as_of: Sequence[int]
     ) -> Sequence[Answer | None]:
-        """Return the value of each key as of its instant; None where there is none.
+        """Return the value of each key as of its instant; None where the key has no value.
 
         Raises:
-            NotAskableError: The dataset is not there, or has no key.
+            NotAskableError: The dataset does not exist, or has no key.
         """
         return [
             None if found is None else found[0]
@@ -183,10 +183,10 @@ class Reference:
         ]
 
     def unseen(self, dataset: str) -> tuple[Cell, ...]:
-        """Return the values of a key that was never seen: the defaults of aggregates that have one.
+        """Return the values of a key that was never seen: the aggregates' defaults.
 
         Raises:
-            NotAskableError: The dataset is not there.
+            NotAskableError: The dataset does not exist.
         """
         step = self._aggregate(self._dataset(dataset))
         if step is None:
@@ -206,12 +206,12 @@ class Reference:
     def explain(
         self, dataset: str, key: tuple[Cell, ...], as_of: int
     ) -> tuple[ContributingFact, ...]:
-        """Return the appended facts that made what a lookup finds; nothing where nothing is found.
+        """Return the appended facts behind a lookup's result; empty if it finds nothing.
 
-        Of an aggregate they are those that count; a window that has emptied has none.
+        For an aggregate they are those that count; an empty window has none.
 
         Raises:
-            NotAskableError: The dataset is not there, or has no key.
+            NotAskableError: The dataset does not exist, or has no key.
         """
         found = self._find(dataset, key, as_of)
         if found is None:
@@ -223,7 +223,7 @@ class Reference:
         return tuple(sorted(made))
 
     def _standing(self, dataset: str, row_id: RowId) -> int:
-        """Return the event time of the state of a fact that stands."""
+        """Return the event time of a fact's current state."""
         states = [fact for fact in self._appended[dataset] if fact.row_id == row_id]
         return max(states, key=lambda fact: fact.version).event_time
 
@@ -270,7 +270,7 @@ class Reference:
         return self._groups[name]
 
     def _content(self, name: str) -> Content:
-        """Return the rows of a dataset, computed once until facts come."""
+        """Return the rows of a dataset, cached until facts are appended."""
         if name not in self._contents:
             self._contents[name] = self._computed(self._dataset(name))
         return self._contents[name]
@@ -289,7 +289,7 @@ class Reference:
         return content(made, schema)
 
     def _schema(self, operator: Operator) -> NodeSchema:
-        # The definitions outlive the reference's questions, and so do the ids of their steps.
+        # The definitions outlive the reference's queries, so the ids of their steps are stable.
         if id(operator) not in self._schemas:
             self._schemas[id(operator)] = output_schema(operator, self._infos)
         return self._schemas[id(operator)]

@@ -1,6 +1,6 @@
-"""What an aggregate of a list of values is, by its definition.
+"""Compute the aggregate of a list of values, by its definition.
 
-Values come as (instant, row_id, cell), oldest first; at one instant the lesser row_id is older.
+Values are (instant, row_id, cell), oldest first; at one instant the lesser row_id is older.
 These folds share nothing with the algebras of the engines, which they judge.
 """
 
@@ -35,7 +35,7 @@ PlacedCell: TypeAlias = tuple[int, bytes, Cell]
 
 
 class NotANumberError(TypeError):
-    """A cell that an aggregate cannot take."""
+    """The aggregate does not accept the cell."""
 
 
 def fold(
@@ -44,10 +44,10 @@ def fold(
     """Return the aggregate of values.
 
     Args:
-        spec: Which one; its window plays no part, the values are those that it counts.
-        of: The type of the values; None of a bare count.
-        values: What it counts, oldest first.
-        asked_at: When the question stands, for what decays.
+        spec: The aggregate; its window is ignored, because the values are those in the window.
+        of: The type of the values; None for a bare count.
+        values: The values to aggregate, oldest first.
+        asked_at: The instant of the lookup, for decayed sums.
     """
     match spec:
         case Count():
@@ -137,7 +137,7 @@ def number(cell: Cell) -> int | float:
     """Return a cell as the number that it is.
 
     Raises:
-        NotANumberError: It is none.
+        NotANumberError: The cell is not a number.
     """
     if isinstance(cell, int | float):
         return cell
@@ -184,7 +184,7 @@ def _quantile(p: float, numbers: Sequence[int | float]) -> float:
 
 
 def _extreme(numbers: Sequence[int | float], *, sign: int) -> int | float:
-    """Return the least, or with the sign turned the greatest; NaN is infectious."""
+    """Return the least, or with the sign turned the greatest; any NaN makes the result NaN."""
     if any(math.isnan(one) for one in numbers):
         return math.nan
     return min(numbers, key=lambda one: sign * one)

@@ -1,4 +1,4 @@
-"""The rows of a group as an aggregate sees them: from when until when each counts."""
+"""The rows of a group with the validity interval in which an aggregate counts each."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,9 +15,9 @@ class Contribution:
 
     Attributes:
         row: The row.
-        instant: Where it stands on the time axis: its event time, or the column `along`.
-        since: From when on it is there.
-        until: From when on it is not, because its key has another row or none; None is never.
+        instant: Its place on the time axis: its event time, or the column `along`.
+        since: The instant from which it is valid.
+        until: The instant at which its key gets another row or none; None if it never ends.
     """
 
     row: ContentRow
@@ -31,16 +31,16 @@ class Contribution:
 
     @property
     def order(self) -> tuple[int, bytes]:
-        """Where it stands among the rows of its group."""
+        """The sort key among the rows of its group."""
         return self.instant, self.row.row_id
 
 
 def contributions(step: Aggregate, given: Content) -> list[Contribution]:
     """Return all rows that ever counted, by their place on the time axis.
 
-    A keyless row stands for ever, from its instant on; where `along` gives another one, from
-    that. A keyed row stands from its event time until its key changes; `along` only says which
-    windows it belongs to.
+    A keyless row is valid from its instant on, or from that of `along`, without an end. A keyed
+    row is valid from its event time until its key changes; `along` only determines the windows
+    that it belongs to.
     """
     found: list[Contribution] = []
     if not given.schema.keys:
@@ -65,7 +65,7 @@ def _instant(step: Aggregate, row: ContentRow) -> int:
 
 @attrs.frozen
 class TypedSpec:
-    """An aggregate with the type of what it reads."""
+    """An aggregate with the type of its input column."""
 
     spec: AggregateSpec
     of: DataType | None

@@ -1,6 +1,6 @@
-"""Where the rows that steps make get their identity from: never from chance, never from a clock.
+"""Identities of the rows that steps create: deterministic, never random or from a clock.
 
-A row_id is also the order of rows at one instant, so each rule says an order too.
+A row_id is also the order of rows at one instant, so each rule defines an order too.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Joins with a keyed dataset: of a row as of its instant, of a key interval by interval."""
+"""Joins with a keyed dataset: a row as of its instant, a key interval by interval."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -61,7 +61,7 @@ def _taken(match: ContentRow | None, name: str) -> Cell:
 def _joined_keys(step: Join, left: Content, right: Content, by_key: Histories) -> list[ContentRow]:
     """Return, for each left key, the joined row from each instant on.
 
-    While a left row stands, each change of its right row is a change of the joined row.
+    While a left row is valid, each change of its right row is a change of the joined row.
     """
     made: list[ContentRow] = []
     for history in histories(left).values():

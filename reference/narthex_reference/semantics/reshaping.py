@@ -1,4 +1,4 @@
-"""Steps that make other rows of rows: explode, union, dedup, changelog, first, latest."""
+"""Steps that create other rows from rows: explode, union, dedup, changelog, first, latest."""
 
 from collections.abc import Sequence
 

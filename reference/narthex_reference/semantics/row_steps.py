@@ -1,6 +1,6 @@
-"""Steps that look at each row alone.
+"""Steps that process each row alone.
 
-A keyed row that does not pass is an absence: the key is nothing from that instant on.
+A keyed row that does not pass becomes an absence: the key has no value from that instant on.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Which instants a window counts, and where one window ends and another begins."""
+"""The instants of a window, and the boundaries between windows."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
@@ -12,7 +12,7 @@ Span: TypeAlias = tuple[int | None, int]
 
 
 class NoSpanError(ValueError):
-    """A session has no span of its own: rows make it."""
+    """A session has no span of its own: its rows determine it."""
 
 
 def lookback_of(window: Window) -> int:
@@ -21,8 +21,7 @@ def lookback_of(window: Window) -> int:
 
 
 def span(window: Window, asked_at: int) -> Span:
-    """Return the instants that count for a question: of discrete windows those of the newest
-    closed.
+    """Return the instants that count for a lookup; a discrete window's newest closed span.
 
     Raises:
         NoSpanError: The window is a session.

@@ -1,1 +1,1 @@
-"""HTTP helpers: plain JSON routes, error responses, request limits, unimplemented routes."""
+"""Plain JSON routes, error responses, request limits, unimplemented routes."""

@@ -1,7 +1,7 @@
-"""Files below a root directory, found and opened so that no link and no name leads out of it.
+"""Find and open files below a root directory; no link and no name leads out of it.
 
-A name is checked part by part while it is opened, each part from the open directory before it. So
-nothing that is put in the place of a directory between a check and its use is followed.
+A name is checked part by part while it is opened, each part relative to the open parent directory.
+So a link that replaces a directory between a check and its use is never followed.
 """
 
 import glob
@@ -17,7 +17,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class OutsideError(OSError):
-    """A name leads over a link, or out of its root, or to what is not a plain file."""
+    """A name leads over a link, out of its root, or to something other than a plain file."""
 
 
 def open_beneath(root: Path, name: str) -> IO[bytes]:
@@ -25,7 +25,7 @@ def open_beneath(root: Path, name: str) -> IO[bytes]:
 
     Raises:
         OutsideError: The name has `..`, a link or a device in it, or is absolute.
-        OSError: The file is not there, or may not be read.
+        OSError: The file does not exist, or may not be read.
     """
     *directories, last = _parts(name)
     with _entered(root, directories, name) as directory:
@@ -40,7 +40,7 @@ def open_beneath(root: Path, name: str) -> IO[bytes]:
 
 
 def find_beneath(root: Path, pattern: str) -> tuple[str, ...]:
-    """Return the names of the plain files that a pattern of `glob` matches, in their order.
+    """Return the sorted names of the plain files that a `glob` pattern matches.
 
     Raises:
         OutsideError: One of them leads over a link.
@@ -63,7 +63,7 @@ def require_no_links(root: Path, name: str) -> None:
 
     Raises:
         OutsideError: There is a link.
-        OSError: The directory is not there.
+        OSError: The directory does not exist.
     """
     parts = _parts(name)
     with _entered(root, parts, name) as directory:

@@ -1,7 +1,7 @@
-"""Directories that carry the mark of their owner, so that two things never pass for each other.
+"""Directories that carry their owner's mark, so that no directory is mistaken for another.
 
-A directory comes into being whole: it is filled under another name, synchronised and renamed.
-It goes the same way: renamed into `.trash`, then deleted. `OWNER.json` in it names what it is.
+A directory is created atomically: it is filled under another name, synchronised and renamed.
+It is removed likewise: renamed into `.trash`, then deleted. Its `OWNER.json` names its owner.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 @attrs.frozen(kw_only=True)
 class Owner:
-    """Whose a directory is.
+    """The owner of a directory.
 
     Attributes:
-        external_id: Drawn when the directory was made; a directory made anew has another.
+        external_id: Drawn when the directory is created; a recreated directory has another one.
         spec: The plain form of the asset's spec.
     """
 
@@ -43,10 +43,10 @@ class Owner:
 
 
 def find_owner(path: Path) -> Owner | None:
-    """Find the owner of a directory; None when nothing stands there.
+    """Find the owner of a directory; None when nothing exists at the path.
 
     Raises:
-        ForeignAssetError: Something without a readable mark stands there, or a link.
+        ForeignAssetError: The path is a link, or something without a readable mark.
     """
     if path.is_symlink():
         raise ForeignAssetError(f"`{path}` is a link; directories of the platform never are")
@@ -62,19 +62,19 @@ def find_owner(path: Path) -> Owner | None:
             spec=plain["spec"],
         )
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        # A concurrent removal takes the directory away as a whole.
+        # A concurrent removal renames the whole directory away.
         if not path.exists():
             return None
         raise ForeignAssetError(f"`{path}` has no readable `{OWNER_FILE}`") from None
 
 
 def create_owned(root: Path, owner: Owner, *, fill: Callable[[Path], None] | None = None) -> None:
-    """Make the directory `root/<owner.name>` whole, or leave alone what stands there.
+    """Create the directory `root/<owner.name>` atomically, unless the path is taken.
 
     Args:
-        root: Where directories of this kind stand.
-        owner: What is written into the mark.
-        fill: Puts into the directory what it must hold from its first instant.
+        root: The parent of all directories of this kind.
+        owner: The content of the mark.
+        fill: Writes the initial content of the directory.
     """
     target = place(root, owner.name)
     making = root / _MAKING / f"{owner.name}.{owner.external_id}"
@@ -92,7 +92,7 @@ def create_owned(root: Path, owner: Owner, *, fill: Callable[[Path], None] | Non
             fill(making)
         _sync(making / OWNER_FILE)
         _sync(making)
-        # A directory that holds something is never replaced by a rename: the first one stands.
+        # A rename never replaces a directory that is not empty: the first one wins.
         with contextlib.suppress(OSError):
             making.rename(target)
         _sync(root)
@@ -101,10 +101,10 @@ def create_owned(root: Path, owner: Owner, *, fill: Callable[[Path], None] | Non
 
 
 def destroy_owned(root: Path, name: str, *, external_id: str | None) -> None:
-    """Remove the directory; when it is gone already, finish what an earlier call began.
+    """Remove the directory; when it is gone already, finish an earlier call's cleanup.
 
     Raises:
-        ForeignAssetError: Another directory stands there; it is left alone.
+        ForeignAssetError: The path is another owner's directory; it is left alone.
     """
     target = place(root, name)
     owner = find_owner(target)
@@ -122,9 +122,9 @@ def destroy_owned(root: Path, name: str, *, external_id: str | None) -> None:
 
 
 def list_owned(root: Path, prefix: str) -> Iterator[Owner]:
-    """List the owned directories below `root` whose names begin so, by name.
+    """List the owned directories below `root` whose names have the prefix, by name.
 
-    Directories that are being made or removed are not there; those without a mark are not ours.
+    The list omits directories that are being created or removed, and those without a mark.
     """
     if not root.exists():
         return
@@ -141,16 +141,16 @@ def place(root: Path, name: str) -> Path:
     """Return the directory of that name.
 
     Raises:
-        MalformedNameError: The name could lead elsewhere.
+        MalformedNameError: The name could lead out of the root.
     """
     return root / checked_name(name)
 
 
 def checked_name(name: str) -> str:
-    """Return the name back, if it is one that a physical thing can have.
+    """Return the name unchanged, if it is valid for a physical thing.
 
     Raises:
-        MalformedNameError: The name could lead elsewhere.
+        MalformedNameError: The name could lead out of the root.
     """
     if not _NAME.fullmatch(name):
         raise MalformedNameError(f"`{name}` is not a physical name")
@@ -159,10 +159,10 @@ def checked_name(name: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class DirectoryAdapter:
-    """Makes, finds and removes owned directories of one kind.
+    """Creates, finds and removes owned directories of one kind.
 
     Attributes:
-        fill: Puts into a new directory what it must hold from its first instant.
+        fill: Writes the initial content of a new directory.
         fresh_id: Draws an external id.
     """
 
@@ -172,7 +172,7 @@ class DirectoryAdapter:
     fresh_id: Callable[[], str] = secrets.token_hex
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
-        """Say what stands under the name."""
+        """Probe the directory of that name."""
         del timeout_s
         try:
             owner = find_owner(place(self.root, name))
@@ -189,7 +189,7 @@ class DirectoryAdapter:
                 return Mismatch(f"`{name}` is {owner.kind.value} `{owner.name}` of another spec")
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
-        """Make the directory, unless something stands there."""
+        """Create the directory, unless the path is taken."""
         del timeout_s
         target = place(self.root, name)
         if target.exists() or target.is_symlink():
@@ -208,13 +208,13 @@ class DirectoryAdapter:
             )
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove the directory of that external id."""
+        """Remove the directory with that external id."""
         del timeout_s
         with _transient(self.root / name):
             destroy_owned(self.root, name, external_id=external_id)
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        """List the directories whose names begin so."""
+        """List the directories whose names have the prefix."""
         del timeout_s
         with _transient(self.root):
             return tuple(

@@ -1,4 +1,4 @@
-"""The in-memory twin of the adapters: a store that fails when it is told to."""
+"""The in-memory adapter: a store that injects faults on request."""
 
 import enum
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from narthex_stores.errors import ForeignAssetError, StoreError
 
 
 class Operation(enum.Enum):
-    """What an adapter can be asked."""
+    """The operations of an adapter."""
 
     PROBE = "probe"
     CREATE = "create"
@@ -21,14 +21,14 @@ class Operation(enum.Enum):
 
 
 class FaultTiming(enum.Enum):
-    """Whether a call that fails has taken effect."""
+    """Whether a failing call takes effect."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
 class Crash(BaseException):
-    """The caller dies here: no handler of errors sees it."""
+    """A simulated crash of the caller, which no error handler catches."""
 
 
 @attrs.frozen(kw_only=True)
@@ -48,14 +48,14 @@ class _Thing:
 
 
 class InMemoryAdapter:
-    """Things of one kind that exist as long as it does."""
+    """An adapter for one kind of asset that holds everything in memory."""
 
     def __init__(self, kind: AssetKind, *, faults: Sequence[Fault] = ()) -> None:
         """Begin empty.
 
         Args:
-            kind: The kind of asset that it is for.
-            faults: What goes wrong, each once, in order for each operation.
+            kind: The kind of asset that the adapter handles.
+            faults: The faults to inject, each once, in order for each operation.
         """
         self._kind = kind
         self._faults = list(faults)
@@ -65,11 +65,11 @@ class InMemoryAdapter:
 
     @property
     def kind(self) -> AssetKind:
-        """The kind of asset that it is for."""
+        """The kind of asset that the adapter handles."""
         return self._kind
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
-        """Say what stands under the name."""
+        """Probe the asset of that name."""
         del timeout_s
         try:
             self._fail(Operation.PROBE, name, FaultTiming.BEFORE)
@@ -84,7 +84,7 @@ class InMemoryAdapter:
         return Match(thing.external_id)
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
-        """Make it, unless something stands there."""
+        """Create the asset, unless the name is taken."""
         del timeout_s
         self._fail(Operation.CREATE, checked_name(name), FaultTiming.BEFORE)
         if name not in self._things:
@@ -95,7 +95,7 @@ class InMemoryAdapter:
         self._fail(Operation.CREATE, name, FaultTiming.AFTER)
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove the thing of that id."""
+        """Remove the asset with that id."""
         del timeout_s
         self._fail(Operation.DESTROY, checked_name(name), FaultTiming.BEFORE)
         thing = self._things.get(name)
@@ -106,7 +106,7 @@ class InMemoryAdapter:
         self._fail(Operation.DESTROY, name, FaultTiming.AFTER)
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        """List the things whose names begin so."""
+        """List the assets whose names have the prefix."""
         del timeout_s
         self._fail(Operation.LIST, prefix, FaultTiming.BEFORE)
         self._fail(Operation.LIST, prefix, FaultTiming.AFTER)

@@ -1,7 +1,7 @@
-"""How the platform makes, finds and removes physical things: one adapter a kind of asset.
+"""How the platform creates, finds and removes physical things: one adapter per kind of asset.
 
-An adapter knows names and specs, never the ledger. Each call may come twice, from two callers,
-after a crash; each ends within its timeout, and none retries without bound.
+An adapter handles names and specs and never reads the ledger. Each call may be repeated, by two
+callers, after a crash; each ends within its timeout, and none retries without bound.
 """
 
 from typing import Protocol, TypeAlias
@@ -13,29 +13,29 @@ from narthex._ir import AssetKind, AssetSpec
 
 @attrs.frozen
 class Absent:
-    """Nothing stands under the name.
+    """Nothing exists under the name.
 
-    One `Absent` may be stale; who acts on absence asks twice.
+    A single `Absent` may be stale; callers that act on absence probe twice.
     """
 
 
 @attrs.frozen
 class Match:
-    """What stands there is what the spec asks for."""
+    """The existing thing matches the spec."""
 
     external_id: str
 
 
 @attrs.frozen
 class Mismatch:
-    """Something else stands there; `difference` says for people in what."""
+    """The existing thing does not match the spec; `difference` describes how, for people."""
 
     difference: str
 
 
 @attrs.frozen
 class Unknown:
-    """The store did not say; `error` says for people why."""
+    """The store did not answer; `error` describes why, for people."""
 
     error: str
 
@@ -45,11 +45,11 @@ Probe: TypeAlias = Absent | Match | Mismatch | Unknown
 
 @attrs.frozen(kw_only=True)
 class Listed:
-    """One thing that an inventory found.
+    """One thing found by an inventory.
 
     Attributes:
-        external_id: What the store itself calls it; a thing made anew has another.
-        asset_id: Whose it is, where the store can carry the mark.
+        external_id: The store's own id of it; a recreated thing has another one.
+        asset_id: The owning asset, where the store can carry the mark.
     """
 
     name: str
@@ -58,36 +58,38 @@ class Listed:
 
 
 class Adapter(Protocol):
-    """Makes, finds and removes the things of one kind."""
+    """Creates, finds and removes the physical things of one kind."""
 
     @property
     def kind(self) -> AssetKind:
-        """The kind of asset that it is for."""
+        """The kind of asset that the adapter handles."""
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
-        """Say what stands under the name; change nothing, raise nothing of the store's."""
+        """Probe the asset of that name; never change it, and never raise the store's errors."""
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
-        """Make it, unless something stands there already, which is never changed: probe it.
+        """Create the asset, unless the name is taken; `probe` then shows what is there.
+
+        Something that exists already is never changed.
 
         Raises:
-            TransientError: It may or may not stand there now.
-            PermanentError: It cannot be made so.
+            TransientError: The asset may or may not exist now.
+            PermanentError: The asset cannot be created so.
         """
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove it; when it is gone already, do nothing.
+        """Remove the asset; when it is gone already, do nothing.
 
-        With `external_id=None` any thing of ours under the name goes.
+        With `external_id=None`, anything of ours under the name is removed.
 
         Raises:
-            TransientError: It may or may not stand there now.
-            ForeignAssetError: Another thing stands there; it is left alone.
+            TransientError: The asset may or may not exist now.
+            ForeignAssetError: The name belongs to another thing; it is left alone.
         """
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        """List all things whose names begin so, by name; the list is complete.
+        """List all assets whose names have the prefix, by name; the list is complete.
 
         Raises:
-            TransientError: A complete list could not be had.
+            TransientError: The store gave no complete list.
         """

@@ -1,7 +1,7 @@
-"""Facts by columns, read many at once.
+"""Facts as columns, read in bulk.
 
-A fact costs what its object costs; who takes in many looks at columns instead. Polars reads the
-datums of a log as one block of an Avro file, some fifteen times as fast as one by one.
+One Python object per fact is expensive, so bulk readers use columns. Polars reads the datums of a
+log as one block of an Avro file, some fifteen times as fast as one by one.
 """
 
 import functools
@@ -42,7 +42,7 @@ class FactColumns:
     """Facts of one log; all columns are equally long.
 
     Attributes:
-        keys: A list of cells a key column; `values` likewise.
+        keys: One list of cells per key column; `values` likewise.
     """
 
     row_ids: list[bytes]
@@ -79,12 +79,12 @@ class ColumnReader:
         """Read facts, in order.
 
         Raises:
-            CorruptFactError: Some of the bytes are no fact of the log.
+            CorruptFactError: Some of the bytes are not a fact of the log.
         """
         block = b"".join((*datums, self._guard))
         file = b"".join((self._head, _zigzag(len(datums) + 1), _zigzag(len(block)), block, _SYNC))
         frame = _parsed(file)
-        # What ends where the guard begins, and not before or after it, was read as it was written.
+        # Datums that end exactly where the guard begins were read as they were written.
         if frame is None or frame.height != len(datums) + 1 or frame["row_id"][-1] != _GUARD:
             encode(self.log).decode_many(datums)
             raise ValueError("columns that could not be read, of facts that can")
@@ -131,7 +131,7 @@ def _is_flat(of: DataType) -> bool:
 
 
 def _guard_of(log: LogSpec, schema: str) -> bytes:
-    """Render a record that stands after the last one."""
+    """Render the guard record that follows the last one."""
     cells: dict[str, object] = {
         f"k_{column.name}": _EMPTY[type(unrestricted(column.type))] for column in log.keys
     }

@@ -1,4 +1,4 @@
-"""What a set of fact states amounts to: the newest state of each row, and its public columns."""
+"""Reduce fact states to the newest state of each row, and render its public columns."""
 
 from collections.abc import Mapping
 
@@ -14,10 +14,9 @@ _INSTANT = pa.timestamp("us", tz="UTC")
 
 
 def newest(table: pa.Table) -> pa.Table:
-    """Keep the state of the greatest version of each row_id, dead ones too.
+    """Keep the state of the greatest version of each row_id, tombstones too.
 
-    The order of the result is that of row_ids; the order of `table` and repetitions in it do not
-    matter.
+    The result is ordered by row_id; the order of `table` and repetitions in it do not matter.
     """
     if table.num_rows == 0:
         return table
@@ -28,17 +27,17 @@ def newest(table: pa.Table) -> pa.Table:
 
 
 def alive(table: pa.Table) -> pa.Table:
-    """Keep the newest state of each row_id, where it is alive.
+    """Keep the newest state of each row_id, unless it is a tombstone.
 
-    For a keyed log these are the rows, not yet the floors: a row stands until the next instant
-    of its key, alive or not.
+    For a keyed log these are the rows, not yet the floors: a row is valid until the next instant
+    of its key, which may be a tombstone.
     """
     states = newest(table)
     return states.filter(states.column("alive"))
 
 
 def below(table: pa.Table, offsets: Mapping[int, int]) -> pa.Table:
-    """Keep what was read before these next offsets; a partition without one has nothing."""
+    """Keep the rows read before these next offsets; a partition without one keeps none."""
     return table.filter(is_below(offsets))
 
 
@@ -53,8 +52,8 @@ def is_below(offsets: Mapping[int, int]) -> pc.Expression:
 def public(log: LogSpec, table: pa.Table) -> pa.Table:
     """Render states under their public names: keys, values, then the event time.
 
-    Instants are timestamps (microseconds, UTC) and days are dates. The lives of contributions are
-    nobody's columns.
+    Instants are timestamps (microseconds, UTC) and days are dates. The validity intervals of
+    contributions have no public columns.
     """
     shown = columns(attrs.evolve(log, values=log.inputs))
     named = {

@@ -43,7 +43,7 @@ _POSITION: "tuple[pa.Field[pa.DataType], ...]" = (
 
 @attrs.frozen
 class LogRow:
-    """A fact with the place in the topic where it was read."""
+    """A fact with its position in the topic."""
 
     partition: int
     offset: int
@@ -55,7 +55,7 @@ class _Render(Protocol):
 
 
 def arrow_type(of: DataType) -> pa.DataType:
-    """Return the Arrow type of a column; restrictions and optionality take no part."""
+    """Return the Arrow type of a column, regardless of restrictions and optionality."""
     base = types.unrestricted(types.inner(of))
     match base:
         case types.Decimal(scale=scale):
@@ -215,7 +215,7 @@ def _cells(table: pa.Table, of: ColumnTypes) -> list[tuple[Cell, ...]]:
 
 def read_column(column: ArrowColumn, of: DataType) -> list[Cell]:
     """Read the cells of one column of the Arrow form."""
-    # The stubs of Arrow know only columns of a type that is known to them.
+    # The stubs of Arrow cover only columns of types that they define.
     found: list[Cell] = column.to_pylist()  # type: ignore[misc,assignment]
     if type(types.unrestricted(types.inner(of))) in _SCALARS:
         return found

@@ -1,6 +1,6 @@
-"""Makes, finds and removes the Delta tables of histories, on a local disk or an object store.
+"""Create, find and remove the Delta tables of histories, on a local disk or an object store.
 
-A table's own id is its external id; its description carries whose it is.
+A table's own id is its external id; its description carries the owner's mark.
 """
 
 import json
@@ -29,7 +29,7 @@ _TRASH = ".trash"
 
 
 def storage_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the object store's options that the environment holds: all `AWS_…` variables."""
+    """Return the object store's options from the environment: all `AWS_…` variables."""
     return {name: value for name, value in environment.items() if name.startswith("AWS_")}
 
 
@@ -37,7 +37,7 @@ def history_path(history_dir: str, name: str) -> str:
     """Return the path or URL of the history of that physical name.
 
     Raises:
-        MalformedNameError: The name could lead elsewhere.
+        MalformedNameError: The name could lead out of the directory.
     """
     return f"{history_dir.rstrip('/')}/{checked_name(name)}"
 
@@ -55,7 +55,7 @@ class HistoryAdapter:
     """Histories below one path or `s3://` URL.
 
     Attributes:
-        history_dir: Where they stand.
+        history_dir: The path or URL above all histories.
         storage: Options of the object store.
     """
 
@@ -64,11 +64,11 @@ class HistoryAdapter:
 
     @property
     def kind(self) -> AssetKind:
-        """The kind of asset that it is for."""
+        """The kind of asset that the adapter handles."""
         return AssetKind.HISTORY
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
-        """Say what stands under the name."""
+        """Probe the table of that name."""
         try:
             mark = self._mark(name, timeout_s=timeout_s)
         except ForeignAssetError as error:
@@ -84,7 +84,7 @@ class HistoryAdapter:
                 return Mismatch(f"`{name}` is the history `{mark.name}` of another spec")
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
-        """Make an empty table, unless something stands there."""
+        """Create an empty table, unless the name is taken."""
         if not isinstance(spec, HistorySpec):
             raise PermanentError(f"`{name}` is no history: {type(spec).__name__}")
         path = history_path(self.history_dir, name)
@@ -102,12 +102,12 @@ class HistoryAdapter:
                 storage_options=self._options(timeout_s),
             )
         except (DeltaError, OSError) as error:
-            # Another caller may have been first; then what stands there stands.
+            # Another caller may have been first; then its table is kept.
             if self._mark(name, timeout_s=timeout_s) is None:
                 raise TransientError(f"`{path}`: {error}") from error
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove the table of that id with its files."""
+        """Remove the table with that id, and its files."""
         mark = self._mark(name, timeout_s=timeout_s)
         if mark is not None and external_id is not None and mark.external_id != external_id:
             raise ForeignAssetError(f"`{name}` is `{mark.external_id}`, not `{external_id}`")
@@ -118,7 +118,7 @@ class HistoryAdapter:
             raise TransientError(f"`{name}`: {error}") from error
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        """List the tables whose names begin so."""
+        """List the tables whose names have the prefix."""
         try:
             files, root = self._files()
             infos = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
@@ -171,7 +171,7 @@ class HistoryAdapter:
 def _remove(files: fs.FileSystem, root: str, name: str) -> None:
     path, trash = f"{root}/{name}", f"{root}/{_TRASH}/{name}"
     if isinstance(files, fs.LocalFileSystem):
-        # One rename: no reader or writer ever finds half a table.
+        # One rename, so no reader or writer ever sees half a table.
         if files.get_file_info(path).type is fs.FileType.Directory:
             files.create_dir(f"{root}/{_TRASH}", recursive=True)
             files.move(path, trash)

@@ -1,4 +1,4 @@
-"""The newest rows of a history, for people."""
+"""The newest rows of a history, rendered for people."""
 
 from pathlib import Path
 
@@ -12,19 +12,19 @@ from narthex_stores.facts.tables import to_rows
 from narthex_stores.history.table import HistoryTable
 
 _MORE_STATES = 4
-"""How many times as many states as rows are looked at first: some are superseded or dead."""
+"""The first read takes this many states per row: some are superseded or tombstones."""
 
 
 def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[str, Json]]:
     """Return the rows of the greatest event times, the newest first, as JSON by public names.
 
     Args:
-        path: Where the history stands.
+        path: The path of the history.
         log: The log whose facts it holds.
         newest: How many rows at most.
 
     Raises:
-        FileNotFoundError: There is no history.
+        FileNotFoundError: The history does not exist.
         TransientError: The store did not answer.
     """
     table = HistoryTable(path, HistorySpec(log=log))
@@ -32,7 +32,7 @@ def history_rows(path: str | Path, log: LogSpec, *, newest: int) -> list[dict[st
     order = np.sort(times[times < TOMBSTONE_TIME])
     states = newest * _MORE_STATES
     while True:
-        # What takes a row back is read with any span, so no row is cut in two.
+        # Retractions are read with any span, so every row is read in full.
         enough = states >= len(order)
         found = alive(table.scan(from_us=None if enough else int(order[-states])))
         if enough or found.num_rows >= newest:

@@ -1,9 +1,9 @@
 """The history of a dataset: an append-only Delta table of every fact state that its log held.
 
 Each append carries, as Delta's application transactions, the next offset of each partition that
-it holds, and one more for the number of partitions. So an append that comes again finds its
-offsets committed and adds nothing, a writer that was taken over is refused by the table itself,
-and the table alone says where to go on.
+it holds, and one more for the number of partitions. So a repeated append finds its offsets
+committed and adds nothing, the table itself refuses a writer that was superseded, and the table
+alone determines where to resume.
 """
 
 import json
@@ -25,29 +25,29 @@ from narthex_stores.facts.tables import LogRow, fact_schema, to_table
 from narthex_stores.kafka.logs import Record
 
 _ATTEMPTS = 4
-"""A commit loses to another writer's at most as often as there are writers; there is one."""
+"""A commit conflicts at most once per other writer; only one writer is expected."""
 
 KEPT_AFTER_COMPACTION = timedelta(hours=24)
-"""How long files that compaction replaced stay for readers that hold their list."""
+"""How long files replaced by compaction are kept for readers that hold their list."""
 
 PROPERTIES = {
     "delta.logRetentionDuration": "interval 15 minutes",
     "delta.deletedFileRetentionDuration": "interval 2 days",
 }
-"""How long the table's own log says what each write did, and which files were replaced.
+"""How long the table's own log keeps each write's entry and the list of replaced files.
 
-Each write lists the log: with 3,000 entries, two hours of them, it took twice as long. A reader
-that is further behind begins with the newest checkpoint.
+Each write lists the log: with 3,000 entries, or two hours of writes, a write took twice as long.
+A reader that is further behind begins with the newest checkpoint.
 """
 
 
 @attrs.frozen(kw_only=True)
 class Appended:
-    """What an append added.
+    """The result of an append.
 
     Attributes:
-        rows: Fact states that were not there yet.
-        repeated: Fact states at offsets that an earlier append had committed.
+        rows: Number of new fact states.
+        repeated: Number of fact states at offsets that an earlier append had committed.
         table_version: The Delta version that now holds them all.
     """
 
@@ -65,12 +65,12 @@ class HistoryTable:
         """Open an existing table.
 
         Args:
-            path: Where it stands.
-            spec: What it was made for.
-            storage: Options of the object store, such as `storage_options` gives.
+            path: The path or URL of the table.
+            spec: The spec that the table was created for.
+            storage: Options of the object store, as from `storage_options`.
 
         Raises:
-            FileNotFoundError: No table stands there.
+            FileNotFoundError: The table does not exist.
             ForeignAssetError: The table holds another log's facts.
             TransientError: The store did not answer.
         """
@@ -90,8 +90,8 @@ class HistoryTable:
         """Add the facts of records of the log, as `append_table`.
 
         Raises:
-            CorruptFactError: A record is no fact of the log; nothing was added.
-            TransientError: Nothing was added, or not known to be; append again.
+            CorruptFactError: A record is not a fact of the log; nothing was added.
+            TransientError: The append failed or its outcome is unknown; append again.
         """
         facts = encode(self._log).decode_many([record.value or b"" for record in records])
         return self.append_rows(
@@ -102,22 +102,22 @@ class HistoryTable:
         )
 
     def append_rows(self, rows: Sequence[LogRow]) -> Appended:
-        """Add facts, as `append_table`, to go on after the last offset of each partition."""
+        """Add facts, as `append_table`; each partition resumes after its last offset."""
         next_offsets: dict[int, int] = {}
         for row in rows:
             next_offsets[row.partition] = max(row.offset + 1, next_offsets.get(row.partition, 0))
         return self.append_table(to_table(self._log, rows), next_offsets=next_offsets)
 
     def append_table(self, rows: pa.Table, *, next_offsets: Mapping[int, int]) -> Appended:
-        """Add fact states in their Arrow form, each offset once however often it comes.
+        """Add fact states in their Arrow form, each offset once even when it is repeated.
 
         Args:
             rows: States read from the log, all below `next_offsets`.
-            next_offsets: For each partition read, the offset to go on from.
+            next_offsets: For each partition read, the offset to resume from.
 
         Raises:
             ValueError: A row is not below the next offset of its partition.
-            TransientError: Nothing was added, or not known to be; append again.
+            TransientError: The append failed or its outcome is unknown; append again.
         """
         if below(rows, next_offsets).num_rows != rows.num_rows:
             raise ValueError("a row is not below the next offset of its partition")
@@ -146,7 +146,7 @@ class HistoryTable:
                 self._table,
                 rows,
                 mode="append",
-                # A concurrent commit must come back to the caller's check of the offsets.
+                # After a concurrent commit the caller must check the offsets again.
                 commit_properties=CommitProperties(app_transactions=marks, max_commit_retries=0),
             )
         except CommitFailedError:
@@ -166,7 +166,7 @@ class HistoryTable:
         return {number: offset for number, offset in found.items() if offset is not None}
 
     def files(self) -> list[str]:
-        """List the Parquet files that hold the table as it stands: paths or URLs."""
+        """List the Parquet files of the table's current version: paths or URLs."""
         self._refresh()
         return sorted(self._table.file_uris())
 
@@ -178,16 +178,15 @@ class HistoryTable:
         to_us: int | None = None,
         offsets: Mapping[int, int] | None = None,
     ) -> pa.Table:
-        """Read fact states, superseded and dead ones too.
+        """Read fact states, superseded ones and tombstones too.
 
-        What takes a row back has no event time of its own (`TOMBSTONE_TIME`), and is read with any
-        span.
+        A retraction has no event time of its own (`TOMBSTONE_TIME`), and is read with any span.
 
         Args:
             columns: Names of the Arrow form; all when not given.
             from_us: The least event time, inclusive.
-            to_us: The event time to stop before.
-            offsets: Only what stands below these next offsets; a partition left out has nothing.
+            to_us: The greatest event time, exclusive.
+            offsets: Read only rows below these next offsets; a partition left out has none.
         """
         self._refresh()
         wanted = None
@@ -198,10 +197,10 @@ class HistoryTable:
         return found.cast(pa.schema([self._schema.field(name) for name in names]))
 
     def newest_event_time(self) -> int | None:
-        """Return the greatest event time of any state, dead ones too; None of an empty table.
+        """Return the greatest event time of any state, tombstones too; None for an empty table.
 
-        The table's own statistics of its files say it: no file is read, but where rows were taken
-        back, which has no event time.
+        It comes from the table's own file statistics: a file is read only where it holds
+        retractions, which have no event time.
         """
         self._refresh()
         files = pa.table(self._table.get_add_actions(flatten=True))
@@ -214,11 +213,11 @@ class HistoryTable:
         return None if found is None else int(found)
 
     def compact(self, *, keep: timedelta = KEPT_AFTER_COMPACTION) -> int:
-        """Rewrite small files into large ones; return how many files that replaced.
+        """Rewrite small files into large ones; return the number of replaced files.
 
-        What the table holds, and its offsets, stay. Replaced files are deleted once they have
-        been out of use for `keep`, and so are those that no write came to name; entries of its
-        log go as `PROPERTIES` says.
+        The table's content and offsets do not change. Replaced files are deleted once they have
+        been out of use for `keep`, and so are files that no write refers to; log entries are
+        removed as set in `PROPERTIES`.
         """
         self._refresh()
         try:
@@ -268,7 +267,7 @@ def open_table(path: str, *, storage: Mapping[str, str]) -> DeltaTable:
     """Open the Delta table at a path.
 
     Raises:
-        FileNotFoundError: No table stands there.
+        FileNotFoundError: The table does not exist.
         TransientError: The store did not answer.
     """
     try:

@@ -1,4 +1,4 @@
-"""Makes, finds and removes the directories of indexes."""
+"""Create, find and remove the directories of indexes."""
 
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from narthex_stores.indexes.lmdb.index import LmdbIndex
 def index_adapter(root: Path) -> DirectoryAdapter:
     """Return the adapter of the indexes below `root`.
 
-    A new directory holds an empty environment from its first instant, so readers may open it
-    before the writer has.
+    A new directory is created with an empty environment, so readers may open it before the writer
+    does.
     """
     return DirectoryAdapter(kind=AssetKind.INDEX, root=root, fill=_fill)
 

@@ -1,4 +1,4 @@
-"""Rows whose values decay by themselves, as of the instants at which they are looked up."""
+"""Rows with decayed values, as of the instants at which they are looked up."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from narthex_stores.indexes.protocol import LookupResult
 def as_they_are(
     log: LogSpec, found: list[LookupResult | None], as_of: Sequence[int]
 ) -> list[LookupResult | None]:
-    """Return the found rows with their values at these instants."""
+    """Return the found rows with their values decayed to these instants."""
     if not log.decays:
         return found
     return [

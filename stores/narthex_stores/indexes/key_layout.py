@@ -1,19 +1,19 @@
 # mypy: disable-error-code="explicit-any"
-"""How facts, tiles and positions are laid out as ordered keys and MessagePack values.
+"""The layout of facts, tiles and positions as ordered keys and MessagePack values.
 
 - `facts`: group, instant, row -> [version, alive, plain cells, row_id or nil]
 - `tiles`: group, level (1 byte), tile number -> the states, one a partial whose states are small
-  (contributions with lives have no tiles, and here those that have ended: group, end, row
-  -> as in `facts`, and the instant)
+  (contributions with validity intervals have no tiles; this table holds the ended ones: group,
+  end, row -> as in `facts`, and the instant)
 - `rows` (correctable indexes): row -> [version, key in `facts` or nil where it has no place,
-  length of its group, and true if it is among those that have ended]
+  length of its group, and true if it has ended]
 - `meta`: `epoch`, `spec`, and `o` + topic + 0x00 + partition -> next offset
 
 A group is 0x00 and the key's canonical bytes; when those are longer than 200, 0x01, their first
 32 and their SHA-256. A row is likewise 0x00 and the row_id, or when that is longer than 240,
-0x01, its first 64 bytes and its SHA-256 (the value then has the row_id); a keyed row, whose
-row_id says no more than group and instant, is nothing. Instants and tile numbers are 8 bytes
-big-endian, plus 2^63, so that bytes sort as numbers do. A key has at most 450 bytes; LMDB takes
+0x01, its first 64 bytes and its SHA-256 (the value then has the row_id); for a keyed row it is
+empty, because group and instant determine the row_id. Instants and tile numbers are 8 bytes
+big-endian, plus 2^63, so that bytes sort as numbers do. A key has at most 450 bytes; LMDB allows
 511.
 """
 
@@ -33,10 +33,10 @@ from narthex._ir import TOMBSTONE_TIME, Cell, Column, Fact, IndexSpec, LogShape
 from narthex_stores.facts.columns import FactColumns
 
 Plain: TypeAlias = Any
-"""What MessagePack said."""
+"""A value unpacked from MessagePack."""
 
 RawRow: TypeAlias = tuple[int, bytes, Sequence[Cell]]
-"""(event_time, row_id, cells) of a row that is alive."""
+"""(event_time, row_id, cells) of a row that is alive, not a tombstone."""
 
 INSTANT_BYTES = 8
 _BIAS = 1 << 63
@@ -50,7 +50,7 @@ unpack: Callable[[bytes], Plain] = msgspec.msgpack.Decoder().decode
 
 
 def group_of(key: bytes) -> bytes:
-    """Return the prefix of all that belongs to a key's canonical bytes; none begins another."""
+    """Return the key prefix of a group, from its canonical bytes; no prefix begins another."""
     if len(key) <= _LONGEST_GROUP:
         return b"\x00" + key
     return b"\x01" + key[:32] + hashlib.sha256(key).digest()
@@ -64,7 +64,7 @@ def row_of(row_id: bytes) -> bytes:
 
 
 def instant_of(instant: int) -> bytes:
-    """Return an instant's part of a key; what 64 bits cannot say is their nearest end."""
+    """Return an instant's part of a key, clamped to the range of 64 bits."""
     return _instant.pack(min(max(instant + _BIAS, 0), _LAST))
 
 
@@ -76,7 +76,7 @@ def event_time_of(key: bytes, group: bytes) -> int:
 
 def instants_of(instants: Sequence[int]) -> list[bytes]:
     """Return `instant_of` for many instants that fit in 64 bits."""
-    # The sign bit turned over adds 2^63 without leaving 64 bits.
+    # Flipping the sign bit adds 2^63 without leaving 64 bits.
     biased = np.array(instants, dtype=np.int64).view(np.uint64) ^ np.uint64(_BIAS)
     end_to_end = biased.astype(">u8").tobytes()
     return [end_to_end[at : at + 8] for at in range(0, len(end_to_end), INSTANT_BYTES)]
@@ -118,8 +118,8 @@ class IndexLayout:
     """The layout of one index.
 
     Attributes:
-        grouped_by: The columns whose cells make a group.
-        columns: The columns whose cells a row keeps.
+        grouped_by: The columns whose cells identify a group.
+        columns: The columns whose cells a row stores.
         keyed: Whether a key has one row at an instant.
     """
 
@@ -155,7 +155,7 @@ class IndexLayout:
 
     @_keeps_key.default
     def _must_keep_key(self) -> bool:
-        # Where a row can leave its key, the key that it left must be told.
+        # Where a row can change its key, the old key must be stored.
         return bool(self.spec.by) or (self.keyed and self.spec.correctable)
 
     @_places.default
@@ -180,15 +180,15 @@ class IndexLayout:
         return group_of(self._encode_key(cells))
 
     def has_place(self, fact: Fact) -> bool:
-        """Say whether a fact stands anywhere.
+        """Return whether a fact has an entry in `facts`.
 
-        A row that is gone stands nowhere; of a keyed log, a fact that is not alive says that its
-        key is absent from its instant on, unless that is never.
+        A retracted row has none. In a keyed log, a tombstone has one: its key is absent from its
+        instant on, unless that is `TOMBSTONE_TIME`.
         """
         return fact.alive or (self.keyed and fact.event_time != TOMBSTONE_TIME)
 
     def ended_key(self, fact: Fact, group: bytes) -> bytes | None:
-        """Return the key of a contribution that has ended; None of one that has not."""
+        """Return the key of a contribution that has ended; None for one that has not."""
         end = fact.values[-1] if self._lives else None
         return group + instant_of(end) + row_of(fact.row_id) if isinstance(end, int) else None
 
@@ -206,7 +206,7 @@ class IndexLayout:
         return at + row_of(fact.row_id), group
 
     def groups(self, keys: Sequence[Sequence[Cell]]) -> list[bytes]:
-        """Return the groups of many keys, which come by columns; each distinct one is made once."""
+        """Return the groups of many keys, given as columns; each distinct key is encoded once."""
         if len(keys) == 1:
             (column,) = keys
             encode = cell_bytes(self.grouped_by[0].type)
@@ -217,13 +217,13 @@ class IndexLayout:
         return [made[key] for key in rows]
 
     def values(self, facts: FactColumns) -> list[bytes]:
-        """Render what `facts` keeps of many contributions, whose cells are plain."""
+        """Render the `facts` values of many contributions, whose cells are plain."""
         cells = zip(*facts.values, strict=True) if facts.values else repeat((), len(facts))
         kept = [row if len(row) > _LONGEST_ROW else None for row in facts.row_ids]
         return list(map(pack, zip(facts.versions, facts.alive, cells, kept, strict=True)))
 
     def fact_value(self, fact: Fact) -> bytes:
-        """Render what `facts` keeps of a fact."""
+        """Render the `facts` value of a fact."""
         cells: Sequence[Cell] = (*fact.key, *fact.values) if self._keeps_key else fact.values
         if self._lower:
             cells = _converted(cells, self._lower)
@@ -231,37 +231,37 @@ class IndexLayout:
         return pack((fact.version, fact.alive, cells, kept))
 
     def ended_value(self, fact: Fact) -> bytes:
-        """Render what is kept of a contribution that has ended."""
+        """Render the stored value of a contribution that has ended."""
         return pack((*unpack(self.fact_value(fact)), fact.event_time))
 
     def ended_row(self, key: bytes, plain: Plain, group: bytes) -> RawRow:
-        """Read a contribution that has ended; its value was unpacked."""
+        """Read a contribution that has ended from its unpacked value."""
         _, row_id, cells = self.raw_row(key, plain, group)
         return plain[4], row_id, cells
 
     def cells(self, plain: Plain) -> tuple[Cell, ...]:
-        """Read the cells of a value that was unpacked."""
+        """Read the cells of an unpacked value."""
         if self._lift:
             return tuple(_converted(plain[2], self._lift))
         return tuple(plain[2])
 
     def key_cells(self, plain: Plain, given: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        """Read the key of a value, if rows can leave their key; else it is the one given."""
+        """Read the key of a value if rows can change their key; else return the given key."""
         return self.cells(plain)[: len(self.spec.log.keys)] if self._keeps_key else given
 
     def value_cells(self, plain: Plain) -> tuple[Cell, ...]:
-        """Read the value columns of a value that was unpacked."""
+        """Read the value columns of an unpacked value."""
         cells = self.cells(plain)
         return cells[len(self.spec.log.keys) :] if self._keeps_key else cells
 
     def raw_row(self, key: bytes, plain: Plain, group: bytes) -> RawRow:
-        """Read a row; its value was unpacked."""
+        """Read a row from its unpacked value."""
         event_time = event_time_of(key, group)
         row_id = plain[3] or key[len(group) + INSTANT_BYTES + 1 :]
         return event_time, row_id, self.cells(plain) if self._lift else plain[2]
 
     def raw_rows(self, items: Iterable[tuple[bytes, bytes]], group: bytes) -> list[RawRow]:
-        """Read the rows that are alive of a group's keys and values in `facts`."""
+        """Read a group's rows from its keys and values in `facts`, without tombstones."""
         at, row_at = len(group), len(group) + INSTANT_BYTES + 1
         instant, lift = _instant.unpack_from, self._lift
         rows = [

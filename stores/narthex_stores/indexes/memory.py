@@ -1,4 +1,4 @@
-"""The index in memory: the same answers by definition, without tiles, for tests."""
+"""The in-memory index for tests: it defines the right answers, and has no tiles."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ _Places: TypeAlias = dict[tuple[bytes, int], tuple[Cell, ...]]
 
 @attrs.frozen(kw_only=True)
 class MemorySnapshot:
-    """Answers from the facts as they stood: each is found by looking at all of a group."""
+    """Answers from a copy of the facts; each lookup scans the whole group."""
 
     spec: IndexSpec
     layout: IndexLayout
@@ -83,7 +83,7 @@ class MemorySnapshot:
         return LookupResult(values=newest.values, event_time=newest.event_time)
 
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
-        """Return the living rows whose `by` columns have these cells."""
+        """Return the valid rows whose `by` columns have these cells."""
         if not self.spec.by:
             raise WrongShapeError("only an index by columns has rows")
         found = [
@@ -97,10 +97,10 @@ class MemorySnapshot:
 
 
 class InMemoryIndex:
-    """Keeps each row's newest state, and nothing that could be wrong about it."""
+    """Keeps each row's newest state, and no derived data that could be wrong."""
 
     def __init__(self, spec: IndexSpec) -> None:
-        """Begin empty."""
+        """Create an empty index."""
         self.spec = spec
         self._layout = IndexLayout(spec=spec)
         self._states: _States = {}
@@ -110,7 +110,7 @@ class InMemoryIndex:
     def apply(
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
-        """Take facts in, all of them and the offsets, or none."""
+        """Apply facts and offsets in one transaction."""
         self.raise_epoch(epoch)
         if not self.spec.correctable and any(fact.event_time == TOMBSTONE_TIME for fact in facts):
             raise NotCorrectableError("a fact takes a row back")
@@ -160,7 +160,7 @@ class InMemoryIndex:
         )
 
     def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
-        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+        """Return at least the spans that `apply` would change; none for a log without keys."""
         changed: _Places = {}
         for fact in facts:
             known = self._states.get(self._identity(fact))
@@ -189,13 +189,13 @@ class InMemoryIndex:
 
     @contextmanager
     def read(self) -> Iterator[MemorySnapshot]:
-        """Open a snapshot: later batches do not show in it."""
+        """Open a snapshot, which later batches do not change."""
         yield MemorySnapshot(
             spec=self.spec, layout=self._layout, groups=self._groups(), offsets=self.offsets()
         )
 
     def sync(self) -> None:
-        """Do nothing: memory survives nothing."""
+        """Do nothing, because memory is never durable."""
 
     def close(self) -> None:
         """Do nothing."""

@@ -1,7 +1,7 @@
-"""What an index is: the state of one dataset log, for lookups as of any instant.
+"""The contract of an index: the state of one dataset log, for lookups as of any instant.
 
 An index is a set of facts, each in its state of the highest version, together with the log
-offsets that it contains. Facts may come late, twice and in any order; the same facts give the
+offsets that it contains. Facts may arrive late, twice and in any order; the same facts give the
 same answers.
 """
 
@@ -25,28 +25,28 @@ class IndexFenced(Exception):
 
 
 class IndexMissingError(FileNotFoundError):
-    """No index stands there; only its adapter makes one."""
+    """The index does not exist; only its adapter creates one."""
 
 
 class IndexMismatchError(ValueError):
-    """The index was made for another spec."""
+    """The index was created for another spec."""
 
 
 class WrongShapeError(TypeError):
-    """A question that this shape of index does not answer."""
+    """This shape of index does not support the operation."""
 
 
 class NotCorrectableError(ValueError):
-    """A fact takes a row back, in an index whose rows never go: it cannot find where it stood."""
+    """A fact retracts a row, but the index stores no row positions to find it by."""
 
 
 @attrs.frozen(kw_only=True)
 class LookupResult:
-    """What a lookup found.
+    """The result of a lookup.
 
     Attributes:
-        values: The row's values; of contributions, the aggregates' values in the spec's order.
-        event_time: When the row stands from; of contributions, the newest one known.
+        values: The row's values; for contributions, the aggregates' values in the spec's order.
+        event_time: When the row became valid; for contributions, the newest event time.
     """
 
     values: tuple[Cell, ...]
@@ -55,7 +55,7 @@ class LookupResult:
 
 @attrs.frozen(kw_only=True)
 class Invalidation:
-    """A span of a key's past that changed: from inclusive, to exclusive; None is no end."""
+    """A changed span of a key's past: from inclusive, to exclusive; None means no end."""
 
     key: tuple[Cell, ...]
     from_us: int
@@ -64,12 +64,13 @@ class Invalidation:
 
 @attrs.frozen(kw_only=True)
 class AppliedBatch:
-    """What a batch changed.
+    """The outcome of a batch.
 
     Attributes:
         fresh: Facts that changed the state.
-        duplicates: Facts that it knew already, or knew newer.
-        invalidations: For a keyed log, what each fresh fact changed, up to the next version.
+        duplicates: Facts that the index held already, in this or a newer version.
+        invalidations: For a keyed log, the span that each fresh fact changed, up to the next
+            version.
     """
 
     fresh: int
@@ -87,9 +88,9 @@ class IndexReader(Protocol):
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant.
 
-        Of a keyed log the newest row at or before it, None if there is none or it is absent. Of
-        contributions the aggregates' values, the empty ones too; None if no contribution was
-        known by then: one that was retracted never was.
+        For a keyed log this is the newest row at or before it; None without one, or if the key is
+        absent. For contributions these are the aggregates' values, the empty ones too; None if
+        there was no contribution by then. Retracted contributions do not count.
         """
 
     def floor(
@@ -102,9 +103,9 @@ class IndexReader(Protocol):
         """
 
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
-        """Return the living rows whose `by` columns have these cells, by event time and row_id.
+        """Return the valid rows whose `by` columns have these cells, by event time and row_id.
 
-        Their event times are from `from_us` to before `to_us`; None is no end.
+        Their event times are from `from_us` to before `to_us`; None means no end.
 
         Raises:
             WrongShapeError: The index has no `by` columns.
@@ -116,23 +117,24 @@ class IndexStore(Protocol):
 
     @property
     def spec(self) -> IndexSpec:
-        """What is indexed."""
+        """The spec of the index."""
 
     def apply(
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
-        """Take facts in, all of them and the offsets, or none.
+        """Apply facts and offsets in one transaction.
 
-        A fact changes the state if none of its row_id, or an older version, is known. One whose
-        event time is `NEVER` takes the row back, as if it had never been. Offsets never go back.
+        A fact changes the state if the index has no fact of its row_id, or an older version. A
+        fact whose event time is `TOMBSTONE_TIME` retracts the row, as if it had never existed.
+        Offsets never go back.
 
         Raises:
             IndexFenced: The index has seen a later epoch.
-            NotCorrectableError: A row is taken back, and the index is not correctable.
+            NotCorrectableError: A fact retracts a row, and the index is not correctable.
         """
 
     def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
-        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+        """Return at least the spans that `apply` would change; none for a log without keys."""
 
     def raise_epoch(self, epoch: int) -> None:
         """Refuse writers of earlier epochs from now on.
@@ -145,4 +147,4 @@ class IndexStore(Protocol):
         """Return the log offsets that the index contains."""
 
     def read(self) -> AbstractContextManager[IndexReader]:
-        """Open a snapshot; a thread holds one of an index at a time, and not for long."""
+        """Open a snapshot; a thread holds at most one per index, and only briefly."""

@@ -1,13 +1,13 @@
-"""What an index folds at read time, by its spec."""
+"""The aggregates that an index folds at read time, by its spec."""
 
 from narthex._aggregates import Folding, IntervalFolding, folding
 from narthex._ir import VALIDITY_COLUMNS, IndexSpec, LogShape
 
 
 def folding_of(spec: IndexSpec) -> Folding | IntervalFolding | None:
-    """Return the aggregates of an index of contributions; None of other shapes.
+    """Return the aggregates of an index of contributions; None for other shapes.
 
-    Contributions that are there for a while only have no tiles: their rows are folded.
+    Contributions with validity intervals have no tiles: their rows are folded.
     """
     if spec.log.shape is not LogShape.CONTRIBUTIONS or spec.by:
         return None

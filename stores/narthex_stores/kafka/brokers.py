@@ -1,4 +1,4 @@
-"""How Kafka's client is set up, and what its errors mean to us."""
+"""Configure the Kafka client and convert its errors."""
 
 from typing import Final
 
@@ -8,10 +8,10 @@ from confluent_kafka import KafkaError
 from narthex_stores.errors import PermanentError, StoreError, TransientError
 
 GREATEST_RECORD_BYTES = 16 * 1024 * 1024
-"""What one record's value may hold: one accepted call to `/log`."""
+"""The maximum size of a record's value: one accepted call to `/log`."""
 
 GREATEST_MESSAGE_BYTES = GREATEST_RECORD_BYTES + 1024 * 1024
-"""The same with room for the key, the headers and the batch around them."""
+"""The maximum size of a record, with room for the key, the headers and the batch."""
 
 _TRANSIENT = frozenset(
     {
@@ -24,7 +24,7 @@ _TRANSIENT = frozenset(
         "_RESOLVE",
         "_PURGE_QUEUE",
         "_PURGE_INFLIGHT",
-        # A partition that was just made, or whose leader has just changed: the next answer knows.
+        # The partition is new or its leader has just changed; a retry finds the leader.
         "LEADER_NOT_AVAILABLE",
         "NOT_LEADER_FOR_PARTITION",
         "FENCED_LEADER_EPOCH",
@@ -34,18 +34,18 @@ _TRANSIENT = frozenset(
 
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The ways to say who one is that clients and Spark have built in."""
+"""The SASL mechanisms that clients and Spark have built in."""
 
 
 @attrs.frozen(kw_only=True)
 class Broker:
-    """Where topics are, and what must be said to be let in.
+    """The address of a cluster, and how to authenticate with it.
 
     Attributes:
         bootstrap: Addresses of the cluster.
         protocol: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
         mechanism: One of `SASL_MECHANISMS`, where the protocol has SASL.
-        ca_file: Who vouches for the brokers' certificates; empty is whom the machine trusts.
+        ca_file: The CA that signs the brokers' certificates; empty uses the machine's CAs.
     """
 
     bootstrap: str
@@ -72,10 +72,10 @@ class Broker:
 
 
 def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:
-    """Return the settings that every client of a cluster, or of the cluster at these addresses,
-    shares.
+    """Return the settings that every client of a cluster shares.
 
-    What goes wrong is said by errors and events; the client itself prints nothing.
+    The broker may be given by its addresses alone. Failures are reported as errors and events; the
+    client itself prints nothing.
     """
     known = Broker(bootstrap=broker) if isinstance(broker, str) else broker
     return {
@@ -90,12 +90,12 @@ def client_config(broker: Broker | str) -> dict[str, str | int | float | bool]:
 
 
 def is_fatal(error: KafkaError) -> bool:
-    """Tell whether the client that met it can do nothing any more; another one may."""
+    """Return whether the client is unusable after this error; a new client may still work."""
     return bool(error.fatal()) or error.name() == "_FATAL"
 
 
 def is_transient(error: KafkaError) -> bool:
-    """Tell whether the same call may succeed later with nobody changing anything."""
+    """Return whether the same call may succeed later without any change."""
     return bool(error.retriable()) or is_fatal(error) or error.name() in _TRANSIENT
 
 

@@ -1,4 +1,4 @@
-"""How far topics reach, asked in one request for all of them."""
+"""Read the end offsets of many topics in one request."""
 
 from collections.abc import Iterable
 
@@ -10,15 +10,15 @@ from narthex_stores.kafka.brokers import Broker, client_config, store_error
 
 
 class EndOffsetReader:
-    """Asks a cluster for the ends of many topics; partitions are looked up once."""
+    """Reads the end offsets of many topics of a cluster; partitions are looked up once."""
 
     def __init__(self, broker: Broker | str) -> None:
-        """Begin; the cluster need not answer yet."""
+        """Create the reader; the cluster need not be reachable yet."""
         self._admin = AdminClient(client_config(broker))
         self._partitions: dict[str, int] = {}
 
     def ends(self, topics: Iterable[str], *, timeout_s: float = 10.0) -> dict[str, dict[int, int]]:
-        """Return the offset after the last record of each partition of the topics that are there.
+        """Return the offset after the last record of each partition of the existing topics.
 
         Raises:
             StoreError: The cluster did not answer in time.
@@ -39,7 +39,7 @@ class EndOffsetReader:
             try:
                 found.setdefault(place.topic, {})[place.partition] = answer.result(timeout_s).offset
             except KafkaException as error:
-                # It may be gone, or be another one of that name: look again next time.
+                # The topic may be gone or recreated: look its partitions up again next time.
                 self._partitions.pop(place.topic, None)
                 raise store_error(f"ends of `{place.topic}`", error.args[0]) from error
             except TimeoutError as error:

@@ -1,4 +1,4 @@
-"""Appending to topics and reading them, as the server and the writers do."""
+"""Append to topics and read them, for the server and the writers."""
 
 import contextlib
 import threading
@@ -38,7 +38,7 @@ _POLL_S = 0.1
 
 @attrs.frozen
 class Delivered:
-    """Where a record stands, once all replicas that must have it do."""
+    """The position of a record that all required replicas have."""
 
     partition: int
     offset: int
@@ -46,11 +46,11 @@ class Delivered:
 
 @attrs.frozen(kw_only=True)
 class LogEvent:
-    """Something that a client of the broker met and works on by itself.
+    """A condition that a client of the broker reported and handles by itself.
 
     Attributes:
-        code: The client's name of it, such as `_ALL_BROKERS_DOWN`.
-        transient: False when it will not pass by itself, such as an offset that is gone.
+        code: The client's name for it, such as `_ALL_BROKERS_DOWN`.
+        transient: False when it will not clear by itself, such as an offset that is gone.
     """
 
     code: str
@@ -74,7 +74,7 @@ class Record:
 
 
 class _Events:
-    """The newest events, until somebody takes them; any thread may add."""
+    """The newest events, until they are taken; any thread may add."""
 
     def __init__(self) -> None:
         self._kept: deque[LogEvent] = deque(maxlen=_EVENTS_KEPT)
@@ -100,15 +100,15 @@ class _Events:
 
 
 class LogProducer:
-    """Appends records to topics; one for a process, for any threads.
+    """Appends records to topics; one per process, shared by its threads.
 
-    Records of one partition stand in the order of the calls, each once however often the client
-    sent it. A client that can't keep this up, say because the broker has lost what it knew of it,
-    is replaced: of what it had not delivered nobody knows whether it stands.
+    Records of one partition are stored in the order of the calls, each once even when the client
+    resends it. A client that can't guarantee this any more, for example because the broker lost
+    its producer state, is replaced: records that it had not delivered may or may not be durable.
     """
 
     def __init__(self, broker: Broker | str, *, linger_ms: float = 1.0) -> None:
-        """Begin; the cluster need not answer yet.
+        """Create the producer; the cluster need not be reachable yet.
 
         Args:
             broker: The cluster, or its addresses.
@@ -118,7 +118,7 @@ class LogProducer:
         self._config = client_config(broker) | {
             "acks": "all",
             "enable.idempotence": True,
-            # The partitioner of the JVM's client, so that a key has one partition for all.
+            # The JVM client's partitioner, so that all clients map a key to the same partition.
             "partitioner": "murmur2_random",
             "linger.ms": linger_ms,
             "compression.type": "lz4",
@@ -142,22 +142,22 @@ class LogProducer:
         headers: Mapping[str, str | bytes] | None = None,
         partition: int | None = None,
     ) -> "Future[Delivered]":
-        """Append a record; the future is done when it stands, or holds why it does not.
+        """Append a record; the future completes once the record is durable, or has failed.
 
-        Its exception is a TransientError when the record may or may not stand, a PermanentError
-        when the broker refuses it. It is set in a thread of the producer's: an event loop awaits
-        `asyncio.wrap_future` of it.
+        Its exception is a TransientError when the record may or may not be durable, a
+        PermanentError when the broker refuses it. The producer's thread sets the result: an event
+        loop awaits `asyncio.wrap_future` of it.
 
         Args:
             topic: Must exist.
             value: The payload.
-            key: Records of one key stand in one partition.
+            key: Records of one key go to one partition.
             headers: Names and values.
-            partition: Where to append; by the key when not given.
+            partition: The partition; chosen by the key when not given.
         """
         delivered: Future[Delivered] = Future()
         delivered.set_running_or_notify_cancel()
-        # -1 is the client's way to say: by the key.
+        # For the client, -1 means: by the key.
         to = -1 if partition is None else partition
         done = self._delivery(topic, delivered)
         while not self._closing.is_set():
@@ -165,7 +165,7 @@ class LogProducer:
             try:
                 client.produce(topic, value, key, to, on_delivery=done, headers=dict(headers or {}))
             except BufferError:
-                # The client's queue is full: wait until the broker has taken some of it.
+                # The client's queue is full: wait until the broker has accepted some records.
                 self._poll()
             except KafkaException as error:
                 if is_fatal(error.args[0]):
@@ -179,7 +179,7 @@ class LogProducer:
         return delivered
 
     def post(self, topic: str, *, value: bytes | None, key: bytes | None) -> None:
-        """Append a record of which only `flush` says whether it stands: for many of them.
+        """Append one of many records; only `flush` reports whether they are durable.
 
         Raises:
             StoreError: The client refuses it: it is too large, or the producer is closed.
@@ -204,11 +204,11 @@ class LogProducer:
             self._refused.append(store_error(f"append to `{message.topic()}`", error))
 
     def flush(self, *, timeout_s: float = 30.0) -> None:
-        """Wait until all that was appended stands.
+        """Wait until all appended records are durable.
 
         Raises:
-            StoreError: A record since the last flush does not stand: the newest one's failure.
-            TransientError: Something is still on its way.
+            StoreError: A record since the last flush failed; this is the newest failure.
+            TransientError: Some records are still in flight.
         """
         left = self._flush(timeout_s)
         refused = list(self._refused)
@@ -219,11 +219,11 @@ class LogProducer:
             raise TransientError(f"{left} records are still on their way after {timeout_s:g} s")
 
     def events(self) -> tuple[LogEvent, ...]:
-        """Take what the client met since the last call."""
+        """Take the events since the last call."""
         return self._events.take()
 
     def close(self, *, timeout_s: float = 5.0) -> None:
-        """Wait for what is on its way, at most so long, and end."""
+        """Wait for records in flight, at most for the timeout, and close."""
         self._flush(timeout_s)
         self._closing.set()
         self._thread.join()
@@ -266,7 +266,7 @@ class LogProducer:
             self._replace(client, error.args[0])
 
     def _flush(self, timeout_s: float) -> int:
-        """Wait until nothing is on its way; return how much still is after the timeout."""
+        """Wait for records in flight; return how many are left after the timeout."""
         client = self._client
         try:
             return int(client.flush(timeout_s))
@@ -275,24 +275,24 @@ class LogProducer:
             return 0
 
     def _replace(self, client: KafkaProducer, why: KafkaError) -> None:
-        """Take another client instead of one that will deliver nothing any more."""
+        """Replace a client that cannot deliver records any more."""
         with self._replacing:
             if self._client is not client:
                 return
             self._events.add(why)
             self._client = KafkaProducer(self._config)
         client.purge()
-        # Each record that it still had is told of as not delivered.
+        # The client reports each of its remaining records as not delivered.
         while len(client):
             with contextlib.suppress(KafkaException):
                 client.poll(_POLL_S)
 
 
 class LogReader:
-    """Reads partitions that it is told to, from offsets that it is told; for one thread.
+    """Reads assigned partitions from given offsets; for one thread.
 
-    It never commits offsets: who applies records keeps them with what was applied. A topic that
-    is not there yet, or a broker that does not answer, is waited for and said in `events`.
+    It never commits offsets: the caller stores them with the applied records. The reader waits for
+    a topic that does not exist yet or a broker that does not answer, and reports it in `events`.
     """
 
     def __init__(
@@ -302,22 +302,22 @@ class LogReader:
         *,
         fetch_wait_ms: int = 5,
     ) -> None:
-        """Begin to read; the cluster need not answer yet.
+        """Start to read; the cluster need not be reachable yet.
 
         Args:
             broker: The cluster, or its addresses.
-            starts: For each partition the offset of the first record wanted.
-            fetch_wait_ms: How long the broker may hold an answer back while there is nothing.
+            starts: For each partition, the offset of the first record to read.
+            fetch_wait_ms: How long the broker may delay an answer while it has no records.
         """
         self._events = _Events()
         self._consumer = Consumer(
             client_config(broker)
             | {
-                # Partitions are assigned by hand; the client wants a name all the same.
+                # Partitions are assigned explicitly, but the client requires a group name.
                 "group.id": "narthex-unused",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                # An offset that is gone is an event, never a silent jump over what was lost.
+                # An offset that is gone is an event; lost records are never skipped silently.
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": fetch_wait_ms,
                 "fetch.min.bytes": 1,
@@ -336,13 +336,14 @@ class LogReader:
 
     @property
     def positions(self) -> dict[PartitionKey, int]:
-        """For each assigned partition, the offset to go on from."""
+        """For each assigned partition, the offset to resume from."""
         return dict(self._places)
 
     def assign(self, starts: Mapping[PartitionKey, int]) -> None:
         """Read exactly these partitions from now on, each from that offset.
 
-        One that stands at its offset already is not disturbed: add to `positions` to add.
+        A partition that is at its offset already is not interrupted; to add partitions, pass
+        `positions` plus the new ones.
         """
         gone = [place for place, at in self._places.items() if starts.get(place) != at]
         new = {place: at for place, at in starts.items() if self._places.get(place) != at}
@@ -357,7 +358,7 @@ class LogReader:
     def poll(self, *, max_records: int, timeout_s: float) -> list[Record]:
         """Return the next records: at once when there are some, else none after the timeout.
 
-        Records of one partition come in the order of their offsets, without gap or repetition.
+        Records of one partition arrive in the order of their offsets, without gap or repetition.
         """
         first = self._consumer.poll(timeout_s)
         if first is None:
@@ -389,11 +390,11 @@ class LogReader:
         )
 
     def events(self) -> tuple[LogEvent, ...]:
-        """Take what the client met since the last call."""
+        """Take the events since the last call."""
         return self._events.take()
 
     def partitions(self, topic: str, *, timeout_s: float = 10.0) -> int:
-        """Return the number of partitions of a topic; 0 when it is not there.
+        """Return the number of partitions of a topic; 0 when it does not exist.
 
         Raises:
             TransientError: The cluster did not answer in time.
@@ -408,7 +409,7 @@ class LogReader:
     def end_offsets(
         self, topics: Iterable[str], *, timeout_s: float = 10.0
     ) -> dict[PartitionKey, int]:
-        """Return the offset after the last record of each partition of the topics that are there.
+        """Return the offset after the last record of each partition of the existing topics.
 
         Raises:
             TransientError: The cluster did not answer in time.
@@ -418,7 +419,7 @@ class LogReader:
     def first_offsets(
         self, topics: Iterable[str], *, timeout_s: float = 10.0
     ) -> dict[PartitionKey, int]:
-        """Return the offset of the first record kept of each partition of the topics.
+        """Return the offset of the first retained record of each partition of the topics.
 
         Raises:
             TransientError: The cluster did not answer in time.
@@ -443,7 +444,7 @@ class LogReader:
         return found
 
     def close(self) -> None:
-        """End; positions are forgotten."""
+        """Close the reader and forget its positions."""
         self._consumer.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Makes, finds and removes Kafka topics."""
+"""Create, find and remove Kafka topics."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +17,10 @@ from narthex_stores.errors import ForeignAssetError, PermanentError, StoreError,
 from narthex_stores.kafka.brokers import GREATEST_MESSAGE_BYTES, client_config, store_error
 
 _MARGIN_S = 1.0
-"""How long past the client's own timeout its answer is waited for."""
+"""How long to wait for an answer beyond the client's own timeout."""
 
 _SETTLING_S = 0.02
-"""Between two looks at what the brokers show."""
+"""The interval between two polls of the brokers' metadata."""
 
 _T = TypeVar("_T")
 
@@ -32,12 +32,12 @@ class _Found:
 
 
 def topic_config(spec: TopicSpec) -> dict[str, str]:
-    """Return the topic-level configuration that a spec asks for, and with which it is compared."""
+    """Return the topic-level configuration of a spec, for creation and for comparison."""
     config = {
         "cleanup.policy": "delete",
         "retention.ms": str(-1 if spec.retention_ms is None else spec.retention_ms),
         "retention.bytes": "-1",
-        # Batches stay as their writer compressed them, so that the broker spends nothing on them.
+        # Batches keep their producer's compression, so the broker does not recompress them.
         "compression.type": "producer",
         "message.timestamp.type": "CreateTime",
     }
@@ -48,22 +48,22 @@ def topic_config(spec: TopicSpec) -> dict[str, str]:
 
 @attrs.frozen
 class TopicAdapter:
-    """The topics of one cluster. Kafka carries no mark: whose a topic is, only the ledger knows."""
+    """The topics of one cluster; Kafka cannot carry a mark, so only the ledger has their owners."""
 
     admin: AdminClient
 
     @classmethod
     def connect(cls, bootstrap_servers: str) -> "TopicAdapter":
-        """Return the adapter of a cluster, which need not answer yet."""
+        """Return the adapter of a cluster, which need not be reachable yet."""
         return cls(AdminClient(client_config(bootstrap_servers)))
 
     @property
     def kind(self) -> AssetKind:
-        """The kind of asset that it is for."""
+        """The kind of asset that the adapter handles."""
         return AssetKind.KAFKA_TOPIC
 
     def probe(self, name: str, spec: AssetSpec, *, timeout_s: float) -> Probe:
-        """Say what stands under the name."""
+        """Probe the topic of that name."""
         wanted = _topic_spec(name, spec)
         try:
             found = self._found([name], timeout_s=timeout_s / 2).get(name)
@@ -79,7 +79,7 @@ class TopicAdapter:
         return Match(found.topic_id)
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
-        """Make the topic, unless one stands there."""
+        """Create the topic, unless the name is taken."""
         del asset_id
         wanted = _topic_spec(name, spec)
         topic = NewTopic(
@@ -97,7 +97,7 @@ class TopicAdapter:
         self._wait(name, lambda found: found is not None, timeout_s=timeout_s / 4)
 
     def destroy(self, name: str, *, external_id: str | None, timeout_s: float) -> None:
-        """Remove the topic of that id."""
+        """Remove the topic with that id."""
         found = self._found([checked_name(name)], timeout_s=timeout_s / 4).get(name)
         if found is None:
             return
@@ -119,7 +119,7 @@ class TopicAdapter:
         )
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:
-        """List the topics whose names begin so."""
+        """List the topics whose names have the prefix."""
         try:
             metadata = self.admin.list_topics(timeout=timeout_s / 2)
         except KafkaException as error:
@@ -129,7 +129,7 @@ class TopicAdapter:
         return tuple(
             Listed(name=name, external_id=found[name].topic_id, asset_id=None)
             for name in names
-            # One that went since the listing is gone, as if it had been listed later.
+            # A topic deleted since the listing is left out, as in a later listing.
             if name in found
         )
 
@@ -167,7 +167,7 @@ class TopicAdapter:
     def _wait(
         self, name: str, settled: Callable[[_Found | None], bool], *, timeout_s: float
     ) -> None:
-        """Wait until the brokers' answers show what the controller has done already."""
+        """Wait until the brokers' metadata shows the controller's change."""
         deadline = time.monotonic() + timeout_s
         while not settled(self._found([name], timeout_s=timeout_s).get(name)):
             if time.monotonic() >= deadline:
@@ -178,7 +178,7 @@ class TopicAdapter:
 def _answer(
     future: "Future[_T]", *, what: str, timeout_s: float, unless: int | None = None
 ) -> _T | None:
-    """Wait for an answer; None when the broker refused with the code `unless`."""
+    """Wait for an answer; return None when the broker refused with the code `unless`."""
     try:
         return future.result(timeout=timeout_s + _MARGIN_S)
     except NoAnswer:

@@ -1,15 +1,15 @@
 # mypy: disable-error-code="explicit-any"
 """An LMDB environment with its tables: how it is opened, grows, and is made durable.
 
-Flags, and why. `writemap` is off and `sync` on, `metasync` off: a commit writes and flushes its
-pages before the meta page that makes them visible, but does not wait for the meta page itself. So
-a killed process loses and breaks nothing that was committed, and a loss of power never corrupts;
-it may take back the commits since the last `flush`, and with them their offsets, so the writer
-reads those facts from the log again. With `sync` off a loss of power could leave a meta page that
+The flags: `writemap` is off, `sync` on and `metasync` off. A commit writes and flushes its pages
+before the meta page that makes them visible, but does not wait for the meta page itself. So a
+killed process loses and corrupts nothing that was committed, and a loss of power never corrupts.
+It may undo the commits since the last `flush`, and with them their offsets, so the writer reads
+those facts from the log again. With `sync` off, a loss of power could leave a meta page that
 points at pages never written.
 
 The map is 64 GiB of address space, not of disk: the file grows as it fills. A full map is
-doubled, and the other processes take the new size over at their next transaction.
+doubled, and the other processes adopt the new size at their next transaction.
 """
 
 import threading
@@ -33,15 +33,15 @@ _RESIZE_WAIT_S = 30.0
 
 
 class EnvironmentMissingError(FileNotFoundError):
-    """No environment stands there; only its adapter makes the directory."""
+    """The environment does not exist; only its adapter creates the directory."""
 
 
 class EnvironmentBusyError(TimeoutError):
-    """Readers of this process did not end in time for the environment to grow."""
+    """The environment could not grow, because readers of this process did not end in time."""
 
 
 class LmdbEnvironment:
-    """An open LMDB environment and its tables; at most one a process and path.
+    """An open LMDB environment and its tables; at most one per process and path.
 
     Attributes:
         tables: The tables by name.
@@ -52,10 +52,10 @@ class LmdbEnvironment:
     def __init__(
         self, path: Path, *, tables: Sequence[bytes], readonly: bool, map_size: int = MAP_SIZE
     ) -> None:
-        """Open it; a writer makes the tables, and frees what dead readers held.
+        """Open the environment; a writer creates the tables and clears stale readers.
 
         Raises:
-            EnvironmentMissingError: There is no such directory, or nothing in it to read.
+            EnvironmentMissingError: The directory does not exist, or holds no environment.
         """
         if path.is_symlink() or not path.is_dir():
             raise EnvironmentMissingError(f"nothing stands at `{path}`")
@@ -84,7 +84,7 @@ class LmdbEnvironment:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Transaction]:
-        """Run a transaction; it commits at the end, and an exception undoes it."""
+        """Run a transaction; it commits at the end, and an exception rolls it back."""
         transaction = self._begin(write=write)
         try:
             with transaction:
@@ -112,11 +112,11 @@ class LmdbEnvironment:
             self._changed.notify_all()
 
     def grow(self) -> None:
-        """Double the map, after the transactions of this process have ended."""
+        """Double the map, once the transactions of this process have ended."""
         self._resize(2 * self._env.info()["map_size"])
 
     def _resize(self, map_size: int) -> None:
-        # LMDB forbids a resize while the process has a transaction; 0 takes over another's size.
+        # LMDB forbids a resize while the process has a transaction; 0 adopts the current size.
         with self._changed:
             self._wait(lambda: not self._resizing)
             self._resizing = True
@@ -132,23 +132,23 @@ class LmdbEnvironment:
             raise EnvironmentBusyError("it cannot grow while a snapshot of it stays open")
 
     def is_replaced(self) -> bool:
-        """Whether another environment, or none, stands at the path by now.
+        """Whether the path holds another environment, or none, by now.
 
-        What is read here goes on to be what stood when it was opened.
+        This object continues to read the environment that it opened.
         """
         return identity_of(self._path) != self._identity
 
     def flush(self) -> None:
-        """Make all commits survive a loss of power."""
+        """Make all commits durable against a loss of power."""
         self._env.sync(force=True)
 
     def close(self) -> None:
-        """Let go of the environment."""
+        """Close the environment."""
         self._env.close()
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Tell an environment apart from a later one at the same path; None when none is there."""
+    """Return an id that a later environment at the same path does not share; None without one."""
     try:
         found = (path / DATA_FILE).stat()
     except FileNotFoundError:

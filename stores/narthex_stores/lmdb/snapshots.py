@@ -1,12 +1,12 @@
 # mypy: disable-error-code="explicit-any"
 """Snapshots of LMDB environments: consistent copies that outlive a machine.
 
-A snapshot is a copy of an environment as it stood between two of its transactions, with what was
-said of it. So whatever an environment keeps beside its data in one transaction (an index its log
-offsets, a job its input offsets) is right in the copy too: restore it, and go on from there.
+A snapshot is a copy of an environment between two of its transactions, with a description. So
+offsets that an environment stores with its data in one transaction (an index its log offsets, a
+job its input offsets) match the data in the copy too: restore it and resume from there.
 
-Snapshots of one name stand below `<directory>/<name>/`, each in a directory that is named by its
-instant. The description is written last: without it nothing stands there.
+Snapshots of one name are stored below `<directory>/<name>/`, each in a directory that is named by
+its instant. The description is written last: without it the snapshot does not exist.
 """
 
 import datetime as dt
@@ -41,15 +41,15 @@ Opened: TypeAlias = Any
 """An open LMDB environment."""
 
 Describe = Callable[[Path], Mapping[str, Json]]
-"""Says what a copy holds; it is given the directory of the copy."""
+"""Describes the content of a copy, given the directory of the copy."""
 
 
 class NoSuchSnapshotError(PermanentError):
-    """No whole snapshot of that name and id stands there."""
+    """No complete snapshot of that name and id exists."""
 
 
 class BrokenSnapshotError(PermanentError):
-    """A snapshot is not what it was when it was taken."""
+    """A snapshot was changed after it was taken."""
 
 
 @attrs.frozen(kw_only=True)
@@ -57,13 +57,13 @@ class SnapshotView:
     """One snapshot.
 
     Attributes:
-        name: Of what it is a copy.
+        name: The physical name of the copied environment.
         snapshot_id: Its instant; greater ones are later.
-        size: Bytes.
-        sha256: Of the data, in hexadecimal digits.
-        state: Which state of which environment it is: an equal one needs no other snapshot.
-        said: What the taker said of it.
-        files: Small files that stand beside the data, and their text.
+        size: The size in bytes.
+        sha256: The hash of the data, in hexadecimal digits.
+        state: The environment and its state; an equal state needs no other snapshot.
+        said: The description from `describe`.
+        files: Small files stored beside the data, and their text.
     """
 
     name: str
@@ -95,20 +95,20 @@ class SnapshotStore:
         describe: Describe,
         beside: Sequence[str] = (),
     ) -> SnapshotView:
-        """Copy an environment here, as it stands between two transactions; writers go on.
+        """Copy an environment between two of its transactions; writers continue.
 
         No other environment of that path may be open in this process.
 
         Args:
-            name: Of what it is a copy; a physical name.
+            name: The physical name of the environment.
             environment: The directory of the environment.
             at: The instant that names the snapshot.
-            describe: Says what the copy holds: offsets, for people and for a later choice.
+            describe: Describes the copy's offsets, for people and for choosing a snapshot later.
             beside: Small files of the directory to keep with it.
 
         Raises:
-            EnvironmentMissingError: No environment stands there.
-            TransientError: The store did not take it; nothing stands there.
+            EnvironmentMissingError: The environment does not exist.
+            TransientError: The store refused or did not answer; no snapshot was stored.
         """
         with tempfile.TemporaryDirectory(prefix="snapshot-") as making:
             state = state_of(environment)
@@ -142,7 +142,7 @@ class SnapshotStore:
             target.write(json.dumps(description, sort_keys=True).encode())
 
     def list(self, name: str | None = None) -> tuple[SnapshotView, ...]:
-        """List whole snapshots, of one name or of all; by name, the latest first.
+        """List complete snapshots, of one name or of all; by name, the latest first.
 
         Raises:
             TransientError: The store did not answer.
@@ -171,7 +171,7 @@ class SnapshotStore:
         """Find a snapshot: that one, or the latest.
 
         Raises:
-            NoSuchSnapshotError: There is none.
+            NoSuchSnapshotError: The snapshot does not exist.
         """
         for view in self.list(name):
             if snapshot_id in {None, view.snapshot_id}:
@@ -180,11 +180,11 @@ class SnapshotStore:
         raise NoSuchSnapshotError(f"`{self.directory}` has no {which} of `{name}`")
 
     def restore(self, view: SnapshotView, target: Path) -> None:
-        """Make the directory `target` whole, of a snapshot; nothing may stand there.
+        """Restore a snapshot atomically into the directory `target`, which must not exist.
 
         Raises:
-            BrokenSnapshotError: The data is not what was taken.
-            TransientError: The store did not answer, or something stands there by now.
+            BrokenSnapshotError: The data differs from the snapshot's hash.
+            TransientError: The store did not answer, or the directory exists by now.
         """
         making = target.with_name(f".restoring-{target.name}")
         shutil.rmtree(making, ignore_errors=True)
@@ -209,12 +209,12 @@ class SnapshotStore:
             shutil.rmtree(making, ignore_errors=True)
 
     def prune(self, name: str, *, keep: int) -> int:
-        """Delete all snapshots of a name but the latest; return how many went."""
+        """Delete all snapshots of a name but the latest; return the number deleted."""
         gone = self.list(name)[keep:]
         try:
             for view in gone:
                 place = self._place(name, view.snapshot_id)
-                # First the description: half a snapshot is none.
+                # The description goes first: without it, the rest is not a snapshot.
                 self.system.delete_file(f"{place}/{_DESCRIPTION}")
                 self.system.delete_dir(place)
         except OSError as error:
@@ -229,20 +229,20 @@ _DESCRIBED = frozenset({"size", "sha256", "state", "said", "files"})
 
 
 def copy_environment(path: Path, directory: Path) -> None:
-    """Copy an LMDB environment, as it stands now, into an empty directory; free pages left out.
+    """Copy the current state of an LMDB environment into an empty directory, without free pages.
 
     Raises:
-        EnvironmentMissingError: No environment stands there.
+        EnvironmentMissingError: The environment does not exist.
     """
     with _opened(path) as environment:
         environment.copy(str(directory), compact=True)
 
 
 def state_of(path: Path) -> str:
-    """Name the state that an environment is in: it changes with each transaction.
+    """Return an id of the environment's current state; each transaction changes it.
 
     Raises:
-        EnvironmentMissingError: No environment stands there.
+        EnvironmentMissingError: The environment does not exist.
     """
     with _opened(path) as environment:
         transaction = environment.info()["last_txnid"]

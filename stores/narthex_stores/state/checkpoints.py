@@ -1,4 +1,4 @@
-"""The directories in which jobs keep what Spark needs to go on."""
+"""The checkpoint directories from which Spark resumes jobs."""
 
 from pathlib import Path
 
@@ -9,6 +9,6 @@ from narthex_stores.adapters.directories import DirectoryAdapter
 def checkpoint_adapter(root: Path) -> DirectoryAdapter:
     """Return the adapter of the checkpoints below `root`.
 
-    Spark makes its own files below the directory: `live` and `backfill`.
+    Spark creates its own files below the directory: `live` and `backfill`.
     """
     return DirectoryAdapter(kind=AssetKind.CHECKPOINT, root=root)

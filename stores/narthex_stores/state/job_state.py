@@ -1,20 +1,20 @@
 # mypy: disable-error-code="explicit-any"
-"""The state of one job: the rows that its steps keep, and what it has to tell next.
+"""The state of one job: the rows that its steps keep, and the records to produce next.
 
-A batch of a job is one transaction: what its steps keep, how far it has read, and its *outbox*,
-the records that come of it. They are produced after the commit and the outbox is emptied
-after that, so a crash between the two produces them again, the very same ones, and loses none.
-Each batch has a number of its own that only grows, the version of all facts in it: facts that are
-produced again, by whoever, never stand against later ones.
+A batch of a job is one transaction: the rows of its steps, the offsets that it has read, and its
+*outbox*, the records that result from it. They are produced after the commit and the outbox is
+emptied after that, so a crash between the two produces exactly the same records again and loses
+none. Each batch has a number that only grows, the version of all facts in it: facts that are
+produced again never supersede later ones.
 
 Tables, all keys of which begin with a step's number:
 
-- `versions`: source, row -> the version that stands
+- `versions`: source, row -> the current version
 - `places`: step, side, row -> the group it is in
 - `members`: step, side, group, row -> the row
-- `given`: step, group, row -> a row that the step gave
-- `told`: row -> what was told of it last
-- `doubts`: row of which the log says something else -> what this state means of it
+- `given`: step, group, row -> a row that the step emitted
+- `told`: row -> its last emitted state
+- `doubts`: row whose last emitted state differs in the log -> its state by this job
 - `outbox`: place -> Kafka key and value
 - `meta`: `epoch`, `number`, `doubt`, and `o` + topic + 0x00 + partition -> next offset
 
@@ -38,7 +38,7 @@ _R = TypeVar("_R")
 _NUMBER = b"number"
 _DOUBT = b"doubt"
 _PLACE_BITS = 24
-"""A batch posts fewer records than these bits count."""
+"""The bits of an outbox position within a batch, which limit the batch's records."""
 
 _TABLES = (
     b"versions",
@@ -54,7 +54,7 @@ _TABLES = (
 
 @attrs.frozen
 class StateBatch:
-    """What a batch reads and changes, inside its transaction.
+    """The state that a batch reads and changes, inside its transaction.
 
     Attributes:
         number: The number of the batch.
@@ -65,7 +65,7 @@ class StateBatch:
     _transaction: Transaction
 
     def supersede(self, source: int, row_id: bytes, version: bytes) -> bool:
-        """Note the version of a source's row if it is newer than what stands; say whether it is."""
+        """Store the version of a source's row if it is newer; return whether it is."""
         key = b"%c%b" % (source, row_of(row_id))
         standing = self._get(b"versions", key)
         if standing is not None and standing >= version:
@@ -74,7 +74,7 @@ class StateBatch:
         return True
 
     def place(self, step: int, side: int, row_id: bytes) -> bytes | None:
-        """Return the group in which a step keeps a row; None if it keeps none of that identity."""
+        """Return the group in which a step keeps a row; None if it does not keep the row."""
         found: bytes | None = self._get(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
         return found
 
@@ -92,11 +92,11 @@ class StateBatch:
         return found
 
     def forget(self, step: int, side: int, group: bytes, row_id: bytes) -> None:
-        """Keep a row, which is in another group by now, in this one no more."""
+        """Remove a row from this group; it is in another one by now."""
         self._delete(b"members", b"%c%c%b%b" % (step, side, group, row_of(row_id)))
 
     def leave(self, step: int, side: int, group: bytes, row_id: bytes) -> None:
-        """Keep a row no more."""
+        """Remove a row."""
         self._delete(b"places", b"%c%c%b" % (step, side, row_of(row_id)))
         self.forget(step, side, group, row_id)
 
@@ -105,24 +105,24 @@ class StateBatch:
         return self._scan(b"members", b"%c%c%b" % (step, side, group))
 
     def given(self, step: int, group: bytes) -> Iterator[bytes]:
-        """Yield the rows that a step gave for a group."""
+        """Yield the rows that a step emitted for a group."""
         return self._scan(b"given", b"%c%b" % (step, group))
 
     def give(self, step: int, group: bytes, row_id: bytes, row: bytes) -> None:
-        """Note a row that a step gives for a group."""
+        """Store a row that a step emits for a group."""
         self._put(b"given", b"%c%b%b" % (step, group, row_of(row_id)), row)
 
     def take_back(self, step: int, group: bytes, row_id: bytes) -> None:
-        """Note that a step does not give a row any more."""
+        """Remove a row that a step no longer emits."""
         self._delete(b"given", b"%c%b%b" % (step, group, row_of(row_id)))
 
     def told(self, row_id: bytes) -> bytes | None:
-        """Return what was emitted last for a row; None if nothing was emitted, or its deletion."""
+        """Return the last emitted state of a row; None if nothing was emitted, or a tombstone."""
         found: bytes | None = self._get(b"told", row_of(row_id))
         return found
 
     def tell(self, row_id: bytes, said: bytes | None) -> None:
-        """Note what is told of a row; None is that it is no more."""
+        """Store the emitted state of a row; None means a tombstone."""
         self.is_sure(row_id)
         if said is None:
             self._delete(b"told", row_of(row_id))
@@ -130,48 +130,46 @@ class StateBatch:
             self._put(b"told", row_of(row_id), said)
 
     def doubt(self, row_id: bytes, meant: bytes | None) -> None:
-        """Note that something else was told of a row than this state means so far."""
+        """Mark a row whose last emitted state in the log differs from this job's state."""
         self._put(b"doubts", row_of(row_id), pack((row_id, meant)))
 
     def is_sure(self, row_id: bytes) -> None:
-        """Note that what was told of a row is what this state means."""
+        """Unmark a row: its last emitted state in the log matches this job's state."""
         self._delete(b"doubts", row_of(row_id))
 
     def meant(self, row_id: bytes) -> bytes | None:
-        """Return the row as this state defines it: what was emitted last, unless that is in
-        doubt.
-        """
+        """Return the row by this job's state: the last emitted one, unless that is in doubt."""
         found = self._get(b"doubts", row_of(row_id))
         return self.told(row_id) if found is None else unpack(found)[1]
 
     def doubts(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the rows in doubt, each with what this state means of it."""
+        """Yield the rows in doubt, each with its state by this job."""
         for packed in self._scan(b"doubts", b""):
             row_id, meant = unpack(packed)
             yield row_id, meant
 
     def doubt_until(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Note how far topics must be read until whoever is in doubt then is no more."""
+        """Store the offsets up to which topics must be read to settle all doubts."""
         plain = [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
         self._put(b"meta", _DOUBT, pack(plain))
 
     def settle(self) -> None:
-        """Note that there are no doubts any more."""
+        """Store that all doubts are settled."""
         self._delete(b"meta", _DOUBT)
 
     def at_least(self, number: int) -> None:
-        """See to it that later batches have greater numbers than this one."""
+        """Ensure that later batches have greater numbers than this one."""
         if number > unpack(self._get(b"meta", _NUMBER) or pack(0)):
             self._put(b"meta", _NUMBER, pack(number))
 
     def post(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        """Put the batch's records (Kafka key, value) into the outbox, behind those of others."""
+        """Add the batch's records (Kafka key, value) to the outbox, after earlier batches."""
         for place, record in enumerate(records):
             at = self.number << _PLACE_BITS | place
             self._put(b"outbox", at.to_bytes(8, "big"), pack(record))
 
     def advance(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Note how far topics are read; offsets never go back."""
+        """Store the offsets that were read; they never go back."""
         advance(self._transaction, self._tables[b"meta"], offsets)
 
     def _get(self, table: bytes, key: bytes) -> bytes | None:
@@ -195,18 +193,18 @@ class StateBatch:
 
 
 class JobState:
-    """The state of a job, in a directory of its checkpoint; opened at most once a process."""
+    """The state of a job, in a directory of its checkpoint; opened at most once per process."""
 
     def __init__(self, path: Path, *, epoch: int, map_size: int = MAP_SIZE) -> None:
-        """Open it, made if it is not there, and refuse runs of earlier epochs from now on.
+        """Open or create the state, and refuse runs of earlier epochs from now on.
 
         Args:
-            path: Its directory, below a checkpoint that stands.
+            path: The directory of the state, below an existing checkpoint.
             epoch: The epoch under which the job runs.
-            map_size: Bytes of address space to begin with; it doubles when they are full.
+            map_size: Initial bytes of address space; doubled when they are full.
 
         Raises:
-            Fenced: A run of a later epoch has been here.
+            Fenced: A run of a later epoch has taken over.
         """
         path.mkdir(exist_ok=True)
         self._epoch = epoch
@@ -219,7 +217,7 @@ class JobState:
             raise
 
     def run(self, work: Callable[[StateBatch], _R]) -> _R:
-        """Do a batch's work, all of it or nothing; where space ran out, again with more.
+        """Run a batch's work in one transaction; if the map is full, grow it and rerun.
 
         Raises:
             Fenced: A run of a later epoch has taken over; nothing was changed.
@@ -239,14 +237,12 @@ class JobState:
                 return done
 
     def number(self) -> int:
-        """Return the greatest number that a batch had; 0 of a fresh state."""
+        """Return the greatest batch number so far; 0 for a fresh state."""
         found = self._meta(_NUMBER)
         return 0 if found is None else int(unpack(found))
 
     def doubt_ends(self) -> Offsets | None:
-        """Return the offsets up to which topics must be read to settle doubts; None without
-        doubts.
-        """
+        """Return the offsets to read to before doubts are settled; None without doubts."""
         found = self._meta(_DOUBT)
         if found is None:
             return None
@@ -266,7 +262,7 @@ class JobState:
             return [tuple(unpack(value)) for _, value in cursor]
 
     def empty_outbox(self) -> None:
-        """Forget the records of the outbox: they were produced.
+        """Empty the outbox after its records were produced.
 
         Raises:
             Fenced: A run of a later epoch has taken over.
@@ -281,18 +277,18 @@ class JobState:
             return offsets_of(transaction, self._environment.tables[b"meta"])
 
     def is_replaced(self) -> bool:
-        """Whether another state, or none, stands in the directory by now.
+        """Whether the directory holds another state, or none, by now.
 
-        What is committed here goes on to be kept by what stood when it was opened.
+        This object continues to commit to the state that it opened.
         """
         return self._environment.is_replaced()
 
     def sync(self) -> None:
-        """Make all batches survive a loss of power."""
+        """Make all batches durable against a loss of power."""
         self._environment.flush()
 
     def close(self) -> None:
-        """Let go of the state; what was committed stays."""
+        """Close the state; committed batches stay."""
         self._environment.close()
 
 
@@ -300,7 +296,7 @@ def offsets_in_state(path: Path) -> Offsets:
     """Return the offsets that the state in a directory has read, without opening it for a run.
 
     Raises:
-        EnvironmentMissingError: No state stands there.
+        EnvironmentMissingError: The state does not exist.
     """
     environment = LmdbEnvironment(path, tables=_TABLES, readonly=True)
     try:

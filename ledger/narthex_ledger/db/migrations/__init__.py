@@ -1,1 +1,1 @@
-"""The ledger's schema, step by step; `migrate` takes a database to the newest."""
+"""The migrations of the ledger's schema; `migrate` applies those that are missing."""

@@ -1,4 +1,4 @@
-"""Alembic's door: runs the migrations on the connection that `migrate` gives."""
+"""Alembic's entry point: runs the migrations on the connection that `migrate` passes."""
 
 from alembic import context
 

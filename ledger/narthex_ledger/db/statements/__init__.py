@@ -1,5 +1,5 @@
-"""Every statement of the ledger, one function each, saying what it locks and what others see.
+"""Every statement of the ledger, one function each; docstrings document locks and visibility.
 
 Lock order: branch, deploy_commit, pin, asset (by kind, fingerprint), ledgers, job, job_shard,
-slot_lease, registry_version. What is decided after a lock is read by a later statement.
+slot_lease, registry_version. Decisions after a lock use rows read by a later statement.
 """

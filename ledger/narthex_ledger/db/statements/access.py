@@ -12,11 +12,11 @@ from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.views import TenantId
 
 USED_EVERY = dt.timedelta(minutes=1)
-"""How fine the instant is at which a token was last used: not each call writes."""
+"""The precision of a token's last use, so that not every call writes."""
 
 
 def expiry(connection: Connection, lifetime: dt.timedelta | None) -> dt.datetime | None:
-    """Return the instant, by the database's clock, at which a token with a lifetime ends."""
+    """Return the instant, by the database's clock, at which a token with a lifetime expires."""
     if lifetime is None:
         return None
     return connection.execute(sa.select(NOW + lifetime)).scalar_one()
@@ -29,7 +29,7 @@ def put_token(connection: Connection, values: dict[str, object]) -> None:
 
 
 def token_row(connection: Connection, token_sha256: bytes) -> RowMapping | None:
-    """Find a token that is neither expired nor revoked, and note that it is used."""
+    """Find a token that is neither expired nor revoked, and record its use."""
     found = sa.select(API_TOKEN).where(
         API_TOKEN.c.token_sha256 == token_sha256,
         API_TOKEN.c.revoked_at.is_(None),
@@ -52,7 +52,7 @@ def token_rows(connection: Connection) -> tuple[RowMapping, ...]:
 
 
 def revoke(connection: Connection, **which: object) -> int:
-    """Let a token in no more; gives how many there were. The first instant stays."""
+    """Revoke tokens; return how many matched. The first instant of revocation is kept."""
     revoked = (
         sa.update(API_TOKEN)
         .where(*(API_TOKEN.c[name] == value for name, value in which.items()))
@@ -62,7 +62,7 @@ def revoke(connection: Connection, **which: object) -> int:
 
 
 def lock_chain_end(connection: Connection) -> RowMapping:
-    """Lock the end of the chained log FOR UPDATE, with the present: appends go one at a time."""
+    """Lock the end of the chained log FOR UPDATE and read the time: appends are serialized."""
     found = sa.select(CONTROL_LOG_TIP, NOW.label("now")).with_for_update()
     return connection.execute(found).mappings().one()
 
@@ -89,7 +89,7 @@ def entry_rows(connection: Connection, after: int, limit: int) -> tuple[RowMappi
 def insert_secret(
     connection: Connection, tenant_id: TenantId, name: str, sealed: Json, actor: str
 ) -> bool:
-    """Insert a secret at version 1; false when there is one of that name."""
+    """Insert a secret at version 1; false when the name exists."""
     row = (
         insert(SECRET)
         .values(tenant_id=tenant_id, name=name, version=1, sealed=sealed, changed_by=actor)
@@ -105,7 +105,7 @@ def find_secret(connection: Connection, tenant_id: TenantId, name: str) -> RowMa
 
 
 def secret_names(connection: Connection, tenant_id: TenantId) -> tuple[str, ...]:
-    """Name all secrets of a tenant in order; locks nothing."""
+    """List the names of a tenant's secrets, sorted; locks nothing."""
     found = sa.select(SECRET.c.name).where(SECRET.c.tenant_id == tenant_id).order_by(SECRET.c.name)
     return tuple(connection.execute(found).scalars())
 

@@ -17,7 +17,7 @@ from narthex_ledger.model.states import RETAINED, AssetState
 
 _RETAINED = [state.value for state in RETAINED]
 
-# Asked so often that it is built once.
+# This query runs so often that it is built once.
 _NEEDED = ASSET.alias()
 _NEEDS = (
     sa.select(
@@ -41,7 +41,7 @@ _NEEDS = (
 def newest_incarnation(
     connection: Connection, tenant_id: int, kind: AssetKind, fp_version: int, fingerprint: bytes
 ) -> int:
-    """The highest incarnation that a fingerprint ever had, 0 if none; locks nothing."""
+    """Return the highest incarnation that a fingerprint ever had, 0 if none; locks nothing."""
     found = sa.select(sa.func.coalesce(sa.func.max(ASSET.c.incarnation), 0)).where(
         ASSET.c.tenant_id == tenant_id,
         ASSET.c.kind == kind.value,
@@ -111,7 +111,7 @@ def lock_asset(connection: Connection, asset_id: int) -> RowMapping:
 
 
 def try_lock_asset(connection: Connection, asset_id: int) -> RowMapping | None:
-    """Lock one asset FOR UPDATE, or give nothing when somebody has it."""
+    """Lock one asset FOR UPDATE, or return None when it is locked already."""
     found = sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update(skip_locked=True)
     return connection.execute(found).mappings().one_or_none()
 
@@ -137,21 +137,21 @@ def is_bound(connection: Connection, manifest_id: UUID, asset_id: int) -> bool:
 def set_asset_state(
     connection: Connection, asset_id: int, state: AssetState, **values: object
 ) -> None:
-    """Move a locked asset to a state; a trigger refuses a move that the machine lacks."""
+    """Move a locked asset to a state; a trigger refuses a move that the state machine lacks."""
     connection.execute(
         sa.update(ASSET).where(ASSET.c.asset_id == asset_id).values(state=state.value, **values)
     )
 
 
 def insert_needs(connection: Connection, rows: Iterable[tuple[int, int, str]]) -> None:
-    """Record what new assets need, and what for."""
+    """Insert the needs of new assets, with their roles."""
     values = [{"asset_id": a, "needs_asset_id": n, "role": role} for a, n, role in rows]
     if values:
         connection.execute(sa.insert(ASSET_DEP), values)
 
 
 def needs_of(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
-    """Read what assets need, with the state of each need."""
+    """Read the needs of assets, with the state of each."""
     return tuple(connection.execute(_NEEDS, {"asset_ids": asset_ids}).mappings())
 
 
@@ -211,7 +211,7 @@ def change_creation(connection: Connection, asset_id: int, **values: object) -> 
 
 
 def introduced_by(connection: Connection, commit_id: UUID) -> dict[int, AssetState]:
-    """Read the states of the assets that a commit brought in or took over."""
+    """Read the states of the assets that a commit introduced or took over."""
     found = (
         sa.select(ASSET.c.asset_id, ASSET.c.state)
         .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
@@ -233,7 +233,7 @@ def schedule_destroy(
     cause: UUID | None,
     grace: dt.timedelta,
 ) -> None:
-    """Open, or open again, the entry in the ledger of destructions of a locked asset."""
+    """Open or reopen the entry of a locked asset in the ledger of destructions."""
     values = {
         "reason": reason,
         "cause_commit_id": cause,
@@ -245,7 +245,7 @@ def schedule_destroy(
 
 
 def cancel_destroy(connection: Connection, asset_id: int) -> None:
-    """Call a scheduled destruction of a locked, resurrected asset off."""
+    """Cancel the scheduled destruction of a locked, resurrected asset."""
     connection.execute(
         sa.update(DESTROY_LEDGER)
         .where(DESTROY_LEDGER.c.asset_id == asset_id, DESTROY_LEDGER.c.status == "SCHEDULED")
@@ -254,7 +254,7 @@ def cancel_destroy(connection: Connection, asset_id: int) -> None:
 
 
 def lock_destruction(connection: Connection, asset_id: int) -> RowMapping | None:
-    """Lock an asset's entry in the ledger of destructions, with what the clock says of it."""
+    """Lock an asset's entry in the ledger of destructions, and compare its times to the clock."""
     found = (
         sa.select(
             DESTROY_LEDGER,
@@ -282,7 +282,7 @@ def quiet_since_create(connection: Connection, asset_id: int, margin: dt.timedel
 
 
 def due_destroys(connection: Connection, limit: int) -> tuple[int, ...]:
-    """List destructions that may begin or go on; locks nothing."""
+    """List destructions that may begin or continue; locks nothing."""
     held = sa.func.coalesce(DESTROY_LEDGER.c.lease_expires_at > NOW, sa.false())
     found = (
         sa.select(DESTROY_LEDGER.c.asset_id)
@@ -298,7 +298,7 @@ def due_destroys(connection: Connection, limit: int) -> tuple[int, ...]:
 
 
 def note_error(connection: Connection, asset_id: int, error: Json) -> None:
-    """Keep what the last call to the store said, for people."""
+    """Store the error of the last call to the store, for people."""
     connection.execute(
         sa.update(CREATE_LEDGER)
         .where(CREATE_LEDGER.c.asset_id == asset_id)

@@ -1,4 +1,4 @@
-"""Statements on branches as a whole: made, cloned, deleted, brought back, listed."""
+"""Statements on branches as a whole: created, cloned, deleted, restored, listed."""
 
 from uuid import UUID
 
@@ -33,7 +33,7 @@ def share_branch(connection: Connection, tenant_id: TenantId, name: str) -> RowM
 
 
 def lock_branch_of(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
-    """Lock an active branch FOR UPDATE: whatever else would change it waits."""
+    """Lock an active branch FOR UPDATE: all other changes of it wait."""
     return _one(connection, _active(tenant_id, name).with_for_update())
 
 
@@ -50,7 +50,7 @@ def lock_deleted(connection: Connection, tenant_id: TenantId, name: str) -> RowM
 
 
 def change_branch(connection: Connection, branch_id: BranchId, **values: object) -> None:
-    """Change columns of a branch that is locked, or was made, by this transaction."""
+    """Change columns of a branch that this transaction has locked or created."""
     connection.execute(sa.update(BRANCH).where(BRANCH.c.branch_id == branch_id).values(**values))
 
 
@@ -119,7 +119,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
 
 
 def insert_promoted(connection: Connection, commit_id: UUID, branch_id: BranchId) -> None:
-    """Note that readers have read what a commit binds from the start."""
+    """Insert the completed promotion of a commit that readers have read from the start."""
     connection.execute(
         sa.insert(PROMOTION).values(
             commit_id=commit_id,
@@ -151,7 +151,7 @@ def commit_at(connection: Connection, branch_id: BranchId, seq: int) -> RowMappi
 def served_before(
     connection: Connection, branch_id: BranchId, serving: RowMapping
 ) -> RowMapping | None:
-    """Find the newest commit that readers read before, and that bound something else."""
+    """Find the newest commit that readers read before, with other bindings."""
     found = (
         sa.select(DEPLOY_COMMIT)
         .join(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
@@ -168,7 +168,7 @@ def served_before(
 
 
 def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowMapping, ...]:
-    """List branches: the active ones by name, then those that can be brought back; no locks."""
+    """List branches: the active ones by name, then those that can be restored; no locks."""
     kept = (
         sa.select(PIN.c.expires_at)
         .where(PIN.c.branch_id == BRANCH.c.branch_id, PIN.c.holder == "undelete")
@@ -187,7 +187,7 @@ def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowMapping
 
 
 def find_commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> RowMapping | None:
-    """Find the commit that an idempotency key made; locks nothing."""
+    """Find the commit created with an idempotency key; locks nothing."""
     return _one(
         connection,
         sa.select(DEPLOY_COMMIT).where(

@@ -1,4 +1,4 @@
-"""Statements on calls of webhooks that have a key."""
+"""Statements on webhook calls with an idempotency key."""
 
 import datetime as dt
 
@@ -20,7 +20,7 @@ def insert_call(connection: Connection, values: dict[str, object], *, within: dt
 
 
 def lock_call(connection: Connection, topic: str, key: str) -> RowMapping:
-    """Lock a call FOR UPDATE: who looks for one in doubt does so alone."""
+    """Lock a call FOR UPDATE: only one caller resolves its outcome."""
     found = sa.select(
         WEBHOOK_CALL, (WEBHOOK_CALL.c.appending_until > NOW).label("is_appending")
     ).where(WEBHOOK_CALL.c.topic == topic, WEBHOOK_CALL.c.key == key)
@@ -28,19 +28,19 @@ def lock_call(connection: Connection, topic: str, key: str) -> RowMapping:
 
 
 def extend_call(connection: Connection, topic: str, key: str, *, within: dt.timedelta) -> None:
-    """Say until when a call whose append goes on may take effect; nothing for one that stands."""
+    """Extend the time in which an append may take effect; do nothing for an appended call."""
     connection.execute(_unfinished(topic, key).values(appending_until=NOW + within))
 
 
 def finish_call(
     connection: Connection, topic: str, key: str, *, partition: int, offset: int
 ) -> None:
-    """Keep where a call stands."""
+    """Store the partition and offset of an appended call."""
     connection.execute(_unfinished(topic, key).values(at_partition=partition, at_offset=offset))
 
 
 def delete_calls(connection: Connection, older_than: dt.timedelta) -> int:
-    """Delete old calls; gives how many."""
+    """Delete old calls; return how many."""
     gone = sa.delete(WEBHOOK_CALL).where(WEBHOOK_CALL.c.called_at < NOW - older_than)
     return connection.execute(gone).rowcount
 

@@ -24,9 +24,9 @@ from narthex_ledger.model.states import DRIVABLE, IN_FLIGHT, CommitState
 from narthex_ledger.model.views import BranchId, CommitRequest, Fence, TenantId
 
 NOW = sa.func.ledger_now(type_=INSTANT)
-"""The database's clock: no other one decides anything."""
+"""The database's clock, the only one used for decisions."""
 
-# Those that are asked most are built once: to build one costs more than to ask it.
+# The most frequent queries are built once: building one costs more than running it.
 _BRANCH = sa.select(BRANCH).where(BRANCH.c.branch_id == sa.bindparam("key"))
 _LOCK_BRANCH = _BRANCH.with_for_update()
 _COMMIT = sa.select(DEPLOY_COMMIT).where(DEPLOY_COMMIT.c.commit_id == sa.bindparam("key"))
@@ -137,7 +137,7 @@ def insert_commit(
 
 
 def commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> RowMapping:
-    """Read the commit that an idempotency key made; locks nothing."""
+    """Read the commit created with an idempotency key; locks nothing."""
     found = sa.select(DEPLOY_COMMIT).where(
         DEPLOY_COMMIT.c.tenant_id == tenant_id,
         DEPLOY_COMMIT.c.idempotency_key == sa.bindparam("key"),
@@ -161,7 +161,7 @@ def lock_commit(connection: Connection, commit_id: UUID) -> RowMapping:
 
 
 def lease_commit(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> RowMapping:
-    """Return a locked commit to an owner, with a greater fence if it had another owner."""
+    """Lease a locked commit to an owner, with a greater fence if it had another owner."""
     same = sa.and_(DEPLOY_COMMIT.c.owner == owner, DEPLOY_COMMIT.c.lease_expires_at > NOW)
     leased = (
         sa.update(DEPLOY_COMMIT)
@@ -188,7 +188,7 @@ def is_claimable(connection: Connection, commit_id: UUID, owner: str) -> bool:
 
 
 def has_live_lease(connection: Connection, commit_id: UUID) -> bool:
-    """Whether an executor of the commit may be at work; locks nothing."""
+    """Whether an executor may be working on the commit; locks nothing."""
     held = sa.and_(DEPLOY_COMMIT.c.owner.isnot(None), DEPLOY_COMMIT.c.lease_expires_at > NOW)
     found = sa.select(held).where(DEPLOY_COMMIT.c.commit_id == commit_id)
     return bool(connection.execute(found).scalar_one())
@@ -244,7 +244,7 @@ def unended_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
 
 
 def commit_before(branch_id: BranchId, seq: int) -> sa.ScalarSelect[UUID]:
-    """Find the commit that a branch has at the number before, whatever it did; none before 1."""
+    """Find a branch's commit of the number before, of any kind; None before number 1."""
     before = DEPLOY_COMMIT.alias("before")
     return (
         sa.select(before.c.commit_id)
@@ -270,7 +270,7 @@ def change_commit(connection: Connection, commit_id: UUID, **values: object) -> 
 
 
 def request_cancel(connection: Connection, commit_id: UUID) -> None:
-    """Note a cancel on a locked commit; the first one's instant stays."""
+    """Record a cancel request on a locked commit; the first one's instant is kept."""
     connection.execute(
         sa.update(DEPLOY_COMMIT)
         .where(DEPLOY_COMMIT.c.commit_id == commit_id)
@@ -281,7 +281,7 @@ def request_cancel(connection: Connection, commit_id: UUID) -> None:
 def seal_commit(
     connection: Connection, commit_id: UUID, fence: Fence, seq: int, *, signature: bytes | None
 ) -> bool:
-    """READY to COMMITTED: the one decision; false when cancelled, fenced or not READY."""
+    """Move READY to COMMITTED, the commit point; false when cancelled, fenced or not READY."""
     sealed = (
         sa.update(DEPLOY_COMMIT)
         .where(
@@ -310,7 +310,7 @@ def insert_manifest(
     signature: bytes | None,
     bindings: Sequence[tuple[str, int]],
 ) -> None:
-    """Insert the commit's manifest and its bindings; never changed afterwards."""
+    """Insert the commit's manifest and its bindings, which never change."""
     connection.execute(
         sa.insert(MANIFEST).values(
             manifest_id=commit["commit_id"],
@@ -355,7 +355,7 @@ def insert_event(  # noqa: PLR0913 - an event has these parts
 
 
 def states_of(states: Collection[CommitState]) -> list[str]:
-    """Spell states as the database does."""
+    """Convert states to the database's values."""
     return [state.value for state in states]
 
 

@@ -1,4 +1,4 @@
-"""Statements of the auditor: what should exist, and what scans found to be otherwise."""
+"""Statements of the auditor: expected assets, and the findings of scans."""
 
 import datetime as dt
 import hashlib
@@ -42,7 +42,7 @@ def state_of(connection: Connection, name: str) -> AssetState | None:
 
 
 def put_finding(connection: Connection, system: str, finding: Finding) -> None:
-    """Count a finding; one of another class under the same id begins anew."""
+    """Count a finding; another class under the same id restarts the count."""
     row = insert(EXTERNAL_INVENTORY).values(
         {
             "system": system,
@@ -69,7 +69,7 @@ def put_finding(connection: Connection, system: str, finding: Finding) -> None:
 
 
 def forget_others(connection: Connection, system: str, findings: Sequence[Finding]) -> None:
-    """Forget what the newest complete scan of a system did not find."""
+    """Delete findings that the newest complete scan of a system did not repeat."""
     seen = [(finding.name, finding.external_id) for finding in findings]
     gone = sa.delete(EXTERNAL_INVENTORY).where(EXTERNAL_INVENTORY.c.system == system)
     if seen:
@@ -81,7 +81,7 @@ def forget_others(connection: Connection, system: str, findings: Sequence[Findin
 def confirmed(
     connection: Connection, system: str, apart: dt.timedelta
 ) -> frozenset[tuple[str, str]]:
-    """Read what at least two scans found, the first long enough before the last."""
+    """Read findings of at least two scans, the first long enough before the last."""
     found = sa.select(EXTERNAL_INVENTORY.c.physical_name, EXTERNAL_INVENTORY.c.external_id).where(
         EXTERNAL_INVENTORY.c.system == system,
         EXTERNAL_INVENTORY.c.scans > 1,
@@ -91,6 +91,6 @@ def confirmed(
 
 
 def cluster_identity(connection: Connection) -> str:
-    """Hash which cluster this is and which of its timelines."""
+    """Hash the identity of the cluster and its timeline."""
     found = str(connection.execute(_IDENTITY).scalar_one())
     return hashlib.sha256(found.encode()).hexdigest()[:12]

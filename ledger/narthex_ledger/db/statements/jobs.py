@@ -44,11 +44,11 @@ SHARDS = (
 """All shards with the leases of their slots, by asset."""
 
 FENCED_OFF = 2**62
-"""The epoch of a destroyed sink's fence: no writer will ever have it."""
+"""The epoch of a destroyed sink's fence, which no writer ever has."""
 
 
 def put_slots(connection: Connection, slot_space: str, count: int) -> None:
-    """Insert the slots of a space; those that exist stay as they are."""
+    """Insert the slots of a space; existing slots do not change."""
     connection.execute(
         insert(SLOT_LEASE)
         .values([{"slot_space": slot_space, "slot": slot} for slot in range(count)])
@@ -57,7 +57,7 @@ def put_slots(connection: Connection, slot_space: str, count: int) -> None:
 
 
 def slot_count(connection: Connection, slot_space: str) -> int:
-    """How many slots a space has; fixed once made."""
+    """Return the number of slots of a space, which is fixed at creation."""
     found = sa.select(sa.func.count()).where(SLOT_LEASE.c.slot_space == slot_space)
     return int(connection.execute(found).scalar_one())
 
@@ -99,14 +99,14 @@ def insert_sink_fence(connection: Connection, job_key: str) -> None:
 
 
 def close_sink_fence(connection: Connection, job_key: str) -> None:
-    """Raise a sink's fence above every writer, for ever."""
+    """Raise a sink's fence above every writer, permanently."""
     connection.execute(
         sa.update(SINK_PROGRESS).where(SINK_PROGRESS.c.job_key == job_key).values(epoch=FENCED_OFF)
     )
 
 
 def lock_job(connection: Connection, asset_id: int) -> RowMapping:
-    """Lock a job FOR UPDATE: starts, stops and backfill claims of it go one at a time."""
+    """Lock a job FOR UPDATE: its starts, stops and backfill claims are serialized."""
     found = (
         sa.select(
             JOB,
@@ -147,7 +147,7 @@ def share_shards(connection: Connection, asset_ids: list[int]) -> tuple[RowMappi
 
 
 def set_desired(connection: Connection, asset_id: int, desired: Desired) -> None:
-    """Change what a locked job should do; its generation grows, so old reports don't count."""
+    """Change a locked job's desired state; its generation grows, so old reports don't count."""
     connection.execute(
         sa.update(JOB)
         .where(JOB.c.asset_id == asset_id)
@@ -161,20 +161,20 @@ def change_job(connection: Connection, asset_id: int, **values: object) -> None:
 
 
 def desired_before(connection: Connection, asset_id: int, settle: dt.timedelta) -> bool:
-    """Whether what a job should do has stood for so long, by the database's clock."""
+    """Whether a job's desired state has not changed for this span, by the database's clock."""
     found = sa.select(JOB.c.desired_at + settle < NOW).where(JOB.c.asset_id == asset_id)
     return bool(connection.execute(found).scalar_one())
 
 
 def set_backfill_progress(connection: Connection, asset_id: int, backfill: Json) -> None:
-    """Keep the bounded run's words; the job is locked."""
+    """Store the bounded run's progress; the job is locked."""
     connection.execute(
         sa.update(JOB_SHARD).where(JOB_SHARD.c.asset_id == asset_id).values(backfill=backfill)
     )
 
 
 def bump_registry(connection: Connection) -> int:
-    """Tell supervisors that jobs changed. The last lock of its transaction: writers queue here."""
+    """Notify supervisors that jobs changed; take this lock last, because writers queue here."""
     bumped = (
         sa.update(REGISTRY_VERSION)
         .values(version=REGISTRY_VERSION.c.version + 1)
@@ -190,8 +190,8 @@ def claim_slots(
 ) -> tuple[RowMapping, ...]:
     """Take those of the slots that are free or expired, each with a greater epoch.
 
-    Locks them by number, skipping those that somebody is taking. Slots that are the owner's
-    already keep their epoch, so that a claim may come twice.
+    Locks them by number, skipping those that are locked. Slots that the owner has already keep
+    their epoch, so that a claim may be repeated.
     """
     free = sa.or_(SLOT_LEASE.c.owner.is_(None), SLOT_LEASE.c.expires_at < NOW)
     found = (
@@ -225,7 +225,7 @@ def renew_slots(
     leases: Sequence[tuple[int, Epoch]],
     lease_s: float,
 ) -> frozenset[int]:
-    """Extend slots' leases of those epochs, if they have not expired; gives those it extended.
+    """Extend slots' leases of those epochs, if they have not expired; return the extended ones.
 
     Locks them by number, as a claim does; a claim skips them meanwhile.
     """
@@ -262,7 +262,7 @@ def release_slot(
 
 
 def release_owner(connection: Connection, slot_space: str, owner: str) -> None:
-    """Release all slots of an owner that no longer runs anything."""
+    """Release all slots of an owner that has no running jobs any more."""
     connection.execute(
         sa.update(SLOT_LEASE)
         .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.owner == owner)
@@ -271,7 +271,7 @@ def release_owner(connection: Connection, slot_space: str, owner: str) -> None:
 
 
 def slot_rows(connection: Connection, slot_space: str) -> tuple[RowMapping, ...]:
-    """List the slots of a space with who holds them now; locks nothing."""
+    """List the slots of a space with their current owners; locks nothing."""
     held = SLOT_LEASE.c.expires_at > NOW
     found = (
         sa.select(
@@ -286,7 +286,7 @@ def slot_rows(connection: Connection, slot_space: str) -> tuple[RowMapping, ...]
 
 
 def delete_engine(connection: Connection, engine_id: str) -> None:
-    """Forget an engine: from now on none of the slots is meant for it."""
+    """Delete an engine: from now on no slot is assigned to it."""
     connection.execute(sa.delete(ENGINE).where(ENGINE.c.engine_id == engine_id))
 
 
@@ -339,7 +339,7 @@ def store_report(connection: Connection, report: ShardReport, progress: Json) ->
 def put_engine(
     connection: Connection, engine_id: str, slot_space: str, weight: float, info: Json
 ) -> None:
-    """Note that an engine is alive now."""
+    """Record that an engine is alive now."""
     values = {"slot_space": slot_space, "weight": weight, "info": info, "seen_at": NOW}
     row = insert(ENGINE).values(engine_id=engine_id, **values)
     connection.execute(row.on_conflict_do_update(index_elements=["engine_id"], set_=values))

@@ -61,7 +61,7 @@ def lock_query(connection: Connection, request_id: UUID) -> RowMapping:
 
 
 def next_query(connection: Connection) -> RowMapping | None:
-    """Lock the oldest query that waits, or whose engine's lease ran out; skips locked ones."""
+    """Lock the oldest query that is queued or whose engine's lease expired; skips locked ones."""
     found = (
         sa.select(OFFLINE_QUERY)
         .where(
@@ -78,7 +78,7 @@ def next_query(connection: Connection) -> RowMapping | None:
 
 
 def lease_query(connection: Connection, request_id: UUID, owner: str, lease_s: float) -> RowMapping:
-    """Return a locked query to an engine, with a greater epoch."""
+    """Lease a locked query to an engine, with a greater epoch."""
     leased = (
         sa.update(OFFLINE_QUERY)
         .where(OFFLINE_QUERY.c.request_id == request_id)
@@ -120,7 +120,7 @@ def put_audit(connection: Connection, audit: AuditView) -> None:
 def audit_rows(
     connection: Connection, limit: int, branches: Collection[str] | None
 ) -> tuple[RowMapping, ...]:
-    """List audits, the newest first; those of some branches only."""
+    """List audits, the newest first, optionally those of some branches only."""
     found = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
     if branches is not None:
         found = found.where(AUDIT.c.branch.in_(branches))
@@ -128,7 +128,7 @@ def audit_rows(
 
 
 def put_install(connection: Connection, install_id: str) -> None:
-    """Insert the installation's identity; the first one stands."""
+    """Insert the installation's identity; the first one is kept."""
     connection.execute(
         insert(INSTALL).values(one=True, install_id=install_id).on_conflict_do_nothing()
     )

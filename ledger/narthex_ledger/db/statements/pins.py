@@ -1,6 +1,6 @@
-"""Statements on pins: what keeps a manifest's assets from being destroyed.
+"""Statements on pins, which keep a manifest's assets from being destroyed.
 
-A pin is made in a plan, with all assets locked, or derived from a pin that is locked in the same
+A pin is created in a plan, with all assets locked, or derived from a pin that is locked in the same
 transaction. It ends by a DELETE or an UPDATE, never by time alone.
 """
 
@@ -56,7 +56,7 @@ def retire_pin(
 
 
 def turn_pin(connection: Connection, commit_id: UUID, *, old: str, new: str) -> int:
-    """Let a commit's pin hold for another reason; gives how many there were. Branch locked."""
+    """Change the holder kind of a commit's pin; return how many matched. Branch locked."""
     turned = (
         sa.update(PIN).where(PIN.c.commit_id == commit_id, PIN.c.holder == old).values(holder=new)
     )
@@ -76,7 +76,7 @@ def delete_pin(connection: Connection, pin_id: int) -> None:
 
 
 def delete_expired(connection: Connection) -> tuple[UUID, ...]:
-    """Delete pins whose instant has passed, skipping those that somebody derives from."""
+    """Delete expired pins, skipping those that another transaction derives from."""
     due = (
         sa.select(PIN.c.pin_id)
         .where(PIN.c.expires_at < NOW)
@@ -89,7 +89,7 @@ def delete_expired(connection: Connection) -> tuple[UUID, ...]:
 
 
 def cool(connection: Connection) -> int:
-    """Let history past its hot window keep assets but run no jobs; skips locked pins."""
+    """Turn history past its hot window cold, which keeps assets but no jobs; skips locked pins."""
     due = (
         sa.select(PIN.c.pin_id)
         .where(PIN.c.hot, PIN.c.hot_until < NOW)
@@ -102,7 +102,7 @@ def cool(connection: Connection) -> int:
 
 
 def pinned_assets(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
-    """Of these assets, which does any pin reach? Exact for assets that are locked."""
+    """Return which of these assets any pin reaches; exact for assets that are locked."""
     found = (
         sa.select(BINDING.c.asset_id)
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
@@ -115,7 +115,7 @@ def pinned_assets(connection: Connection, asset_ids: list[int]) -> frozenset[int
 def other_holders(
     connection: Connection, asset_ids: list[int], *, except_commit: UUID
 ) -> dict[int, UUID]:
-    """For each asset, another commit in flight that pins it, the oldest one."""
+    """Return, for each asset, the oldest other commit in flight that pins it."""
     found = (
         sa.select(BINDING.c.asset_id, PIN.c.commit_id)
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
@@ -134,7 +134,7 @@ def other_holders(
 def users_of(
     connection: Connection, asset_ids: list[int], *, except_commit: UUID
 ) -> dict[int, tuple[tuple[BranchId, str], ...]]:
-    """For each asset, the branches whose pins reach it, apart from one commit's."""
+    """Return, for each asset, the branches whose pins reach it, apart from one commit's."""
     found = (
         sa.select(BINDING.c.asset_id, BRANCH.c.branch_id, BRANCH.c.name)
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)

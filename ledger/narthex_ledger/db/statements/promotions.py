@@ -12,7 +12,7 @@ from narthex_ledger.model.states import PromotionState
 
 
 def supersede(connection: Connection, branch_id: int) -> None:
-    """Let a later commit take over from every pending promotion of a locked branch."""
+    """Supersede every pending promotion of a locked branch by a later commit."""
     connection.execute(
         sa.update(PROMOTION)
         .where(
@@ -36,7 +36,7 @@ def insert_promotion(connection: Connection, commit_id: UUID, branch_id: int, po
 
 
 def lock_promotion(connection: Connection, commit_id: UUID) -> RowMapping:
-    """Lock a promotion FOR UPDATE: approvals and flips of it go one at a time."""
+    """Lock a promotion FOR UPDATE: its approvals and flips are serialized."""
     found = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id).with_for_update()
     row = connection.execute(found).mappings().one_or_none()
     if row is None:

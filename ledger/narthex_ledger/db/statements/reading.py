@@ -28,7 +28,7 @@ from narthex_ledger.db.statements.jobs import SHARDS
 from narthex_ledger.model.states import AssetState
 from narthex_ledger.model.views import BranchId, TenantId
 
-# What is asked most is built once: to build one costs more than to ask it.
+# The most frequent queries are built once: building one costs more than running it.
 _COMMITS = sa.select(
     DEPLOY_COMMIT,
     (DEPLOY_COMMIT.c.deadline < NOW).label("past_deadline"),
@@ -116,7 +116,7 @@ def retained_rows(
 ) -> tuple[RowMapping, ...]:
     """List the assets that are not destroyed, by id, with their paths and references.
 
-    With `branches`, only those that these hold, by the paths that they have there.
+    With `branches`, only the assets that these branches hold, by their paths there.
     """
     bound = BINDING if branches is None else held(tenant_id, branches).subquery()
     paths = (
@@ -142,7 +142,7 @@ def retained_rows(
 
 
 def held(tenant_id: TenantId, branches: Collection[str]) -> sa.Select[tuple[int, str]]:
-    """Ask for what the manifests bind that these branches hold, whatever holds them there."""
+    """Select the bindings of the manifests that these branches hold, by any kind of pin."""
     return (
         sa.select(BINDING.c.asset_id, BINDING.c.logical_path)
         .distinct()
@@ -155,7 +155,7 @@ def held(tenant_id: TenantId, branches: Collection[str]) -> sa.Select[tuple[int,
 def held_rows(
     connection: Connection, tenant_id: TenantId, branches: Collection[str]
 ) -> tuple[RowMapping, ...]:
-    """Read which assets branches hold, each with one of its paths a row; locks nothing."""
+    """Read which assets branches hold, one row per asset and path; locks nothing."""
     return tuple(connection.execute(held(tenant_id, branches)).mappings())
 
 
@@ -197,7 +197,7 @@ def holder_rows(
 
 
 def unfilled(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
-    """Of these assets, which are jobs that need a backfill and have not had it?"""
+    """Return which of these assets are jobs that still need a backfill."""
     found = (
         sa.select(CREATE_LEDGER.c.asset_id)
         .outerjoin(JOB, JOB.c.asset_id == CREATE_LEDGER.c.asset_id)
@@ -223,7 +223,7 @@ def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
 def retained_names(
     connection: Connection, tenant_id: TenantId, refs: Sequence[AssetRef]
 ) -> tuple[RowMapping, ...]:
-    """Read the names of those assets of these that live, or lived until just now."""
+    """Read the names of those of these assets that are live or retiring."""
     if not refs:
         return ()
     found = sa.select(ASSET.c.kind, ASSET.c.fingerprint, ASSET.c.physical_name).where(
@@ -237,7 +237,7 @@ def retained_names(
 
 
 def backfill_pace(connection: Connection) -> float | None:
-    """The median of the newest backfills' rows per second, as their events say."""
+    """Return the median of the newest backfills' rows per second, by their events."""
     claimed, filled = LEDGER_EVENT.alias(), LEDGER_EVENT.alias()
     rows = filled.c.detail["rows"].as_float()
     seconds = sa.func.extract("epoch", filled.c.at - claimed.c.at)
@@ -291,7 +291,7 @@ def install_row(connection: Connection) -> RowMapping | None:
 def head_rows(
     connection: Connection, commit_ids: Collection[UUID | None]
 ) -> tuple[RowMapping, ...]:
-    """Read what was signed of commits when they became heads of their branches."""
+    """Read the signatures of commits from when they became heads of their branches."""
     wanted = [one for one in commit_ids if one is not None]
     columns = (DEPLOY_COMMIT.c.commit_id, DEPLOY_COMMIT.c.manifest_id)
     found = sa.select(*columns, DEPLOY_COMMIT.c.head_signature).where(
@@ -301,7 +301,7 @@ def head_rows(
 
 
 def serving_row(connection: Connection, branch_id: BranchId) -> RowMapping | None:
-    """Find what a branch serves, in one statement."""
+    """Find the commit that a branch serves, in one statement."""
     found = (
         sa.select(DEPLOY_COMMIT.c.commit_id, DEPLOY_COMMIT.c.manifest_id, BRANCH.c.serving_seq)
         .join(DEPLOY_COMMIT, DEPLOY_COMMIT.c.commit_id == BRANCH.c.serving_commit_id)

@@ -1,1 +1,1 @@
-"""The index in LMDB: `index` is the door, `writing` applies facts and `reading` answers lookups."""
+"""The index in LMDB: `index` is the API, `writing` applies facts and `reading` answers lookups."""

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="explicit-any"
-"""What an index holds, beside what one filled just now from the same facts would hold.
+"""Compare the entries of an index with those of a fresh index, filled from the same facts.
 
-Lookups need not touch every stored byte: a row inside a tile is never read for itself. So whoever
-proves an index compares the tables too, entry by entry.
+Lookups need not read every stored byte: a row inside a tile is never read on its own. So a proof
+of an index compares its tables too, entry by entry.
 """
 
 import tempfile
@@ -30,7 +30,7 @@ Stored: TypeAlias = tuple[bytes, bytes]
 """A key and a value of a table."""
 
 Differing: TypeAlias = tuple[bytes, bytes | None, bytes | None]
-"""A key, with the value found and the value meant; None is no entry."""
+"""A key, with its stored and its expected value; None means that the entry is missing."""
 
 _TILE_SUFFIX = 1 + INSTANT_BYTES
 BATCH = 20_000
@@ -46,15 +46,15 @@ class Part(Enum):
 
 @attrs.frozen(kw_only=True)
 class StoredDifference:
-    """One entry of an index that is not as its log says.
+    """One entry of an index that does not match its log.
 
     Attributes:
-        key: The cells that its group is of; None where no fact of the log has them.
-        instant: The row's event time, or the tile's beginning; None of a place.
-        length_us: Of a tile.
-        row_id: Of a row or a place, as far as the entry says it.
-        found: By name, what is stored; None where nothing is. Tiles say their finished values.
-        meant: By name, what should be; None where nothing should be.
+        key: The key cells of its group; None where no fact of the log has them.
+        instant: The row's event time, or the tile's beginning; None for a place.
+        length_us: The length of a tile.
+        row_id: The id of a row or a place, where the entry holds it.
+        found: The stored values by name; None without an entry. A tile has its finished values.
+        meant: The expected values by name; None where no entry should exist.
     """
 
     part: Part
@@ -71,8 +71,8 @@ class IndexAudit:
     """Compares one snapshot of an index with facts.
 
     Attributes:
-        facts: All that the index should contain, in any order, superseded states too.
-        is_sample: Whether they are those of some groups only: other groups are not judged.
+        facts: All facts that the index should contain, in any order, superseded states too.
+        is_sample: Whether the facts cover some groups only; other groups are not compared.
     """
 
     layout: IndexLayout
@@ -145,7 +145,7 @@ class IndexAudit:
         self, key: bytes, found: bytes | None, meant: bytes | None
     ) -> Iterator[StoredDifference]:
         if isinstance(self.folding, IntervalFolding):
-            # What has ended stands here, by its end.
+            # This table holds ended contributions by their ends.
             plain: Plain = unpack(found or meant or b"")
             for one in self._row(key, found, meant):
                 yield attrs.evolve(one, instant=plain[4])
@@ -154,7 +154,7 @@ class IndexAudit:
         if group not in self._groups and self.is_sample:
             return
         length = self.layout.spec.ladder_us[key[-_TILE_SUFFIX]]
-        # A tile's number is written as an instant is.
+        # A tile's number is encoded like an instant.
         begin = event_time_of(key[-INSTANT_BYTES:], b"") * length
         yield StoredDifference(
             part=Part.TILES,
@@ -229,14 +229,14 @@ def differing_entries(found: Iterator[Stored], meant: Iterator[Stored]) -> Itera
 def stored_differences(
     snapshot: IndexSnapshot, facts: Sequence[Fact], *, is_sample: bool = False
 ) -> list[StoredDifference]:
-    """Compare all that a snapshot of an index holds with what facts make of an empty one.
+    """Compare all entries of an index snapshot with those that facts produce in an empty index.
 
-    Tiles of floats may differ in what rounding left; their finished values say by how much.
+    Tiles of floats may differ by rounding errors; their finished values show by how much.
 
     Args:
-        snapshot: What is judged.
-        facts: All that it should contain: the log below its offsets.
-        is_sample: Whether they are those of some groups only: other groups are not judged.
+        snapshot: The snapshot to judge.
+        facts: All facts that it should contain: the log below its offsets.
+        is_sample: Whether the facts cover some groups only; other groups are not compared.
     """
     audit = IndexAudit(
         layout=snapshot.layout, folding=snapshot.folding, facts=facts, is_sample=is_sample

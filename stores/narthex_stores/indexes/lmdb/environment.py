@@ -15,7 +15,7 @@ __all__ = ["MAP_SIZE", "Environment", "LmdbTable", "Transaction"]
 
 
 class Environment(LmdbEnvironment):
-    """The tables of an index; what they hold is in `narthex_stores.indexes.key_layout`."""
+    """The tables of an index; `narthex_stores.indexes.key_layout` describes their content."""
 
     facts: LmdbTable
     tiles: LmdbTable
@@ -23,10 +23,10 @@ class Environment(LmdbEnvironment):
     meta: LmdbTable
 
     def __init__(self, path: Path, *, readonly: bool, map_size: int = MAP_SIZE) -> None:
-        """Open it.
+        """Open the environment.
 
         Raises:
-            IndexMissingError: There is no such directory, or nothing in it to read.
+            IndexMissingError: The directory does not exist, or holds no environment.
         """
         names = (b"facts", b"tiles", b"rows", b"meta")
         try:
@@ -37,6 +37,6 @@ class Environment(LmdbEnvironment):
 
 
 def step_before(cursor: Transaction, key: bytes) -> bool:
-    """Put a cursor on the last key before one; say whether there is any."""
+    """Move a cursor to the last key before the given one; return whether there is one."""
     moved: bool = cursor.prev() if cursor.set_range(key) else cursor.last()
     return moved

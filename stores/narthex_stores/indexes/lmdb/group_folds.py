@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Folding one group as of an instant from its newest rows and its tiles."""
+"""Fold one group as of an instant, from its newest rows and its tiles."""
 
 import bisect
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ from narthex_stores.indexes.lmdb.raw_rows import rows_between
 from narthex_stores.indexes.protocol import LookupResult
 
 NEWEST_ROWS = 32
-"""So many of a group's newest rows are read first: most groups and short windows need no tile."""
+"""How many of a group's newest rows are read first; most groups and short windows need no tile."""
 
 _BEGINNING = -(1 << 63)
 
 
 @attrs.frozen(kw_only=True)
 class PlannedState:
-    """One state over a span.
+    """One aggregate state over a span.
 
     Attributes:
-        tile: The place of it in a tile; None if no tile has one.
-        column: The place of its cell in a row; None of a bare count.
+        tile: Its position in a tile; None if tiles do not store it.
+        column: The position of its cell in a row; None for a bare count.
     """
 
     partial: int
@@ -46,12 +46,12 @@ class PlannedState:
 
 @attrs.frozen(kw_only=True)
 class PlannedSpan:
-    """A span that some aggregates count, and how tiles cover it.
+    """A span that some aggregates cover, and the tiles and rows that make it up.
 
     Attributes:
-        first: The first instant that counts.
-        last: The last one.
-        cover: Rows only, if no tile has these states.
+        first: The first instant of the span.
+        last: The last instant of the span.
+        cover: The tiles and rows of the span; rows only, if tiles do not store these states.
     """
 
     first: int
@@ -65,10 +65,10 @@ class FoldPlan:
     """All aggregates at one instant.
 
     Attributes:
-        spans: What they count.
-        slots: For each the place of its state among all of the spans', how it is finished, and
-            for which instant.
-        seen_until: The last instant that any of them knows.
+        spans: The spans that they cover.
+        slots: For each aggregate, the position of its state among those of all spans, the algebra
+            that finishes it, and the instant to finish it for.
+        seen_until: The last instant that any of them covers.
     """
 
     spans: tuple[PlannedSpan, ...]
@@ -127,7 +127,7 @@ class GroupFolds:
     tiles: Transaction
 
     def find(self, group: bytes, plan: FoldPlan) -> LookupResult | None:
-        """Return the aggregates of a group; None if nothing of it was known by then."""
+        """Return the aggregates of a group; None if it had no contribution by then."""
         start = group + instant_of(plan.seen_until + 1)
         if not (step_before(self.facts, start) and self.facts.key().startswith(group)):
             return None
@@ -143,9 +143,7 @@ class GroupFolds:
         return LookupResult(values=tuple(values), event_time=newest)
 
     def _newest_alive(self, group: bytes, start: bytes) -> int | None:
-        """Return the instant of the newest row before a place; of one retracted nothing is
-        known.
-        """
+        """Return the instant of the newest row before a place, ignoring retracted rows."""
         if step_before(self.facts, start):
             for key, value in self.facts.iterprev():
                 if not key.startswith(group):
@@ -166,14 +164,14 @@ class _GroupFold:
     _tiles: dict[TileRange, list[Plain]] = attrs.field(factory=dict)
 
     def read_newest(self) -> None:
-        """Read rows from where the cursor stands, newest first."""
+        """Read rows from the cursor's position, newest first."""
         group, limit = self.group, self.folds.newest_rows
         items: list[tuple[bytes, bytes]] = []
         for item in self.folds.facts.iterprev():
             if not item[0].startswith(group):
                 break
             if len(items) == limit:
-                # The instant may have more rows than were read.
+                # The instant may have further rows that were not read.
                 self._known_from = event_time_of(item[0], group) + 1
                 break
             items.append(item)
@@ -193,7 +191,7 @@ class _GroupFold:
             if span.first < self._known_from:
                 found += self._from_parts(span)
                 continue
-            # Spans that have the same rows have the same states.
+            # Spans with the same rows share their states.
             begin = bisect.bisect_left(instants, -span.last)
             end = max(begin, bisect.bisect_right(instants, -span.first))
             for state in span.states:
@@ -256,7 +254,7 @@ class _GroupFold:
 
 def _gathered(state: PlannedState, rows: Sequence[RawRow]) -> State:
     column = state.column
-    # A row begins with its order, which is all that an algebra looks at.
+    # A row begins with its order, the only part that an algebra reads.
     cells: Any = rows if column is None else [row[2][column] for row in rows]
     orders: Any = rows
     return state.algebra.gather(cells, orders)

@@ -36,10 +36,10 @@ _SPEC = b"spec"
 
 
 class LmdbIndex:
-    """An index in the directory that its adapter made; opened at most once a process.
+    """An index in the directory that its adapter created; opened at most once per process.
 
-    Writers of other processes wait for each other's transactions; the epoch that each one gives
-    decides who may write. Readers wait for nobody and nobody waits for them.
+    Writers in several processes wait for each other's transactions; the epoch that each one passes
+    decides which of them may write. Readers never wait and never block a writer.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class LmdbIndex:
         map_size: int = MAP_SIZE,
         newest_rows: int = NEWEST_ROWS,
     ) -> None:
-        """Open it.
+        """Open the index.
 
         Args:
-            path: Its directory.
-            spec: What it was made for.
-            readonly: Never writes, nor waits for a writer.
-            map_size: Bytes of address space to begin with; it doubles when they are full.
-            newest_rows: So many of a group's rows are read before any tile; changes no answer.
+            path: The directory of the index.
+            spec: The spec that the index was created for.
+            readonly: Whether to open it without writing or waiting for a writer.
+            map_size: Initial bytes of address space; doubled when they are full.
+            newest_rows: How many of a group's rows are read before any tile; changes no answer.
 
         Raises:
-            IndexMissingError: No index stands there.
-            IndexMismatchError: It was made for another spec.
+            IndexMissingError: The index does not exist.
+            IndexMismatchError: The index was created for another spec.
         """
         self.path = path
         self.spec = spec
@@ -91,22 +91,22 @@ class LmdbIndex:
     def apply(
         self, facts: Sequence[Fact], *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
-        """Take facts in, all of them and the offsets, or none."""
+        """Apply facts and offsets in one transaction."""
         return self._apply(lambda writer: writer.apply(facts), offsets, epoch)
 
     @property
     def takes_columns(self) -> bool:
-        """Whether facts can be taken in by columns: contributions that are not corrected."""
+        """Whether facts can be applied as columns: only contributions that are not corrected."""
         return isinstance(self._folding, Folding) and not self.spec.correctable
 
     def apply_columns(
         self, facts: FactColumns, *, offsets: Mapping[tuple[str, int], int], epoch: int
     ) -> AppliedBatch:
-        """Take facts in by columns: what `apply` does, in less time.
+        """Apply facts as columns: equivalent to `apply`, but faster.
 
         Raises:
             WrongShapeError: `takes_columns` is false.
-            Fenced: The index has seen a later epoch.
+            IndexFenced: The index has seen a later epoch.
         """
         if not self.takes_columns:
             raise WrongShapeError("only contributions that are not corrected come by columns")
@@ -138,7 +138,7 @@ class LmdbIndex:
         )
 
     def preview_invalidations(self, facts: Sequence[Fact]) -> tuple[Invalidation, ...]:
-        """Say what spans `apply` would change, or more; of a log that is not keyed, none."""
+        """Return at least the spans that `apply` would change; none for a log without keys."""
         if not self._layout.keyed:
             return ()
         environment = self._environment
@@ -167,9 +167,9 @@ class LmdbIndex:
 
     @contextmanager
     def read(self) -> Iterator[IndexSnapshot]:
-        """Open a snapshot; a thread holds one of an index at a time, and not for long.
+        """Open a snapshot; a thread holds at most one per index, and only briefly.
 
-        An open snapshot keeps the space that later batches free.
+        While a snapshot is open, space that later batches free is not reused.
         """
         with self._environment.transaction(write=False) as transaction:
             yield IndexSnapshot(
@@ -182,16 +182,16 @@ class LmdbIndex:
             )
 
     def is_replaced(self) -> bool:
-        """Whether its directory is gone, or another index stands there by now.
+        """Whether the directory is gone, or holds another index by now.
 
-        What is read here goes on to be what stood when it was opened.
+        This object continues to read the index that it opened.
         """
         return self._environment.is_replaced()
 
     def sync(self) -> None:
-        """Make all batches survive a loss of power; the writer calls it each second."""
+        """Make all batches durable against a loss of power; the writer calls it every second."""
         self._environment.flush()
 
     def close(self) -> None:
-        """Let go of the index; what was committed stays."""
+        """Close the index; committed batches stay."""
         self._environment.close()

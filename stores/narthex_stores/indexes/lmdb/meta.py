@@ -1,4 +1,4 @@
-"""What every LMDB environment notes of itself: who may write it, and how far logs are in it."""
+"""The metadata of every LMDB environment: the writer's epoch, and the applied log offsets."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ def fence(transaction: Transaction, meta: LmdbTable, epoch: int) -> None:
     """Refuse writers of earlier epochs than this one from now on.
 
     Raises:
-        IndexFenced: A writer of a later epoch has been here.
+        IndexFenced: A writer of a later epoch has taken over.
     """
     found = transaction.get(_EPOCH, db=meta)
     known: int = -1 if found is None else unpack(found)
@@ -27,7 +27,7 @@ def fence(transaction: Transaction, meta: LmdbTable, epoch: int) -> None:
 def advance(
     transaction: Transaction, meta: LmdbTable, offsets: Mapping[tuple[str, int], int]
 ) -> None:
-    """Note how far logs are in it, (topic, partition) to the next offset; none goes back."""
+    """Store the next offset of each (topic, partition); offsets never go back."""
     for (topic, partition), offset in offsets.items():
         key = _OFFSET + topic.encode() + b"\x00" + partition.to_bytes(4, "big")
         known = transaction.get(key, db=meta)
@@ -36,7 +36,7 @@ def advance(
 
 
 def offsets_of(transaction: Transaction, meta: LmdbTable) -> Offsets:
-    """Return the offsets of the logs that it contains."""
+    """Return the applied log offsets."""
     offsets: Offsets = {}
     with transaction.cursor(db=meta) as cursor:
         if cursor.set_range(_OFFSET):

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Reading the rows of a group one by one."""
+"""Read the rows of a group one by one."""
 
 import itertools
 
@@ -10,9 +10,7 @@ from narthex_stores.indexes.lmdb.environment import Transaction
 def rows_between(
     layout: IndexLayout, facts: Transaction, group: bytes, first: int | None, last: int
 ) -> list[RawRow]:
-    """Return the rows of a group that stand in a span, both ends inclusive; None is no
-    beginning.
-    """
+    """Return the rows of a group in a span, both ends inclusive; None leaves the start open."""
     end = group + instant_of(last + 1)
     if not facts.set_range(group if first is None else group + instant_of(first)):
         return []

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Looking up in LMDB, inside one transaction: one consistent snapshot."""
+"""Look up keys in LMDB, inside one transaction: one consistent snapshot."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -28,8 +28,8 @@ class IndexSnapshot:
     """Answers from one transaction.
 
     Attributes:
-        folding: The aggregates of contributions; None of other shapes.
-        newest_rows: So many rows of a group are read before any tile.
+        folding: The aggregates of contributions; None for other shapes.
+        newest_rows: How many rows of a group are read before any tile.
     """
 
     layout: IndexLayout
@@ -65,7 +65,7 @@ class IndexSnapshot:
             tiles=self.transaction.cursor(db=self.environment.tiles),
         )
         ladder = self.layout.spec.ladder_us
-        # Most questions ask many keys at one instant.
+        # Most lookups ask for many keys at one instant.
         plans = {instant: plan_fold(folding, instant, ladder) for instant in dict.fromkeys(as_of)}
         group = self.layout.group
         return [
@@ -85,7 +85,7 @@ class IndexSnapshot:
         return [folds.find(group(key), at) for key, at in zip(keys, as_of, strict=True)]
 
     def reading(self, newest_rows: int) -> "IndexSnapshot":
-        """Return the same snapshot, which reads so many rows of a group before any tile."""
+        """Return this snapshot with another number of rows to read before any tile."""
         return attrs.evolve(self, newest_rows=newest_rows)
 
     def floor(
@@ -127,7 +127,7 @@ class IndexSnapshot:
         return plain
 
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
-        """Return the living rows whose `by` columns have these cells."""
+        """Return the valid rows whose `by` columns have these cells."""
         if not self.layout.spec.by:
             raise WrongShapeError("only an index by columns has rows")
         group = self.layout.group(by)

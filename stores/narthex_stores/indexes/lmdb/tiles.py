@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Keeping tiles true: new rows are merged in, and what lost a row is gathered again."""
+"""Keep tiles up to date: merge new rows in, and rebuild tiles that lost a row."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -25,13 +25,13 @@ Tile: TypeAlias = tuple[bytes, int]
 
 @attrs.define(kw_only=True)
 class TileChanges:
-    """What a batch does to the finest tiles.
+    """The changes of a batch to the finest tiles.
 
     Attributes:
-        length_us: Of the finest tiles.
+        length_us: The length of the finest tiles.
         tiles: The tiles with new rows, numbered in the order of first use.
-        rows: The new rows; `places` says in which tile each is.
-        rebuilt: Tiles that lost or changed a row; their new rows count for nothing.
+        rows: The new rows; `places` has the tile of each.
+        rebuilt: Tiles that lost or changed a row; their new rows are ignored.
     """
 
     length_us: int
@@ -41,7 +41,7 @@ class TileChanges:
     rebuilt: set[Tile] = attrs.field(factory=set)
 
     def add(self, group: bytes, row: RawRow) -> None:
-        """Note a row that is new."""
+        """Add a new row."""
         tiles = self.tiles
         self.places.append(tiles.setdefault((group, row[0] // self.length_us), len(tiles)))
         self.rows.append(row)
@@ -49,7 +49,7 @@ class TileChanges:
     def add_columns(
         self, groups: Sequence[bytes], facts: FactColumns, fresh: Sequence[int]
     ) -> None:
-        """Note many rows that are new, at these places and in this order; dead ones count not."""
+        """Add many new rows, at these places and in this order; tombstones are ignored."""
         alive = facts.alive
         chosen = fresh if all(alive) else [place for place in fresh if alive[place]]
         length, tiles, event_times = self.length_us, self.tiles, facts.event_times
@@ -60,11 +60,11 @@ class TileChanges:
         self.rows += [(event_times[place], row_ids[place], cells[place]) for place in chosen]
 
     def remove(self, group: bytes, event_time: int) -> None:
-        """Note that a row went away or changed."""
+        """Mark the tile of a row that was removed or changed."""
         self.rebuilt.add((group, event_time // self.length_us))
 
     def added(self) -> "TileChanges":
-        """Return the new rows of tiles that only gain."""
+        """Return the new rows of tiles that only gained rows."""
         if not self.rebuilt:
             return self
         kept = TileChanges(length_us=self.length_us)
@@ -77,9 +77,9 @@ class TileChanges:
 
 @attrs.frozen(kw_only=True)
 class TileWriter:
-    """Applies a batch's changes to the tiles of all levels, each read and written once.
+    """Applies a batch's changes to the tiles of all levels; each is read and written once.
 
-    States go through it in columns, one a partial, so that a tile costs no call of its own.
+    States are processed as columns, one per partial, so that no call is made per tile.
     """
 
     layout: IndexLayout
@@ -88,7 +88,7 @@ class TileWriter:
     transaction: Transaction
 
     def apply(self, changes: TileChanges) -> None:
-        """Make all tiles true again; the rows were written before."""
+        """Update all tiles; the rows must be written before."""
         ladder = self.layout.spec.ladder_us
         added, rebuilt = changes.added(), changes.rebuilt
         tiles = list(added.tiles)

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="explicit-any"
-"""Folding contributions that are there for a while: those that stand, and those that have ended.
+"""Fold contributions with validity intervals: the valid ones and those that have ended.
 
-Most of what a group has seen has ended long before a question: only what ended later is read.
+Most contributions of a group ended long before a lookup: only those that ended later are read.
 """
 
 import attrs
@@ -15,7 +15,7 @@ from narthex_stores.indexes.protocol import LookupResult
 
 @attrs.frozen(kw_only=True)
 class IntervalFolds:
-    """Folds groups of one snapshot, with a cursor on what stands and one on what has ended."""
+    """Folds groups of one snapshot, with one cursor on valid and one on ended contributions."""
 
     layout: IndexLayout
     folding: IntervalFolding
@@ -23,7 +23,7 @@ class IntervalFolds:
     ended: Transaction
 
     def find(self, group: bytes, as_of: int) -> LookupResult | None:
-        """Return the aggregates of a group; None if nothing of it was known by then."""
+        """Return the aggregates of a group; None if it had no contribution by then."""
         folding = self.folding
         known_until, gone_by = folding.known_until(as_of), folding.gone_by(as_of)
         rows = rows_between(self.layout, self.facts, group, None, known_until)
@@ -43,7 +43,7 @@ class IntervalFolds:
         return rows
 
     def _last_end(self, group: bytes, by: int, *, known_until: int) -> int | None:
-        """Return when the last one ended before an instant; later entries are not visible yet."""
+        """Return the last end before an instant; later entries are not visible yet."""
         if step_before(self.ended, group + instant_of(by + 1)):
             for key, value in self.ended.iterprev():
                 if not key.startswith(group):

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="explicit-any"
-"""Taking a batch of facts into LMDB, inside one transaction."""
+"""Apply a batch of facts to LMDB, inside one transaction."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -25,10 +25,10 @@ from narthex_stores.indexes.protocol import AppliedBatch, Invalidation, NotCorre
 
 @attrs.define(kw_only=True)
 class BatchWriter:
-    """Applies one batch; made anew for each.
+    """Applies one batch; each batch needs a new writer.
 
     Attributes:
-        folding: The aggregates of contributions; None of other shapes.
+        folding: The aggregates of contributions; None for other shapes.
     """
 
     layout: IndexLayout
@@ -40,7 +40,7 @@ class BatchWriter:
     _spans: list[tuple[bytes, int, tuple[Cell, ...]]] = attrs.field(factory=list)
 
     def apply(self, facts: Sequence[Fact]) -> AppliedBatch:
-        """Take the facts in and make the tiles true."""
+        """Apply the facts and update the tiles."""
         kept = self._begin_tiles()
         # Ordered writes touch each page once.
         located = self._located(facts)
@@ -56,9 +56,10 @@ class BatchWriter:
         )
 
     def apply_columns(self, facts: FactColumns) -> AppliedBatch:
-        """Take facts of contributions in by columns, and make the tiles true.
+        """Apply contributions as columns, and update the tiles.
 
-        The index is neither correctable nor by columns of its own, and its log has no lives.
+        The index must not be correctable or have `by` columns, and its log must not have validity
+        intervals.
         """
         kept = self._begin_tiles()
         self._take_columns(facts)
@@ -68,7 +69,7 @@ class BatchWriter:
         )
 
     def _begin_tiles(self) -> Folding | None:
-        """Return the fold that tiles store; None without tiles."""
+        """Return the folding that tiles store; None without tiles."""
         kept = None if self.folding is None else self.folding.of_small_states()
         if kept is None or not kept.partials or not self.layout.spec.ladder_us:
             return None
@@ -164,7 +165,7 @@ class BatchWriter:
             self._fresh += 1
 
     def _put(self, key: bytes, group: bytes, fact: Fact) -> tuple[bytes | int, ...]:
-        """Write a fact where it stands; gives what to know of its place."""
+        """Write a fact under its key; return the position to store for it."""
         ended = self.layout.ended_key(fact, group)
         if ended is None:
             value = self.layout.fact_value(fact)
@@ -184,7 +185,7 @@ class BatchWriter:
     def _added(self, group: bytes, fact: Fact) -> None:
         self._fresh += 1
         if self._tiles is not None:
-            if fact.alive:  # of an index that is not correctable, dead rows keep their places
+            if fact.alive:  # tombstones keep their places where the index is not correctable
                 self._tiles.add(group, (fact.event_time, fact.row_id, fact.values))
         elif self.layout.keyed:
             self._spans.append((group, fact.event_time, fact.key))
@@ -211,7 +212,7 @@ class BatchWriter:
 def next_version(
     environment: Environment, transaction: Transaction, group: bytes, event_time: int
 ) -> int | None:
-    """Return the instant of the next version of a key after an instant; None if there is none."""
+    """Return the instant of a key's next version after an instant; None without one."""
     with transaction.cursor(db=environment.facts) as cursor:
         if cursor.set_range(group + instant_of(event_time + 1)):
             key: bytes = cursor.key()
@@ -221,14 +222,15 @@ def next_version(
 
 
 KeyInstant: TypeAlias = tuple[bytes, int]
-"""(group, event time): where a version of a key begins."""
+"""(group, event time): the beginning of a version of a key."""
 
 
 def changed_places(
     layout: IndexLayout, environment: Environment, transaction: Transaction, fact: Fact
 ) -> dict[KeyInstant, tuple[Cell, ...]]:
-    """Return the places where a fact would change a keyed log, each with its key; empty if the fact
-    is outdated.
+    """Return the instants at which a fact would change a keyed log, each with its key.
+
+    The result is empty if the fact is outdated.
     """
     key, group = layout.locate(fact)
     here = {(group, fact.event_time): fact.key} if layout.has_place(fact) else {}

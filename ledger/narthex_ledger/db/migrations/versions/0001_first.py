@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make every table, guard and function of the ledger."""
+    """Create every table, guard and function of the ledger."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

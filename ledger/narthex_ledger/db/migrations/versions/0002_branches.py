@@ -1,4 +1,4 @@
-"""Branches that are made, cloned, deleted and brought back: `pre`, before the code that does so.
+"""Branches can be created, cloned, deleted and restored: `pre`, before the code that does so.
 
 Revision ID: 0002
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let the ledger know the new kinds of commits."""
+    """Add the new kinds of commits."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

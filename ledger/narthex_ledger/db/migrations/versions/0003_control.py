@@ -1,4 +1,4 @@
-"""Tokens with an id, branches and an end; the chained log of what was asked for; secrets: `pre`.
+"""Tokens with an id, branches and an expiry; the chained control log; secrets: `pre`.
 
 Revision ID: 0003
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let the ledger keep who may do what, what was done, and what is secret."""
+    """Add the tables and columns of tokens, the control log and secrets."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

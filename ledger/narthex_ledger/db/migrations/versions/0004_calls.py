@@ -1,4 +1,4 @@
-"""Calls of webhooks that may come again, to whichever process of the server: `pre`.
+"""Idempotent webhook calls, across all processes of the server: `pre`.
 
 Revision ID: 0004
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let the ledger keep which call of an endpoint was appended, and where."""
+    """Add the table of webhook calls and the positions of their records."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""Of which branch each audited dataset is: `pre`.
+"""The branch of each audited dataset: `pre`.
 
 Revision ID: 0005
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let audits say of which branch they are."""
+    """Add the branch to audits."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

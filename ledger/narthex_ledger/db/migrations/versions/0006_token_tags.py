@@ -1,4 +1,4 @@
-"""For which tags each token is: `pre`.
+"""The tags of each token: `pre`.
 
 Revision ID: 0006
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let tokens be for some tags."""
+    """Add tags to tokens."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

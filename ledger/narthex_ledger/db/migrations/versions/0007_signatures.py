@@ -1,4 +1,4 @@
-"""What is signed of commits and assets: `pre`.
+"""Signatures of commits and assets: `pre`.
 
 Revision ID: 0007
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let commits and assets be signed."""
+    """Add the signatures of commits and assets."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

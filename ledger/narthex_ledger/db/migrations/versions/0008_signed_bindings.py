@@ -1,4 +1,4 @@
-"""What is signed of needs and manifests: `pre`.
+"""Signatures of needs and manifests: `pre`.
 
 Revision ID: 0008
 """
@@ -14,6 +14,6 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Let needs and manifests be signed."""
+    """Add the signatures of needs and manifests."""
     statements = Path(__file__).with_suffix(".sql").read_text()
     op.get_bind().exec_driver_sql(statements.replace("%", "%%"))

@@ -1,1 +1,1 @@
-"""One file a step; each says whether it comes before (`pre`) or after (`post`) the new code."""
+"""One file per migration, marked to run before (`pre`) or after (`post`) the new code."""
