@@ -204,7 +204,7 @@ class JobState:
             map_size: Initial bytes of address space; doubled when they are full.
 
         Raises:
-            Fenced: A run of a later epoch has taken over.
+            IndexFenced: A run of a later epoch has taken over.
         """
         path.mkdir(exist_ok=True)
         self._epoch = epoch
@@ -220,7 +220,7 @@ class JobState:
         """Run a batch's work in one transaction; if the map is full, grow it and rerun.
 
         Raises:
-            Fenced: A run of a later epoch has taken over; nothing was changed.
+            IndexFenced: A run of a later epoch has taken over; nothing was changed.
         """
         meta = self._environment.tables[b"meta"]
         while True:
@@ -265,7 +265,7 @@ class JobState:
         """Empty the outbox after its records were produced.
 
         Raises:
-            Fenced: A run of a later epoch has taken over.
+            IndexFenced: A run of a later epoch has taken over.
         """
         with self._environment.transaction(write=True) as transaction:
             fence(transaction, self._environment.tables[b"meta"], self._epoch)
