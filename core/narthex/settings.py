@@ -15,6 +15,9 @@ import attrs
 
 FULL: Final = "full"
 REDUCED: Final = "reduced"
+OFFLINE_SPINE: Final = "spine.parquet"
+OFFLINE_ANSWERS: Final = "answers"
+"""The files of an offline query, in its `Settings.offline_directory`."""
 
 
 class NotInstalledError(RuntimeError):

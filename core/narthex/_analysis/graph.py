@@ -11,7 +11,7 @@ from narthex._analysis.checks.sinks import sink_errors
 from narthex._analysis.checks.sources import source_errors
 from narthex._analysis.schemas.pipelines import all_steps, is_terminal, output_schema
 from narthex._base.canonical import NotCanonicalError, encode
-from narthex._base.patterns import PatternError, check_pattern
+from narthex._base.patterns import ADVICE, PatternError, check_pattern
 from narthex._ir.entities import Cdc, Dataset, Definitions, Featureset, Pipeline
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, did_you_mean, listed
 from narthex._ir.operators import DatasetRef, Join
@@ -91,7 +91,7 @@ def _patterns(definitions: Definitions) -> Iterator[DefinitionError]:
                     f"in `{entity.name}`: the pattern `{pattern}` of `regex` cannot be used: "
                     f"{error}",
                     origin=entity.origin,
-                    hint="write it in RE2 syntax, without look-around and back-references",
+                    hint=ADVICE,
                 )
 
 

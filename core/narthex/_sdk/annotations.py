@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import attrs
 from typing_extensions import override
 
-from narthex._base.patterns import PatternError, check_pattern
+from narthex._base.patterns import ADVICE, PatternError, check_pattern
 from narthex._ir import types
 from narthex._ir.types import DataType
 from narthex.errors import DefinitionError, RestrictionInvalid, TypeNotSupported
@@ -195,7 +195,7 @@ def _parse_regex(pattern: str) -> DataType:
     except PatternError as error:
         raise RestrictionInvalid(
             f"the pattern `{pattern}` of `regex` cannot be used: {error}",
-            hint="write it in RE2 syntax, without look-around and back-references",
+            hint=ADVICE,
         ) from None
     return types.Regex(pattern)
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict
 from narthex._base import Json, from_plain, to_plain
 from narthex._ir import Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan
+from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
 from narthex_ledger import NotFound, OfflineView, OutcomeUnknown
 from narthex_server.security.auth import Principal, branch_of
 from narthex_server.security.visibility import require_seen, visibility
@@ -29,10 +30,6 @@ from narthex_server.web.plain_routes import PlainRoute
 from narthex_stores import history_path
 
 router = APIRouter(route_class=PlainRoute)
-
-SPINE = "spine.parquet"
-ANSWERS = "answers"
-"""The name of an offline query's output files, in the directory that its id names."""
 
 
 class OfflineCall(BaseModel):
@@ -78,7 +75,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
         },
     }
     with _kept_if_queued(directory):
-        (directory / SPINE).write_bytes(spine)
+        (directory / OFFLINE_SPINE).write_bytes(spine)
         services.ledger.submit_offline(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )
@@ -176,7 +173,7 @@ def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
 
 def _answers(request: Request, request_id: UUID) -> Path:
     services: Services = request.app.state.services
-    return services.settings.offline_directory(str(request_id)) / ANSWERS
+    return services.settings.offline_directory(str(request_id)) / OFFLINE_ANSWERS
 
 
 def _asked(request_id: UUID, request: Request) -> OfflineView:

@@ -26,6 +26,7 @@ from narthex._ir import Cell, DatasetPlan, Datetime, Definitions, HistorySpec, L
 from narthex._query import ReadPlan, execute
 from narthex._query import plan as plan_read
 from narthex._runtime.workers import WorkerPool, array_of
+from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
 from narthex_spark_apps.offline.historical_lookup import OUTPUT, ReplayLimit, answer_bucket
 from narthex_stores import HistoryTable, LookupResult, fact_schema
 
@@ -91,8 +92,8 @@ def parse_query(request: Json, directory: Path) -> OfflineQuery:
         outputs=tuple(_texts(request["outputs"])),
         timestamp_column=str(request["timestamp_column"]),
         offsets_column=str(request["offsets_column"]) if request["offsets_column"] else None,
-        spine=directory / "spine.parquet",
-        output=directory / "answers",
+        spine=directory / OFFLINE_SPINE,
+        output=directory / OFFLINE_ANSWERS,
         datasets={name: _dataset(one) for name, one in request["datasets"].items()},
     )
 
