@@ -1,8 +1,10 @@
-"""The base of all other parts: records, their plain form and canonical bytes, times, origins.
+"""The base of all other parts: records, their plain form and canonical bytes, times, origins,
+and atomic writes of files.
 
 Start with `records`. These modules do not import any other part of `narthex`.
 """
 
+from narthex._base.atomic_write import atomic_create, atomic_write, sync_path
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.file_paths import meets
 from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
@@ -37,6 +39,8 @@ __all__ = [
     "Json",
     "NotCanonicalError",
     "UnknownRecordError",
+    "atomic_create",
+    "atomic_write",
     "encode",
     "from_micros",
     "from_plain",
@@ -45,6 +49,7 @@ __all__ = [
     "parse_duration",
     "record",
     "render_instant",
+    "sync_path",
     "to_micros",
     "to_plain",
 ]

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sqlalchemy.engine import Connection, RowMapping
 
-from narthex._base import Json
+from narthex._base import Json, atomic_write
 from narthex_ledger.errors import NotSigned
 from narthex_ledger.model.plans import canonical
 from narthex_ledger.signing.key_files import load_key
@@ -55,7 +55,7 @@ class Verifier:
 
     def publish(self, path: Path) -> None:
         """Write the public half to a file for the engines."""
-        path.write_bytes(self._raw)
+        atomic_write(path, self._raw, mode=0o644)
 
     def open(self, signed: bytes) -> bytes:
         """Return the signed content; empty content needs no signature.

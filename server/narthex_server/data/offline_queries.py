@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict
 
-from narthex._base import Json, from_plain, to_plain
+from narthex._base import Json, atomic_write, from_plain, to_plain
 from narthex._ir import Definitions
 from narthex._query import CodeStep, LookupStep, ReadPlan
 from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
@@ -75,7 +75,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
         },
     }
     with _kept_if_queued(directory):
-        (directory / OFFLINE_SPINE).write_bytes(spine)
+        atomic_write(directory / OFFLINE_SPINE, spine, mode=0o644)
         services.ledger.submit_offline(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )

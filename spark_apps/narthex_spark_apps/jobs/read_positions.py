@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex_spark_apps.storage.atomic_write import replace
+from narthex._base import atomic_write
 from narthex_stores import IndexFenced
 
 
@@ -29,7 +29,7 @@ class Positions:
             IndexFenced: An owner with a later epoch has claimed the positions.
         """
         with self._owned():
-            replace(self._epoch_path, str(self.epoch))
+            atomic_write(self._epoch_path, str(self.epoch))
 
     def load(self, otherwise: Sequence[tuple[str, int, int]]) -> dict[tuple[str, int], int]:
         """Return the next offset of each partition; at a first start, those of `otherwise`."""
@@ -48,7 +48,7 @@ class Positions:
         for (topic, partition), offset in sorted(positions.items()):
             by_topic.setdefault(topic, {})[str(partition)] = offset
         with self._owned():
-            replace(self.path, json.dumps(by_topic))
+            atomic_write(self.path, json.dumps(by_topic))
 
     @property
     def _epoch_path(self) -> Path:

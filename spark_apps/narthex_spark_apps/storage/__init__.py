@@ -1,5 +1,5 @@
 """Files on disks and in object stores.
 
-`atomic_write` replaces a file as a whole, `file_store` lists and reads files of sources, and
-`snapshots` takes and restores copies of indexes and job states.
+`file_store` lists and reads files of sources, and `snapshots` takes and restores copies of indexes
+and job states.
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import structlog
 
-from narthex_spark_apps.storage.atomic_write import replace
+from narthex._base import atomic_write
 from narthex_spark_apps.supervision.child_messages import (
     Alive,
     DesiredAssignments,
@@ -144,7 +144,7 @@ class ChildProcess:
                 env=self._environment,
                 start_new_session=True,
             )
-        replace(self._pid_path, str(self._process.pid))
+        atomic_write(self._pid_path, str(self._process.pid))
         if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
         self._started = time.monotonic()

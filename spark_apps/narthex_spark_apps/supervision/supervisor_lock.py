@@ -12,8 +12,8 @@ from typing import TextIO
 import attrs
 import structlog
 
+from narthex._base import atomic_write
 from narthex_ledger import Ledger
-from narthex_spark_apps.storage.atomic_write import replace
 from narthex_spark_apps.supervision.child_process import end_leftover
 
 log = structlog.get_logger()
@@ -73,5 +73,5 @@ class SupervisorLock:
         if supervisor_lock:
             ledger.retire_engine(supervisor_lock)
             log.info("slots_reclaimed", owner=supervisor_lock)
-        replace(known, owner)
+        atomic_write(known, owner)
         self._is_reclaimed = True

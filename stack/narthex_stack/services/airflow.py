@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from narthex._base import atomic_write
 from narthex.settings import environment_of
 from narthex_stack.errors import BadConfigError, PreparationError
 from narthex_stack.install.installation import Installation
-from narthex_stack.machine.files import store_json, store_text
+from narthex_stack.machine.files import store_json
 from narthex_stack.machine.java import java_home
 from narthex_stack.machine.ports import HOST
 from narthex_stack.processes.service import Probe, Service
@@ -187,4 +188,4 @@ def migrate(installation: Installation, values: dict[str, str]) -> None:
         raise PreparationError(
             f"`airflow db migrate` failed: {(done.stdout + done.stderr)[-2000:]}"
         )
-    store_text(marker, f"{version}\n")
+    atomic_write(marker, f"{version}\n")

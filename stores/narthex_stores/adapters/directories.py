@@ -6,7 +6,6 @@ It is removed likewise: renamed into `.trash`, then deleted. Its `OWNER.json` na
 
 import contextlib
 import json
-import os
 import re
 import secrets
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from narthex._base import Json, from_plain, to_plain
+from narthex._base import Json, atomic_write, from_plain, sync_path, to_plain
 from narthex._ir import AssetKind, AssetSpec
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
 from narthex_stores.errors import ForeignAssetError, MalformedNameError, TransientError
@@ -87,15 +86,14 @@ def create_owned(root: Path, owner: Owner, *, fill: Callable[[Path], None] | Non
             "name": owner.name,
             "spec": owner.spec,
         }
-        (making / OWNER_FILE).write_text(json.dumps(mark, sort_keys=True, indent=1))
+        atomic_write(making / OWNER_FILE, json.dumps(mark, sort_keys=True, indent=1), mode=0o644)
         if fill is not None:
             fill(making)
-        _sync(making / OWNER_FILE)
-        _sync(making)
+        sync_path(making)
         # A rename never replaces a directory that is not empty: the first one wins.
         with contextlib.suppress(OSError):
             making.rename(target)
-        _sync(root)
+        sync_path(root)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
@@ -116,7 +114,7 @@ def destroy_owned(root: Path, name: str, *, external_id: str | None) -> None:
         (root / _TRASH).mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             target.rename(root / _TRASH / f"{name}.{owner.external_id}")
-        _sync(root)
+        sync_path(root)
     for left in (root / _TRASH).glob(f"{name}.*"):
         shutil.rmtree(left, ignore_errors=True)
 
@@ -236,11 +234,3 @@ def _transient(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise TransientError(f"`{path}`: {error}") from error
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

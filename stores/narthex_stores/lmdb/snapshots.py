@@ -23,7 +23,7 @@ import attrs
 import lmdb
 from pyarrow import fs
 
-from narthex._base import Json
+from narthex._base import Json, atomic_write, sync_path
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.errors import PermanentError, TransientError
 from narthex_stores.lmdb.environment import (
@@ -201,8 +201,11 @@ class SnapshotStore:
                     f"snapshot `{view.snapshot_id}` of `{view.name}` is damaged; take another one"
                 )
             for name, text in view.files.items():
-                (making / name).write_text(text)
+                atomic_write(making / name, text, mode=0o644)
+            sync_path(making / DATA_FILE)
+            sync_path(making)
             making.rename(target)
+            sync_path(target.parent)
         except OSError as error:
             raise TransientError(f"`{target}`: {error}") from error
         finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from narthex._base import to_plain
+from narthex._base import atomic_write, to_plain
 from narthex._ir import Files, TableFormat
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_places import require_path
@@ -22,7 +22,6 @@ from narthex_spark_apps.sources.files.delta_changes import table_of, versions_of
 from narthex_spark_apps.sources.files.rows import FileRun
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.validated_rows import OUTPUT
-from narthex_spark_apps.storage.atomic_write import replace
 from narthex_spark_apps.storage.file_store import environment_of, find_files, is_glob, is_url
 from narthex_stores import Broker, storage_options
 
@@ -124,4 +123,4 @@ class FileSource:
 
     def _remember(self, file: str) -> None:
         known = sorted(self._known() | {self._name(file)})
-        replace(self._memory, json.dumps(known))
+        atomic_write(self._memory, json.dumps(known))

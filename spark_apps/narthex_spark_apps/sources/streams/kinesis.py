@@ -14,7 +14,7 @@ import attrs
 from botocore.exceptions import BotoCoreError, ClientError
 from typing_extensions import override
 
-from narthex._base import SECOND_US, Json, from_micros, to_micros
+from narthex._base import SECOND_US, Json, atomic_write, from_micros, to_micros
 from narthex._ir import KinesisStream
 from narthex.settings import Settings
 from narthex_spark_apps.platform.aws_clients import client_of, region_of
@@ -22,7 +22,6 @@ from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
 from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
-from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
 RECORDS: Final = 2_000
@@ -110,7 +109,7 @@ class KinesisSource(PollingSource):
                 for records, reached in self._batches(shard, reach):
                     reach = reached
                     self._appender.append(self._rows(shard, records), producer, counts)
-                    replace(self._memory, json.dumps(reach.plain()))
+                    atomic_write(self._memory, json.dumps(reach.plain()))
                     if stopped():
                         return counts
         except (BotoCoreError, ClientError) as error:
@@ -186,7 +185,7 @@ class KinesisSource(PollingSource):
     def _reach(self) -> StreamPosition:
         """Return the read position; the meaning of `latest` is fixed before the first read."""
         if not self._memory.is_file():
-            replace(
+            atomic_write(
                 self._memory, json.dumps(StreamPosition(start=_begin(self._stream.start)).plain())
             )
         kept = json.loads(self._memory.read_text())

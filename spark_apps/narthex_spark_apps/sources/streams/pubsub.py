@@ -20,7 +20,7 @@ from google.cloud.pubsub_v1.types import ReceivedMessage
 from typing_extensions import override
 
 from narthex._analysis.policy import GOOGLE
-from narthex._base import SECOND_US, to_micros
+from narthex._base import SECOND_US, atomic_write, to_micros
 from narthex._ir import PubSubTopic
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
@@ -28,7 +28,6 @@ from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
 from narthex_spark_apps.sources.topics.records import TopicReader
 from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
-from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
 MESSAGES: Final = 1_000
@@ -126,7 +125,7 @@ class PubSubSource(PollingSource):
         self._client.seek(
             request={"subscription": self._subscription, "time": begin}, timeout=CALL_S
         )
-        replace(self._memory, json.dumps({"subscription": self._subscription}))
+        atomic_write(self._memory, json.dumps({"subscription": self._subscription}))
 
     def _pull(self) -> Sequence[ReceivedMessage]:
         try:

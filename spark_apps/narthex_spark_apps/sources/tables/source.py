@@ -14,7 +14,7 @@ from typing import Final
 
 from typing_extensions import override
 
-from narthex._base import SECOND_US, to_micros
+from narthex._base import SECOND_US, atomic_write, to_micros
 from narthex._ir import Table
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
@@ -31,7 +31,6 @@ from narthex_spark_apps.sources.tables.cursors import (
 )
 from narthex_spark_apps.sources.tables.reader import TableAccess, TableError, TableRow
 from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
-from narthex_spark_apps.storage.atomic_write import replace
 from narthex_stores import LogProducer
 
 REMEMBERED: Final = 200_000
@@ -126,7 +125,7 @@ class TableSource(PollingSource):
         return TablePosition.parse(json.loads(self._memory.read_text()))
 
     def _remember(self, reach: TablePosition) -> None:
-        replace(self._memory, json.dumps(reach.plain()))
+        atomic_write(self._memory, json.dumps(reach.plain()))
 
 
 def _highest(high: Cursor | None, cursors: Sequence[Cursor]) -> Cursor | None:
