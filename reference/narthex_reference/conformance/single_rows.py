@@ -92,6 +92,24 @@ class Doubled:
 
 
 @dataset
+class Raised:
+    """Orders above two, each with its user's id raised by functions that overwrite their column."""
+
+    uid: int
+    sku: str
+    amount: Optional[float]
+    at: datetime
+
+    @pipeline
+    @inputs(Orders)
+    def raised(cls, orders: Rows) -> Rows:
+        dear = orders.filter(lambda df: df["amount"] > LEAST)
+        return dear.assign("uid", int, lambda df: df["uid"] + 1).assign(
+            "uid", int, lambda df: df["uid"] * 10
+        )
+
+
+@dataset
 class Shares:
     """Orders that have a share, which must be a number."""
 
@@ -301,6 +319,12 @@ CASES: tuple[ConformanceCase, ...] = (
         [Orders, Doubled],
         [row(Orders, 1, "a", 3.0, 10 * S), row(Orders, 2, "b", None, 11 * S)],
         holds(Doubled, (1, "A", 3.0, 6.0, 10, 10 * S), (2, "B", None, None, 20, 11 * S)),
+    ),
+    case(
+        "assign by a function may overwrite the column that the function reads",
+        [Orders, Raised],
+        _ORDERS,
+        holds(Raised, (50, "d", 2.5, 9 * S), (20, "a", 3.0, 10 * S)),
     ),
     case(
         "a row whose expression has no value where there must be one is no row",

@@ -41,7 +41,7 @@ from narthex._ir import (
     inner,
     optional,
 )
-from narthex._runtime.workers import WorkerPool, array_of, cells_of
+from narthex._runtime.workers import CodeCalls, array_of, cells_of
 from narthex_stores import LookupResult
 
 JoinLookup: TypeAlias = Callable[
@@ -85,7 +85,7 @@ class RowPlan:
     stream: PipelineInput
     rights: Mapping[str, PipelineInput]
     log: LogSpec
-    workers: WorkerPool
+    workers: CodeCalls
 
     def run(
         self, facts: Sequence[Fact], *, lookup: JoinLookup, version_suffix: bytes
@@ -180,10 +180,11 @@ class RowPlan:
     def _assign_code(self, operator: AssignCode, given: PlanRows) -> PlanRows:
         column = operator.column
         alive = [row for row in given.rows if row.alive]
+        # The code may read the column that it overwrites, so the table comes first.
+        table = self._table(alive, given.types)
         for row in given.rows:
             row.cells[column.name] = None
         if alive:
-            table = self._table(alive, given.types)
             cells = cells_of(self.workers.assign(operator.code, table, column), column.type)
             for row, cell in zip(alive, cells, strict=True):
                 row.cells[column.name] = cell
