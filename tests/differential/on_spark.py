@@ -13,11 +13,15 @@ from pyspark.sql.streaming import StreamingQuery
 from narthex._ir.assets import ResolvedAsset
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import input_topics, start_query
+from narthex_spark_apps.platform.jvm import CODE_CACHE_BYTES
 from narthex_stores import PartitionKey
 
 SESSION: Mapping[str, str] = {
     # Queries live for seconds: compiling them better costs more than it gives.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m",
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m "
+        f"-XX:ReservedCodeCacheSize={CODE_CACHE_BYTES}"
+    ),
 }
 
 Starts = tuple[tuple[str, int, int], ...]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from narthex.settings import Settings
@@ -50,6 +51,20 @@ def spark(settings_of: Settings) -> Iterator[SparkSession]:
     session = open_session(settings_of, name="tests", extra=SESSION)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def _spark_is_alive(request: pytest.FixtureRequest) -> None:
+    """End the run when the driver's JVM died: every later Spark test would fail for that reason."""
+    if "spark" not in request.fixturenames:
+        return
+    context = request.getfixturevalue("spark").sparkContext
+    try:
+        stopped = context._jsc.sc().isStopped()  # noqa: SLF001 (PySpark has no public question)
+    except (Py4JError, ConnectionError) as error:
+        pytest.exit(f"the JVM of the Spark driver died: {error}", returncode=3)
+    if stopped:
+        pytest.exit("the Spark context stopped: see the first error of its JVM above", returncode=3)
 
 
 class Log:

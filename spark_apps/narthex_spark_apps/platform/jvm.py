@@ -13,9 +13,15 @@ from pathlib import Path
 
 from narthex.settings import Settings
 
+CODE_CACHE_BYTES = 512 * 1024**2
+"""Address space for code that a driver's JVM compiles; memory is used as it fills."""
+
 OPTIONS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=4",
+    # Spark compiles each plan to new classes. When the cache is full, the JVM reports a fatal error
+    # and Spark stops its context; the default is 240 MB, with `TieredStopAtLevel=1` only 48.
+    f"-XX:ReservedCodeCacheSize={CODE_CACHE_BYTES}",
     "-Xss4m",
     # Logs of the JVM itself would go to stdout, which is for reports only.
     "-Xlog:disable",
