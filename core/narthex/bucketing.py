@@ -42,5 +42,5 @@ def _spans(window: BucketWindow) -> tuple[int, int]:
             return duration, stride
         case _:
             raise WindowInvalid(
-                f"`bucketize` found `{window!r}`; it wants a window that tumbles or hops, and ends"
+                f"`bucketize` got `{window!r}`; expected a window that tumbles or hops, and ends"
             )

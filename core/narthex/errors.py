@@ -1,4 +1,4 @@
-"""Every error that Narthex raises, in one tree; each has a code, and its docstring is its page.
+"""All errors that Narthex raises; each has a code, and its docstring is its page.
 
 NarthexError
 ├── DefinitionError                a definition is invalid
@@ -82,7 +82,7 @@ class NarthexError(Exception):
         return "\n".join(lines)
 
     def located(self, origin: Origin, *, subject: str = "") -> Self:
-        """Say where it is, if that was unknown where it arose, and of what; give it back."""
+        """Add the place and the subject of the error if they are missing; return the error."""
         if self.origin == NOWHERE:
             self.origin = origin
         if subject:
@@ -113,7 +113,7 @@ class NameNotAllowed(DefinitionError):
     """A name is reserved, empty, or has a character that names cannot have.
 
     Names become columns, topics' labels and paths such as `Orders.amount`; a dot or a reserved
-    word in one would make them mean two things. Instead: choose another name.
+    word in a name would make such a path ambiguous. Instead: choose another name.
     """
 
     code = "NX101"
@@ -144,8 +144,8 @@ class TypeNotSupported(DefinitionError):
 class RestrictionInvalid(DefinitionError):
     """The bounds, options or pattern of `between`, `oneof` or `regex` do not fit their type.
 
-    A value that no row can have, or a pattern that no program can read, would send every row to
-    quarantine. Instead: give bounds in order and options of the type itself.
+    A restriction that no value meets, or an invalid pattern, would send every row to quarantine.
+    Instead: give bounds in ascending order and options of the column's type.
     """
 
     code = "NX104"
@@ -154,8 +154,8 @@ class RestrictionInvalid(DefinitionError):
 class StructInvalid(DefinitionError):
     """A `@struct` class has something besides typed members: a method, a default, a meta.
 
-    A struct is part of a column's type and is stored as such; behaviour has no place in it.
-    Instead: give its members types only, and compute in a pipeline or an extractor.
+    A struct is part of a column's type and holds data only.
+    Instead: give its members types, and compute in a pipeline or an extractor.
     """
 
     code = "NX105"
@@ -174,8 +174,8 @@ class MetaInvalid(DefinitionError):
 class ArgumentInvalid(DefinitionError):
     """A decorator or a declaration was called with an argument that it does not take.
 
-    A misspelt argument that is silently ignored would mean something else than was written.
-    Instead: see the message for what it takes.
+    Ignoring a misspelt argument would change the meaning of the definition.
+    Instead: use the arguments that the message lists.
     """
 
     code = "NX107"
@@ -185,7 +185,7 @@ class EnvInvalid(DefinitionError):
     """An env selector is empty, has a space, or mixes names with negated names.
 
     A selector is a name (`prod`), a list of names, or a list of negated names (`~dev`).
-    A mixture would have no clear meaning. Instead: name those that are meant.
+    A mixture is ambiguous. Instead: list either the selected or the excluded envs.
     """
 
     code = "NX108"
@@ -194,8 +194,8 @@ class EnvInvalid(DefinitionError):
 class TimestampUnclear(DefinitionError):
     """A dataset has no event-time field, or more than one candidate.
 
-    Every dataset has exactly one `datetime` field for the instant at which a row happened; to guess
-    which would be to guess every window. Instead: mark one with `field(timestamp=True)`.
+    Every dataset has exactly one `datetime` field for the instant of the event; all windows use
+    it. Instead: mark one field with `field(timestamp=True)`.
     """
 
     code = "NX110"
@@ -204,8 +204,8 @@ class TimestampUnclear(DefinitionError):
 class KeyNotAllowed(DefinitionError):
     """A key field is optional, is the timestamp, or has a type that cannot be compared exactly.
 
-    A key must find its row again, bit by bit: nulls and floats do not compare exactly, and the
-    timestamp is the version of a row. Instead: drop rows without it before; key by `int`, `str`
+    Keys are compared byte by byte: nulls and floats do not compare exactly, and the timestamp is
+    the version of a row. Instead: drop rows without a key first; key by `int`, `str`
     or `Decimal[n]` instead of `float`.
     """
 
@@ -213,7 +213,7 @@ class KeyNotAllowed(DefinitionError):
 
 
 class IndexInvalid(DefinitionError):
-    """An index is asked of a keyless dataset, twice, or in a combination that means nothing.
+    """An index is declared on a keyless dataset, twice, or with contradicting options.
 
     Lookups go by key, and `index=True` is online and offline already. Instead: give the
     dataset a key, and set `index=True`, `online=True` or `offline=True` once.
@@ -225,8 +225,8 @@ class IndexInvalid(DefinitionError):
 class FieldInvalid(DefinitionError):
     """The options of a field contradict each other, such as an erase key that is not a key.
 
-    One of the two would have to be ignored. Instead: keep the option that is meant; fields have
-    no default, and an erase key is one of the keys.
+    Both options cannot apply. Instead: remove one of them; fields have no default, and an erase
+    key is one of the keys.
     """
 
     code = "NX113"
@@ -235,7 +235,7 @@ class FieldInvalid(DefinitionError):
 class ExpectationInvalid(DefinitionError):
     """The expectations of a dataset are not a list of `expect_…` calls on its columns.
 
-    Expectations are compiled to a suite that audits rows; anything else could not be. Instead:
+    Expectations are compiled to a suite that audits rows. Instead:
     return a list of the `expect_…` calls of `narthex.lib`.
     """
 
@@ -256,8 +256,8 @@ class PipelineInvalid(DefinitionError):
 class ColumnNotFound(DefinitionError):
     """A step names a column that its input does not have.
 
-    The rows have nothing by that name at this step: it was misspelt, dropped, renamed or never
-    joined. Instead: use a column that the message lists.
+    The column was misspelt, dropped, renamed or never joined. Instead: use a column that the
+    message lists.
     """
 
     code = "NX202"
@@ -266,34 +266,34 @@ class ColumnNotFound(DefinitionError):
 class ColumnExists(DefinitionError):
     """A step would give two columns the same name.
 
-    One of the two would be lost without a word. Instead: rename one of them before, or drop it.
+    One of the two would be lost. Instead: rename or drop one of them first.
     """
 
     code = "NX203"
 
 
 class ColumnRoleWrong(DefinitionError):
-    """A step changes or leaves out a key or the timestamp, which it may not.
+    """A step changes or removes a key or the timestamp.
 
     Keys and the event time identify a row; another key is another row. Instead: change
-    values only, and group by what shall be the key.
+    values only, and use `groupby` for another key.
     """
 
     code = "NX204"
 
 
 class OperatorInvalid(DefinitionError):
-    """A step of a pipeline was called in a form that it does not have.
+    """A step of a pipeline was called with unsupported arguments.
 
-    The step has no meaning in that form, such as `dropnull` of a column that has no null.
-    Instead: see the message for the forms that it has.
+    An example is `dropnull` of a column that has no null.
+    Instead: use a form that the message lists.
     """
 
     code = "NX205"
 
 
 class JoinInvalid(DefinitionError):
-    """A join is not on the right dataset's keys, or its bounds mean nothing.
+    """A join is not on the right dataset's keys, or its bounds are invalid.
 
     A join looks rows of the right side up by its key as of the left row's instant; without the
     whole key it would find many rows, or none. Instead: name each key of the right dataset
@@ -304,7 +304,7 @@ class JoinInvalid(DefinitionError):
 
 
 class SchemaDiffers(DefinitionError):
-    """What a pipeline gives is not what its dataset declares.
+    """The output of a pipeline differs from the schema of its dataset.
 
     Readers rely on what the dataset declares. Instead: change the declaration, or add the step
     (`select`, `rename`, `assign`, `dropnull`) that makes them equal.
@@ -324,10 +324,10 @@ class OperatorAfterTerminal(DefinitionError):
 
 
 class AggregateInvalid(DefinitionError):
-    """An aggregate is asked of a column whose type it cannot take, or lacks a parameter.
+    """An aggregate does not support the type of its column, or lacks a parameter.
 
-    The result would have no value for some rows, or none at all. Instead: take a column of a
-    type that the message lists, and give `of=`, `limit=` or `default=` where asked for.
+    The result would have no value for some rows, or none at all. Instead: use a column of a
+    type that the message lists, and give `of=`, `limit=` or `default=` where required.
     """
 
     code = "NX301"
@@ -346,7 +346,7 @@ class WindowInvalid(DefinitionError):
 
 
 class ExpressionTypeWrong(DefinitionError):
-    """An expression has operands, or a result, of a type that is not allowed there.
+    """An expression has operands or a result of a wrong type.
 
     Types are checked before anything runs, so that no row fails for one later. Instead: fill
     nulls with `fillnull`, convert one operand, or change the column's declared type.
@@ -356,10 +356,10 @@ class ExpressionTypeWrong(DefinitionError):
 
 
 class ExpressionInvalid(DefinitionError):
-    """An expression is not complete, or uses a function with an argument that it cannot have.
+    """An expression is incomplete, or calls a function with an invalid argument.
 
-    No engine can evaluate it. Instead: end a `when` by `otherwise`, and see the
-    message for what the function takes.
+    No engine can evaluate it. Instead: end a `when` with `otherwise`, and use the
+    arguments that the message lists.
     """
 
     code = "NX402"
@@ -368,8 +368,8 @@ class ExpressionInvalid(DefinitionError):
 class SourceInvalid(DefinitionError):
     """The parameters of a source contradict each other or the dataset.
 
-    Rows could be missed, or waited for without end. Instead: see the message for the two that
-    do not go together.
+    The source would skip rows or never end. Instead: remove one of the two parameters that the
+    message names.
     """
 
     code = "NX501"
@@ -378,7 +378,7 @@ class SourceInvalid(DefinitionError):
 class PreprocInvalid(DefinitionError):
     """A preproc entry or a `where` does not fit the dataset's fields.
 
-    A field that nothing fills would be refused in every row. Instead: name fields of the
+    A field without a value would send every row to quarantine. Instead: name fields of the
     dataset, and give a constant of the field's type, `ref("column")` or `eval(…)`.
     """
 
@@ -389,7 +389,7 @@ class CredentialInline(DefinitionError):
     """A definition contains a credential.
 
     Definitions are sent, stored and shown; a secret in a definition is public. Instead: store it
-    where the platform finds its secrets and name it, `password=Secret("orders-kafka")`.
+    with `narthex secret set` and refer to it by name, `password=Secret("orders-kafka")`.
     """
 
     code = "NX503"
@@ -398,7 +398,7 @@ class CredentialInline(DefinitionError):
 class ConnectorInvalid(DefinitionError):
     """A connector lacks a part, such as an endpoint, or has one that it cannot use.
 
-    Rows could not be read from it. Instead: name the endpoint, topic or path on the connector,
+    The platform cannot read rows from it. Instead: name the endpoint, topic or path, such as
     `webhook.endpoint("orders")`.
     """
 
@@ -408,18 +408,18 @@ class ConnectorInvalid(DefinitionError):
 class SinkInvalid(DefinitionError):
     """A sink's target and its parameters do not go together, or its dataset has a source.
 
-    Each target takes rows in one form only, and the rows that a source reads are already there.
-    Instead: see the message for what the target takes; write what a pipeline computes.
+    Each target accepts one form of rows, and the rows of a source already exist elsewhere.
+    Instead: use the options that the message lists; put the sink on the dataset of a pipeline.
     """
 
     code = "NX505"
 
 
 class PlaceForbidden(DefinitionError):
-    """A source or a sink names a place that no policy can grant.
+    """A source or a sink names a path or topic that no policy can grant.
 
-    A path leaves the files root or its bucket, a topic is one that the platform or its broker keeps
-    for itself, or a name is a pattern to a client of Kafka. Instead: a path relative to the files
+    A path leaves the files root or its bucket, a topic is reserved for the platform or its
+    broker, or Kafka clients read the name as a pattern. Instead: a path relative to the files
     root or `s3://bucket/…`, and the whole name of a topic of your own.
     """
 
@@ -427,7 +427,7 @@ class PlaceForbidden(DefinitionError):
 
 
 class NotGranted(DefinitionError):
-    """A source or a sink names a place that the installation's policy does not grant to the branch.
+    """The installation's policy does not grant a path, topic or endpoint to the branch.
 
     Branches read and write what the operator's policy file grants them; without a rule they read
     files below the files root and topics, and write nothing. Instead: ask the operator for the rule
@@ -438,7 +438,7 @@ class NotGranted(DefinitionError):
 
 
 class EgressDenied(DefinitionError):
-    """A connector names a host to which the operator allows no connection.
+    """A connector names a host to which the policy denies connections.
 
     Loopback, link-local and private addresses, and the metadata service of a cloud, belong to the
     platform and not to authors. A Kafka cluster is allowed only by name, because its brokers tell
@@ -461,10 +461,10 @@ class SecretNotGranted(DefinitionError):
 
 
 class FeatureInvalid(DefinitionError):
-    """A feature's reference, type or default does not fit what it refers to.
+    """A feature's type or default does not fit the field or feature that it refers to.
 
-    A lookup finds its row by features named as the dataset's keys, and gives null where there
-    is no row. Instead: declare the keys as features, and make the type optional or give a
+    A lookup finds its row by features named as the dataset's keys, and returns null if no row
+    exists. Instead: declare the keys as features, and make the type optional or give a
     default.
     """
 
@@ -482,20 +482,20 @@ class ExtractorInvalid(DefinitionError):
 
 
 class FeatureExtractedTwice(DefinitionError):
-    """Two extractors that are selected together give the same feature.
+    """Two extractors of one env compute the same feature.
 
-    Which of the two is served would be a matter of chance. Instead: give one of them another
-    feature, or another env.
+    The served value would be arbitrary. Instead: let one of them compute another feature, or set
+    another env on it.
     """
 
     code = "NX603"
 
 
 class FeatureWithoutExtractor(DefinitionError):
-    """A feature that is asked for is neither given nor extracted.
+    """A requested feature is neither an input nor computed by an extractor.
 
-    There is nothing to compute it from. Instead: give it as an input of the query, or write its
-    lookup, expression or extractor.
+    The query cannot be answered without it. Instead: pass it as an input of the query, or write
+    its lookup, expression or extractor.
     """
 
     code = "NX604"
@@ -512,28 +512,28 @@ class CodeNotFound(DefinitionError):
 
 
 class CodeForbidden(DefinitionError):
-    """User code calls something that gives another answer when it is asked again, or reaches out.
+    """User code is not deterministic, or uses files, sockets or processes.
 
-    Rows are worked on again after a failure, by a backfill and by `narthex prove`; code that
+    Rows are processed again after a failure, by a backfill and by `narthex prove`; code that
     reads the clock, draws at random, opens files or sockets would make a replayed row another
-    row. Instead: take what it needs as a column.
+    row. Instead: pass the value as a column.
     """
 
     code = "NX702"
 
 
 class CodeNotCarried(DefinitionError):
-    """User code reaches a global that cannot travel as text.
+    """User code refers to a global that cannot be sent as source text.
 
-    Literals, functions, classes and imports travel. A value that was built by a call, or that
-    is changed somewhere, does not. Instead: make it a literal, or pass it as a column.
+    Literals, functions, classes and imports are sent. A value that a call built, or that code
+    changes, is not. Instead: make it a literal, or pass it as a column.
     """
 
     code = "NX703"
 
 
 class CodeDisagrees(DefinitionError):
-    """What the client resolved of a function is not what the server resolves from its source.
+    """Client and server resolve the source of a function differently.
 
     Code runs only if it matches the bundle's hash; a different hash means that it was changed
     on the way, or that client and server read Python differently. Instead: commit again, with
@@ -546,7 +546,7 @@ class CodeDisagrees(DefinitionError):
 class EntityMissing(DefinitionError):
     """A dataset or featureset that another one needs is not in the commit.
 
-    A commit is a whole: what it names must be in it. Instead: pass it to `commit` too, or
+    A commit must contain every definition that it refers to. Instead: pass it to `commit` too, or
     commit with `incremental=True` on top of a branch that has it.
     """
 
@@ -556,24 +556,24 @@ class EntityMissing(DefinitionError):
 class EntityTwice(DefinitionError):
     """Two entities of one commit have the same name.
 
-    Names are how readers find them. Instead: rename one of the two.
+    Readers refer to entities by name. Instead: rename one of the two.
     """
 
     code = "NX802"
 
 
 class GraphCycle(DefinitionError):
-    """Datasets, or features, feed each other in a circle.
+    """Datasets or features depend on each other in a cycle.
 
-    Nothing in the circle could be computed first. Instead: break it, for instance by a dataset
-    that both sides read.
+    No order of computation exists. Instead: break the cycle, for instance with a dataset that
+    both sides read.
     """
 
     code = "NX803"
 
 
 class OwnerMissing(DefinitionError):
-    """A dataset or featureset has no owner, or a part of it cannot be resolved to one.
+    """A dataset or featureset has no owner.
 
     The owner is notified when it breaks. Instead: `@meta(owner=…)`, or `__owner__` in the file.
     """
@@ -582,10 +582,10 @@ class OwnerMissing(DefinitionError):
 
 
 class SourceAndPipeline(DefinitionError):
-    """A dataset has both sources and pipelines; it may be filled from one kind only.
+    """A dataset has both sources and pipelines.
 
-    Rows of two origins would have two meanings of identity. Instead: read both by a pipeline,
-    from a dataset of its own for the source.
+    Their rows have different identities. Instead: give the source a dataset of its own, and read
+    it in the pipeline.
     """
 
     code = "NX805"
@@ -594,8 +594,9 @@ class SourceAndPipeline(DefinitionError):
 class CdcMismatch(DefinitionError):
     """A source appends to a keyed dataset, or upserts into a keyless one.
 
-    A keyed dataset keeps the last row of a key, a keyless one all rows; the source says which
-    it delivers. Instead: `cdc="upsert"` for keyed datasets, `cdc="append"` for keyless ones.
+    A keyed dataset retains the last row of a key, a keyless one all rows; `cdc` declares which
+    of the two a source delivers. Instead: set `cdc="upsert"` for keyed datasets, and
+    `cdc="append"` for keyless ones.
     """
 
     code = "NX806"
@@ -604,7 +605,7 @@ class CdcMismatch(DefinitionError):
 class VersionNotRaised(DefinitionError):
     """A dataset, pipeline or extractor changed but its version did not.
 
-    Readers would get values of another meaning under the old name. Instead: raise `version=`;
+    Readers would get values of another definition under the old name. Instead: raise `version=`;
     the old one serves until the new one is filled.
     """
 
@@ -614,15 +615,15 @@ class VersionNotRaised(DefinitionError):
 class EnvAmbiguous(DefinitionError):
     """More than one pipeline of a dataset is selected for an env.
 
-    A dataset is filled by one pipeline. Instead: give each an `env=`, and commit with the one
-    that is meant.
+    A dataset is filled by one pipeline. Instead: set an `env=` on each, and commit with one of
+    them.
     """
 
     code = "NX808"
 
 
 class LookupImpossible(DefinitionError):
-    """A dataset is looked up that has no index of the kind that the lookup needs.
+    """A lookup needs an index that the dataset does not have.
 
     Without an index, a lookup would read the whole log. Instead: `@dataset(index=True)`, or
     `online=True` or `offline=True` for one kind.
@@ -644,8 +645,8 @@ class RecordNotUnderstood(DefinitionError):
 class NotYetSupported(DefinitionError):
     """A part of the language that the platform does not implement yet.
 
-    A commit that needs it is refused as long as it would not be exact, and creates nothing; the
-    in-process client of unit tests carries it out. Instead: see the hint, where there is a close
+    The server refuses a commit that needs it, and creates nothing; the in-process client of unit
+    tests executes it. Instead: see the hint, where there is a close
     alternative that is implemented.
     """
 
@@ -664,7 +665,7 @@ class ClientError(NarthexError):
 class Unreachable(ClientError):
     """The server could not be reached, or did not answer in time.
 
-    Whether a request that was under way arrived is not known. Instead: see `narthex status` and
+    The server may or may not have received the request. Instead: see `narthex status` and
     the address, then try again.
     """
 
@@ -674,7 +675,7 @@ class Unreachable(ClientError):
 class Refused(ClientError):
     """The server refused a request.
 
-    Nothing of it was done. Instead: see the message, which is the server's own.
+    The server changed nothing. Instead: correct the request as the server's message describes.
 
     Attributes:
         status_code: The HTTP status that it answered with.
@@ -695,9 +696,9 @@ class Refused(ClientError):
 
 
 class CommitFailed(ClientError):
-    """A commit was accepted but failed; its branch still reads what it read before.
+    """A commit was accepted but failed; readers of the branch still read the previous commit.
 
-    What it had created is destroyed again, and readers notice nothing. Instead: see the error
+    The platform destroys the assets that it created. Instead: see the error
     of the failed step in `narthex commits ID` or in Airflow, and commit again.
     """
 
@@ -707,8 +708,8 @@ class CommitFailed(ClientError):
 class FileNotLoaded(ClientError):
     """A definition file does not exist, or raised while it was read.
 
-    A file is run once to see what it declares; it must be there, and must run. Instead: see the
-    message for the line that raised.
+    The command runs the file to collect its definitions. Instead: correct the path, or the line
+    that the message names.
     """
 
     code = "NX954"
@@ -717,37 +718,36 @@ class FileNotLoaded(ClientError):
 class ArgumentsUnfit(ClientError):
     """The arguments of a call do not fit each other, such as a missing input column.
 
-    The query cannot be answered. Instead: see the message for what is missing.
+    The client sends no request. Instead: add the argument or column that the message names.
     """
 
     code = "NX955"
 
 
 class AnswerNotUnderstood(ClientError):
-    """The server answered with something that this client cannot read.
+    """The client cannot read the server's response.
 
-    Guessing at an answer would be worse than none. Instead: bring client and server to the same
-    version; check that the address is a Narthex server's.
+    Client and server differ in version, or another server answered. Instead: bring client and
+    server to the same version; check that the address is a Narthex server's.
     """
 
     code = "NX956"
 
 
 class FennelInstalled(ClientError):
-    """Code that imports `fennel` shall run on Narthex, but a package of that name is installed.
+    """Code imports `fennel` to run on Narthex, but a package of that name is installed.
 
-    To hide it without a word would leave open which of the two answered. Instead: uninstall it,
-    or pass `--shadow-fennel`.
+    It would be unclear which of the two runs. Instead: uninstall it, or pass `--shadow-fennel`.
     """
 
     code = "NX957"
 
 
 class UserCodeError(NarthexError):
-    """Code of an author failed while it ran; the message has its own error, the place is its.
+    """Author code raised; the message contains its error, the place its line.
 
-    Only the rows that were asked for are affected: nothing that was stored. Instead: mend the
-    line that the message names, raise the version, commit.
+    Only the requested rows are affected; stored data is not. Instead: correct the line that the
+    message names, raise the version, commit.
     """
 
     code = "NX971"
@@ -756,7 +756,7 @@ class UserCodeError(NarthexError):
 class SecretMissing(NarthexError):
     """A secret that code reads by name does not exist, or no secret provider is configured.
 
-    Code must not run on with nothing in a secret's place. Instead: add the secret, and ask for it
+    Code must not continue without the value of a secret. Instead: add the secret, and read it
     in a function of a pipeline or of an extractor only.
     """
 
@@ -766,9 +766,8 @@ class SecretMissing(NarthexError):
 class PolicyInvalid(NarthexError):
     """The policy file of the installation cannot be read, or has mistakes.
 
-    A rule that is left out by mistake could open what it was to close. So nothing that needs a
-    policy is done: no commit is accepted, and no job reads or writes. Instead: the operator
-    corrects the file at the lines that the message lists.
+    A misread rule could grant access. Therefore the server accepts no commit, and no job reads or
+    writes. Instead: the operator corrects the file at the lines that the message lists.
 
     Attributes:
         mistakes: Each of them, in the order of the file's tables.
@@ -781,7 +780,7 @@ class PolicyInvalid(NarthexError):
         super().__init__(
             f"the policy file has mistakes: {listed}",
             origin=origin,
-            hint="correct the policy file; until then, whatever needs a policy is refused",
+            hint="correct the policy file; until then, commits and jobs are refused",
         )
         self.mistakes = tuple(mistakes)
 
@@ -798,7 +797,7 @@ class ConnectionDenied(NarthexError):
 
 
 class SecretWithheld(NarthexError):
-    """A job needs a secret for a host to which no rule of the policy grants it.
+    """A job needs a secret for a host, and no rule of the policy allows that.
 
     The host came from a secret or from a cluster, or the policy changed since the commit. The
     secret was not sent. Instead: the operator adds the host to the secret's rule in the policy
@@ -816,7 +815,7 @@ class DefinitionErrors(ExceptionGroup[DefinitionError]):
         return render_report(self.exceptions_flat())
 
     def exceptions_flat(self) -> tuple[DefinitionError, ...]:
-        """All errors, those of nested groups too, in source order."""
+        """Return all errors, nested groups included, in source order."""
         found: list[DefinitionError] = []
         for error in self.exceptions:
             if isinstance(error, DefinitionErrors):
@@ -832,7 +831,7 @@ def in_source_order(errors: Iterable[DefinitionError]) -> tuple[DefinitionError,
 
 
 def raise_all(errors: Iterable[DefinitionError]) -> None:
-    """Raise what was found, all together; do nothing if nothing was found.
+    """Raise all errors together; do nothing if there are none.
 
     Raises:
         DefinitionErrors: There is at least one error.
@@ -843,7 +842,7 @@ def raise_all(errors: Iterable[DefinitionError]) -> None:
 
 
 def render_report(errors: Sequence[NarthexError]) -> str:
-    """Render many errors for a person: each in full, then how many."""
+    """Render many errors for a person: each in full, then their number."""
     parts = [error.render() for error in errors]
     if len(errors) > 1:
         parts.append(f"{len(errors)} mistakes")

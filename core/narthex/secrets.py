@@ -43,7 +43,7 @@ def get(secret_name: str) -> str:
     provider = _PROVIDER.get()
     if provider is None:
         raise SecretMissing(
-            f"the secret `{secret_name}` was asked for where nobody hands out secrets",
+            f"the secret `{secret_name}` is not available here",
             hint="call `secrets.get` in a pipeline's function or in an extractor",
         )
     found = provider(secret_name)

@@ -159,7 +159,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     ]
     if missing:
         raise NotInstalledError(
-            f"`{described}` does not say {', '.join(missing)}; start the services with `narthex up`"
+            f"`{described}` has no {', '.join(missing)}; start the services with `narthex up`"
         )
     return Settings(**{f.name: values[f.name] for f in attrs.fields(Settings) if f.name in values})
 

@@ -234,7 +234,7 @@ def test_a_cluster_is_reached_only_if_it_is_named() -> None:
     (denied,) = found(made)
 
     assert isinstance(denied, EgressDenied)
-    assert "a cluster that the policy does not name" in denied.message
+    assert "a cluster that the policy does not list" in denied.message
     assert found(made, policy('[egress]\nallow = ["bus.example.com:9092"]')) == []
     assert found(sourced(Kafka("k", "").topic("t"))) == []
 
@@ -301,7 +301,7 @@ def test_code_reads_the_secrets_that_a_rule_names_for_code() -> None:
 
     assert [error.message.partition(",")[0] for error in found(made)] == [
         "extractor `tokens` reads the secret `db/word`",
-        "extractor `others` reads secrets that it does not name by a literal",
+        "extractor `others` reads secrets whose names are not literals",
     ]
     assert len(found(made, policy(code))) == 2
     assert len(found(made, policy(code + "code = true"))) == 1

@@ -106,7 +106,7 @@ def test_a_secret_that_is_not_there_fails_the_call(calls: Any) -> None:
 
 
 def test_secrets_are_handed_out_only_where_somebody_does() -> None:
-    with pytest.raises(SecretMissing, match="nobody hands out secrets"):
+    with pytest.raises(SecretMissing, match="is not available here"):
         secrets.get("chat")
     with kept.found_by({"chat": "xyz"}.get):
         assert secrets.get("chat") == "xyz"

@@ -95,10 +95,10 @@ def test_rules_are_found_by_what_a_definition_writes() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[file]]\npath = 'a'", "there is no table `file`"),
+        ("[[file]]\npath = 'a'", "unknown table `file`"),
         ("[files]\npath = 'a'", "`files` is a list of tables"),
         ("egress = 1", "`egress` is one table"),
-        ("[egress]\nallowed = []", "`[egress]` has no key `allowed`; there are allow"),
+        ("[egress]\nallowed = []", "`[egress]` has the unknown key `allowed`; the keys are allow"),
         ("[[files]]\npath = 'a'", "line 1: `[[files]]` lacks `branches`"),
         ("[[files]]\nbranches = ['*']", "line 1: `[[files]]` lacks `path`"),
         ("[[files]]\npath = 'a'\nbranches = []", "`branches` is empty, so the rule grants nothing"),
@@ -130,7 +130,7 @@ def test_all_mistakes_are_named_at_once_with_their_lines() -> None:
         Policy.parse(text)
 
     assert [one.split(":")[0] for one in failed.value.mistakes] == [
-        "there is no table `x`; there are files, endpoints, topics, secrets, egress",
+        "unknown table `x`; the tables are files, endpoints, topics, secrets, egress",
         "line 1",
         "line 4",
     ]

@@ -40,7 +40,7 @@ def fetch(into: Path) -> Path:
         subprocess.run(command, check=True)
     found = hashlib.sha256(wheel.read_bytes()).hexdigest()
     if found != SHA256:
-        raise WrongWheel(f"{wheel} has the hash {found}; it wants {SHA256}")
+        raise WrongWheel(f"{wheel} has the hash {found}; expected {SHA256}")
     return wheel
 
 

@@ -217,7 +217,7 @@ def test_a_broken_policy_lets_no_commit_in(house: House) -> None:
     assert answer.status_code == 400
     assert [one["code"] for one in answer.json()["errors"]] == ["NX973"]
     assert "lacks `branches`" in answer.text
-    assert "there is no table `topic`" in answer.text
+    assert "unknown table `topic`" in answer.text
 
 
 def test_what_is_deployed_may_stay_when_a_rule_is_taken_back(

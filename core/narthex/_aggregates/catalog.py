@@ -48,7 +48,7 @@ def algebra(aggregate: TypedAggregate) -> Algebra:
     if isinstance(spec, Count):
         return _count(spec, aggregate.input)
     if aggregate.input is None:
-        raise MissingInputError(f"`{spec.into}` aggregates a column whose type is not known")
+        raise MissingInputError(f"`{spec.into}` aggregates a column of unknown type")
     return _of_column(spec, aggregate.input)
 
 
@@ -56,7 +56,7 @@ def _count(spec: Count, of: DataType | None) -> Algebra:
     if not spec.unique:
         return RowCount(dropnull=spec.dropnull)
     if of is None:
-        raise MissingInputError(f"`{spec.into}` counts values of a column that is not known")
+        raise MissingInputError(f"`{spec.into}` counts values of an unknown column")
     counted = ApproximateCount if spec.approx else DistinctCount
     return counted(encode=cell_bytes(of), dropnull=spec.dropnull)
 

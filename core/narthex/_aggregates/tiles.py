@@ -62,7 +62,7 @@ def _lengths(window: Window) -> tuple[int, int]:
         case Session():
             raise UnsupportedWindowError("an aggregate cannot be over a session window")
         case _:
-            raise UnsupportedWindowError(f"{window!r} is no window of an aggregate")
+            raise UnsupportedWindowError(f"{window!r} is not a window of an aggregate")
 
 
 def cover(window: Window, as_of: int, ladder_us: tuple[int, ...]) -> Cover:

@@ -32,4 +32,4 @@ def span(window: Window, as_of: int) -> Span:
         case Session():
             raise UnsupportedWindowError("an aggregate cannot be over a session window")
         case _:
-            raise UnsupportedWindowError(f"{window!r} is no window of an aggregate")
+            raise UnsupportedWindowError(f"{window!r} is not a window of an aggregate")

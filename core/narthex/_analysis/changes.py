@@ -253,7 +253,7 @@ def _dataset_lines(old: Dataset | None, new: Dataset) -> Iterator[str]:
     elif new.version != old.version:
         yield f"~ dataset `{new.name}` v{old.version} → v{new.version}"
     elif _described(old) != _described(new):
-        yield f"{_METADATA}dataset `{new.name}`: what is said of it, or how it is looked up"
+        yield f"{_METADATA}dataset `{new.name}`: its metadata or its index"
 
 
 def _described(dataset: Dataset) -> tuple[Value, ...]:
@@ -284,7 +284,7 @@ def _featureset_lines(old: Featureset | None, new: Featureset) -> Iterator[str]:
         before.get(feature.name, feature.metadata) != feature.metadata for feature in new.features
     )
     if changed or old.metadata != new.metadata:
-        yield f"{_METADATA}featureset `{new.name}`: what is said of it"
+        yield f"{_METADATA}featureset `{new.name}`: its metadata"
 
 
 def _removed(old: Definitions, new: Definitions) -> Iterator[str]:

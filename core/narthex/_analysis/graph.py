@@ -180,14 +180,14 @@ def _dataset_errors(dataset: Dataset, by_name: Mapping[str, Dataset]) -> Iterato
         yield SourceAndPipeline(
             f"dataset `{dataset.name}` has a source and a pipeline",
             origin=dataset.origin,
-            hint="fill it from one kind only",
+            hint="use sources or pipelines, not both",
         )
     if len(dataset.pipelines) > 1:
         names = [pipeline.name for pipeline in dataset.pipelines]
         yield EnvAmbiguous(
-            f"dataset `{dataset.name}` has {len(names)} pipelines at once: {listed(names)}",
+            f"dataset `{dataset.name}` has {len(names)} pipelines in one env: {listed(names)}",
             origin=dataset.pipelines[1].origin,
-            hint="give each an `env`, or keep one",
+            hint="set an `env` on each, or keep one",
         )
     if dataset.index is not None and not dataset.schema.keys:
         yield IndexInvalid(
@@ -204,21 +204,21 @@ def _cdc_errors(dataset: Dataset) -> Iterator[DefinitionError]:
     for source in dataset.sources:
         if dataset.schema.keys and source.cdc is Cdc.APPEND:
             yield CdcMismatch(
-                f"dataset `{dataset.name}` has a key but a source of it appends",
+                f"dataset `{dataset.name}` has a key, but its source appends",
                 origin=source.origin,
                 hint='set `cdc="upsert"`, or remove the key',
             )
         elif not dataset.schema.keys and source.cdc is Cdc.UPSERT:
             yield CdcMismatch(
-                f"dataset `{dataset.name}` has no key but a source of it upserts",
+                f"dataset `{dataset.name}` has no key, but its source upserts",
                 origin=source.origin,
                 hint='set `cdc="append"`, or mark the key',
             )
         elif not dataset.schema.keys and source.cdc in {Cdc.DEBEZIUM, Cdc.NATIVE}:
             yield CdcMismatch(
-                f"dataset `{dataset.name}` has no key but a source of it brings changes of rows",
+                f"dataset `{dataset.name}` has no key, but its source sends row changes",
                 origin=source.origin,
-                hint="mark the key: a change or a delete must find its row",
+                hint="mark the key; a change or a delete needs it to find its row",
             )
 
 
@@ -237,7 +237,9 @@ def _missing_inputs(
 
 def _cycle(names: list[str], by_name: Mapping[str, Dataset]) -> GraphCycle:
     path = " → ".join(f"`{name}`" for name in reversed(names))
-    return GraphCycle(f"datasets feed each other: {path}", origin=by_name[names[0]].origin)
+    return GraphCycle(
+        f"datasets depend on each other in a cycle: {path}", origin=by_name[names[0]].origin
+    )
 
 
 def _pipeline_errors(one: TypedDataset) -> Iterator[DefinitionError]:

@@ -31,5 +31,5 @@ def tolerant() -> Iterator[None]:
 def is_tolerated(doubt: str) -> bool:
     """Whether a doubtful construct passes; it then emits a warning."""
     if _LENIENT.get():
-        warnings.warn(f"{doubt}; a platform refuses that", ToleratedWarning, stacklevel=2)
+        warnings.warn(f"{doubt}; the platform refuses that", ToleratedWarning, stacklevel=2)
     return _LENIENT.get()

@@ -121,13 +121,13 @@ def _text(value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise NotCanonicalError(f"the text `{value!r}` is no Unicode text") from None
+        raise NotCanonicalError(f"the text `{value!r}` is not valid Unicode") from None
 
 
 def _record(value: Value) -> bytes:
     cls = type(value)
     if not attrs.has(cls):
-        raise NotCanonicalError(f"a {cls.__name__} is no record")
+        raise NotCanonicalError(f"a {cls.__name__} is not a record")
     name = cls.__name__.encode()
     parts = [bytes([len(name)]), name]
     for position, field in identity_fields(cls):
@@ -177,7 +177,7 @@ def _decode_content(kind: int, content: bytes) -> Decoded:
         case 8:
             return _decode_record(content)
         case _:
-            raise NotCanonicalError(f"{kind} is no type byte")
+            raise NotCanonicalError(f"{kind} is not a type byte")
 
 
 def _decode_number(kind: int, content: bytes) -> bool | int | float | None:

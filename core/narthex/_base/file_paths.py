@@ -33,7 +33,7 @@ def path_mistake(path: str) -> str:
     if "://" in rest or rest.lower().startswith("file:"):
         return "it is an address; a path is relative to the files root, or `s3://bucket/…`"
     if _ESCAPED.search(path) or (path != rest and "#" in path):
-        return "it has an escape or a `#`, which parts of the platform read as another path"
+        return "it has a percent escape or a `#`, which some readers interpret as another path"
     parts = _split(rest)
     if len(parts) > _MOST_PARTS or parts.count("**") > _MOST_CROSSING:
         return f"it has more than {_MOST_PARTS} parts, or more than {_MOST_CROSSING} `**`"

@@ -67,7 +67,7 @@ def enum_member(name: str, value: Json) -> enum.Enum:
     try:
         return _ENUMS[name](value)
     except (KeyError, ValueError):
-        raise UnknownRecordError(f"`{name}({value!r})` is not known to this version") from None
+        raise UnknownRecordError(f"`{name}({value!r})` is not supported by this version") from None
 
 
 def record_names() -> frozenset[str]:
@@ -117,7 +117,7 @@ def from_plain(plain: Json) -> Value:
 def _from_object(plain: dict[str, Json]) -> Value:
     name = plain.get("$")
     if not isinstance(name, str):
-        raise UnknownRecordError("an object without `$` is no record")
+        raise UnknownRecordError("an object without `$` is not a record")
     return _build(record_named(name), {key: item for key, item in plain.items() if key != "$"})
 
 

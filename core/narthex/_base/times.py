@@ -48,7 +48,7 @@ def parse_duration(text: str) -> int:
         DurationError: A number without a unit, an unknown unit, or another character.
     """
     if not isinstance(text, str):
-        raise DurationError(f"a duration is text such as `1d`, found `{text!r}`")
+        raise DurationError(f"a duration must be text such as `1d`, got `{text!r}`")
     total_us = 0.0
     number = ""
     for character in text.replace(" ", ""):
@@ -59,7 +59,7 @@ def parse_duration(text: str) -> int:
             number = ""
         else:
             raise DurationError(
-                f"`{character}` cannot stand there in the duration `{text}`; "
+                f"`{character}` is not allowed there in the duration `{text}`; "
                 "write numbers with y, w, d, h, m or s"
             )
     if number:

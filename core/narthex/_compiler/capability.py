@@ -177,14 +177,14 @@ def _of_expectations(dataset: Dataset) -> Iterator[NotYetSupported]:
         yield NotYetSupported(
             f"expectations on `{dataset.name}`, which ends in an aggregate, are not audited yet",
             origin=dataset.origin,
-            hint="expect it of the dataset that the pipeline reads",
+            hint="put the expectation on the dataset that the pipeline reads",
         )
 
 
 def _of_code(code: UserCode, what: str) -> Iterator[NotYetSupported]:
     if READS_SECRETS in code.source:
         yield NotYetSupported(
-            f"{what} reads a secret, which no job hands to code of authors yet",
+            f"{what} reads a secret; author code in jobs cannot read secrets yet",
             origin=code.origin,
-            hint="take what it needs as a column",
+            hint="pass the value as a column",
         )

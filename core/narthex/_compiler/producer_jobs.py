@@ -136,7 +136,7 @@ def pipeline_trigger(
         contributed: Names of datasets whose logs hold contributions of aggregates.
     """
     for one in state_requirements(terminal, infos, contributed):
-        return Trigger.STATEFUL, f"{one.title} keeps rows in a state of its own"
+        return Trigger.STATEFUL, f"{one.title} has state"
     _, steps = steps_of(terminal)
     for step in steps:
         match step:
@@ -155,13 +155,13 @@ def pipeline_trigger(
 def _source_trigger(source: Source) -> tuple[Trigger, str]:
     match source.connector:
         case WebhookEndpoint() | KafkaTopic() | KinesisStream() | PubSubTopic():
-            return Trigger.STAGE, "each row is parsed and checked as it comes"
+            return Trigger.STAGE, "parses and checks each row on arrival"
         case Files():
             if source.bounded:
-                return Trigger.BOUNDED, "files that do not grow are read once, by the backfill"
-            return Trigger.MICRO_BATCH, "new files are looked for again and again"
+                return Trigger.BOUNDED, "the backfill reads files that do not grow once"
+            return Trigger.MICRO_BATCH, "a live job polls for new files"
         case Table():
-            return Trigger.STAGE, "new rows are asked for again and again"
+            return Trigger.STAGE, "a live job polls for new rows"
         case _:
             assert_never(source.connector)
 

@@ -27,7 +27,7 @@ def write_to_sink(
         log=held.plan.log,
         voidable=held.voidable,
         trigger=Trigger.STAGE,
-        reason="what changed is told as it comes, once what stands is known",
+        reason="sends changes after the current rows are loaded",
     )
     job = fingerprint("job.sink", attrs.evolve(sink, every_us=None, env=()), (held.data,))
     checkpoint = builder.add(

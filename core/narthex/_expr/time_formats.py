@@ -122,12 +122,12 @@ def check_read_format(format_text: str) -> None:
     _refuse_unknown(names, READ)
     parts = [READ[name][0] for name in names]
     if len(parts) != len(set(parts)):
-        raise FormatError(f"`{format_text}` says a part twice")
+        raise FormatError(f"`{format_text}` has a part twice")
     for same, part in _ONE_OF:
         if same <= set(parts):
-            raise FormatError(f"`{format_text}` says {part} twice")
+            raise FormatError(f"`{format_text}` has {part} twice")
     if ("hour12" in parts) != ("half" in parts):
-        raise FormatError(f"`{format_text}` has one of %I and %p; they go together")
+        raise FormatError(f"`{format_text}` has one of %I and %p; they must be set together")
     if not _names_a_day(set(parts)):
         raise FormatError(f"`{format_text}` names no day; it needs %Y, %m and %d, or %s")
 
@@ -143,7 +143,7 @@ def _refuse_unknown(directives: list[str], known: Mapping[str, object]) -> None:
     for directive in directives:
         if directive not in known:
             names = " ".join(f"%{one}" for one in (*known, *_SPELLED_OUT, *_BLANKS))
-            raise FormatError(f"directive `%{directive}`; these stand in a format: {names}")
+            raise FormatError(f"directive `%{directive}`; supported directives: {names}")
 
 
 @functools.lru_cache(maxsize=1024)

@@ -28,7 +28,9 @@ def zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
     if name not in zone_names():
-        raise UnknownZoneError(f"`{name}` is no time zone; they are named as `Europe/Paris`")
+        raise UnknownZoneError(
+            f"`{name}` is not a time zone; use an IANA name such as `Europe/Paris`"
+        )
     rules = resources.files("tzdata").joinpath("zoneinfo", *name.split("/"))
     with rules.open("rb") as file:
         return ZoneInfo.from_file(file, key=name)

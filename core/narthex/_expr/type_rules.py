@@ -101,7 +101,9 @@ def _decimal_result(symbol: str, left: DataType, right: DataType) -> DataType | 
         return Int()
     if sum(scales) <= MAX_SCALE:
         return Decimal(sum(scales))
-    return Wrong(f"a product with {sum(scales)} digits after the point; {MAX_SCALE} are kept")
+    return Wrong(
+        f"a product with {sum(scales)} digits after the point; at most {MAX_SCALE} are supported"
+    )
 
 
 def same_number(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
@@ -173,7 +175,7 @@ def parsed(call: Call, found: tuple[DataType, ...]) -> DataType | Wrong:
         return Wrong(f"`str.parse` of `{type_name(found[0])}`; it takes str")
     if call.target is None or not _json_says(base_type(call.target)):
         name = "nothing" if call.target is None else type_name(call.target)
-        return Wrong(f"`str.parse` to `{name}`, which JSON cannot say")
+        return Wrong(f"`str.parse` to `{name}`, which has no JSON form")
     return base_type(call.target)
 
 

@@ -156,9 +156,9 @@ class _Inference:
         hint = (
             f"the variable here is `{known[0]}`"
             if known
-            else f'it stands inside `.list.map("{name}", …)` or `.list.filter("{name}", …)`'
+            else f'use it inside `.list.map("{name}", …)` or `.list.filter("{name}", …)`'
         )
-        self._wrong(node, f"variable `{name}` stands for nothing", hint)
+        self._wrong(node, f"variable `{name}` is not bound", hint)
         return None
 
     def _body(self, call: Call, over: DataType | None) -> DataType | None:
@@ -166,7 +166,7 @@ class _Inference:
         if any(name.startswith(_BOUND) for name in self.schema):
             self._wrong(
                 call,
-                f"`{call.function}` stands inside another function with a variable",
+                f"`{call.function}` is inside another function with a variable",
                 "make the inner list a column of its own first",
             )
             return None

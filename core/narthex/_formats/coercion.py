@@ -280,7 +280,7 @@ def _bytes(value: Raw, of: DataType) -> Cell:
             try:
                 return base64.b64decode(value, validate=True)
             except (binascii.Error, ValueError) as error:
-                raise MistypedError(f"found {_shown(repr(value))}, which is no base64") from error
+                raise MistypedError(f"found {_shown(repr(value))}, which is not base64") from error
         case _:
             raise _refused(value, of)
 

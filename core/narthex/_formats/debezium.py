@@ -75,11 +75,11 @@ def _row(raw: Raw, name: str) -> Raw | None:
         try:
             row = json.loads(row)
         except ValueError:
-            raise NoEnvelopeError(f"`{name}` found text that is no JSON") from None
+            raise NoEnvelopeError(f"`{name}` found text that is not JSON") from None
     if row is None:
         return None
     if not isinstance(row, dict):
-        raise NoEnvelopeError(f"`{name}` found `{row!r}`; it wants the row")
+        raise NoEnvelopeError(f"`{name}` found `{row!r}`; expected the row")
     own = {key: value for key, value in raw.items() if key not in {"before", "after"}}
     return own | row
 

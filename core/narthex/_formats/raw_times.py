@@ -57,7 +57,7 @@ def parse_instant(text: str) -> int:
             return to_micros(parsedate_to_datetime(text))
         return _iso_instant(found)
     except (ValueError, TypeError, OverflowError) as error:
-        raise NoInstantError(f"{text!r} is no instant") from error
+        raise NoInstantError(f"{text!r} is not an instant") from error
 
 
 def _iso_instant(found: re.Match[str]) -> int:
@@ -84,8 +84,8 @@ def parse_day(text: str) -> int:
         if _DAY.fullmatch(text):
             return date.fromisoformat(text).toordinal() - EPOCH_ORDINAL
     except ValueError as error:
-        raise NoInstantError(f"{text!r} is no day: {error}") from error
-    raise NoInstantError(f"{text!r} is no day such as 2013-12-31")
+        raise NoInstantError(f"{text!r} is not a day: {error}") from error
+    raise NoInstantError(f"{text!r} is not a day such as 2013-12-31")
 
 
 def render_day(days: int) -> str:

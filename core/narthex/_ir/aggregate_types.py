@@ -91,9 +91,9 @@ def is_ordered(of: DataType) -> bool:
 
 def _count(spec: Count, of: DataType | None) -> Typing:
     if spec.unique and of is None:
-        return Misfit("a unique count needs a column, found no `of`")
+        return Misfit("a unique count needs a column, but `of` is missing")
     if spec.dropnull and of is None:
-        return Misfit("a count that drops nulls needs a column, found no `of`")
+        return Misfit("a count that drops nulls needs a column, but `of` is missing")
     if of is not None and spec.unique and not is_hashable(of):
         return Misfit(
             f"column `{spec.of}` of type `{type_name(of)}` cannot be counted by its distinct values"
@@ -108,9 +108,9 @@ def _count(spec: Count, of: DataType | None) -> Typing:
 def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
     which = "last" if isinstance(spec, LastK) else "first"
     if of is None:
-        return Misfit(f"the {which} values need a column, found no `of`")
+        return Misfit(f"the {which} values need a column, but `of` is missing")
     if spec.limit < 1:
-        return Misfit(f"limit `{spec.limit}` keeps nothing; it is at least 1")
+        return Misfit(f"limit `{spec.limit}` is too small; it must be at least 1")
     if isinstance(spec, FirstK) and spec.dropnull and not isinstance(of, Optional):
         return Misfit(
             f"column `{spec.of}` of type `{type_name(of)}` has no nulls that `dropnull` could drop"
@@ -120,9 +120,9 @@ def _some(spec: LastK | FirstK, of: DataType | None) -> Typing:
 
 def _distinct(spec: Distinct, of: DataType | None) -> Typing:
     if of is None:
-        return Misfit("the distinct values need a column, found no `of`")
+        return Misfit("the distinct values need a column, but `of` is missing")
     if not is_hashable(of):
-        return Misfit(f"column `{spec.of}` of type `{type_name(of)}` has no values to tell apart")
+        return Misfit(f"column `{spec.of}` of type `{type_name(of)}` has no distinct values")
     return TypedAggregate(spec, of, List(inner(of) if spec.dropnull else of))
 
 
@@ -160,5 +160,5 @@ def _extreme(spec: Min | Max, of: DataType | None) -> Typing:
 def _not_of_type(spec: AggregateSpec, of: DataType | None, wanted: str) -> str:
     verb = type(spec).__name__.lower()
     if of is None:
-        return f"`{verb}` needs a column, found no `of`"
+        return f"`{verb}` needs a column, but `of` is missing"
     return f"`{verb}` of column `{spec.of}` has type `{type_name(of)}`; it takes {wanted}"

@@ -41,7 +41,7 @@ def physical_name(
         ValueError: The installation's id is not eight of [a-z0-9], or the incarnation is below one.
     """
     if not 1 <= incarnation < _GREATEST_INCARNATION:
-        raise ValueError(f"an incarnation counts from 1, found {incarnation}")
+        raise ValueError(f"an incarnation must be at least 1, got {incarnation}")
     meaning = hashlib.sha256()
     for part in (
         str(tenant).encode(),
@@ -62,7 +62,9 @@ def install_prefix(install_id: str) -> str:
         ValueError: The id is not eight of [a-z0-9].
     """
     if not _INSTALL.fullmatch(install_id):
-        raise ValueError(f"an installation's id is eight of [a-z0-9], found `{install_id}`")
+        raise ValueError(
+            f"an installation id must be eight characters of [a-z0-9], got `{install_id}`"
+        )
     return f"nx_{install_id}_"
 
 

@@ -77,7 +77,7 @@ def parse_position(content: bytes) -> Position:
     """
     source_id, separator, tail = content.partition(b"\x00")
     if not separator or len(tail) < _POSITION.size:
-        raise ValueError(f"{content!r} is no position of a row")
+        raise ValueError(f"{content!r} is not a position of a row")
     partition, offset, ordinal = _POSITION.unpack_from(tail)
     return Position(
         source_id=source_id.decode(),

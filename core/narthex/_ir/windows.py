@@ -32,7 +32,7 @@ def _share(max_error: str | float) -> float:
         share = Decimal(-1)
     if not share.is_finite() or not 0 < share < 1:
         raise WindowInvalid(
-            f"`max_error` found `{max_error}`; it wants a share of the window's length",
+            f"`max_error` got `{max_error}`; expected a share of the window's length",
             hint='write it as `max_error="0.1%"`',
         )
     return float(share)

@@ -57,4 +57,4 @@ class LoggedQuery:
         try:
             return cls(**json.loads(record))
         except (TypeError, ValueError) as error:
-            raise GarbledAnswerError(f"a record is no logged query: {error}") from None
+            raise GarbledAnswerError(f"a record is not a logged query: {error}") from None

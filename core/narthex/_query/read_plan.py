@@ -236,7 +236,9 @@ class _Planner:
     def _no_way(self, name: str, path: tuple[str, ...], owned: _Owned | None) -> DefinitionError:
         if owned is not None:
             circle = " → ".join(f"`{one}`" for one in (*path[path.index(name) :], name))
-            return GraphCycle(f"features need each other: {circle}", origin=owned.extractor.origin)
+            return GraphCycle(
+                f"features depend on each other in a cycle: {circle}", origin=owned.extractor.origin
+            )
         needed = f", which `{path[-1]}` needs" if path else ""
         return FeatureWithoutExtractor(
             f"no extractor gives feature `{name}`{needed}",

@@ -155,9 +155,9 @@ def _parse_generic(annotation: Annotation) -> DataType:
 
 def _hint(annotation: Annotation) -> str:
     if annotation is PythonDecimal:
-        return "import `Decimal` from `narthex.dtypes` and say its scale, such as `Decimal[2]`"
+        return "import `Decimal` from `narthex.dtypes` and give its scale, such as `Decimal[2]`"
     if annotation is Decimal or annotation is Embedding:
-        return f"say its size, such as `{name_of(annotation)}[2]`"
+        return f"give its size, such as `{name_of(annotation)}[2]`"
     return f"use {_SUPPORTED}"
 
 
@@ -177,7 +177,7 @@ def _parse_written(written: Written) -> DataType:
             return _parse_decimal(scale)
         case "Embedding", (size,):
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise TypeNotSupported(f"`{written!r}` has no length; it wants a whole number")
+                raise TypeNotSupported(f"`{written!r}` has no length; expected a whole number")
             return types.Embedding(size)
         case "between", (dtype, least, greatest, bool(strict_min), bool(strict_max)):
             return _parse_between(dtype, least, greatest, strict_min, strict_max)
@@ -186,7 +186,7 @@ def _parse_written(written: Written) -> DataType:
         case "regex", (str(pattern),):
             return _parse_regex(pattern)
         case _:
-            raise RestrictionInvalid(f"`{written!r}` has parts that cannot stand there")
+            raise RestrictionInvalid(f"`{written!r}` has parts that are not allowed there")
 
 
 def _parse_regex(pattern: str) -> DataType:
@@ -203,7 +203,7 @@ def _parse_regex(pattern: str) -> DataType:
 def _parse_decimal(scale: object) -> DataType:
     if not isinstance(scale, int) or isinstance(scale, bool) or not 0 <= scale <= MAX_SCALE:
         raise TypeNotSupported(
-            f"`Decimal[{scale!r}]` has no scale; it wants a whole number from 1 to {MAX_SCALE}"
+            f"`Decimal[{scale!r}]` has no scale; expected a whole number from 1 to {MAX_SCALE}"
         )
     if scale == 0:
         raise TypeNotSupported("`Decimal[0]` has no digit after the point", hint="use `int`")
@@ -215,7 +215,7 @@ def _parse_between(
 ) -> DataType:
     of = parse_annotation(dtype)
     if not isinstance(of, types.Int | types.Float):
-        raise RestrictionInvalid(f"`between` found `{name_of(dtype)}`; it wants `int` or `float`")
+        raise RestrictionInvalid(f"`between` got `{name_of(dtype)}`; expected `int` or `float`")
     if not _is_number(least, of) or not _is_number(greatest, of):
         raise RestrictionInvalid(
             f"bounds {least!r} and {greatest!r} of `between` are not both `{name_of(dtype)}`"
@@ -236,7 +236,7 @@ def _is_number(value: object, of: DataType) -> bool:
 def _parse_oneof(dtype: object, options: tuple[object, ...]) -> DataType:
     of = parse_annotation(dtype)
     if not isinstance(of, types.Int | types.Str):
-        raise RestrictionInvalid(f"`oneof` found `{name_of(dtype)}`; it wants `int` or `str`")
+        raise RestrictionInvalid(f"`oneof` got `{name_of(dtype)}`; expected `int` or `str`")
     known: list[int | str] = []
     for option in options:
         fits = isinstance(option, int) if isinstance(of, types.Int) else isinstance(option, str)

@@ -465,7 +465,7 @@ def _columns(body: Mapping[str, Json]) -> dict[str, list[object]]:
     found: dict[str, list[object]] = {}
     for name, values in body.items():
         if not isinstance(values, list):
-            raise AnswerNotUnderstood(f"the answer's `{name}` is no column")
+            raise AnswerNotUnderstood(f"the answer's `{name}` is not a column")
         found[name] = [*values]
     return found
 
@@ -484,7 +484,7 @@ def _renamed(
     for feature in columns.values():
         if feature not in inputs:
             raise ArgumentsUnfit(
-                f"`feature_to_column_map` has `{feature}`, which is no input",
+                f"`feature_to_column_map` has `{feature}`, which is not an input",
                 hint=did_you_mean(feature, inputs),
             )
     _require_columns(list(columns), frame)

@@ -85,7 +85,7 @@ def dataset_name(dataset: Dataset | type | str) -> str:
         return dataset.fqn()
     if isinstance(dataset, type):
         raise ArgumentsUnfit(
-            f"`{dataset.__name__}` is no dataset", hint="put `@dataset` above its class"
+            f"`{dataset.__name__}` is not a dataset", hint="put `@dataset` above its class"
         )
     return dataset
 

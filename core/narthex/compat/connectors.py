@@ -68,7 +68,7 @@ def migrated(connector: Callable[_P, _T]) -> Callable[_P, _T]:
         for parameter in bound.arguments.keys() & CREDENTIALS:
             if not isinstance(bound.arguments[parameter], Credential | None):
                 secret = f"{bound.arguments.get('name', title)}/{parameter}"
-                _warn(f"`{parameter}` stands in the definition; `Secret({secret!r})` replaces it")
+                _warn(f"`{parameter}` is plain text; `Secret({secret!r})` replaces it")
                 bound.arguments[parameter] = Secret(secret)
         return told(connector)(*bound.args, **bound.kwargs)
 

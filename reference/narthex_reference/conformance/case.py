@@ -103,7 +103,7 @@ def _declared(dataset: object) -> Dataset:
     # A class below `@dataset` is a Dataset, which type checkers do not see.
     if isinstance(dataset, Dataset):
         return dataset
-    raise TypeError(f"{dataset!r} is no dataset")
+    raise TypeError(f"{dataset!r} is not a dataset")
 
 
 def row(dataset: object, *cells: Cell) -> SentRow:
@@ -139,7 +139,7 @@ def _fact(sent: SentRow, name: str, offset: int) -> Fact:
     cells = dict(zip(named, sent.cells, strict=True))
     event_time = cells[schema.timestamp]
     if not isinstance(event_time, int):
-        raise TypeError(f"{event_time!r} is no instant")
+        raise TypeError(f"{event_time!r} is not an instant")
     place = position(f"source/{name}", 0, offset)
     key = tuple(cells[column.name] for column in schema.keys)
     return Fact(

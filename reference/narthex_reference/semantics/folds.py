@@ -141,7 +141,7 @@ def number(cell: Cell) -> int | float:
     """
     if isinstance(cell, int | float):
         return cell
-    raise NotANumberError(f"{cell!r} is no number")
+    raise NotANumberError(f"{cell!r} is not a number")
 
 
 def _sum(numbers: Sequence[int | float], *, floats: bool) -> int | float:

@@ -59,7 +59,7 @@ def contributions(step: Aggregate, given: Content) -> list[Contribution]:
 def _instant(step: Aggregate, row: ContentRow) -> int:
     instant = row.event_time if step.along is None else row.cells[step.along]
     if not isinstance(instant, int):
-        raise TypeError(f"`{step.along}` is {instant!r}, which is no instant")
+        raise TypeError(f"`{step.along}` is {instant!r}, which is not an instant")
     return instant
 
 

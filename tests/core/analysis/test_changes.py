@@ -128,7 +128,7 @@ def test_what_is_only_said_needs_no_version(
     )
 
     assert changes.errors == ()
-    assert changes.summary == ("i dataset `Spend`: what is said of it, or how it is looked up",)
+    assert changes.summary == ("i dataset `Spend`: its metadata or its index",)
 
 
 def test_where_a_definition_stands_is_no_change(shop: Definitions, edited: Edited) -> None:
@@ -304,7 +304,7 @@ def test_sinks_and_expectations_change_no_row(shop: Definitions, edited: Edited)
     )
 
     assert changes.errors == ()
-    assert changes.summary == ("i dataset `Spend`: what is said of it, or how it is looked up",)
+    assert changes.summary == ("i dataset `Spend`: its metadata or its index",)
 
 
 def test_a_sample_or_another_way_of_rows_to_change_a_dataset_needs_a_higher_version(

@@ -101,7 +101,7 @@ def test_an_unknown_column_is_answered_with_the_one_that_was_meant(edited: Edite
         (Latest(ORDERS, ("at",)), "NX204", "event time"),
         (Latest(DatasetRef("Users"), ("country",)), "NX205", "keyless rows"),
         (DatasetRef("Spend"), "NX208", "cannot feed"),
-        (Aggregate(ORDERS, ("user",), ()), "NX301", "nothing to aggregate"),
+        (Aggregate(ORDERS, ("user",), ()), "NX301", "the aggregate has no input"),
         (
             Aggregate(ORDERS, ("user",), (Sum(into="s", window=Continuous("1h"), of="user"),)),
             "NX301",
@@ -250,7 +250,7 @@ def _with_extractor(shop: Definitions, position: int, extractor: object) -> Defi
 @pytest.mark.parametrize(
     ("extractor", "said"),
     [
-        (LookupExtractor(feature="total", dataset="Spend", column="total"), "give a default"),
+        (LookupExtractor(feature="total", dataset="Spend", column="total"), "set a default"),
         (
             LookupExtractor(
                 feature="total", dataset="Spend", column="total", default="x", has_default=True
@@ -259,10 +259,10 @@ def _with_extractor(shop: Definitions, position: int, extractor: object) -> Defi
         ),
         (LookupExtractor(feature="total", dataset="Spend", column="totl"), "`totl` is not in"),
         (LookupExtractor(feature="total", dataset="Gone", column="total"), "not in the commit"),
-        (LookupExtractor(feature="total", dataset="Orders", column="amount"), "has not a key"),
+        (LookupExtractor(feature="total", dataset="Orders", column="amount"), "has no key"),
         (ExpressionExtractor(feature="total", expression=Ref("gone")), "refers to `gone`"),
         (ExpressionExtractor(feature="total", expression=Ref("user")), "not `float`"),
-        (ExpressionExtractor(feature="total", expression=Ref("ratio")), "need each other"),
+        (ExpressionExtractor(feature="total", expression=Ref("ratio")), "depend on each other"),
         (ExpressionExtractor(feature="mean", expression=Ref("ratio")), "two extractors"),
     ],
 )

@@ -85,7 +85,7 @@ def test_check_collects_the_mistakes_of_a_whole_file(
     assert "[NX103] field `amount`: `set`" in told
     assert "  --> features.py:8" in told
     assert "[NX107] version `0`" in told
-    assert "[NX110] dataset `Two` has no field that says when" in told
+    assert "[NX110] dataset `Two` has no event-time field" in told
     assert "[NX102] `disorder`" in told
     assert told.endswith("4 mistakes\n")
 

@@ -503,7 +503,7 @@ def test_each_verb_travels_with_its_body(stub: Stub, client: Client) -> None:
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ({"Person.uld": "id"}, "which is no input"),
+        ({"Person.uld": "id"}, "which is not an input"),
         ({Person.uid: "nowhere"}, "the frame has no column `nowhere`"),
     ],
 )

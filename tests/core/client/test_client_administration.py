@@ -281,5 +281,5 @@ def test_a_class_that_is_no_dataset_has_no_name() -> None:
     class Orders:
         pass
 
-    with pytest.raises(ArgumentsUnfit, match="`Orders` is no dataset"):
+    with pytest.raises(ArgumentsUnfit, match="`Orders` is not a dataset"):
         dataset_name(Orders)

@@ -56,7 +56,7 @@ CODE = UserCode(entry="f", source="f = len", tree=b"f", python="3.11")
 TOTAL = Sum(into="n", window=Continuous("1d"), of="amount")
 DAILY = Count(into="n", window=Tumbling("1d"))
 BIG = Call("gt", (Ref("amount"), Literal(0.0, Float())))
-STATE = "keeps rows in a state of its own"
+STATE = "has state"
 
 
 def _join(left: Operator, right: DatasetRef = USERS) -> Join:

@@ -209,8 +209,8 @@ def test_what_is_wrong_with_a_variable_is_said_with_the_rest() -> None:
     found = check(expression.node, SCHEMA)
 
     assert [problem.message for problem in found] == [
-        "variable `x` stands for nothing",
-        "`list.map` stands inside another function with a variable",
+        "variable `x` is not bound",
+        "`list.map` is inside another function with a variable",
         "column `nothing` not found",
     ]
     assert found[0].hint == "the variable here is `e`"

@@ -134,7 +134,7 @@ def test_what_a_raw_value_becomes(raw: object, of: DataType, cell: Cell) -> None
     ],
 )
 def test_what_is_refused(raw: object, of: DataType) -> None:
-    with pytest.raises(MistypedError, match=r"found|no instant|no day|item|member"):
+    with pytest.raises(MistypedError, match=r"found|not an instant|not a day|item|member"):
         coerce(raw, of)
 
 
@@ -142,7 +142,7 @@ def test_a_reason_says_where_and_what() -> None:
     with pytest.raises(MistypedError) as caught:
         coerce({"x": 1, "y": "never"}, POINT)
 
-    assert str(caught.value) == "member `y`: 'never' is no instant"
+    assert str(caught.value) == "member `y`: 'never' is not an instant"
 
 
 def test_all_mistakes_of_a_row_are_said_at_once() -> None:

@@ -156,7 +156,7 @@ def test_a_number_beyond_64_bits_is_refused() -> None:
 
 
 def test_bytes_that_are_no_commit_are_refused() -> None:
-    with pytest.raises(RecordNotUnderstood, match="is no commit"):
+    with pytest.raises(RecordNotUnderstood, match="is not a commit"):
         decode_commit(b"\xff\xff\xff")
 
 
@@ -178,8 +178,8 @@ def _sent(request: commit_pb2.CommitRequest) -> bytes:
         (_message(name="Ref", fields=["name"], values=[0]), "one that comes later"),
         (_message(name="Ref", fields=["name"]), "fields without values"),
         (_message(name="Ref"), "cannot be made"),
-        (_message(name="Int"), "stands where a dataset should"),
-        (_sent(commit_pb2.CommitRequest(values=[commit_pb2.Value()])), "no kind"),
+        (_message(name="Int"), "was sent in place of a dataset"),
+        (_sent(commit_pb2.CommitRequest(values=[commit_pb2.Value()])), "has a kind that"),
         (commit_pb2.CommitRequest().SerializeToString(), "was cut"),
     ],
 )

@@ -74,5 +74,5 @@ def test_an_installation_of_another_shape_has_no_names(install_id: str) -> None:
 
 
 def test_incarnations_count_from_one() -> None:
-    with pytest.raises(ValueError, match="counts from 1"):
+    with pytest.raises(ValueError, match="must be at least 1"):
         name_of(incarnation=0)

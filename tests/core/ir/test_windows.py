@@ -114,12 +114,12 @@ def test_a_longer_session_takes_the_place_of_the_shorter(instants: list[int], ga
     [
         (Continuous(0), "is empty"),
         (Tumbling(0), "is empty"),
-        (Tumbling(5, -1), "looks back by less than nothing"),
+        (Tumbling(5, -1), "has a negative lookback"),
         (Hopping(5, 0), "has an empty stride"),
         (Hopping(5, 6), "has a stride longer than its duration, which would leave rows out"),
         (Hopping(None, 0), "has an empty stride"),
         (Session(0), "has an empty gap"),
-        (Continuous(None, max_error="1%"), "has no length that a `max_error` could be a share of"),
+        (Continuous(None, max_error="1%"), "has no length, so `max_error` cannot be a share of"),
     ],
 )
 def test_a_window_that_cannot_be_says_why(window: Window, problem: str) -> None:

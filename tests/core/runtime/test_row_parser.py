@@ -182,7 +182,7 @@ def test_a_where_that_gives_null_leaves_the_row_out() -> None:
 def test_code_needs_somebody_who_runs_it() -> None:
     row_parser = _row_parser(_orders(), where=lambda df: df["uid"] > 0)
 
-    with pytest.raises(TypeError, match="nobody was named to run it"):
+    with pytest.raises(TypeError, match="no worker was given to run it"):
         row_parser.parse_row({"uid": 1, "at": AT}, now_us=0)
 
 
@@ -305,8 +305,8 @@ def test_an_envelope_may_stand_in_a_payload_and_have_its_rows_as_text() -> None:
         (_envelope("t"), "a truncate names no rows"),
         (_envelope("x", after=ANN), "found op `x`"),
         (ANN, "found op `None`"),
-        (_envelope("c", after=5), "it wants the row"),
-        (_envelope("c", after="{"), "text that is no JSON"),
+        (_envelope("c", after=5), "expected the row"),
+        (_envelope("c", after="{"), "text that is not JSON"),
         (_envelope("c", after={"uid": 1, "at": AT}), "`name`: found null"),
         ({"op": "d", "before": {"uid": 1}}, "a delete has an instant"),
         (_envelope("d", before={"name": "x"}), "`uid`: found null"),

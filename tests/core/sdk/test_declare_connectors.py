@@ -231,7 +231,7 @@ def test_a_part_that_cannot_be_is_refused(make: Any, error: type[DefinitionError
 
 @pytest.mark.parametrize("of", [Kafka, S3, Kinesis, PubSub, Postgres, MySQL, Snowflake, BigQuery, Redshift, Mongo])  # fmt: skip # noqa: E501
 def test_no_console_keeps_connections(of: Any) -> None:
-    with pytest.raises(ConnectorInvalid, match="there is none"):
+    with pytest.raises(ConnectorInvalid, match="refers to a connection in a console"):
         of.get(name="orders")
 
 

@@ -285,10 +285,10 @@ LOOKUPS = {
     "by position": (Users, {"positional": True}, "takes its keys by name"),
     "missing": (Users, {"keys": {}}, "has no key `uid`"),
     "unknown": (Users, {"keys": {"uid": SERIES, "uld": SERIES}}, "was given `uld`"),
-    "no column": (Users, {"keys": {"uid": 5}}, "is a `int`; it wants a Series"),
-    "unknown field": (Users, {"fields": ["aeg"]}, "asks for `aeg`"),
+    "no column": (Users, {"keys": {"uid": 5}}, "is a `int`; expected a Series"),
+    "unknown field": (Users, {"fields": ["aeg"]}, "selects `aeg`"),
     "no instants": (Users, {"ts": SERIES}, "`ts` is a column of `int64`, not of instants"),
-    "no column of instants": (Users, {"ts": datetime(2020, 1, 1)}, "it wants a Series"),  # noqa: DTZ001
+    "no column of instants": (Users, {"ts": datetime(2020, 1, 1)}, "expected a Series"),  # noqa: DTZ001
     "elsewhere": (Users, {}, "was called outside an extractor"),
 }
 

@@ -323,7 +323,7 @@ def test_a_pipeline_without_inputs_or_cls_is_refused() -> None:
             def p(cls) -> None:  # noqa: N805
                 return None
 
-    with pytest.raises(DefinitionErrors, match="it wants `cls`"):
+    with pytest.raises(DefinitionErrors, match="expected `cls`"):
 
         @dataset
         class NoCls:

@@ -104,8 +104,8 @@ def test_sinks_stack_and_a_commit_takes_those_of_its_env() -> None:
 @pytest.mark.parametrize(
     ("conn", "options", "says"),
     [
-        (KAFKA, {}, "`cdc` found none; a sink into Kafka wants `debezium`"),
-        (KAFKA, {"cdc": "append"}, "`cdc` found `append`"),
+        (KAFKA, {}, "`cdc` got none; a sink into Kafka needs `debezium`"),
+        (KAFKA, {"cdc": "append"}, "`cdc` got `append`"),
         (KAFKA, {"cdc": "debezium", "every": "1h"}, "it has no `every`"),
         (KAFKA, {"cdc": "debezium", "how": "recreate"}, "is `incremental`"),
         (KAFKA, {"cdc": "debezium", "renames": {"amount": "a"}}, "has no `renames`"),
@@ -117,29 +117,29 @@ def test_sinks_stack_and_a_commit_takes_those_of_its_env() -> None:
             "writes `json` only",
         ),
         (BUCKET, {"how": "incremental", "cdc": "debezium"}, "has no `cdc`"),
-        (BUCKET, {}, 'wants `how="incremental"`'),
-        (BUCKET, {"how": SnapshotData("done", 3)}, 'wants `how="incremental"`'),
-        (S3("s").bucket("b", prefix="x"), {"how": "incremental"}, 'wants `format="delta"`'),
+        (BUCKET, {}, 'needs `how="incremental"`'),
+        (BUCKET, {"how": SnapshotData("done", 3)}, 'needs `how="incremental"`'),
+        (S3("s").bucket("b", prefix="x"), {"how": "incremental"}, 'needs `format="delta"`'),
         (
             S3("s", role_arn="arn:r").bucket("b", prefix="x", format="delta"),
             {"how": "incremental"},
             "the platform's own credentials",
         ),
         (Files("f").path("x", format="delta"), {"how": "incremental"}, "writes files to S3"),
-        (TABLE, {}, 'wants `how="incremental"`'),
+        (TABLE, {}, 'needs `how="incremental"`'),
         (TABLE, {"how": "incremental", "cdc": "debezium"}, "has no `cdc`"),
         (SNOWFLAKE.table("t", cursor="c"), {"how": "incremental"}, "has no `cursor`"),
         (TABLE, {"how": "incremental", "renames": {"amuont": "a"}}, "did you mean `amount`?"),
         (TABLE, {"how": "incremental", "renames": {"amount": "uid"}}, "two fields the name `uid`"),
         (TABLE, {"how": "incremental", "since": UNTIL, "until": SINCE}, "is not before"),
-        (TABLE, {"how": "sometimes"}, "`how` found `'sometimes'`"),
+        (TABLE, {"how": "sometimes"}, "`how` got `'sometimes'`"),
         (TABLE, {"how": "incremental", "every": "soon"}, "`every`"),
-        (TABLE, {"how": "incremental", "since": "2020"}, "wants a datetime"),
+        (TABLE, {"how": "incremental", "since": "2020"}, "expected a datetime"),
         (TABLE, {"how": "incremental", "env": ""}, "is not a name"),
         (Webhook("w").endpoint("e"), {}, "found `WebhookEndpoint`"),
         (Kinesis("k", "r").stream("a", "latest"), {}, "found `KinesisStream`"),
-        (SNOWFLAKE, {"how": "incremental"}, "does not say which `table`"),
-        (5, {}, "wants a connector"),
+        (SNOWFLAKE, {"how": "incremental"}, "has no `table`"),
+        (5, {}, "expected a connector"),
     ],
 )
 def test_a_sink_that_its_target_does_not_take_is_refused(
@@ -159,7 +159,7 @@ def test_a_sink_into_another_database_is_refused() -> None:
 
     said = [error.message for error in raised.value.exceptions_flat()]
     assert said == [
-        "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found another database",
+        "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP, not to another database",
         "a sink into a table has no `cursor`",
     ]
 
@@ -175,7 +175,7 @@ def test_a_sink_into_postgres_names_a_table_and_no_cursor() -> None:
 
 
 def test_a_sink_stands_above_a_dataset_that_is_computed() -> None:
-    with pytest.raises(SinkInvalid, match="stands above `@dataset`"):
+    with pytest.raises(SinkInvalid, match="above `@dataset`"):
         sink(KAFKA, cdc="debezium")(5)
 
     @meta(owner="a@b.co")

@@ -129,30 +129,30 @@ def test_a_commit_takes_the_sources_of_its_env() -> None:
     ("options", "says"),
     [
         ({"disorder": "1 fortnight"}, "`disorder`"),
-        ({"cdc": "sometimes"}, "`cdc` found `'sometimes'`"),
+        ({"cdc": "sometimes"}, "`cdc` got `'sometimes'`"),
         ({"cdc": "native"}, "only files in the format `delta` or `hudi`"),
         ({"conn": Files("f").path("x", format="delta")}, "want `native`"),
         ({"conn": TABLE, "cdc": "debezium"}, "only Kafka, Kinesis, S3 and webhooks"),
-        ({"conn": TABLE, "preproc": {"uid": ref("a[b]")}}, "rows of a table have none"),
+        ({"conn": TABLE, "preproc": {"uid": ref("a[b]")}}, "rows of a table have no envelope"),
         ({"conn": Files("f").path("x"), "preproc": {"uid": ref("a[b]")}}, "only JSON has them"),
         ({"conn": HTTP("h", "h:80", "/ok").path("/rows")}, "HTTP can only be written to"),
         ({"conn": HTTP("h", "h:80", "/ok")}, "HTTP can only be written to"),
         ({"conn": SNOWFLAKE.table("t")}, "is read by a cursor"),
-        ({"bounded": True}, "does not say after how long"),
-        ({"idleness": "1h"}, "goes with `bounded=True`"),
-        ({"since": "2020"}, "wants a datetime"),
+        ({"bounded": True}, "needs the time without rows"),
+        ({"idleness": "1h"}, "requires `bounded=True`"),
+        ({"since": "2020"}, "expected a datetime"),
         ({"since": datetime(2021, 1, 1), "until": datetime(2020, 1, 1)}, "is not before"),  # noqa: DTZ001
-        ({"sample": 1}, "it wants a float or a `Sample`"),
-        ({"sample": 1.5}, "it wants 0 to 1"),
-        ({"sample": Sample(-0.1, using=["uid"])}, "it wants 0 to 1"),
-        ({"sample": Sample(0.1, using=[])}, "wants a rate and the fields to draw by"),
+        ({"sample": 1}, "expected a float or a `Sample`"),
+        ({"sample": 1.5}, "expected 0 to 1"),
+        ({"sample": Sample(-0.1, using=["uid"])}, "expected 0 to 1"),
+        ({"sample": Sample(0.1, using=[])}, "needs a rate and the fields to draw by"),
         ({"sample": Sample(0.1, using=["at"])}, "by the timestamp"),
         ({"sample": Sample(0.1, using=["udi"])}, "not a field of the dataset"),
-        ({"sample": Sample(0.1, using=["uid"]), "preproc": {"uid": 1}}, "which `preproc` gives"),
+        ({"sample": Sample(0.1, using=["uid"]), "preproc": {"uid": 1}}, "which `preproc` computes"),
         ({"sample": 0.1, "preproc": {"uid": 1, "amount": 1.0, "kind": "x"}}, "no field to draw by"),
-        ({"conn": Webhook("w")}, "does not say which `endpoint`"),
-        ({"conn": Kafka("k", "b:9092")}, "does not say which `topic`"),
-        ({"conn": 5}, "wants a connector"),
+        ({"conn": Webhook("w")}, "has no `endpoint`"),
+        ({"conn": Kafka("k", "b:9092")}, "has no `topic`"),
+        ({"conn": 5}, "expected a connector"),
         ({"env": ["a", "~b"]}, "mixes names and negated names"),
         ({"preproc": {"knid": "x"}}, "did you mean `kind`?"),
         ({"preproc": {"uid": "x"}}, "does not fit"),
@@ -163,11 +163,11 @@ def test_a_commit_takes_the_sources_of_its_env() -> None:
         ({"preproc": {"uid": ref("a[b]c]")}}, "a bracket does not close"),
         ({"preproc": {"uid": eval(col("kind"))}}, "of type `str`, not `int`"),
         ({"preproc": {"uid": eval(lambda df: open(df["x"]))}}, "reaches a file"),  # noqa: PTH123, SIM115
-        ({"preproc": {"uid": eval(5)}}, "wants an expression or a function"),
+        ({"preproc": {"uid": eval(5)}}, "expected an expression or a function"),
         ({"preproc": {"at": eval(col("at"))}}, "cannot be computed by `eval`"),
         ({"where": eval(col("amount"))}, "not `Optional[bool]`"),
         ({"where": lambda df: hash(df["x"])}, "differs between processes"),
-        ({"where": 5}, "wants an expression or a function"),
+        ({"where": 5}, "expected an expression or a function"),
     ],
 )
 def test_a_source_that_cannot_be_is_refused(options: dict[str, Any], says: str) -> None:
@@ -272,7 +272,7 @@ def test_a_source_stands_above_a_dataset() -> None:
         k: int = field(key=True)
         at: datetime
 
-    with pytest.raises(DefinitionError, match="stands above `@dataset`"):
+    with pytest.raises(DefinitionError, match="above `@dataset`"):
         source(WEBHOOK, disorder="1h", cdc="append")(int)  # type: ignore[arg-type]
     assert source(WEBHOOK, disorder="1h", cdc="upsert")(Keyed) is Keyed
 

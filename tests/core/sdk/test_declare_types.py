@@ -78,7 +78,7 @@ def test_an_annotation_means_a_type(annotation: object, meant: types.DataType) -
         (Decimal[0], TypeNotSupported, "use `int`"),
         (Decimal[29], TypeNotSupported, "from 1 to 28"),
         (Embedding["x"], TypeNotSupported, "has no length"),
-        (between(str, 0, 1), RestrictionInvalid, "wants `int` or `float`"),
+        (between(str, 0, 1), RestrictionInvalid, "expected `int` or `float`"),
         (between(int, 0, 1.5), RestrictionInvalid, "are not both `int`"),
         (between(int, 9, 1), RestrictionInvalid, "no value lies between 9 and 1"),
         (oneof(str, ["a", 1]), RestrictionInvalid, "option 1 of `oneof` is not `str`"),  # type: ignore[list-item]
@@ -112,9 +112,9 @@ def test_a_struct_is_made_by_name_or_by_position() -> None:
     assert Place(1.0, 2.0, "x") == Place(1.0, 2.0, name="x") == by_name
     assert by_name.as_json() == {"lat": 1.0, "lon": 2.0, "name": "x"}
     for values in ((1.0,), (1.0, 2.0, "x", 3)):
-        with pytest.raises(TypeError, match="wants exactly lat, lon, name"):
+        with pytest.raises(TypeError, match="takes exactly lat, lon, name"):
             Place(*values)
-    with pytest.raises(TypeError, match="wants exactly"):
+    with pytest.raises(TypeError, match="takes exactly"):
         Place(1.0, 2.0, "x", lat=1.0)
 
 

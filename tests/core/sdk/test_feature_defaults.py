@@ -101,5 +101,5 @@ def test_a_key_of_another_type_is_refused_and_passes_with_a_warning_where_asked_
 
     with pytest.raises(DefinitionErrors, match="as a key of `Users`"):
         declare()
-    with tolerant(), pytest.warns(ToleratedWarning, match="a platform refuses that"):
+    with tolerant(), pytest.warns(ToleratedWarning, match="the platform refuses that"):
         declare()

@@ -136,7 +136,7 @@ def test_a_name_that_the_class_does_not_have_is_told(tmp_path: Path) -> None:
     file = _load(tmp_path, FEATURESET.replace("cls.factor()", "cls.faktor()"))
 
     (error,) = file.errors
-    assert "reaches `cls.faktor`, which is no field and no function there" in error.message
+    assert "reaches `cls.faktor`, which is neither a field nor a function there" in error.message
 
 
 RANDOM = PIPELINE.replace("column * FACTOR", "column * np.random.rand()")
@@ -151,7 +151,10 @@ def test_code_that_draws_at_random_is_refused(tmp_path: Path) -> None:
 def test_where_leniency_is_asked_for_such_code_is_warned_of_but_files_are_not(
     tmp_path: Path,
 ) -> None:
-    with tolerant(), pytest.warns(ToleratedWarning, match=r"numpy.random.rand.*a platform refuses"):
+    with (
+        tolerant(),
+        pytest.warns(ToleratedWarning, match=r"numpy.random.rand.*the platform refuses"),
+    ):
         code = _predicate(_load(tmp_path, RANDOM))
     with tolerant():
         (error,) = _load(tmp_path, RANDOM.replace("np.random.rand()", "len(open('f'))")).errors

@@ -143,5 +143,5 @@ def test_a_share_of_answers_is_drawn_by_what_they_say() -> None:
 def test_a_kept_answer_is_read_as_it_was_written() -> None:
     assert LoggedQuery.decoded(ANSWER.encoded()) == ANSWER
     for garbled in (b"", b"[]", b'{"tenant": "1"}'):
-        with pytest.raises(GarbledAnswerError, match="no logged query"):
+        with pytest.raises(GarbledAnswerError, match="not a logged query"):
             LoggedQuery.decoded(garbled)

@@ -42,9 +42,9 @@ def no_rows(dataset: str, origin: Origin) -> ExpectationInvalid:
     """Return the error of expectations on a dataset of continuous windows, which has no rows."""
     return ExpectationInvalid(
         f"dataset `{dataset}` has expectations, but ends in an aggregate over continuous windows, "
-        "which changes at every instant",
+        "which changes continuously",
         origin=origin,
-        hint="expect it of the dataset that the pipeline reads",
+        hint="put the expectation on the dataset that the pipeline reads",
     )
 
 
@@ -94,14 +94,14 @@ def _patterns(given: _Arguments) -> Iterator[str]:
             except PatternError as error:
                 yield f"the pattern `{pattern}` cannot be read: {error}"
     if given.get("match_on", "any") not in {"any", "all"}:
-        yield f"`match_on` is `{given['match_on']!r}`; it wants `any` or `all`"
+        yield f"`match_on` is `{given['match_on']!r}`; expected `any` or `all`"
 
 
 def _ways(kind: str, given: _Arguments) -> Iterator[str]:
     known = _WAYS_TO_IGNORE.get(_IGNORED.get(kind, ""), ())
     way = given.get("ignore_row_if")
     if known and way is not None and way not in known:
-        yield f"`ignore_row_if` is `{way!r}`; it wants one of {listed(known)}"
+        yield f"`ignore_row_if` is `{way!r}`; expected one of {listed(known)}"
     pairs = given.get("value_pairs_set")
     if isinstance(pairs, tuple) and any(not isinstance(p, tuple) or len(p) != 2 for p in pairs):  # noqa: PLR2004
-        yield "`value_pairs_set` wants pairs"
+        yield "`value_pairs_set` needs pairs"

@@ -92,9 +92,9 @@ def _twice(featureset: Featureset) -> Iterator[DefinitionError]:
         for name in extractor_outputs(featureset, extractor):
             if name in seen:
                 yield FeatureExtractedTwice(
-                    f"feature `{name}` is given by two extractors",
+                    f"two extractors compute feature `{name}`",
                     origin=extractor.origin,
-                    hint="keep one, or give each an `env`",
+                    hint="keep one, or set an `env` on each",
                 )
             seen.add(name)
 
@@ -107,7 +107,7 @@ def _extractor_errors(
     ]
     if missing:
         yield ExtractorInvalid(
-            f"an extractor gives `{missing[0]}`, which is no feature of `{featureset.name}`",
+            f"an extractor computes `{missing[0]}`, which is not a feature of `{featureset.name}`",
             origin=extractor.origin,
             hint=did_you_mean(missing[0], known.features),
         )
@@ -138,9 +138,9 @@ def _lookup_errors(
         )
         return
     if not dataset.schema.keys or dataset.index is None:
-        lacks = "an index" if dataset.schema.keys else "a key"
+        missing = "index" if dataset.schema.keys else "key"
         yield LookupImpossible(
-            f"{title} looks up dataset `{dataset.name}`, which has not {lacks}",
+            f"{title} looks up dataset `{dataset.name}`, which has no {missing}",
             origin=extractor.origin,
             hint=f"decorate `{dataset.name}` with `@index`, or `@dataset(index=True)`",
         )
@@ -194,7 +194,9 @@ def _value_errors(
             f"{title} has type `{type_name(declared)}`; the lookup of "
             f"`{dataset.name}.{extractor.column}` gives `{type_name(given)}`",
             origin=extractor.origin,
-            hint="" if extractor.has_default else "a key may never have been seen: give a default",
+            hint=""
+            if extractor.has_default
+            else "a key may be missing from the index: set a default",
         )
     elif extractor.has_default and not is_literal_of(extractor.default, wanted):
         yield FeatureInvalid(
@@ -235,7 +237,7 @@ def _expression_errors(
     unknown = [ref for ref in sorted(references(extractor.expression)) if ref not in columns]
     if unknown:
         yield FeatureInvalid(
-            f"feature `{name}` refers to `{unknown[0]}`, which is no feature of "
+            f"feature `{name}` refers to `{unknown[0]}`, which is not a feature of "
             f"`{featureset.name}`",
             origin=extractor.origin,
             hint=did_you_mean(unknown[0], columns)
@@ -276,7 +278,7 @@ def _input_missing(
             hint=f"add `{owner}` to the commit",
         )
     return ExtractorInvalid(
-        f"`{title}` needs `{name}`, which is no feature",
+        f"`{title}` needs `{name}`, which is not a feature",
         origin=extractor.origin,
         hint=did_you_mean(name, known.features),
     )
@@ -296,4 +298,6 @@ def _cycles(featuresets: tuple[Featureset, ...]) -> Iterator[DefinitionError]:
     except CycleError as error:
         names: list[str] = error.args[1]
         path = " → ".join(f"`{name}`" for name in reversed(names))
-        yield GraphCycle(f"features need each other: {path}", origin=makers[names[0]].origin)
+        yield GraphCycle(
+            f"features depend on each other in a cycle: {path}", origin=makers[names[0]].origin
+        )

@@ -40,7 +40,7 @@ def place_errors(target: Connector | SinkTarget, origin: Origin) -> Iterator[Pla
             yield PlaceForbidden(
                 f"the webhook `{webhook[:_MOST_SHOWN]}` has a `/` in its name",
                 origin=origin,
-                hint="leave it out; a `/` stands between a webhook and its endpoint",
+                hint="remove it; a `/` separates a webhook and its endpoint",
             )
         case _:
             pass
@@ -57,7 +57,7 @@ def _topic_errors(topic: str, origin: Origin) -> Iterator[PlaceForbidden]:
         return
     if INTERNAL.match(topic):
         yield PlaceForbidden(
-            f"the platform or its broker keeps the topic `{topic[:_MOST_SHOWN]}` for itself",
+            f"the topic `{topic[:_MOST_SHOWN]}` is reserved for the platform or its broker",
             origin=origin,
             hint="name a topic of your own; a pipeline reads the rows of a dataset",
         )

@@ -28,7 +28,7 @@ def sink_errors(dataset: Dataset) -> Iterator[DefinitionError]:
             yield SinkInvalid(
                 f"dataset `{dataset.name}` has a source and a sink",
                 origin=sink.origin,
-                hint="write what a pipeline computes from it, in a dataset of its own",
+                hint="put the sink on another dataset, which a pipeline computes from this one",
             )
         yield from place_errors(sink.target, sink.origin)
         yield from sink_rule_errors(sink, dataset.schema)
@@ -70,7 +70,7 @@ def _into_table(table: Table) -> Iterator[str]:
         case SnowflakeDatabase() | SqlDatabase(kind="postgres"):
             pass
         case _:
-            yield "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found another database"
+            yield "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP, not to another database"
     if table.cursor is not None:
         yield "a sink into a table has no `cursor`"
 
@@ -78,7 +78,7 @@ def _into_table(table: Table) -> Iterator[str]:
 def _by_row(sink: Sink, where: str) -> Iterator[str]:
     if sink.cdc is not Cdc.DEBEZIUM:
         found = "none" if sink.cdc is None else f"`{sink.cdc.value}`"
-        yield f"`cdc` found {found}; a sink into {where} wants `debezium`"
+        yield f"`cdc` got {found}; a sink into {where} needs `debezium`"
     if sink.every_us is not None:
         yield f"a sink into {where} writes each row at once; it has no `every`"
     if sink.how not in {None, "incremental"}:
@@ -93,14 +93,14 @@ def _in_bulk(sink: Sink, where: str) -> Iterator[str]:
     if sink.cdc is not None:
         yield f"a sink into {where} has no `cdc`"
     if sink.how != "incremental":
-        yield f'a sink into {where} wants `how="incremental"`'
+        yield f'a sink into {where} needs `how="incremental"`'
 
 
 def _into_files(files: Files) -> Iterator[str]:
     if not files.path.startswith("s3://"):
         yield f"a sink writes files to S3; found `{files.path}`"
     if files.format != TableFormat(kind="delta"):
-        yield 'a sink into S3 wants `format="delta"`'
+        yield 'a sink into S3 needs `format="delta"`'
     if files.access_key is not None or files.role_arn is not None:
         yield "a sink into S3 writes with the platform's own credentials; leave its own out"
 

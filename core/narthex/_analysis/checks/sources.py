@@ -64,7 +64,7 @@ def rule_errors(source: Source, schema: Schema | None) -> Iterator[DefinitionErr
         yield SourceInvalid(message, origin=source.origin)
     if isinstance(source.connector, Table) and source.connector.cursor is None:
         yield ConnectorInvalid(
-            "a table is read by a cursor, and this one has none",
+            "a table is read by a cursor, and this source has no cursor",
             origin=source.origin,
             hint='name a column that grows with each change, `.table("…", cursor="…")`',
         )
@@ -88,28 +88,28 @@ def _bounds(source: Source) -> Iterator[str]:
         yield "`since` is not before `until`"
     if source.bounded and source.idleness_us is None:
         yield (
-            "a bounded source does not say after how long without rows it ends; "
+            "a bounded source needs the time without rows after which it ends; "
             'give `idleness`, such as `idleness="1h"`'
         )
     if source.idleness_us is not None and not source.bounded:
-        yield "`idleness` goes with `bounded=True`"
+        yield "`idleness` requires `bounded=True`"
 
 
 def _cdc(source: Source) -> Iterator[str]:
     connector = source.connector
     is_native = isinstance(connector, Files) and isinstance(connector.format, TableFormat)
     if is_native and source.cdc is not Cdc.NATIVE:
-        yield f"`cdc` found `{source.cdc.value}`; files that are a table want `native`"
+        yield f"`cdc` got `{source.cdc.value}`; files that are a table want `native`"
     if source.cdc is Cdc.NATIVE and not is_native:
-        yield "`cdc` found `native`; only files in the format `delta` or `hudi` have it"
+        yield "`cdc` got `native`; only files in the format `delta` or `hudi` have it"
     if source.cdc is Cdc.DEBEZIUM and isinstance(connector, Table | PubSubTopic):
-        yield "`cdc` found `debezium`; only Kafka, Kinesis, S3 and webhooks bring envelopes"
+        yield "`cdc` got `debezium`; only Kafka, Kinesis, S3 and webhooks bring envelopes"
 
 
 def _no_members(connector: Connector) -> str:
     match connector:
         case Table():
-            return "rows of a table have none"
+            return "rows of a table have no envelope"
         case Files(format=Csv() | Parquet() | TableFormat()):
             return "only JSON has them"
         case _:
@@ -118,16 +118,16 @@ def _no_members(connector: Connector) -> str:
 
 def _sample(sample: Sample, schema: Schema | None, given: set[str]) -> Iterator[str]:
     if not 0 <= sample.rate <= 1:
-        yield f"the rate of `sample` is {sample.rate}; it wants 0 to 1"
+        yield f"the rate of `sample` is {sample.rate}; expected 0 to 1"
     if not sample.using:
-        yield "`sample` does not say by which fields rows are drawn"
+        yield "`sample` does not name the fields that select rows"
     for name in sample.using:
         if name in given:
-            yield f"`sample` draws by `{name}`, which `preproc` gives"
+            yield f"`sample` selects by `{name}`, which `preproc` computes"
         elif schema is not None and name == schema.timestamp:
-            yield f"`sample` draws by the timestamp `{name}`"
+            yield f"`sample` selects by the timestamp `{name}`"
         elif schema is not None and name not in schema.columns:
-            yield f"`sample` draws by `{name}`, which is not a field of the dataset"
+            yield f"`sample` selects by `{name}`, which is not a field of the dataset"
 
 
 def _preproc_errors(dataset: Dataset, source: Source) -> Iterator[DefinitionError]:

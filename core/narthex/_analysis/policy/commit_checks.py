@@ -115,7 +115,7 @@ def policy_errors(
     for use in uses(definitions):
         if isinstance(use.target, Files) and _is_own(use.target.path, places):
             yield PlaceForbidden(
-                f"the path `{use.target.path}` reaches what the platform keeps for itself",
+                f"the path `{use.target.path}` reaches a directory that belongs to the platform",
                 origin=use.origin,
                 hint="give a path that has files of authors alone",
             )

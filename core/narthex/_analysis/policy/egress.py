@@ -287,7 +287,7 @@ def parse_http(text: str) -> HttpAddress:
             character, or its host is not one.
     """
     if any(character <= " " or character == "\\" or character > "~" for character in text):
-        raise AddressInvalidError(f"`{text!r}` has a character that an address cannot have")
+        raise AddressInvalidError(f"`{text!r}` has a character that is not allowed in an address")
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
     except ValueError as error:
@@ -295,7 +295,7 @@ def parse_http(text: str) -> HttpAddress:
     if parts.scheme not in {"http", "https"}:
         raise AddressInvalidError(f"`{text}` has the scheme `{parts.scheme}`, not http or https")
     if "@" in parts.netloc:
-        raise AddressInvalidError("an address has credentials in it")
+        raise AddressInvalidError("the address contains credentials")
     if "?" in text or "#" in text:
         raise AddressInvalidError(f"`{text}` has a query or a fragment")
     target = parse_target(parts.netloc)
@@ -309,7 +309,7 @@ def parse_path(text: str) -> str:
         AddressInvalidError: It names a server, or has a fragment or a control character.
     """
     if any(character <= " " or character == "\\" or character > "~" for character in text):
-        raise AddressInvalidError(f"`{text!r}` has a character that a path cannot have")
+        raise AddressInvalidError(f"`{text!r}` has a character that is not allowed in a path")
     if "#" in text or "://" in text.partition("?")[0] or text.startswith("//"):
         raise AddressInvalidError(f"`{text}` is not a path")
     return text if text.startswith("/") else f"/{text}"
@@ -367,7 +367,7 @@ def system_look_up(host: str, port: int) -> tuple[str, ...]:
 def _denied(reason: str) -> ConnectionDenied:
     return ConnectionDenied(
         f"the connection is denied: {reason}",
-        hint="name a public host, or have the operator list it in `[egress] allow`",
+        hint="use a public host, or ask the operator to list it in `[egress] allow`",
     )
 
 
@@ -391,7 +391,7 @@ def _ipv4(text: str) -> str:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
         raise AddressInvalidError(
-            f"`{text}` is not an address in its usual spelling, four decimal numbers"
+            f"`{text}` is not a canonical IPv4 address of four decimal numbers"
         ) from None
 
 
@@ -420,4 +420,4 @@ def _without_port(text: str) -> tuple[str, int | None]:
 def _port(text: str, whole: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) <= GREATEST_PORT:
         return int(text)
-    raise AddressInvalidError(f"`{whole}` has the port `{text}`; it wants 1 to {GREATEST_PORT}")
+    raise AddressInvalidError(f"`{whole}` has the port `{text}`; expected 1 to {GREATEST_PORT}")

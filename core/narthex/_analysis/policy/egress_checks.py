@@ -98,7 +98,7 @@ def require_grant(policy: Policy, secret: str, targets: Sequence[Destination]) -
     """
     missing = _ungranted(policy.secret_rules(secret), targets)
     if missing or not targets:
-        listed = ", ".join(f"`{target}`" for target in missing) or "a host that is not known"
+        listed = ", ".join(f"`{target}`" for target in missing) or "an unknown host"
         raise SecretWithheld(
             f"no rule of the policy lets `{secret}` go to {listed}",
             hint=_rule_hint(secret, hosts=missing),
@@ -120,7 +120,7 @@ class _Judge:
             found = tuple(outlets(of, endpoint_url=self.endpoint_url))
         except AddressInvalidError as error:
             yield ConnectorInvalid(
-                f"{what}: {error}", origin=origin, hint="write the host in its usual spelling"
+                f"{what}: {error}", origin=origin, hint="write the host in its canonical form"
             )
             return
         for outlet in found:
@@ -133,7 +133,7 @@ class _Judge:
         for target in outlet.targets:
             reason = self.egress.refuse_unresolved(target)
             if not reason and outlet.is_cluster and not self._is_named(outlet, target):
-                reason = f"`{target}` is a cluster that the policy does not name"
+                reason = f"`{target}` is a cluster that the policy does not list"
             if reason:
                 yield EgressDenied(
                     f"{what}, {outlet.what}: {reason}",
@@ -173,7 +173,7 @@ class _Judge:
         for name in names or ("",):
             if name and any(rule.code for rule in self._rules(name)):
                 continue
-            said = f"the secret `{name}`" if name else "secrets that it does not name by a literal"
+            said = f"the secret `{name}`" if name else "secrets whose names are not literals"
             yield SecretNotGranted(
                 f"{what} reads {said}, which no rule of the policy grants to code of the branch "
                 f"`{self.branch}`",
@@ -213,7 +213,7 @@ def _rule_hint(
 
 def _allow_hint(target: Destination) -> str:
     return (
-        "name a public host, or ask the operator for this in the policy file:\n"
+        "use a public host, or ask the operator to add this to the policy file:\n"
         f'[egress]\nallow = ["{target}"]'
     )
 

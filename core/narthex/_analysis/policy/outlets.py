@@ -144,7 +144,7 @@ def sink_address(host: str) -> HttpAddress:
     """
     address = parse_http(host)
     if address.path:
-        raise AddressInvalidError(f"`{host}` has a path; it belongs into `endpoint`")
+        raise AddressInvalidError(f"`{host}` has a path; put it into `endpoint`")
     return _with_port(address)
 
 
@@ -207,7 +207,7 @@ def options(text: str | None, known: frozenset[str]) -> dict[str, str]:
         raise AddressInvalidError("an option is given twice")
     for name, value in pairs:
         if not _VALUE.fullmatch(value):
-            raise AddressInvalidError(f"`{name}` has a value that it cannot have")
+            raise AddressInvalidError(f"`{name}` has an invalid value")
     return dict(pairs)
 
 

@@ -167,7 +167,9 @@ def load_policy(path: Path) -> Policy:
         text = path.read_bytes().decode()
     except FileNotFoundError:
         if path.is_symlink():
-            raise PolicyInvalid(("the link leads nowhere",), origin=_at(str(path), 0)) from None
+            raise PolicyInvalid(
+                ("the symbolic link is broken",), origin=_at(str(path), 0)
+            ) from None
         return Policy()
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyInvalid((f"it cannot be read: {error}",), origin=_at(str(path), 0)) from None
@@ -274,7 +276,7 @@ class _Reader:
 
     def policy(self, tables: Mapping[str, object]) -> Policy:
         for name in tables.keys() - set(_TABLES):
-            self._note(0, f"there is no table `{name}`; there are {', '.join(_TABLES)}")
+            self._note(0, f"unknown table `{name}`; the tables are {', '.join(_TABLES)}")
         return Policy(
             files=self._rules(FileRule, "files", tables),
             endpoints=self._rules(EndpointRule, "endpoints", tables),
@@ -308,7 +310,7 @@ class _Reader:
         wanted = _KEYS[kind]
         said = [
             *(
-                f"has no key `{key}`; there are {', '.join(wanted)}"
+                f"has the unknown key `{key}`; the keys are {', '.join(wanted)}"
                 for key in table
                 if key not in wanted
             ),

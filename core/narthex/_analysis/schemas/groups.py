@@ -41,7 +41,7 @@ def aggregate_schema(aggregate: Aggregate, before: NodeSchema) -> NodeSchema:
     typed: list[TypedAggregate] = []
     errors: list[DefinitionError] = [*_group_errors(aggregate, before)]
     if not aggregate.specs and aggregate.window is None:
-        errors.append(AggregateInvalid("there is nothing to aggregate", origin=aggregate.origin))
+        errors.append(AggregateInvalid("the aggregate has no input", origin=aggregate.origin))
     for spec in aggregate.specs:
         found = _typed(spec, aggregate, before)
         if isinstance(found, DefinitionError):
@@ -94,7 +94,7 @@ def _group_errors(
 ) -> Iterator[DefinitionError]:
     columns = before.columns
     if not step.by:
-        yield OperatorInvalid("`groupby` names no column", origin=step.origin)
+        yield OperatorInvalid("`groupby` has no columns", origin=step.origin)
     for name in step.by:
         if name not in columns:
             yield column_missing(name, columns, where="the input of `groupby`", origin=step.origin)
@@ -169,8 +169,7 @@ def _group_window_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[D
         yield WindowInvalid(f"the window of `groupby` {problem}", origin=aggregate.origin)
     if isinstance(window, Hopping) and window.duration is None:
         yield WindowInvalid(
-            "the window of `groupby` has no beginning; a group of its own for each span needs "
-            "spans that end",
+            "the window of `groupby` has no beginning; a group for each span needs spans that end",
             origin=aggregate.origin,
             hint="give each aggregate the window instead",
         )
@@ -188,7 +187,7 @@ def _time_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[Definitio
         for spec in aggregate.specs:
             if isinstance(spec, ExpDecaySum):
                 yield AggregateInvalid(
-                    f"`{spec.into}` decays at every instant; it is never final",
+                    f"`{spec.into}` decays continuously, so it never has a final value",
                     origin=aggregate.origin,
                     hint='leave `emit="final"` out',
                 )
@@ -209,8 +208,7 @@ def _along_errors(
         )
     if aggregate.emit is Emit.FINAL:
         yield AggregateInvalid(
-            '`along` and `emit="final"` do not go together: only event times say when a window '
-            "has closed",
+            '`along` and `emit="final"` do not go together: only event time closes a window',
             origin=origin,
         )
     if aggregate.window is not None:
@@ -229,7 +227,7 @@ def _keyed_errors(aggregate: Aggregate, before: NodeSchema) -> Iterator[Definiti
         if isinstance(spec.window, Hopping) and spec.window.duration is None:
             continue
         yield WindowInvalid(
-            f"`{spec.into}` has a window that rows leave again; keyed rows stand until they are "
+            f"`{spec.into}` has a window that rows leave; keyed rows are valid until they are "
             "replaced, and belong to no span",
             origin=aggregate.origin,
             hint='use `Hopping("forever", …)` or `along=`',

@@ -234,7 +234,7 @@ def _filter_errors(step: Filter, before: NodeSchema) -> Iterator[DefinitionError
         yield ExpressionTypeWrong(
             f"the expression of `filter` is of type `{type_name(found)}`, not `bool`",
             origin=step.origin,
-            hint="say what null means, `.fillnull(False)`" if inner(found) == Bool() else "",
+            hint="replace nulls, `.fillnull(False)`" if inner(found) == Bool() else "",
         )
 
 
@@ -281,7 +281,7 @@ def _choose(step: Select | Drop, before: NodeSchema) -> NodeSchema:
         kept = tuple(column for column in before.values if column.name not in named)
         errors += [_fixed(name, before, step) for name in step.columns if _is_fixed(name, before)]
     if not step.columns:
-        errors.append(OperatorInvalid("the step names no column", origin=step.origin))
+        errors.append(OperatorInvalid("the step has no columns", origin=step.origin))
     return attrs.evolve(before, values=kept).with_errors(*errors)
 
 
@@ -328,7 +328,7 @@ def _drop_null(step: DropNull, before: NodeSchema) -> NodeSchema:
             )
     if not step.columns:
         errors.append(
-            OperatorInvalid("`dropnull` has no optional column to look at", origin=step.origin)
+            OperatorInvalid("`dropnull` has no optional column in its input", origin=step.origin)
         )
     dropped = frozenset(step.columns)
     values = (

@@ -45,7 +45,7 @@ def dedup_schema(step: Dedup, before: NodeSchema) -> NodeSchema:
     if isinstance(step.window, Tumbling) and step.window.lookback:
         errors.append(
             WindowInvalid(
-                "the window of `dedup` has a lookback, which changes nothing there",
+                "the window of `dedup` has a lookback, which has no effect there",
                 origin=step.origin,
                 hint="leave `lookback` out",
             )
@@ -72,7 +72,7 @@ def explode_schema(step: Explode, before: NodeSchema) -> NodeSchema:
     errors: list[DefinitionError] = [*_keyless("explode", before, step)]
     exploded: dict[str, DataType] = {}
     if not step.columns:
-        errors.append(OperatorInvalid("`explode` names no column", origin=step.origin))
+        errors.append(OperatorInvalid("`explode` has no columns", origin=step.origin))
     for name in step.columns:
         if name not in columns:
             errors.append(
@@ -138,7 +138,7 @@ def changelog_schema(step: Changelog, before: NodeSchema) -> NodeSchema:
     if not before.keys:
         errors.append(
             OperatorInvalid(
-                "`changelog` is of a keyed dataset; these rows have no key, each stands for ever",
+                "`changelog` needs a keyed dataset; these rows have no key and never end",
                 origin=step.origin,
                 hint="leave the step out",
             )

@@ -12,7 +12,7 @@ def window_problems(window: Window) -> Iterator[str]:
         case Continuous(duration=duration, max_error=max_error):
             yield from _empty(duration)
             if duration is None and max_error:
-                yield "has no length that a `max_error` could be a share of"
+                yield "has no length, so `max_error` cannot be a share of"
         case Tumbling(duration=duration, lookback=lookback):
             yield from _empty(duration)
             yield from _lookback(lookback)
@@ -39,7 +39,7 @@ def _empty(duration: int | None) -> Iterator[str]:
 
 def _lookback(lookback: int) -> Iterator[str]:
     if lookback < 0:
-        yield "looks back by less than nothing"
+        yield "has a negative lookback"
 
 
 def _stride(window: Hopping) -> Iterator[str]:

@@ -86,11 +86,11 @@ def texts() -> tuple[Function, ...]:
             "parse",
             type_rules.parsed,
             form="s.str.parse(T)",
-            promise="The value that it says as JSON; a number for an int is cut at its point, "
+            promise="The value that it holds as JSON; a number for an int is cut at its point, "
             "instants, days and decimals are written as where rows enter; an Optional member that "
             "is missing is null",
             example='col("json").str.parse(Dict[str, Visitor])',
             types="`str` → `T`, any type but `bytes`",
-            undefined="the text is not JSON, or says a value of another type",
+            undefined="the text is not JSON, or holds a value of another type",
         ),
     )

@@ -140,7 +140,7 @@ def _writer(of: DataType) -> _Write:
 
 def _same_element(cell: Cell) -> SeriesValue:
     if isinstance(cell, tuple | dict):
-        raise UnknownColumnTypeError(f"{cell!r} is no scalar")
+        raise UnknownColumnTypeError(f"{cell!r} is not a scalar")
     return cell
 
 
@@ -192,7 +192,7 @@ def _reader(of: DataType) -> _Read | None:
 
 def _scalar(element: SeriesValue) -> Cell:
     if isinstance(element, Sequence | Mapping) and not isinstance(element, str | bytes):
-        raise UnknownColumnTypeError(f"{element!r} is no scalar")
+        raise UnknownColumnTypeError(f"{element!r} is not a scalar")
     return element
 
 
@@ -219,7 +219,7 @@ def _entry(entry: SeriesValue, value: _Read) -> tuple[str, Cell]:
         case {"key": str(key), "value": element}:
             return key, value(element)
         case _:
-            raise UnknownColumnTypeError(f"{entry!r} is no entry of a map")
+            raise UnknownColumnTypeError(f"{entry!r} is not an entry of a map")
 
 
 def _struct_reader(members: Mapping[str, _Read]) -> _Read:

@@ -96,7 +96,7 @@ class _Rendering:
             case Ref(name=name):
                 return TypedPolarsExpr(expr=pl.col(name), type=infer(node, self.schema))
             case Var():
-                raise UnboundError(f"variable `{node.name}` stands for nothing in a column")
+                raise UnboundError(f"variable `{node.name}` is not bound in a column")
             case Literal(value=value, type=of):
                 return _literal(literal_cell(value, of), of)
             case Call() if FUNCTIONS[node.function].binds:

@@ -88,35 +88,35 @@ def number(cell: Cell) -> Number:
     """Take a cell as a number."""
     if isinstance(cell, int | float):
         return cell
-    raise WrongColumnCellError(f"{cell!r} is no number")
+    raise WrongColumnCellError(f"{cell!r} is not a number")
 
 
 def whole(cell: Cell) -> int:
     """Take a cell as an int, an instant, a day or an unscaled decimal."""
     if isinstance(cell, int):
         return cell
-    raise WrongColumnCellError(f"{cell!r} is no int")
+    raise WrongColumnCellError(f"{cell!r} is not an int")
 
 
 def text(cell: Cell) -> str:
     """Take a cell as text."""
     if isinstance(cell, str):
         return cell
-    raise WrongColumnCellError(f"{cell!r} is no text")
+    raise WrongColumnCellError(f"{cell!r} is not text")
 
 
 def items(cell: Cell) -> tuple[Cell, ...]:
     """Take a cell as a list."""
     if isinstance(cell, tuple):
         return cell
-    raise WrongColumnCellError(f"{cell!r} is no tuple")
+    raise WrongColumnCellError(f"{cell!r} is not a tuple")
 
 
 def entries(cell: Cell) -> dict[str, Cell]:
     """Take a cell as a struct or a map."""
     if isinstance(cell, dict):
         return cell
-    raise WrongColumnCellError(f"{cell!r} is no dict")
+    raise WrongColumnCellError(f"{cell!r} is not a dict")
 
 
 def int64(value: int) -> int | None:

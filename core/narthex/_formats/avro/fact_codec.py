@@ -275,7 +275,7 @@ class FactCodec:
                 datum[name] = None if cell is None else lower(cell)
             fastavro.schemaless_writer(target, self._schema, datum, disable_tuple_notation=True)
         except (TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise WrongCellError(f"{fact!r} is no fact of the log: {error}") from error
+            raise WrongCellError(f"{fact!r} is not a fact of the log: {error}") from error
         return target.getvalue()
 
     def decode(self, datum: bytes) -> Fact:
@@ -307,7 +307,7 @@ class FactCodec:
             MemoryError,
             struct.error,
         ) as error:
-            raise CorruptFactError(f"bytes that are no fact of the log: {error}") from error
+            raise CorruptFactError(f"bytes that are not a fact of the log: {error}") from error
         if source.tell() != len(joined) or len(data) != len(values):
             raise CorruptFactError("bytes that are longer or shorter than their facts")
         keys, cells = _cells_of(self._keys), _cells_of(self._values)

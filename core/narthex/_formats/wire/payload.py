@@ -66,7 +66,7 @@ def decode_commit(body: bytes) -> CommitPayload:
     try:
         parsed.ParseFromString(body)
     except DecodeError as error:
-        raise RecordNotUnderstood(f"the body is no commit: {error}") from None
+        raise RecordNotUnderstood(f"the body is not a commit: {error}") from None
     if not parsed.HasField("options"):
         # The options follow all definitions, and protobuf messages have no end marker.
         raise RecordNotUnderstood(
@@ -90,11 +90,11 @@ def decode_commit(body: bytes) -> CommitPayload:
 
 def _dataset(value: object) -> Dataset:
     if not isinstance(value, Dataset):
-        raise RecordNotUnderstood(f"a `{type(value).__name__}` stands where a dataset should")
+        raise RecordNotUnderstood(f"a `{type(value).__name__}` was sent in place of a dataset")
     return value
 
 
 def _featureset(value: object) -> Featureset:
     if not isinstance(value, Featureset):
-        raise RecordNotUnderstood(f"a `{type(value).__name__}` stands where a featureset should")
+        raise RecordNotUnderstood(f"a `{type(value).__name__}` was sent in place of a featureset")
     return value

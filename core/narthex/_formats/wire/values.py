@@ -111,7 +111,7 @@ def _read(message: commit_pb2.Value, found: Sequence[object]) -> object:
         case "member":
             return _read_member(message.member, found)
         case None:
-            raise RecordNotUnderstood("a value has no kind that this version knows")
+            raise RecordNotUnderstood("a value has a kind that this version does not support")
         case kind:
             scalar: object = getattr(message, kind)
             return scalar

@@ -93,7 +93,7 @@ def parse_row(source: Source, schema: Schema, raw: _Raw, *, now_us: int) -> RowO
 
 def _runner(runner: Runner | None) -> Runner:
     if runner is None:
-        raise TypeError("the source has Python of an author, and nobody was named to run it")
+        raise TypeError("the source has author code, and no worker was given to run it")
     return runner
 
 

@@ -150,7 +150,7 @@ class WorkerProcess:
         self._send(render_frame(frame), deadline)
         answer = self._receive(deadline)
         if answer.header.get("call") != frame.header.get("call"):
-            self.lose("it answered something else than was asked")
+            self.lose("its answer does not match the request")
         return answer
 
     def close(self) -> None:

@@ -81,7 +81,7 @@ class _Resolver:
         self, name: str, scope: Mapping[str, object], file: SourceFile | None, text: str
     ) -> None:
         if name not in scope:
-            self._refuse(name, "is not defined where it stands", "define it, or import it, above")
+            self._refuse(name, "is not defined at that place", "define it, or import it, above")
             return
         value = scope[name]
         if isinstance(value, OwnClass):
@@ -102,7 +102,7 @@ class _Resolver:
             return
         carried = carry(own, self._used[NAME])
         for name in carried.missing:
-            self._refuse(f"{NAME}.{name}", "is no field and no function there", "")
+            self._refuse(f"{NAME}.{name}", "is neither a field nor a function there", "")
         self.items.pop(NAME, None)
         scope: dict[str, object] = {}
         file: SourceFile | None = None
@@ -420,7 +420,7 @@ def _breach_error(breach: Breach, starts: list[tuple[int, _Item]], what: str) ->
     return CodeForbidden(
         f"{what} uses `{breach.what}`, which {breach.why}",
         origin=origin,
-        hint="take what it needs as a column",
+        hint="pass the value as a column",
     )
 
 

@@ -125,7 +125,7 @@ class UnknownSyntaxError(ValueError):
     """
 
     def __init__(self, construct: str, line: int) -> None:
-        super().__init__(f"`{construct}` cannot stand in user code")
+        super().__init__(f"`{construct}` is not allowed in user code")
         self.construct = construct
         self.line = line
 

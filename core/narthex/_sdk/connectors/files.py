@@ -31,7 +31,7 @@ def CSV(  # noqa: N802 (it reads as a value)
     """
     parts = Parts("CSV")
     if len(delimiter) != 1:
-        parts.refuse(f"`delimiter` found `{delimiter}`; it wants one character")
+        parts.refuse(f"`delimiter` got `{delimiter}`; expected one character")
     parts.report()
     return Csv(delimiter=delimiter, headers=tuple(headers) if headers else None, null=null)
 
@@ -49,7 +49,7 @@ def _format(format: object, parts: Parts) -> FileFormat:
         case "delta" | "hudi":
             return TableFormat(kind=str(format))
         case _:
-            parts.refuse(f"`format` found `{format!r}`; it wants csv, json, parquet, hudi or delta")
+            parts.refuse(f"`format` got `{format!r}`; expected csv, json, parquet, hudi or delta")
             return Csv()
 
 
@@ -110,11 +110,11 @@ class S3:
         """
         parts = Parts("S3")
         if (prefix is None) == (path is None):
-            parts.refuse("a bucket wants either `prefix` or `path`")
+            parts.refuse("a bucket needs either `prefix` or `path`")
         if spread is not None and path is None:
-            parts.refuse("`spread` goes with `path`")
+            parts.refuse("`spread` requires `path`")
         if (self.aws_access_key_id is None) != (self.aws_secret_access_key is None):
-            parts.refuse("`aws_access_key_id` and `aws_secret_access_key` go together")
+            parts.refuse("`aws_access_key_id` and `aws_secret_access_key` must be set together")
         below = path if path is not None else f"{(prefix or '').rstrip('/')}/**"
         if path is not None:
             _check_path(path, parts)
@@ -150,13 +150,15 @@ def _piece_wrong(piece: str, *, is_last: bool) -> str:
     if "*" in piece:
         if is_last and _ENDING.fullmatch(piece):
             return ""
-        return "`*` is a part of its own, or stands before the ending of the last part"
+        return "`*` must be a whole part, or precede the extension of the last part"
     if "%" in piece:
         try:
             datetime.strptime(_SOME_DAY.strftime(piece), piece)  # noqa: DTZ007 (its form only)
         except ValueError:
-            return "its parts of a date cannot be read"
+            return "its date directives are invalid"
         return ""
     return (
-        "" if _STATIC.fullmatch(piece) else "letters, digits, `-`, `_`, `.` and `=` can stand there"
+        ""
+        if _STATIC.fullmatch(piece)
+        else "letters, digits, use letters, digits, `-`, `_`, `.` and `=`"
     )

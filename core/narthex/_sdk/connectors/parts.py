@@ -43,7 +43,7 @@ class Parts:
         """Read a text that must not be empty."""
         if isinstance(value, str) and value:
             return value
-        self.refuse(f"{what} found `{value!r}`; it wants a text")
+        self.refuse(f"{what} got `{value!r}`; expected a text")
         return ""
 
     def name(self, value: object) -> str:
@@ -61,14 +61,14 @@ class Parts:
         """Read a whole number above zero."""
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
-        self.refuse(f"`{what}` found `{value!r}`; it wants a whole number above zero")
+        self.refuse(f"`{what}` got `{value!r}`; expected a whole number above zero")
         return 1
 
     def one_of(self, value: object, what: str, known: Collection[str]) -> str:
         """Read a name that must be one of the allowed ones."""
         if isinstance(value, str) and value in known:
             return value
-        self.refuse(f"`{what}` found `{value!r}`; it wants one of {', '.join(known)}")
+        self.refuse(f"`{what}` got `{value!r}`; expected one of {', '.join(known)}")
         return next(iter(known))
 
     def duration(self, value: object, what: str) -> int | None:
@@ -107,9 +107,9 @@ class Parts:
 
     def _inline(self, what: str, parameter: str) -> CredentialInline:
         return CredentialInline(
-            f"{what} of `{self.connector}` stands in the definition, where everybody can read it",
+            f"{what} of `{self.connector}` is plain text in the definition, which anyone may read",
             origin=self.origin,
-            hint=f'keep it with the platform and write `{parameter}=Secret("…")`',
+            hint=f'store it with `narthex secret set` and write `{parameter}=Secret("…")`',
         )
 
 
@@ -121,7 +121,7 @@ def Secret(name: str) -> SecretRef:  # noqa: N802 (it reads as a value)
 def not_kept(connector: str, name: str) -> DefinitionError:
     """Return the error of `get`: connections are part of definitions, with secret references."""
     return ConnectorInvalid(
-        f"`{connector}.get({name!r})` asks for a connection that a console keeps; there is none",
+        f"`{connector}.get({name!r})` refers to a connection in a console; Narthex has none",
         origin=author_origin(),
         hint=f"write `{connector}(…)` with its parts, and credentials as `Secret(…)`",
     )

@@ -208,14 +208,14 @@ def _expression(value: Eval, of: DataType, schema: Schema, what: str, origin: Or
     node = node_of(value.expression)
     if node is None:
         raise PreprocInvalid(
-            f"{what} found `{value.expression!r}`; it wants an expression or a function",
+            f"{what} got `{value.expression!r}`; expected an expression or a function",
             origin=origin,
         )
     columns = {column.name: column.type for column in _raw_columns(value, schema, origin)}
     wrong = misfit(node, columns, type_of(value.expression) or of)
     wrong = wrong or misfit(node, columns, of)
     if wrong is not None:
-        raise ExpressionTypeWrong(f"{what} cannot stand: {wrong}", origin=origin)
+        raise ExpressionTypeWrong(f"{what} is invalid: {wrong}", origin=origin)
     return node
 
 
@@ -247,13 +247,13 @@ def read_sample(
             return SampleEntity(float(rate), tuple(sorted(map(str, names))))
         case Sample():
             raise SourceInvalid(
-                f"`{sample!r}` wants a rate and the fields to draw by",
+                f"`{sample!r}` needs a rate and the fields to draw by",
                 origin=origin,
                 hint="without fields, write the rate alone: `sample=0.1`",
             )
         case _:
             raise SourceInvalid(
-                f"`sample` found `{sample!r}`; it wants a float or a `Sample`",
+                f"`sample` got `{sample!r}`; expected a float or a `Sample`",
                 origin=origin,
                 hint="write `sample=0.1`, or `sample=Sample(0.1, using=[…])`",
             )

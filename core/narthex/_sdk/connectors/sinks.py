@@ -98,7 +98,7 @@ def sink(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         if isinstance(to, Dataset):
             report(read(to))
         elif not later_on(to, read):
-            raise SinkInvalid("`@sink` stands above `@dataset`", origin=call.origin)
+            raise SinkInvalid("place `@sink` above `@dataset`", origin=call.origin)
         return to
 
     return add
@@ -150,6 +150,6 @@ def _style(how: object, origin: Origin) -> str | Snapshots | None:
             return Snapshots(marker=how.marker, num_retain=how.num_retain)
         case _:
             raise SinkInvalid(
-                f"`how` found `{how!r}`; it wants `incremental`, `recreate` or `SnapshotData(…)`",
+                f"`how` got `{how!r}`; expected `incremental`, `recreate` or `SnapshotData(…)`",
                 origin=origin,
             )

@@ -134,7 +134,7 @@ def source(  # noqa: PLR0913, PLR0917 (Fennel's signature)
         if isinstance(to, Dataset):
             report(read(to))
         elif not later_on(to, read):
-            raise SourceInvalid("`@source` stands above `@dataset`", origin=call.origin)
+            raise SourceInvalid("place `@source` above `@dataset`", origin=call.origin)
         return to
 
     return add
@@ -213,10 +213,10 @@ def no_connector(conn: object, where: str, origin: Origin) -> DefinitionError:
     """Return the error of an incomplete connector."""
     part = _PARTS.get(type(conn))
     if part is None:
-        return ConnectorInvalid(f"{where} found `{conn!r}`; it wants a connector", origin=origin)
+        return ConnectorInvalid(f"{where} got `{conn!r}`; expected a connector", origin=origin)
     name = type(conn).__name__
     return ConnectorInvalid(
-        f"`{name}` does not say which `{part}`",
+        f"`{name}` has no `{part}`",
         origin=origin,
         hint=f"write `{name}(…).{part}(…)`",
     )
@@ -232,7 +232,7 @@ def read_cdc(cdc: object, origin: Origin) -> Cdc:
         if known.value == cdc:
             return known
     names = ", ".join(f"`{known.value}`" for known in Cdc)
-    raise SourceInvalid(f"`cdc` found `{cdc!r}`; it wants one of {names}", origin=origin)
+    raise SourceInvalid(f"`cdc` got `{cdc!r}`; expected one of {names}", origin=origin)
 
 
 def read_instant(instant: object, what: str, origin: Origin) -> int | None:
@@ -245,7 +245,7 @@ def read_instant(instant: object, what: str, origin: Origin) -> int | None:
         return None
     if not isinstance(instant, datetime):
         raise SourceInvalid(
-            f"`{what}` is of type `{name_of(type(instant))}`; it wants a datetime", origin=origin
+            f"`{what}` is of type `{name_of(type(instant))}`; expected a datetime", origin=origin
         )
     return int(to_micros(instant))
 

@@ -68,11 +68,11 @@ def _registry(
         token=parts.credential(token, "token"),
     )
     if (made.username is None) != (made.password is None):
-        parts.refuse("a registry wants `username` and `password`, or neither")
+        parts.refuse("a registry needs `username` and `password`, or neither")
     elif made.username is not None and made.token is not None:
-        parts.refuse("a registry wants either `username` and `password`, or `token`")
+        parts.refuse("a registry needs either `username` and `password`, or `token`")
     elif encoding is Encoding.PROTOBUF and made.username is None and made.token is None:
-        parts.refuse("a registry of Protobuf wants `username` and `password`, or `token`")
+        parts.refuse("a registry of Protobuf needs `username` and `password`, or `token`")
     parts.report()
     return made
 
@@ -228,9 +228,7 @@ def _start_instant(instant: object, parts: Parts) -> int:
                 pass
         case _:
             pass
-    parts.refuse(
-        f"`init_position` found `{instant!r}`; it wants {', '.join(_STARTS)} or an instant"
-    )
+    parts.refuse(f"`init_position` got `{instant!r}`; expected {', '.join(_STARTS)} or an instant")
     return 0
 
 

@@ -196,9 +196,9 @@ class Redshift:
         parts = Parts("Redshift")
         named = self.username is not None and self.password is not None
         if self.s3_access_role_arn and (self.username is not None or self.password is not None):
-            parts.refuse("with `s3_access_role_arn`, `Redshift` wants no `username` and `password`")
+            parts.refuse("with `s3_access_role_arn`, `Redshift` takes no `username` and `password`")
         elif not self.s3_access_role_arn and not named:
-            parts.refuse("`Redshift` wants `username` and `password`, or `s3_access_role_arn`")
+            parts.refuse("`Redshift` needs `username` and `password`, or `s3_access_role_arn`")
         made = Table(
             database=RedshiftDatabase(
                 name=parts.name(self.name),

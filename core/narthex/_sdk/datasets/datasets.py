@@ -197,7 +197,7 @@ def dataset(
 
     def declare(of: type) -> Dataset:
         if not isinstance(of, type):
-            raise ArgumentInvalid("`@dataset` stands above a class", origin=origin)
+            raise ArgumentInvalid("`@dataset` decorates a class", origin=origin)
         places = class_places(of.__name__, frame)
         errors: list[DefinitionError] = []
         built = Declared(
@@ -390,7 +390,7 @@ def index(
 
     def add(to: Dataset) -> Dataset:
         if not isinstance(to, Dataset):
-            raise IndexInvalid("`@index` stands above `@dataset`", origin=origin)
+            raise IndexInvalid("place `@index` above `@dataset`", origin=origin)
         known = declared(to)
         errors = _index_argument_errors(type, offline, origin)
         if known.index is not None:
@@ -398,7 +398,7 @@ def index(
                 IndexInvalid(
                     f"dataset `{known.name}` has an index already",
                     origin=origin,
-                    hint="say it once, here or in `@dataset`",
+                    hint="declare it once, here or in `@dataset`",
                 )
             )
         known.index = Index(online=online, offline=offline is not None)
@@ -418,7 +418,7 @@ def _index_argument_errors(type: str, offline: str | None, origin: Origin) -> li
         )
     if offline not in {None, "forever"}:
         errors.append(
-            IndexInvalid(f"`offline` found `{offline}`; it can be `forever` or None", origin=origin)
+            IndexInvalid(f"`offline` got `{offline}`; it can be `forever` or None", origin=origin)
         )
     return errors
 

@@ -34,7 +34,7 @@ def check_lookup(
     for name in fields:
         if name not in schema.columns:
             raise LookupImpossible(
-                f"{title} asks for `{name}`; the dataset has {listed(schema.columns)}",
+                f"{title} selects `{name}`; the dataset has {listed(schema.columns)}",
                 hint=did_you_mean(name, schema.columns),
             )
     _check_column(ts, f"{title}: `ts`")
@@ -46,11 +46,11 @@ def check_lookup(
 def _check_keys(names: Sequence[str], keys: Mapping[str, object], title: str) -> None:
     for name in names:
         if name not in keys:
-            raise LookupImpossible(f"{title} has no key `{name}`; it wants {listed(names)}")
+            raise LookupImpossible(f"{title} has no key `{name}`; expected {listed(names)}")
     for name, column in keys.items():
         if name not in names:
             raise LookupImpossible(
-                f"{title} was given `{name}`, which is no key; it wants {listed(names)}",
+                f"{title} was given `{name}`, which is not a key; expected {listed(names)}",
                 hint=did_you_mean(name, names),
             )
         _check_column(column, f"{title}: `{name}`")
@@ -59,4 +59,4 @@ def _check_keys(names: Sequence[str], keys: Mapping[str, object], title: str) ->
 def _check_column(column: object, what: str) -> None:
     # A pandas Series is recognized by its shape, as the core does not import pandas.
     if not hasattr(column, "dtype") or not hasattr(column, "tolist"):
-        raise LookupImpossible(f"{what} is a `{type(column).__name__}`; it wants a Series")
+        raise LookupImpossible(f"{what} is a `{type(column).__name__}`; expected a Series")

@@ -66,7 +66,7 @@ def pipeline(
 
     def declare(function: Callable[..., object]) -> PipelineCall:
         if not isinstance(function, FunctionType):
-            raise ArgumentInvalid("`@pipeline` stands above a function", origin=origin)
+            raise ArgumentInvalid("`@pipeline` decorates a function", origin=origin)
         return PipelineCall(function, env, function_origin(function))
 
     return declare if func is None else declare(func)
@@ -182,9 +182,9 @@ def _run(name: str, call: PipelineCall, owner: object, trace: Trace) -> Rows | N
     found = "nothing" if last is None else f"`{type(last).__name__}`"
     trace.errors.append(
         PipelineInvalid(
-            f"pipeline `{name}` returns {found}; it wants the rows of its last step",
+            f"pipeline `{name}` returns {found}; expected the rows of its last step",
             origin=call.origin,
-            hint="return what the last step gives",
+            hint="return the result of the last step",
         )
     )
     return None
@@ -205,7 +205,7 @@ def _signature_errors(name: str, call: PipelineCall, given: int) -> list[Definit
         found = f"`{parameters[0]}`" if parameters else "none"
         errors.append(
             PipelineInvalid(
-                f"pipeline `{name}` has {found} as its first parameter; it wants `cls`",
+                f"pipeline `{name}` has {found} as its first parameter; expected `cls`",
                 origin=call.origin,
             )
         )

@@ -41,7 +41,7 @@ def read_predicate(predicate: object, origin: Origin) -> Node | UserCode:
     if callable(predicate):
         return resolve(predicate, what="the function of `filter`", origin=origin)
     raise OperatorInvalid(
-        f"`filter` found `{predicate!r}`; it wants an expression or a function", origin=origin
+        f"`filter` got `{predicate!r}`; expected an expression or a function", origin=origin
     )
 
 
@@ -66,11 +66,11 @@ def _assignment(name: str, value: object, origin: Origin) -> Assignment:
     node, of = node_of(value), type_of(value)
     if node is None:
         raise OperatorInvalid(
-            f"`assign` of `{name}` found `{value!r}`; it wants an expression", origin=origin
+            f"`assign` of `{name}` got `{value!r}`; expected an expression", origin=origin
         )
     if of is None:
         raise OperatorInvalid(
-            f"`assign` of `{name}` does not say its type",
+            f"`assign` of `{name}` has no type",
             origin=origin,
             hint=f"write `{name}=(…).astype(…)`",
         )
@@ -82,7 +82,7 @@ def read_how(how: object, origin: Origin) -> JoinHow:
     for known in JoinHow:
         if known.value == how:
             return known
-    raise JoinInvalid(f"`how` found `{how!r}`; it wants `left` or `inner`", origin=origin)
+    raise JoinInvalid(f"`how` got `{how!r}`; expected `left` or `inner`", origin=origin)
 
 
 def read_transformed(schema: object, before: NodeSchema, origin: Origin) -> tuple[Column, ...]:
@@ -95,7 +95,7 @@ def read_transformed(schema: object, before: NodeSchema, origin: Origin) -> tupl
         return before.values
     if not isinstance(schema, Mapping) or not all(isinstance(name, str) for name in schema):
         raise OperatorInvalid(
-            f"`schema` of `transform` found `{schema!r}`; it wants a dict from columns to types",
+            f"`schema` of `transform` got `{schema!r}`; expected a dict from columns to types",
             origin=origin,
         )
     found, wrong = parse_columns(schema)
@@ -132,7 +132,7 @@ def read_dedup_window(window: object, origin: Origin) -> Tumbling | Session | No
     if window is None or isinstance(window, Tumbling | Session):
         return window
     raise WindowInvalid(
-        f"`dedup` found the window `{window!r}`; it wants `Tumbling` or `Session`", origin=origin
+        f"`dedup` got the window `{window!r}`; expected `Tumbling` or `Session`", origin=origin
     )
 
 
@@ -145,7 +145,7 @@ def read_change(insert: object, delete: object, origin: Origin) -> tuple[str, Ch
             return column, Change.DELETE
         case _:
             raise OperatorInvalid(
-                "`changelog` wants the name of one column, as `insert` or as `delete`",
+                "`changelog` needs the name of one column, as `insert` or as `delete`",
                 origin=origin,
                 hint='write `changelog(delete="gone")`',
             )
@@ -156,16 +156,14 @@ def read_emit(emit: object, origin: Origin) -> Emit:
     for known in Emit:
         if known.value == emit:
             return known
-    raise AggregateInvalid(f"`emit` found `{emit!r}`; it wants `eager` or `final`", origin=origin)
+    raise AggregateInvalid(f"`emit` got `{emit!r}`; expected `eager` or `final`", origin=origin)
 
 
 def read_along(along: object, origin: Origin) -> str | None:
     """Read the column that is the time axis."""
     if along is None or isinstance(along, str):
         return along
-    raise AggregateInvalid(
-        f"`along` found `{along!r}`; it wants the name of a column", origin=origin
-    )
+    raise AggregateInvalid(f"`along` got `{along!r}`; expected the name of a column", origin=origin)
 
 
 def read_group_window(window: object, origin: Origin) -> Hopping | Tumbling | Session | None:
@@ -173,7 +171,7 @@ def read_group_window(window: object, origin: Origin) -> Hopping | Tumbling | Se
     if window is None or isinstance(window, Hopping | Tumbling | Session):
         return window
     raise WindowInvalid(
-        f"`groupby` found the window `{window!r}`; it wants `Tumbling`, `Hopping` or `Session`",
+        f"`groupby` got the window `{window!r}`; expected `Tumbling`, `Hopping` or `Session`",
         origin=origin,
     )
 
@@ -209,7 +207,7 @@ def _spec(
 ) -> AggregateSpec:
     if not isinstance(call, AggregateCall):
         raise AggregateInvalid(
-            f"`aggregate` found `{call!r}`; it wants aggregates such as `Count` or `Sum`",
+            f"`aggregate` got `{call!r}`; expected aggregates such as `Count` or `Sum`",
             origin=origin,
         )
     into = name or call.into_field
@@ -229,7 +227,7 @@ def _spec(
         )
     if not isinstance(chosen, Window):
         raise WindowInvalid(
-            f"the `{kind}` `{into}` found the window `{chosen!r}`; it wants {_WINDOWS}",
+            f"the `{kind}` `{into}` got the window `{chosen!r}`; expected {_WINDOWS}",
             origin=origin,
         )
     of = None if call.of is None else columns.get(call.of)

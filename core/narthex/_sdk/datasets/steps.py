@@ -141,7 +141,7 @@ class Rows:
     ) -> "Rows":
         def column() -> Column:
             if not isinstance(name, str):
-                raise OperatorInvalid(f"`assign` found `{name!r}` as a name", origin=origin)
+                raise OperatorInvalid(f"`assign` got `{name!r}` as a name", origin=origin)
             return Column(name, parse_annotation(dtype))
 
         def step() -> Operator:
@@ -400,7 +400,7 @@ class Rows:
 
         if not isinstance(other, Rows):
             wrong = OperatorInvalid(
-                f"a union `a + b` found `{other!r}`; it wants rows on both sides", origin=origin
+                f"a union `a + b` got `{other!r}`; expected rows on both sides", origin=origin
             )
             self._trace.found([wrong])
             return self

@@ -36,7 +36,7 @@ def read_columns(
 def _column_name(name: object, *, operator: str, origin: Origin) -> str:
     if not isinstance(name, str):
         raise OperatorInvalid(
-            f"`{operator}` found `{name!r}` where it wants the name of a column", origin=origin
+            f"`{operator}` got `{name!r}`; expected the name of a column", origin=origin
         )
     return name
 
@@ -50,7 +50,7 @@ def read_names(names: object, *, origin: Origin) -> tuple[tuple[str, str], ...]:
     if not isinstance(names, dict) or not all(
         isinstance(old, str) and isinstance(new, str) for old, new in names.items()
     ):
-        raise OperatorInvalid('`rename` wants a dict such as `{"old": "new"}`', origin=origin)
+        raise OperatorInvalid('`rename` needs a dict such as `{"old": "new"}`', origin=origin)
     return tuple(names.items())
 
 
@@ -75,7 +75,7 @@ def read_join_on(
     else:
         keys = ", ".join(f"`{key}`" for key in right_keys)
         raise JoinInvalid(
-            f"a join wants either `on`, or `left_on` and `right_on`; the right keys are {keys}",
+            f"a join needs either `on`, or `left_on` and `right_on`; the right keys are {keys}",
             origin=origin,
         )
     if len(left) != len(right):
@@ -112,7 +112,7 @@ def read_within(within: object, *, origin: Origin) -> tuple[int | None, int]:
             return read_duration(low, origin=origin), read_duration(high, origin=origin)
         case _:
             raise JoinInvalid(
-                f"`within` found `{within!r}`; it wants a pair of durations",
+                f"`within` got `{within!r}`; expected a pair of durations",
                 origin=origin,
                 hint='write it as `within=("1d", "0s")`',
             )
@@ -126,7 +126,7 @@ def read_duration(duration: object, *, origin: Origin, what: str = "") -> int:
     """
     if not isinstance(duration, str):
         raise DurationInvalid(
-            f"{what or 'a duration'} is text such as `1d`, found `{duration!r}`", origin=origin
+            f"{what or 'a duration'} must be text such as `1d`, got `{duration!r}`", origin=origin
         )
     try:
         return parse_duration(duration)

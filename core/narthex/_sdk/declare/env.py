@@ -50,5 +50,5 @@ def check_commit_env(env: object) -> str | None:
     if env is None:
         return None
     if not isinstance(env, str) or not env or env.startswith("~") or " " in env:
-        raise EnvInvalid(f"a commit is for one env, given as a name; found `{env!r}`")
+        raise EnvInvalid(f"a commit is for one env, given by name; got `{env!r}`")
     return env

@@ -55,7 +55,7 @@ def expectations(
 
     def declare(function: Callable[..., object]) -> ExpectationsCall:
         if not isinstance(function, FunctionType):
-            raise ExpectationInvalid("`@expectations` stands above a method", origin=origin)
+            raise ExpectationInvalid("`@expectations` decorates a method", origin=origin)
         return ExpectationsCall(function, version, function_origin(function))
 
     return declare if func is None else declare(func)
@@ -110,7 +110,9 @@ def _literal(value: object, kind: str, origin: Origin) -> LiteralValue:
         case Decimal():
             return str(value)
         case _:
-            raise ExpectationInvalid(f"`{kind}` was given `{value!r}`, no literal", origin=origin)
+            raise ExpectationInvalid(
+                f"`{kind}` was given `{value!r}`, which is not a literal", origin=origin
+            )
 
 
 def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Expected:
@@ -123,7 +125,7 @@ def expect(kind: str, arguments: dict[str, object], mostly: float | None) -> Exp
     """
     origin = author_origin()
     if mostly is not None and not 0 <= mostly <= 1:
-        raise ExpectationInvalid(f"`mostly` is {mostly}; it wants 0 to 1", origin=origin)
+        raise ExpectationInvalid(f"`mostly` is {mostly}; expected 0 to 1", origin=origin)
     pairs = tuple(
         (name, _literal(value, kind, origin))
         for name, value in arguments.items()

@@ -172,7 +172,7 @@ def check_name(
     if not _NAME.fullmatch(name) or name.startswith("__"):
         return [
             NameNotAllowed(
-                f"`{name}` cannot be a name; letters, digits and `_` can stand in one",
+                f"`{name}` cannot be a name; use letters, digits and `_`",
                 origin=origin,
             )
         ]
@@ -265,7 +265,7 @@ def _mark_timestamp(
 def _unclear(dataset: str, candidates: list[SchemaField], places: ClassPlaces) -> DefinitionError:
     if not candidates:
         return TimestampUnclear(
-            f"dataset `{dataset}` has no field that says when a row happened",
+            f"dataset `{dataset}` has no event-time field",
             origin=places.origin,
             hint="add a field of type `datetime`",
         )
@@ -280,6 +280,6 @@ def _unclear(dataset: str, candidates: list[SchemaField], places: ClassPlaces) -
 def _not_an_instant(found: SchemaField, places: ClassPlaces) -> DefinitionError:
     kind = "date" if isinstance(found.type, Date) else name_of(type(found.type)).lower()
     return TypeNotSupported(
-        f"field `{found.name}` is the timestamp but a `{kind}`; it wants `datetime`",
+        f"field `{found.name}` is the timestamp but a `{kind}`; expected `datetime`",
         origin=places.of(found.name),
     )

@@ -54,7 +54,7 @@ def literal_of(value: object, of: DataType) -> LiteralValue:
     if isinstance(of, Embedding):
         items = _items(value, Float())
         if len(items) != of.size:
-            raise MisfitError(f"it has {len(items)} numbers; it wants {of.size}")
+            raise MisfitError(f"it has {len(items)} numbers; expected {of.size}")
         return items
     literal = _scalar(value, unrestricted(of))
     _check_restriction(literal, of)
@@ -63,7 +63,7 @@ def literal_of(value: object, of: DataType) -> LiteralValue:
 
 def _items(value: object, of: DataType) -> tuple[LiteralValue, ...]:
     if not isinstance(value, list | tuple):
-        raise MisfitError(f"`{value!r}` is no list")
+        raise MisfitError(f"`{value!r}` is not a list")
     return tuple(literal_of(item, of) for item in value)
 
 
@@ -78,7 +78,7 @@ def _members(value: object, of: Struct) -> tuple[LiteralValue, ...]:
 
 def _pairs(value: object, of: Map) -> tuple[LiteralValue, ...]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise MisfitError(f"`{value!r}` is no dict with texts as keys")
+        raise MisfitError(f"`{value!r}` is not a dict with text keys")
     return tuple((key, literal_of(value[key], of.of)) for key in sorted(value))
 
 
@@ -91,7 +91,7 @@ def _scalar(value: object, of: DataType) -> LiteralValue:  # noqa: C901 (one cas
         case Bytes(), bytes():
             return value
         case (Int() | Float() | Decimal(), bool()):
-            raise MisfitError(f"`{value}` is no number")
+            raise MisfitError(f"`{value}` is not a number")
         case Int(), int():
             return value
         case Float(), int() | float():

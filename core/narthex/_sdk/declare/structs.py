@@ -26,7 +26,7 @@ class _StructValue:
         names = [field.name for field in known.fields] if isinstance(known, Struct) else []
         given = [*names[: len(values)], *members]
         if len(values) > len(names) or sorted(names) != sorted(given):
-            raise TypeError(f"{type(self).__name__} wants exactly {', '.join(names)}")
+            raise TypeError(f"{type(self).__name__} takes exactly {', '.join(names)}")
         by_name = {**dict(zip(names, values, strict=False)), **members}
         for name in names:
             setattr(self, name, by_name[name])

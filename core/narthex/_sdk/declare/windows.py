@@ -30,7 +30,7 @@ def Continuous(  # noqa: N802 (a class in Fennel)
         return windows.Continuous(length)
     if not isinstance(max_error, str):
         raise WindowInvalid(
-            f"`max_error` of `Continuous` is text, found `{max_error!r}`",
+            f"`max_error` of `Continuous` must be text, got `{max_error!r}`",
             origin=author_origin(),
             hint='write it as `max_error="0.1%"`',
         )

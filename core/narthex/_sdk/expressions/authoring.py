@@ -177,7 +177,7 @@ class Expr:
         return self.call("neg")
 
     def __xor__(self, other: Operand) -> NoReturn:
-        self._refuse("`^` is no operator of expressions", "write `a != b` of two bools")
+        self._refuse("`^` is not an operator of expressions", "write `a != b` of two bools")
 
     __rxor__ = __xor__
 
@@ -189,14 +189,14 @@ class Expr:
 
     def __getitem__(self, _: object) -> NoReturn:
         self._refuse(
-            f"`{self}[...]` is no expression", "use `.list.at`, `.dict.get` or `.struct.get`"
+            f"`{self}[...]` is not supported", "use `.list.at`, `.dict.get` or `.struct.get`"
         )
 
     def __iter__(self) -> NoReturn:
         self._refuse(f"`{self}` cannot be iterated", "use `.list`")
 
     def __contains__(self, _: object) -> NoReturn:
-        self._refuse(f"`in {self}` is no expression", "use `.list.contains` or `.dict.contains`")
+        self._refuse(f"`in {self}` is not supported", "use `.list.contains` or `.dict.contains`")
 
     def _refuse(self, message: str, hint: str) -> NoReturn:
         raise InvalidExprException(message, hint=hint)
@@ -213,7 +213,7 @@ class Expr:
         """Whether it equals one of the values; null for null."""
         if not are_literals(values):
             raise InvalidExprException(
-                f"`is_in` found {values!r}; it takes a list of at least one value"
+                f"`is_in` got {values!r}; it takes a list of at least one value"
             )
         return self.call("is_in", *values)
 
@@ -342,7 +342,7 @@ def to_expr(operand: Operand) -> Expr:
         return operand
     if isinstance(operand, TypedExpr):
         raise InvalidExprException(
-            f"`{operand}.astype(...)` stands inside another expression",
+            f"`{operand}.astype(...)` is inside another expression",
             hint="`astype` is the last call on a whole expression",
         )
     return lit(operand)
@@ -351,14 +351,14 @@ def to_expr(operand: Operand) -> Expr:
 def col(name: str) -> Expr:
     """The value of a column."""
     if not _is_name(name):
-        raise InvalidExprException(f"`col` found {name!r}; it takes the name of a column")
+        raise InvalidExprException(f"`col` got {name!r}; it takes the name of a column")
     return Expr(Ref(name))
 
 
 def var(name: str) -> Expr:
     """The current item inside `.list.map(name, ...)` and `.list.filter(name, ...)`."""
     if not _is_name(name):
-        raise InvalidExprException(f"`var` found {name!r}; it takes the name of a variable")
+        raise InvalidExprException(f"`var` got {name!r}; it takes the name of a variable")
     return Expr(Var(name))
 
 
@@ -388,7 +388,7 @@ def zip_struct(fields: Mapping[str, Operand], type: Annotation) -> Expr:
 def _with_members(function: str, fields: Mapping[str, Operand], type: Annotation) -> Expr:
     target = parse_annotation(type)
     if not isinstance(target, Struct):
-        raise InvalidExprException(f"`{type_name(target)}` is no struct")
+        raise InvalidExprException(f"`{type_name(target)}` is not a struct")
     names = [field.name for field in target.fields]
     wrong = [f"it has no member `{name}`" for name in fields if name not in names]
     wrong += [f"member `{name}` is missing" for name in names if name not in fields]
@@ -410,7 +410,7 @@ def from_epoch(expr: Operand, unit: str) -> Expr:
     name = str(unit).lower()
     if name not in {"second", "millisecond", "microsecond"}:
         raise InvalidExprException(
-            f"`from_epoch` found unit {unit!r}; it takes second, millisecond or microsecond"
+            f"`from_epoch` got the unit {unit!r}; it takes second, millisecond or microsecond"
         )
     return to_expr(expr).call("from_epoch", unit=name)
 

@@ -71,7 +71,7 @@ class Numbers(Generic[E_co]):
     def round(self, precision: int = 0) -> E_co:
         """Round halves away from 0; return an int without a precision, otherwise a float."""
         if not _is_precision(precision):
-            _refuse(f"`round` found precision {precision!r}; it takes a whole number, 0 or more")
+            _refuse(f"`round` got the precision {precision!r}; it takes a whole number, 0 or more")
         return self._call("num.round", precision=precision)
 
     def ceil(self) -> E_co:
@@ -88,7 +88,7 @@ class Numbers(Generic[E_co]):
         if base is None:
             return self._call("num.log")
         if not _is_base(base):
-            _refuse(f"`log` found base {base!r}; it takes a positive number other than 1")
+            _refuse(f"`log` got the base {base!r}; it takes a positive number other than 1")
         return self._call("num.log", base=float(base))
 
     def pow(self, exponent: object) -> E_co:
@@ -153,7 +153,7 @@ class Strings(Generic[E_co]):
     def split(self, sep: str) -> E_co:
         """Split at each separator, a constant."""
         if not _is_text(sep):
-            _refuse(f"`split` found separator {sep!r}; it takes text that is not empty")
+            _refuse(f"`split` got the separator {sep!r}; it takes text that is not empty")
         return self._call("str.split", sep=sep)
 
     def json_extract(self, path: str) -> E_co:
@@ -162,7 +162,7 @@ class Strings(Generic[E_co]):
         A string is returned as it is, any other value as JSON.
         """
         if not _is_text(path):
-            _refuse(f"`json_extract` found path {path!r}; it takes text such as `$.name`")
+            _refuse(f"`json_extract` got the path {path!r}; it takes text such as `$.name`")
         try:
             parse_path(path)
         except PathError as error:
@@ -232,7 +232,7 @@ class Dates(Generic[E_co]):
         """Return the part of that name."""
         name = str(unit).lower()
         if name not in {*UNIT_US, "month"}:
-            _refuse(f"`parts` found unit {unit!r}; it takes {', '.join([*UNIT_US, 'month'])}")
+            _refuse(f"`parts` got the unit {unit!r}; it takes {', '.join([*UNIT_US, 'month'])}")
         return self._part(name, timezone)
 
     def with_tz(self, timezone: str) -> "Dates[E_co]":
@@ -269,7 +269,7 @@ class Dates(Generic[E_co]):
 def _unit(function: str, unit: str) -> str:
     name = str(unit).lower()
     if name not in UNIT_US:
-        _refuse(f"`{function}` found unit {unit!r}; it takes {', '.join(UNIT_US)}")
+        _refuse(f"`{function}` got the unit {unit!r}; it takes {', '.join(UNIT_US)}")
     return name
 
 
@@ -328,7 +328,7 @@ class Lists(Generic[E_co]):
     def _bound(self, function: str, variable: str, body: object) -> E_co:
         if not _is_text(variable):
             name = function.removeprefix("list.")
-            _refuse(f"`{name}` found variable {variable!r}; it takes a name")
+            _refuse(f"`{name}` got the variable {variable!r}; it takes a name")
         return self._call(function, body, var=variable)
 
 
@@ -341,7 +341,7 @@ class Structs(Generic[E_co]):
     def get(self, field: str) -> E_co:
         """Return the member of that name, a constant."""
         if not _is_text(field):
-            _refuse(f"`struct.get` found {field!r}; it takes the name of a member")
+            _refuse(f"`struct.get` got {field!r}; it takes the name of a member")
         return self._call("struct.get", field=field)
 
 

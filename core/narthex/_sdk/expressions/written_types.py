@@ -51,7 +51,7 @@ def built_in(cls: type) -> type:
     """Register a `@struct` class that authors need not name; return the class."""
     found = getattr(cls, STRUCT_ATTRIBUTE)
     if not isinstance(found, Struct):
-        raise TypeError(f"`{cls.__name__}` is no struct")
+        raise TypeError(f"`{cls.__name__}` is not a struct")
     _BUILT_IN[found] = cls
     return cls
 

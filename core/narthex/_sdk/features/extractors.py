@@ -80,7 +80,7 @@ def extractor(
 
     def declare(function: Callable[..., object]) -> ExtractorCall:
         if not isinstance(function, FunctionType):
-            raise ArgumentInvalid("`@extractor` stands above a function", origin=origin)
+            raise ArgumentInvalid("`@extractor` decorates a function", origin=origin)
         reads = tuple(deps or depends_on or ())
         return ExtractorCall(function, reads, version, env, function_origin(function))
 
@@ -118,7 +118,7 @@ def build_extractor(
     if not isinstance(version, int) or isinstance(version, bool) or version < 0:
         errors.append(
             ExtractorInvalid(
-                f"the version of extractor `{name}` is `{version!r}`; it wants a whole number",
+                f"the version of extractor `{name}` is `{version!r}`; expected a whole number",
                 origin=call.origin,
             )
         )
@@ -215,7 +215,7 @@ def _signature_errors(name: str, call: ExtractorCall, taken: int) -> list[Defini
     return [
         ExtractorInvalid(
             f"extractor `{name}` has {len(positional)} parameters; with `cls`, `ts` and "
-            f"{taken} inputs it wants {taken + 2}",
+            f"{taken} inputs it must have {taken + 2}",
             origin=call.origin,
         )
     ]

@@ -112,7 +112,7 @@ def featureset(cls: type) -> Featureset:
     """
     frame, origin = author_frame(), author_origin()
     if not isinstance(cls, type):
-        raise ArgumentInvalid("`@featureset` stands above a class", origin=origin)
+        raise ArgumentInvalid("`@featureset` decorates a class", origin=origin)
     places = class_places(cls.__name__, frame)
     built = DeclaredFeatureset(
         name=cls.__name__, origin=places.origin, default_owner=_default_owner(frame)
@@ -199,7 +199,7 @@ def _fill_extractors(cls: type, built: DeclaredFeatureset) -> list[DefinitionErr
                 ExpectationInvalid(
                     f"featureset `{built.name}` has expectations; only datasets can",
                     origin=call.origin,
-                    hint="expect it of the datasets that its features come from",
+                    hint="put expectations on the datasets that the features read",
                 )
             )
         if not isinstance(call, ExtractorCall) or said_of(call, call.function).deleted:

@@ -63,7 +63,7 @@ def build_reference(call: FeatureCall, context: FeatureContext) -> Extractor | N
             node = node_of(reference)
             if node is None:
                 raise FeatureInvalid(
-                    f"feature `{context.feature}` refers to `{reference!r}`; it wants a field, "
+                    f"feature `{context.feature}` refers to `{reference!r}`; expected a field, "
                     "a feature or an expression",
                     origin=context.origin,
                 )
@@ -189,7 +189,7 @@ def _expression(
     wrong = misfit(node, others, context.type)
     if wrong is not None:
         raise ExpressionTypeWrong(
-            f"the expression of feature `{context.feature}` cannot stand: {wrong}",
+            f"the expression of feature `{context.feature}` is invalid: {wrong}",
             origin=context.origin,
         )
     return ExpressionExtractor(
