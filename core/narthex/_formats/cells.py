@@ -8,30 +8,13 @@ the encoded names. Null is the length 0xFFFFFFFF without content. All numbers ar
 Within a type, the encoding is injective, and no encoding is a prefix of another.
 """
 
-import functools
 import math
 import struct
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from narthex._ir.facts import Cell
-from narthex._ir.types import (
-    Bool,
-    Bytes,
-    DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Embedding,
-    Float,
-    Int,
-    List,
-    Map,
-    Optional,
-    Str,
-    Struct,
-    unrestricted,
-)
+from narthex._ir.types import DataType, List, Members, Struct, TypeMapper
 
 CellBytes: TypeAlias = Callable[[Cell], bytes]
 """Renders a cell of one type as canonical bytes, its length first."""
@@ -53,7 +36,6 @@ class WrongCellError(TypeError):
     """A cell that is not of its column's type."""
 
 
-@functools.lru_cache(maxsize=1024)
 def cell_bytes(of: DataType) -> CellBytes:
     """Return the function that encodes cells of a type as length and canonical bytes.
 
@@ -62,24 +44,16 @@ def cell_bytes(of: DataType) -> CellBytes:
     Raises:
         UnsupportedColumnError: Columns cannot have that type.
     """
-    plain = unrestricted(of)
-    if isinstance(plain, Optional):
-        return cell_bytes(plain.of)
-    return _SCALARS.get(type(plain)) or _composite_bytes(plain)
+    return _CANONICAL(of)
 
 
-def _composite_bytes(of: DataType) -> CellBytes:
-    match of:
-        case List(of=item):
-            return _list_bytes(cell_bytes(item))
-        case Embedding():
-            return _list_bytes(_double_bytes)
-        case Map(of=item):
-            return _map_bytes(cell_bytes(item))
-        case Struct(fields=fields):
-            return _struct_bytes(tuple((field.name, cell_bytes(field.type)) for field in fields))
-        case _:
-            raise UnsupportedColumnError(f"no column has the type {of!r}")
+def refuse_null() -> NoReturn:
+    """Refuse the type of the literal null, which columns cannot have.
+
+    Raises:
+        UnsupportedColumnError: Always.
+    """
+    raise UnsupportedColumnError("a column cannot have the type `null`; give it a type")
 
 
 def _long_bytes(cell: Cell) -> bytes:
@@ -125,18 +99,6 @@ def _decimal_bytes(cell: Cell) -> bytes:
     return _null_bytes(cell, "an unscaled integer")
 
 
-_SCALARS: dict[type, CellBytes] = {
-    Int: _long_bytes,
-    Datetime: _long_bytes,
-    Date: _day_bytes,
-    Float: _double_bytes,
-    Bool: _bool_bytes,
-    Str: _text_bytes,
-    Bytes: _raw_bytes,
-    Decimal: _decimal_bytes,
-}
-
-
 def _list_bytes(item: CellBytes) -> CellBytes:
     def encode_list(cell: Cell) -> bytes:
         if isinstance(cell, tuple):
@@ -156,10 +118,12 @@ def _map_bytes(item: CellBytes) -> CellBytes:
     return encode_map
 
 
-def _struct_bytes(members: tuple[tuple[str, CellBytes], ...]) -> CellBytes:
+def _struct_bytes(_: Struct, members: Members[CellBytes]) -> CellBytes:
+    encoders = tuple(members.items())
+
     def encode_struct(cell: Cell) -> bytes:
         if isinstance(cell, dict):
-            return _sized(b"".join([item(cell.get(name)) for name, item in members]))
+            return _sized(b"".join([encode(cell.get(name)) for name, encode in encoders]))
         return _null_bytes(cell, "a dict")
 
     return encode_struct
@@ -175,59 +139,38 @@ def _null_bytes(cell: Cell, wanted: str) -> bytes:
     raise WrongCellError(f"a cell that should be {wanted} is {cell!r}")
 
 
-@functools.lru_cache(maxsize=1024)
+_CANONICAL: TypeMapper[CellBytes] = TypeMapper(
+    int=_long_bytes,
+    float=_double_bytes,
+    bool=_bool_bytes,
+    str=_text_bytes,
+    bytes=_raw_bytes,
+    datetime=_long_bytes,
+    date=_day_bytes,
+    decimal=lambda _: _decimal_bytes,
+    list=lambda _, item: _list_bytes(item),
+    map=lambda _, value: _map_bytes(value),
+    embedding=lambda _, number: _list_bytes(number),
+    struct=_struct_bytes,
+    null=refuse_null,
+)
+
+
 def to_storage(of: DataType) -> Conversion | None:
     """Return the conversion of a cell to its storage form (a decimal to minimal bytes).
 
     None means that cells are stored unchanged. Avro and MessagePack hold cells in this form;
     `from_storage` is the inverse.
     """
-    return _conversion(of, decimal=_decimal_to_plain, container=None)
+    return _TO_STORAGE(of)
 
 
-@functools.lru_cache(maxsize=1024)
 def from_storage(of: DataType) -> Conversion | None:
     """Return the conversion of a stored cell back to a cell (lists to tuples).
 
     None means that stored cells need no conversion.
     """
-    return _conversion(of, decimal=_decimal_from_plain, container=_tuple_of)
-
-
-def _conversion(
-    of: DataType, *, decimal: Conversion, container: Conversion | None
-) -> Conversion | None:
-    def member(inner: DataType) -> Conversion | None:
-        return _conversion(inner, decimal=decimal, container=container)
-
-    plain = unrestricted(of)
-    match plain:
-        case Decimal():
-            return decimal
-        case Embedding():
-            return container
-        case Optional(of=inner):
-            return member(inner)
-        case List(of=inner):
-            found = member(inner)
-            return container if found is None else _convert_list(found)
-        case _:
-            return _convert_named(plain, member)
-
-
-def _convert_named(
-    of: DataType, member: Callable[[DataType], Conversion | None]
-) -> Conversion | None:
-    match of:
-        case Map(of=inner):
-            found = member(inner)
-            return None if found is None else _convert_map(found)
-        case Struct(fields=fields):
-            pairs = ((field.name, member(field.type)) for field in fields)
-            changed = {name: found for name, found in pairs if found is not None}
-            return _convert_struct(changed) if changed else None
-        case _:
-            return None
+    return _FROM_STORAGE(of)
 
 
 def _decimal_to_plain(cell: Cell) -> Cell:
@@ -262,15 +205,44 @@ def _convert_map(member: Conversion) -> Conversion:
     return convert
 
 
-def _convert_struct(members: dict[str, Conversion]) -> Conversion:
+def _convert_struct(_: Struct, members: Members[Conversion | None]) -> Conversion | None:
+    changed = {name: member for name, member in members.items() if member is not None}
+
     def convert(cell: Cell) -> Cell:
         if not isinstance(cell, dict):
             return cell
         converted = dict(cell)
-        for name, member in members.items():
+        for name, member in changed.items():
             item = converted.get(name)
             if item is not None:
                 converted[name] = member(item)
         return converted
 
-    return convert
+    return convert if changed else None
+
+
+def _storage_mapper(
+    *, decimal: Conversion, sequence: Conversion | None
+) -> TypeMapper[Conversion | None]:
+    def convert_list(_: List, member: Conversion | None) -> Conversion | None:
+        return sequence if member is None else _convert_list(member)
+
+    return TypeMapper(
+        int=None,
+        float=None,
+        bool=None,
+        str=None,
+        bytes=None,
+        datetime=None,
+        date=None,
+        decimal=lambda _: decimal,
+        list=convert_list,
+        map=lambda _, member: None if member is None else _convert_map(member),
+        embedding=lambda _, __: sequence,
+        struct=_convert_struct,
+        null=lambda: None,
+    )
+
+
+_TO_STORAGE = _storage_mapper(decimal=_decimal_to_plain, sequence=None)
+_FROM_STORAGE = _storage_mapper(decimal=_decimal_from_plain, sequence=_tuple_of)

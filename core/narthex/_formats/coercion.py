@@ -8,7 +8,6 @@ oneof, regex) are enforced only here. Undeclared columns are ignored.
 import base64
 import binascii
 import decimal
-import functools
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -44,13 +43,15 @@ from narthex._ir.types import (
     Int,
     List,
     Map,
+    Members,
     Null,
     OneOf,
     Optional,
     Regex,
+    Restricted,
     Str,
     Struct,
-    unrestricted,
+    TypeMapper,
 )
 
 __all__ = [
@@ -66,6 +67,9 @@ __all__ = [
 
 Raw: TypeAlias = object
 """A raw value: any JSON value; also bytes, decimals, dates and datetimes."""
+
+Coercion: TypeAlias = Callable[[Raw], Cell]
+"""Returns a raw value as a cell of one type; raises MistypedError."""
 
 _INT = re.compile(r"\s*[+-]?[0-9]+(\.0*)?\s*")
 _FLOAT = re.compile(
@@ -124,25 +128,34 @@ def coerce(value: Raw, of: DataType) -> Cell:
     return coercion(of)(value)
 
 
-@functools.lru_cache(maxsize=4096)
-def coercion(of: DataType) -> Callable[[Raw], Cell]:
+def coercion(of: DataType) -> Coercion:
     """Return `coerce` to one type, prepared for many values."""
-    if isinstance(of, Optional):
-        required = coercion(of.of)
-        return lambda value: None if _is_null(value) else required(value)
-    plain = unrestricted(of)
-    accept = _COERCIONS[type(plain)]
-    exact = _EXACTLY.get(type(of))
+    return _COERCIONS(of)
+
+
+def _required(
+    dtype: DataType, accept: Coercion, exact: Callable[[Raw], Cell] | None = None
+) -> Coercion:
+    """Make a coercion that refuses null.
+
+    Args:
+        dtype: The type, for messages.
+        accept: The coercion of other values.
+        exact: Returns a value that already is a cell of the type, else None; most values are.
+    """
 
     def to_cell(value: Raw) -> Cell:
-        # Most values already have the right form and need no conversion.
         if exact is not None and (cell := exact(value)) is not None:
             return cell
         if _is_null(value):
-            raise MistypedError(f"found null; the column is `{type_name(of)}`, not Optional")
-        return _hold(accept(value, plain), of)
+            raise MistypedError(f"found null; the column is `{type_name(dtype)}`, not Optional")
+        return accept(value)
 
     return to_cell
+
+
+def _optional(_: Optional, required: Coercion) -> Coercion:
+    return lambda value: None if _is_null(value) else required(value)
 
 
 def _exact_int(value: Raw) -> Cell:
@@ -161,12 +174,6 @@ def _exact_bool(value: Raw) -> Cell:
     return value if type(value) is bool else None
 
 
-_EXACTLY: Mapping[type[DataType], Callable[[Raw], Cell]] = MappingProxyType(
-    {Int: _exact_int, Float: _exact_float, Str: _exact_str, Bool: _exact_bool}
-)
-"""For some types, returns a value that already is a cell unchanged, else None."""
-
-
 def _is_null(value: Raw) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -181,17 +188,21 @@ def _shown(value: object) -> str:
     return shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 (what fits a line)
 
 
-def _hold(cell: Cell, of: DataType) -> Cell:
-    match of, cell:
-        case Between(), int() | float():
-            _hold_between(cell, of)
-        case OneOf(options=options), int() | str() if cell not in options:
-            raise _refused(cell, of)
-        case Regex(pattern=pattern), str() if not matches(pattern, cell):
-            raise _refused(cell, of)
-        case _:
-            pass
-    return cell
+def _restricted(dtype: Restricted, base: Coercion) -> Coercion:
+    def accept(value: Raw) -> Cell:
+        cell = base(value)
+        match dtype, cell:
+            case Between(), int() | float():
+                _hold_between(cell, dtype)
+            case OneOf(options=options), int() | str() if cell not in options:
+                raise _refused(cell, dtype)
+            case Regex(pattern=pattern), str() if not matches(pattern, cell):
+                raise _refused(cell, dtype)
+            case _:
+                pass
+        return cell
+
+    return _required(dtype, accept)
 
 
 def _hold_between(cell: float, of: Between) -> None:
@@ -202,10 +213,10 @@ def _hold_between(cell: float, of: Between) -> None:
         raise MistypedError(f"found {cell!r}; the column holds {of.min} {signs} {of.max}")
 
 
-def _int(value: Raw, of: DataType) -> Cell:
+def _int(value: Raw) -> Cell:
     match value:
         case bool():
-            raise _refused(value, of)
+            raise _refused(value, Int())
         case int():
             whole = value
         case float() if value.is_integer():
@@ -215,35 +226,35 @@ def _int(value: Raw, of: DataType) -> Cell:
         case decimal.Decimal() if value.is_finite() and value == value.to_integral_value():
             whole = int(value)
         case _:
-            raise _refused(value, of)
+            raise _refused(value, Int())
     if not -_INT_LIMIT <= whole < _INT_LIMIT:
         raise MistypedError(f"found {whole}; an int has 64 bits")
     return whole
 
 
-def _float(value: Raw, of: DataType) -> Cell:
+def _float(value: Raw) -> Cell:
     match value:
         case bool():
-            raise _refused(value, of)
+            raise _refused(value, Float())
         case int() | float() | decimal.Decimal():
-            return _double(value, of)
+            return _double(value)
         case str() if _FLOAT.fullmatch(value):
-            return _double(float(value), of)
+            return _double(float(value))
         case _:
-            raise _refused(value, of)
+            raise _refused(value, Float())
 
 
-def _double(value: float | decimal.Decimal, of: DataType) -> float:
+def _double(value: float | decimal.Decimal) -> float:
     try:
-        found = float(value)
+        number = float(value)
     except (OverflowError, ValueError) as error:
-        raise _refused(value, of) from error
-    if math.isnan(found):
-        raise _refused(value, of)
-    return found
+        raise _refused(value, Float()) from error
+    if math.isnan(number):
+        raise _refused(value, Float())
+    return number
 
 
-def _bool(value: Raw, of: DataType) -> Cell:
+def _bool(value: Raw) -> Cell:
     match value:
         case bool():
             return value
@@ -252,12 +263,12 @@ def _bool(value: Raw, of: DataType) -> Cell:
         case str() if value.strip().lower() in _BOOLS:
             return _BOOLS[value.strip().lower()]
         case _:
-            raise _refused(value, of)
+            raise _refused(value, Bool())
 
 
-def _str(value: Raw, of: DataType) -> Cell:
+def _str(value: Raw) -> Cell:
     if not isinstance(value, str):
-        raise _refused(value, of)
+        raise _refused(value, Str())
     return _text(value)
 
 
@@ -272,7 +283,7 @@ def _text(value: str) -> str:
     return value
 
 
-def _bytes(value: Raw, of: DataType) -> Cell:
+def _bytes(value: Raw) -> Cell:
     match value:
         case bytes() | bytearray():
             return bytes(value)
@@ -282,14 +293,14 @@ def _bytes(value: Raw, of: DataType) -> Cell:
             except (binascii.Error, ValueError) as error:
                 raise MistypedError(f"found {_shown(repr(value))}, which is not base64") from error
         case _:
-            raise _refused(value, of)
+            raise _refused(value, Bytes())
 
 
-def _datetime(value: Raw, of: DataType) -> Cell:
+def _datetime(value: Raw) -> Cell:
     try:
         match value:
             case bool():
-                raise _refused(value, of)
+                raise _refused(value, Datetime())
             case int() | float():
                 return _known(instant_of_epoch(value))
             case str() if _FLOAT.fullmatch(value):
@@ -302,7 +313,7 @@ def _datetime(value: Raw, of: DataType) -> Cell:
             case date():
                 return _known(parse_instant(value.isoformat()))
             case _:
-                raise _refused(value, of)
+                raise _refused(value, Datetime())
     except (NoInstantError, OverflowError, ValueError) as error:
         raise MistypedError(f"{error}") from error
 
@@ -319,11 +330,11 @@ def _known(instant: int) -> int:
     return instant
 
 
-def _date(value: Raw, of: DataType) -> Cell:
+def _date(value: Raw) -> Cell:
     try:
         match value:
             case bool() | datetime():
-                raise _refused(value, of)
+                raise _refused(value, Date())
             case int() if FIRST_DAY <= value <= LAST_DAY:
                 return value
             case int():
@@ -335,97 +346,115 @@ def _date(value: Raw, of: DataType) -> Cell:
             case date():
                 return value.toordinal() - EPOCH_ORDINAL
             case _:
-                raise _refused(value, of)
+                raise _refused(value, Date())
     except NoInstantError as error:
         raise MistypedError(str(error)) from error
 
 
-def _decimal(value: Raw, of: DataType) -> Cell:
-    match value:
-        case bool():
-            raise _refused(value, of)
-        case float() if math.isfinite(value):
-            number = decimal.Decimal(repr(value))
-        case int() | decimal.Decimal():
-            number = decimal.Decimal(value)
-        case str() if _FLOAT.fullmatch(value):
-            number = decimal.Decimal(value.strip())
-        case _:
-            raise _refused(value, of)
-    return _unscaled(number, of)
+def _decimal(dtype: Decimal) -> Coercion:
+    def accept(value: Raw) -> Cell:
+        match value:
+            case bool():
+                raise _refused(value, dtype)
+            case float() if math.isfinite(value):
+                number = decimal.Decimal(repr(value))
+            case int() | decimal.Decimal():
+                number = decimal.Decimal(value)
+            case str() if _FLOAT.fullmatch(value):
+                number = decimal.Decimal(value.strip())
+            case _:
+                raise _refused(value, dtype)
+        return _unscaled(number, dtype)
+
+    return _required(dtype, accept)
 
 
-def _unscaled(number: decimal.Decimal, of: DataType) -> int:
-    if not isinstance(of, Decimal) or not number.is_finite():
-        raise _refused(number, of)
+def _unscaled(number: decimal.Decimal, dtype: Decimal) -> int:
+    if not number.is_finite():
+        raise _refused(number, dtype)
     if number and number.adjusted() > 28:  # noqa: PLR2004 (the digits of a decimal)
         raise MistypedError(f"found {_shown(number)}; a decimal has 28 digits")
     try:
-        unscaled = number.scaleb(of.scale, context=_EXACT)
+        unscaled = number.scaleb(dtype.scale, context=_EXACT)
     except decimal.DecimalException:
         unscaled = decimal.Decimal("0.5")  # it has too many digits for an exact result
     if unscaled != unscaled.to_integral_value():
         raise MistypedError(
-            f"found {_shown(number)}; the column has {of.scale} digits after the point"
+            f"found {_shown(number)}; the column has {dtype.scale} digits after the point"
         )
     if abs(unscaled) >= _DECIMAL_LIMIT:
         raise MistypedError(f"found {_shown(number)}; a decimal has 28 digits")
     return int(unscaled)
 
 
-def _items(value: Raw, of: DataType) -> Cell:
-    if not isinstance(value, list | tuple):
-        raise _refused(value, of)
-    if isinstance(of, Embedding) and len(value) != of.size:
-        raise MistypedError(f"found {len(value)} numbers; the column is `{type_name(of)}`")
-    item = of.of if isinstance(of, List) else Float()
-    return tuple(_within(f"item {index}", member, item) for index, member in enumerate(value))
+def _list(dtype: List | Embedding, item: Coercion) -> Coercion:
+    size = dtype.size if isinstance(dtype, Embedding) else None
+
+    def accept(value: Raw) -> Cell:
+        if not isinstance(value, list | tuple):
+            raise _refused(value, dtype)
+        if size is not None and len(value) != size:
+            raise MistypedError(f"found {len(value)} numbers; the column is `{type_name(dtype)}`")
+        cells: list[Cell] = []
+        try:
+            for member in value:
+                cells.append(item(member))  # noqa: PERF401 (their number is needed on an error)
+        except MistypedError as error:
+            raise MistypedError(f"item {len(cells)}: {error}") from error
+        return tuple(cells)
+
+    return _required(dtype, accept)
 
 
-def _within(place: str, value: Raw, of: DataType) -> Cell:
+def _map(dtype: Map, entry: Coercion) -> Coercion:
+    def accept(value: Raw) -> Cell:
+        if not isinstance(value, dict):
+            raise _refused(value, dtype)
+        for key in value:
+            if not isinstance(key, str):
+                raise MistypedError(f"found the key {key!r}; keys of a dict are text")
+            _text(key)
+        return {key: _part("entry", key, member, entry) for key, member in value.items()}
+
+    return _required(dtype, accept)
+
+
+def _struct(dtype: Struct, members: Members[Coercion]) -> Coercion:
+    coercions = tuple(members.items())
+
+    def accept(value: Raw) -> Cell:
+        if not isinstance(value, dict):
+            raise _refused(value, dtype)
+        return {name: _part("member", name, value.get(name), part) for name, part in coercions}
+
+    return _required(dtype, accept)
+
+
+def _part(kind: str, name: str, value: Raw, part: Coercion) -> Cell:
     try:
-        return coerce(value, of)
+        return part(value)
     except MistypedError as error:
-        raise MistypedError(f"{place}: {error}") from error
+        raise MistypedError(f"{kind} `{name}`: {error}") from error
 
 
-def _map(value: Raw, of: DataType) -> Cell:
-    if not isinstance(value, dict) or not isinstance(of, Map):
-        raise _refused(value, of)
-    for key in value:
-        if not isinstance(key, str):
-            raise MistypedError(f"found the key {key!r}; keys of a dict are text")
-        _text(key)
-    return {key: _within(f"entry `{key}`", member, of.of) for key, member in value.items()}
+def _refuse(value: Raw) -> Cell:
+    raise _refused(value, Null())
 
 
-def _struct(value: Raw, of: DataType) -> Cell:
-    if not isinstance(value, dict) or not isinstance(of, Struct):
-        raise _refused(value, of)
-    return {
-        field.name: _within(f"member `{field.name}`", value.get(field.name), field.type)
-        for field in of.fields
-    }
-
-
-def _nothing(value: Raw, of: DataType) -> Cell:
-    raise _refused(value, of)
-
-
-_COERCIONS: Mapping[type, Callable[[Raw, DataType], Cell]] = MappingProxyType(
-    {
-        Int: _int,
-        Float: _float,
-        Bool: _bool,
-        Str: _str,
-        Bytes: _bytes,
-        Datetime: _datetime,
-        Date: _date,
-        Decimal: _decimal,
-        List: _items,
-        Embedding: _items,
-        Map: _map,
-        Struct: _struct,
-        Null: _nothing,
-    }
+_COERCIONS: TypeMapper[Coercion] = TypeMapper(
+    int=_required(Int(), _int, _exact_int),
+    float=_required(Float(), _float, _exact_float),
+    bool=_required(Bool(), _bool, _exact_bool),
+    str=_required(Str(), _str, _exact_str),
+    bytes=_required(Bytes(), _bytes),
+    datetime=_required(Datetime(), _datetime),
+    date=_required(Date(), _date),
+    decimal=_decimal,
+    list=_list,
+    map=_map,
+    embedding=_list,
+    struct=_struct,
+    optional=_optional,
+    null=lambda: _required(Null(), _refuse),
+    restricted=_restricted,
 )

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="func-returns-value"
 """Cells as JSON for answers, and back.
 
 Instants are RFC 3339 with microseconds, days ISO, decimals text with all their digits, bytes
@@ -7,8 +8,9 @@ base64; a float outside JSON is `"Infinity"`, `"-Infinity"` or `"NaN"`.
 import base64
 import decimal
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
+from typing import TypeAlias, TypeVar
 
 from narthex._base.records import Json
 from narthex._base.times import render_instant
@@ -26,13 +28,19 @@ from narthex._ir.types import (
     Int,
     List,
     Map,
-    Optional,
+    Members,
+    Null,
     Str,
     Struct,
+    TypeMapper,
     inner,
     unrestricted,
 )
 
+CellRenderer: TypeAlias = Callable[[Cell], Json]
+CellParser: TypeAlias = Callable[[Json], Cell]
+
+_CellType = TypeVar("_CellType", int, str, bytes)
 _NOT_IN_JSON = MappingProxyType({"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan})
 _EXACT = decimal.Context(prec=400)
 
@@ -43,21 +51,7 @@ class UnrenderedError(TypeError):
 
 def render_cell(cell: Cell, of: DataType) -> Json:
     """Render a cell of a type as JSON; null stays null, whatever the type."""
-    plain = unrestricted(of)
-    if isinstance(plain, Optional):
-        return render_cell(cell, plain.of)
-    if cell is None:
-        return None
-    match plain, cell:
-        case ((List() | Embedding()), tuple()):
-            item = plain.of if isinstance(plain, List) else Float()
-            return [render_cell(member, item) for member in cell]
-        case Map(of=member_type), dict():
-            return {key: render_cell(member, member_type) for key, member in cell.items()}
-        case Struct(fields=fields), dict():
-            return {field.name: render_cell(cell.get(field.name), field.type) for field in fields}
-        case _:
-            return _render_scalar(cell, plain)
+    return _RENDERERS(of)(cell)
 
 
 def render_cells(cells: Sequence[Cell], of: DataType) -> list[Json]:
@@ -72,31 +66,7 @@ def render_cells(cells: Sequence[Cell], of: DataType) -> list[Json]:
         ):
             return list(cells)  # type: ignore[arg-type]
         case _:
-            return [render_cell(cell, of) for cell in cells]
-
-
-def _render_scalar(cell: Cell, of: DataType) -> Json:
-    match of, cell:
-        case Float(), int() | float():
-            return _render_float(float(cell))
-        case Datetime(), int():
-            return render_instant(cell)
-        case Date(), int():
-            return render_day(cell)
-        case Decimal(scale=scale), int():
-            return f"{decimal.Decimal(cell).scaleb(-scale, context=_EXACT):f}"
-        case Bytes(), bytes():
-            return base64.b64encode(cell).decode()
-        case ((Int() | Bool() | Str()), bool() | int() | str()):
-            return cell
-        case _:
-            raise UnrenderedError(f"{cell!r} is not of {of!r}")
-
-
-def _render_float(cell: float) -> Json:
-    if math.isfinite(cell):
-        return cell
-    return next(name for name, value in _NOT_IN_JSON.items() if repr(value) == repr(cell))
+            return list(map(_RENDERERS(of), cells))
 
 
 def parse_cell(rendered: Json, of: DataType) -> Cell:
@@ -105,60 +75,190 @@ def parse_cell(rendered: Json, of: DataType) -> Cell:
     Raises:
         UnrenderedError: It is not the rendering of a cell of that type.
     """
-    plain = unrestricted(of)
-    if isinstance(plain, Optional):
-        return parse_cell(rendered, plain.of)
-    if rendered is None:
-        return None
-    match plain, rendered:
-        case ((List() | Embedding()), list()):
-            item = plain.of if isinstance(plain, List) else Float()
-            return tuple(parse_cell(member, item) for member in rendered)
-        case Map(of=member_type), dict():
-            return {key: parse_cell(member, member_type) for key, member in rendered.items()}
-        case Struct(fields=fields), dict():
-            return {
-                field.name: parse_cell(rendered.get(field.name), field.type) for field in fields
-            }
-        case _:
-            return _parse_scalar(rendered, plain)
+    return _PARSERS(of)(rendered)
 
 
-def _parse_scalar(rendered: Json, of: DataType) -> Cell:
-    match of, rendered:
-        case Float(), bool():
-            pass
-        case Float(), int() | float():
-            return float(rendered)
-        case Int(), int() if not isinstance(rendered, bool):
-            return rendered
-        case Bool(), bool():
-            return rendered
-        case _, str():
-            return _parse_text(rendered, of)
-        case _:
-            pass
-    raise UnrenderedError(f"{rendered!r} is not of {of!r}")
+def _null(value: object, dtype: DataType) -> None:
+    """Return None for a null; refuse any other value."""
+    if value is not None:
+        raise UnrenderedError(f"{value!r} is not of {dtype!r}")
 
 
-def _parse_text(rendered: str, of: DataType) -> Cell:
-    parse = _TEXTS.get(type(of))
-    try:
-        if parse is not None:
-            return parse(rendered)
-        if isinstance(of, Decimal):
-            return int(decimal.Decimal(rendered).scaleb(of.scale, context=_EXACT))
-    except (ValueError, KeyError, decimal.InvalidOperation) as error:
-        raise UnrenderedError(f"{rendered!r} is not of {of!r}") from error
-    raise UnrenderedError(f"{rendered!r} is not of {of!r}")
+def _null_of_null(value: object) -> None:
+    return _null(value, Null())
 
 
-_TEXTS: Mapping[type, Callable[[str], Cell]] = MappingProxyType(
-    {
-        Str: str,
-        Float: _NOT_IN_JSON.__getitem__,
-        Datetime: parse_instant,
-        Date: parse_day,
-        Bytes: lambda rendered: base64.b64decode(rendered, validate=True),
-    }
+def _unchanged(dtype: Int | Bool | Str) -> CellRenderer:
+    def render(cell: Cell) -> Json:
+        return cell if isinstance(cell, bool | int | str) else _null(cell, dtype)
+
+    return render
+
+
+def _rendered_by(
+    dtype: DataType, kind: type[_CellType], function: Callable[[_CellType], str]
+) -> CellRenderer:
+    def render(cell: Cell) -> Json:
+        return function(cell) if isinstance(cell, kind) else _null(cell, dtype)
+
+    return render
+
+
+def _render_float(cell: Cell) -> Json:
+    if not isinstance(cell, int | float):
+        return _null(cell, Float())
+    number = float(cell)
+    if math.isfinite(number):
+        return number
+    return next(name for name, value in _NOT_IN_JSON.items() if repr(value) == repr(number))
+
+
+def _render_bytes(cell: bytes) -> str:
+    return base64.b64encode(cell).decode()
+
+
+def _decimal_renderer(dtype: Decimal) -> CellRenderer:
+    scale = dtype.scale
+
+    def render(cell: int) -> str:
+        return f"{decimal.Decimal(cell).scaleb(-scale, context=_EXACT):f}"
+
+    return _rendered_by(dtype, int, render)
+
+
+def _list_renderer(dtype: List | Embedding, item: CellRenderer) -> CellRenderer:
+    def render(cell: Cell) -> Json:
+        return [item(member) for member in cell] if isinstance(cell, tuple) else _null(cell, dtype)
+
+    return render
+
+
+def _map_renderer(dtype: Map, value: CellRenderer) -> CellRenderer:
+    def render(cell: Cell) -> Json:
+        if isinstance(cell, dict):
+            return {key: value(member) for key, member in cell.items()}
+        return _null(cell, dtype)
+
+    return render
+
+
+def _struct_renderer(dtype: Struct, members: Members[CellRenderer]) -> CellRenderer:
+    renderers = tuple(members.items())
+
+    def render(cell: Cell) -> Json:
+        if isinstance(cell, dict):
+            return {name: member(cell.get(name)) for name, member in renderers}
+        return _null(cell, dtype)
+
+    return render
+
+
+_RENDERERS: TypeMapper[CellRenderer] = TypeMapper(
+    int=_unchanged(Int()),
+    float=_render_float,
+    bool=_unchanged(Bool()),
+    str=_unchanged(Str()),
+    bytes=_rendered_by(Bytes(), bytes, _render_bytes),
+    datetime=_rendered_by(Datetime(), int, render_instant),
+    date=_rendered_by(Date(), int, render_day),
+    decimal=_decimal_renderer,
+    list=_list_renderer,
+    map=_map_renderer,
+    embedding=_list_renderer,
+    struct=_struct_renderer,
+    null=lambda: _null_of_null,
+)
+
+
+def _parse_int(rendered: Json) -> Cell:
+    if isinstance(rendered, int) and not isinstance(rendered, bool):
+        return rendered
+    return _null(rendered, Int())
+
+
+def _parse_float(rendered: Json) -> Cell:
+    if isinstance(rendered, int | float) and not isinstance(rendered, bool):
+        return float(rendered)
+    return _parse_named_float(rendered)
+
+
+def _parse_bool(rendered: Json) -> Cell:
+    return rendered if isinstance(rendered, bool) else _null(rendered, Bool())
+
+
+def _parse_str(rendered: Json) -> Cell:
+    return rendered if isinstance(rendered, str) else _null(rendered, Str())
+
+
+def _parsed_by(dtype: DataType, function: Callable[[str], Cell]) -> CellParser:
+    def parse(rendered: Json) -> Cell:
+        if not isinstance(rendered, str):
+            return _null(rendered, dtype)
+        try:
+            return function(rendered)
+        except (ValueError, KeyError, decimal.InvalidOperation) as error:
+            raise UnrenderedError(f"{rendered!r} is not of {dtype!r}") from error
+
+    return parse
+
+
+def _parse_bytes(rendered: str) -> bytes:
+    return base64.b64decode(rendered, validate=True)
+
+
+_parse_named_float = _parsed_by(Float(), _NOT_IN_JSON.__getitem__)
+
+
+def _decimal_parser(dtype: Decimal) -> CellParser:
+    scale = dtype.scale
+
+    def parse(rendered: str) -> int:
+        return int(decimal.Decimal(rendered).scaleb(scale, context=_EXACT))
+
+    return _parsed_by(dtype, parse)
+
+
+def _list_parser(dtype: List | Embedding, item: CellParser) -> CellParser:
+    def parse(rendered: Json) -> Cell:
+        if isinstance(rendered, list):
+            return tuple([item(member) for member in rendered])
+        return _null(rendered, dtype)
+
+    return parse
+
+
+def _map_parser(dtype: Map, value: CellParser) -> CellParser:
+    def parse(rendered: Json) -> Cell:
+        if isinstance(rendered, dict):
+            return {key: value(member) for key, member in rendered.items()}
+        return _null(rendered, dtype)
+
+    return parse
+
+
+def _struct_parser(dtype: Struct, members: Members[CellParser]) -> CellParser:
+    parsers = tuple(members.items())
+
+    def parse(rendered: Json) -> Cell:
+        if isinstance(rendered, dict):
+            return {name: member(rendered.get(name)) for name, member in parsers}
+        return _null(rendered, dtype)
+
+    return parse
+
+
+_PARSERS: TypeMapper[CellParser] = TypeMapper(
+    int=_parse_int,
+    float=_parse_float,
+    bool=_parse_bool,
+    str=_parse_str,
+    bytes=_parsed_by(Bytes(), _parse_bytes),
+    datetime=_parsed_by(Datetime(), parse_instant),
+    date=_parsed_by(Date(), parse_day),
+    decimal=_decimal_parser,
+    list=_list_parser,
+    map=_map_parser,
+    embedding=_list_parser,
+    struct=_struct_parser,
+    null=lambda: _null_of_null,
 )

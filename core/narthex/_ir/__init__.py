@@ -1,6 +1,7 @@
 """The values that all parts exchange: authors' declarations and the assets that a commit needs.
 
-- Types and rows: `types`, `type_names`, `schema`, `facts`, `literals`.
+- Types and rows: `types`, `type_names`, `schema`, `facts`, `literals`. All formats of values are a
+  `TypeMapper` of `types`.
 - Declarations: `entities`, `connections`, `operators`, `expression_nodes`, `code`.
 - Windows and aggregates: `windows`, `window_spans`, `aggregate_specs`, `aggregate_types`.
 - Typing of pipelines: `node_schema`. Results of compilation: `assets`, `asset_names`.
@@ -142,10 +143,13 @@ from narthex._ir.types import (
     Int,
     List,
     Map,
+    Members,
     Null,
     Optional,
+    Restricted,
     Str,
     Struct,
+    TypeMapper,
     base_type,
     inner,
     optional,
@@ -306,4 +310,7 @@ __all__ = [
     "type_name",
     "types",
     "unrestricted",
+    "Members",
+    "Restricted",
+    "TypeMapper",
 ]

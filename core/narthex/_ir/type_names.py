@@ -1,45 +1,53 @@
 """Types as an author writes them, for messages."""
 
+from typing import assert_never
+
 from narthex._ir.types import (
     Between,
     DataType,
-    Decimal,
-    Embedding,
-    List,
-    Map,
     OneOf,
-    Optional,
     Regex,
+    Restricted,
     Struct,
+    TypeMapper,
 )
 
 
 def type_name(of: DataType) -> str:
     """Render a type as its annotation, such as `Optional[int]`."""
-    match of:
-        case Optional():
-            return f"Optional[{type_name(of.of)}]"
-        case List():
-            return f"List[{type_name(of.of)}]"
-        case Map():
-            return f"Dict[str, {type_name(of.of)}]"
-        case Struct():
-            return of.name or f"struct of {', '.join(field.name for field in of.fields)}"
-        case Decimal():
-            return f"Decimal[{of.scale}]"
-        case Embedding():
-            return f"Embedding[{of.size}]"
-        case _:
-            return _restricted_name(of)
+    return _NAMES.uncached(of)
 
 
-def _restricted_name(of: DataType) -> str:
-    match of:
+def _struct_name(dtype: Struct, _: object) -> str:
+    return dtype.name or f"struct of {', '.join(field.name for field in dtype.fields)}"
+
+
+def _restricted_name(dtype: Restricted, base: str) -> str:
+    match dtype:
         case Between():
-            return f"between({type_name(of.of)}, {of.min}, {of.max})"
+            return f"between({base}, {dtype.min}, {dtype.max})"
         case OneOf():
-            return f"oneof({type_name(of.of)}, {list(of.options)})"
+            return f"oneof({base}, {list(dtype.options)})"
         case Regex():
-            return f"regex({of.pattern!r})"
+            return f"regex({dtype.pattern!r})"
         case _:
-            return type(of).__name__.lower()
+            assert_never(dtype)
+
+
+_NAMES: TypeMapper[str] = TypeMapper(
+    int="int",
+    float="float",
+    bool="bool",
+    str="str",
+    bytes="bytes",
+    datetime="datetime",
+    date="date",
+    decimal=lambda dtype: f"Decimal[{dtype.scale}]",
+    list=lambda _, item: f"List[{item}]",
+    map=lambda _, value: f"Dict[str, {value}]",
+    embedding=lambda dtype, _: f"Embedding[{dtype.size}]",
+    struct=_struct_name,
+    optional=lambda _, name: f"Optional[{name}]",
+    null=lambda: "null",
+    restricted=_restricted_name,
+)

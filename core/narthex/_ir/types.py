@@ -1,6 +1,8 @@
-"""The types that a column can have: a closed union of frozen values."""
+"""The types that a column can have, and the one traversal that every format of values uses."""
 
-from typing import TypeAlias
+import functools
+from collections.abc import Callable, Mapping
+from typing import Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -176,6 +178,14 @@ def optional(of: DataType) -> DataType:
     return of if isinstance(of, Optional | Null) else Optional(of)
 
 
+Restricted: TypeAlias = Between | OneOf | Regex
+"""A type that allows some values of another type."""
+
+_ParametrizedType: TypeAlias = (
+    Decimal | List | Map | Embedding | Struct | Optional | Null | Restricted
+)
+
+
 def unrestricted(of: DataType) -> DataType:
     """Return the type that a restriction (between, oneof, regex) restricts."""
     match of:
@@ -187,18 +197,121 @@ def unrestricted(of: DataType) -> DataType:
             return of
 
 
+Mapped = TypeVar("Mapped")
+"""What a mapper makes of a type."""
+
+Members: TypeAlias = Mapping[str, Mapped]
+"""What a mapper makes of the members of a struct: by name, in their order."""
+
+
+def same_as_inner(_: DataType, inner_result: Mapped) -> Mapped:
+    """Map an Optional like the type inside it, or a restriction like its base type."""
+    return inner_result
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class TypeMapper(Generic[Mapped]):
+    """What one format makes of each type: a schema, a name, or a function that converts cells.
+
+    A mapper is called with a type. It maps the types inside first, and caches its results: a mapper
+    to functions compiles the conversion of a type once, not once for each value. It has one entry
+    for each type, so mypy reports every format that lacks a new type. The entry of a type with
+    parameters is a function of the type and of what the mapper made of the types inside.
+
+    Attributes:
+        embedding: Receives the type, and what the mapper made of Float.
+        null: Called for the type of the literal null; raises if the format has none.
+        restricted: Receives a between, oneof or regex, and its mapped base type.
+    """
+
+    int: Mapped
+    float: Mapped
+    bool: Mapped
+    str: Mapped
+    bytes: Mapped
+    datetime: Mapped
+    date: Mapped
+    decimal: Callable[[Decimal], Mapped]
+    list: Callable[[List, Mapped], Mapped]
+    map: Callable[[Map, Mapped], Mapped]
+    embedding: Callable[[Embedding, Mapped], Mapped]
+    struct: Callable[[Struct, Members[Mapped]], Mapped]
+    optional: Callable[[Optional, Mapped], Mapped] = same_as_inner
+    null: Callable[[], Mapped]
+    restricted: Callable[[Restricted, Mapped], Mapped] = same_as_inner
+    _cached: Callable[[DataType], Mapped] = attrs.field(init=False, repr=False)
+
+    @_cached.default
+    def _make_cache(self) -> Callable[[DataType], Mapped]:
+        return functools.lru_cache(maxsize=4096)(self.uncached)
+
+    def __call__(self, dtype: DataType) -> Mapped:
+        """Return what the format makes of a type."""
+        return self._cached(dtype)
+
+    def uncached(self, dtype: DataType) -> Mapped:
+        """Return it without the cache, where equal types (bounds 1 and 1.0) must stay apart."""
+        match dtype:
+            case Int():
+                return self.int
+            case Float():
+                return self.float
+            case Bool():
+                return self.bool
+            case Str():
+                return self.str
+            case Bytes():
+                return self.bytes
+            case Datetime():
+                return self.datetime
+            case Date():
+                return self.date
+            case _:
+                return self._with_parameters(dtype)
+
+    def _with_parameters(self, dtype: _ParametrizedType) -> Mapped:
+        match dtype:
+            case Decimal():
+                return self.decimal(dtype)
+            case List():
+                return self.list(dtype, self.uncached(dtype.of))
+            case Map():
+                return self.map(dtype, self.uncached(dtype.of))
+            case Embedding():
+                return self.embedding(dtype, self.float)
+            case Struct():
+                members = {field.name: self.uncached(field.type) for field in dtype.fields}
+                return self.struct(dtype, members)
+            case Optional():
+                return self.optional(dtype, self.uncached(dtype.of))
+            case Null():
+                return self.null()
+            case _:
+                return self.restricted(dtype, self.uncached(unrestricted(dtype)))
+
+
+def _base_struct(dtype: Struct, members: Mapping[str, DataType]) -> DataType:
+    return Struct(dtype.name, tuple(StructField(name, base) for name, base in members.items()))
+
+
+_BASE_TYPES: TypeMapper[DataType] = TypeMapper(
+    int=Int(),
+    float=Float(),
+    bool=Bool(),
+    str=Str(),
+    bytes=Bytes(),
+    datetime=Datetime(),
+    date=Date(),
+    decimal=lambda dtype: dtype,
+    list=lambda _, item: List(item),
+    map=lambda _, value: Map(value),
+    embedding=lambda dtype, _: dtype,
+    struct=_base_struct,
+    optional=lambda _, base: optional(base),
+    null=Null,
+)
+
+
 def base_type(of: DataType) -> DataType:
     """Return the type without restrictions, also inside Optionals, lists, maps and structs."""
-    plain = unrestricted(of)
-    match plain:
-        case Optional():
-            return optional(base_type(plain.of))
-        case List():
-            return List(base_type(plain.of))
-        case Map():
-            return Map(base_type(plain.of))
-        case Struct():
-            fields = (StructField(field.name, base_type(field.type)) for field in plain.fields)
-            return Struct(plain.name, tuple(fields))
-        case _:
-            return plain
+    return _BASE_TYPES(of)

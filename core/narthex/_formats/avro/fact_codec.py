@@ -23,29 +23,13 @@ from narthex._formats.cells import (
     WrongCellError,
     cell_bytes,
     from_storage,
+    refuse_null,
     to_storage,
 )
 from narthex._ir.assets import LogSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
-from narthex._ir.types import (
-    Bool,
-    Bytes,
-    DataType,
-    Date,
-    Datetime,
-    Decimal,
-    Embedding,
-    Float,
-    Int,
-    List,
-    Map,
-    Optional,
-    Str,
-    Struct,
-    StructField,
-    unrestricted,
-)
+from narthex._ir.types import Members, Struct, TypeMapper
 
 __all__ = [
     "CorruptFactError",
@@ -111,23 +95,14 @@ def avro_schema(log: LogSpec) -> str:
     Raises:
         UnsupportedColumnError: A name is not valid in Avro, or a log cannot hold the type.
     """
-    return json.dumps(_fact_schema(log, _annotated_decimal), separators=(",", ":"))
+    return json.dumps(_fact_schema(log, _LOG_TYPES), separators=(",", ":"))
 
 
-_SCALARS: dict[type, Json] = {
-    Int: "long",
-    Datetime: "long",
-    Date: "int",
-    Float: "double",
-    Bool: "boolean",
-    Str: "string",
-    Bytes: "bytes",
-}
-
-_DecimalSchema: TypeAlias = Callable[[int], Json]
+_AvroType: TypeAlias = Callable[[str], Json]
+"""The Avro type of a type at a path of the schema; the path names the records of structs."""
 
 
-def _fact_schema(log: LogSpec, decimal: _DecimalSchema) -> dict[str, Json]:
+def _fact_schema(log: LogSpec, avro_types: TypeMapper[_AvroType]) -> dict[str, Json]:
     fields: list[Json] = [
         {"name": "row_id", "type": "bytes"},
         {"name": "version", "type": "bytes"},
@@ -135,48 +110,12 @@ def _fact_schema(log: LogSpec, decimal: _DecimalSchema) -> dict[str, Json]:
         {"name": "alive", "type": "boolean"},
     ]
     for index, column in enumerate(log.keys):
-        plain = _type_schema(column.type, f"k{index}", decimal)
-        fields.append({"name": "k_" + _avro_name(column.name), "type": plain})
+        avro_type = avro_types(column.type)(f"k{index}")
+        fields.append({"name": "k_" + _avro_name(column.name), "type": avro_type})
     for index, column in enumerate(log.values):
-        plain = _nullable(_type_schema(column.type, f"v{index}", decimal))
-        fields.append({"name": "v_" + _avro_name(column.name), "type": plain})
+        avro_type = _nullable(avro_types(column.type)(f"v{index}"))
+        fields.append({"name": "v_" + _avro_name(column.name), "type": avro_type})
     return {"type": "record", "name": "fact", "fields": fields}
-
-
-def _type_schema(of: DataType, path: str, decimal: _DecimalSchema) -> Json:
-    plain = unrestricted(of)
-    match plain:
-        case Decimal(scale=scale):
-            return decimal(scale)
-        case Optional(of=inner):
-            return _nullable(_type_schema(inner, path, decimal))
-        case _:
-            return _SCALARS.get(type(plain)) or _composite_schema(plain, path, decimal)
-
-
-def _composite_schema(of: DataType, path: str, decimal: _DecimalSchema) -> Json:
-    match of:
-        case Embedding():
-            return {"type": "array", "items": "double"}
-        case List(of=item):
-            return {"type": "array", "items": _type_schema(item, path + "_0", decimal)}
-        case Map(of=item):
-            return {"type": "map", "values": _type_schema(item, path + "_0", decimal)}
-        case Struct(fields=fields):
-            return {
-                "type": "record",
-                "name": "struct_" + path,
-                "fields": [
-                    _member_schema(field, f"{path}_{index}", decimal)
-                    for index, field in enumerate(fields)
-                ],
-            }
-        case _:
-            raise UnsupportedColumnError(f"no log carries the type {of!r}")
-
-
-def _member_schema(field: StructField, path: str, decimal: _DecimalSchema) -> Json:
-    return {"name": _avro_name(field.name), "type": _type_schema(field.type, path, decimal)}
 
 
 def _nullable(schema: Json) -> Json:
@@ -189,13 +128,45 @@ def _avro_name(name: str) -> str:
     return name
 
 
-def _annotated_decimal(scale: int) -> Json:
-    return {"type": "bytes", "logicalType": "decimal", "precision": DECIMAL_DIGITS, "scale": scale}
+def _struct_type(_: Struct, members: Members[_AvroType]) -> _AvroType:
+    def record_at(path: str) -> Json:
+        fields: list[Json] = [
+            {"name": _avro_name(name), "type": member(f"{path}_{index}")}
+            for index, (name, member) in enumerate(members.items())
+        ]
+        return {"type": "record", "name": "struct_" + path, "fields": fields}
+
+    return record_at
 
 
-def _bare_decimal(scale: int) -> Json:
-    del scale
-    return "bytes"
+def _avro_mapper(decimal: Callable[[int], Json]) -> TypeMapper[_AvroType]:
+    return TypeMapper(
+        int=lambda _: "long",
+        float=lambda _: "double",
+        bool=lambda _: "boolean",
+        str=lambda _: "string",
+        bytes=lambda _: "bytes",
+        datetime=lambda _: "long",
+        date=lambda _: "int",
+        decimal=lambda dtype: lambda _: decimal(dtype.scale),
+        list=lambda _, item: lambda path: {"type": "array", "items": item(path + "_0")},
+        map=lambda _, value: lambda path: {"type": "map", "values": value(path + "_0")},
+        embedding=lambda _, number: lambda path: {"type": "array", "items": number(path)},
+        struct=_struct_type,
+        optional=lambda _, inner_type: lambda path: _nullable(inner_type(path)),
+        null=refuse_null,
+    )
+
+
+_LOG_TYPES = _avro_mapper(
+    lambda scale: {
+        "type": "bytes",
+        "logicalType": "decimal",
+        "precision": DECIMAL_DIGITS,
+        "scale": scale,
+    }
+)
+_BARE_TYPES = _avro_mapper(lambda _: "bytes")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -230,12 +201,12 @@ class FactCodec:
     @_schema.default
     def _parse_schema(self) -> dict[str, Json]:
         # fastavro would read the annotated type as decimal.Decimal; cells are unscaled integers.
-        parsed: dict[str, Json] = fastavro.parse_schema(_fact_schema(self.log, _bare_decimal))
+        parsed: dict[str, Json] = fastavro.parse_schema(_fact_schema(self.log, _BARE_TYPES))
         return parsed
 
     @_batch.default
     def _parse_batch(self) -> dict[str, Json]:
-        plain = _fact_schema(self.log, _bare_decimal)
+        plain = _fact_schema(self.log, _BARE_TYPES)
         parsed: dict[str, Json] = fastavro.parse_schema({"type": "array", "items": plain})
         return parsed
 
