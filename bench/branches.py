@@ -85,9 +85,9 @@ def open_bench(dsn: str) -> Bench:
     """Make an installation with one branch."""
     migrate(dsn)
     ledger = Ledger(dsn)
-    ledger.install("bench000")
+    ledger.installation.create("bench000")
     adapters = {kind: InMemoryAdapter(kind) for kind in STORES}
-    tenant = ledger.ensure_tenant("bench")
+    tenant = ledger.installation.ensure_tenant("bench")
     executor = Executor(ledger=ledger, adapters=adapters, install_id="bench000", owner="bench")
     return Bench(ledger=ledger, tenant=tenant, adapters=adapters, executor=executor)
 
@@ -95,11 +95,11 @@ def open_bench(dsn: str) -> Bench:
 def deploy(bench: Bench, definitions: Definitions) -> int:
     """Deploy to `main` and let it serve; gives how many assets it has."""
     ledger, commit_id = bench.ledger, UUID(int=1)
-    ledger.accept(
+    ledger.commits.accept(
         CommitRequest(
             commit_id=commit_id,
             tenant=bench.tenant,
-            branch=ledger.ensure_branch(bench.tenant, "main"),
+            branch=ledger.branches.ensure(bench.tenant, "main"),
             idempotency_key="the-first-commit",
             request_sha256=hashlib.sha256(b"first").digest(),
             actor="bench",
@@ -107,26 +107,26 @@ def deploy(bench: Bench, definitions: Definitions) -> int:
             promotion=PromotionPolicy.NOW,
         )
     )
-    fence = ledger.claim(commit_id, "bench")
-    ledger.plan(
+    fence = ledger.commits.claim(commit_id, "bench")
+    ledger.commits.plan(
         commit_id,
         fence,
         blueprint=compile_blueprint(definitions),
         name_of=bench.executor.name_of,
     )
-    assets = ledger.commit(commit_id).assets
+    assets = ledger.commits.get(commit_id).assets
     for asset in assets:
         bench.executor.create(commit_id, asset.asset_id)
     bench.executor.ready(commit_id)
     bench.executor.commit(commit_id)
-    ledger.promote(commit_id, ledger.claim(commit_id, "bench"), evidence=())
+    ledger.promotions.promote(commit_id, ledger.commits.claim(commit_id, "bench"), evidence=())
     return len(assets)
 
 
 def clone(bench: Bench, number: int) -> float:
     """Clone `main`; gives the seconds that it took."""
     began = time.perf_counter()
-    bench.ledger.clone_branch(
+    bench.ledger.branches.clone(
         BranchRequest(
             commit_id=UUID(int=100 + number),
             tenant=bench.tenant,

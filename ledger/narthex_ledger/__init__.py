@@ -1,13 +1,14 @@
 """The ledger records actual and desired state, and controls who may change it, in PostgreSQL.
 
-* `ledger`: the public API, composed of the `api` module of each package.
+* `ledger`: the public API, composed of parts by topic, such as `ledger.branches.clone(...)`;
+  each part is a class in the `api` module of a package.
 * `model`: values and state machines; `db`: tables, statements, transactions, migrations.
 * `signing`: signatures; `session`: the database and its rules; `reading`: reads without locks.
 * `requests`: requests that may arrive more than once; `security`: tokens, audit log, secrets.
 * `engines`: jobs, slots and leases; `commits`: the transactions of a commit.
 * `branches`: branches as a whole; `gc`: destruction and audits.
 
-Start with `model.states`, then `commits.api`.
+Start with `model.states`, then `ledger` and `commits.api`.
 """
 
 from narthex_ledger.commits.planning import NameOf, stored_plan

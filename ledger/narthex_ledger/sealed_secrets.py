@@ -96,7 +96,7 @@ class SealedSecrets:
         """
         if not key.is_file():
             raise NotOpenedError(f"`{key}` is not here; copy it from where the server runs")
-        return cls(ledger, ledger.ensure_tenant(TENANT), Sealer(key.read_bytes()))
+        return cls(ledger, ledger.installation.ensure_tenant(TENANT), Sealer(key.read_bytes()))
 
     def read(self, name: str) -> str:
         """Return a value.
@@ -105,7 +105,7 @@ class SealedSecrets:
             NotFound: No secret has that name.
             NotOpenedError: It was sealed by another key, or belongs to another row.
         """
-        found = self.ledger.secret(self.tenant, name)
+        found = self.ledger.secrets.get(self.tenant, name)
         return self.sealer.open(found.sealed, about=self._about(name, found.version))
 
     def add(self, name: str, value: str, *, actor: str) -> int:
@@ -115,7 +115,7 @@ class SealedSecrets:
             LedgerRefused: A secret of that name exists.
         """
         sealed = self.sealer.seal(value, about=self._about(name, 1))
-        self.ledger.add_secret(self.tenant, name, sealed=sealed, actor=actor)
+        self.ledger.secrets.add(self.tenant, name, sealed=sealed, actor=actor)
         return 1
 
     def change(self, name: str, value: str, *, actor: str) -> int:
@@ -125,9 +125,9 @@ class SealedSecrets:
             NotFound: No secret has that name.
             LedgerRefused: Concurrent modification of the secret.
         """
-        version = self.ledger.secret(self.tenant, name).version
+        version = self.ledger.secrets.get(self.tenant, name).version
         sealed = self.sealer.seal(value, about=self._about(name, version + 1))
-        self.ledger.change_secret(self.tenant, name, version=version, sealed=sealed, actor=actor)
+        self.ledger.secrets.change(self.tenant, name, version=version, sealed=sealed, actor=actor)
         return version + 1
 
     def _about(self, name: str, version: int) -> str:

@@ -1,57 +1,47 @@
-"""The database session shared by every part of the ledger's API."""
+"""The database session shared by every part of the ledger."""
 
-import datetime as dt
 from collections.abc import Callable
 from typing import TypeVar
-from uuid import UUID
 
+import attrs
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
-from narthex_ledger.db.transactions import FaultHook, Transactions, no_faults
-from narthex_ledger.model.views import ManifestView, Rules
+from narthex_ledger.db.transactions import Transactions
+from narthex_ledger.model.views import Rules
 from narthex_ledger.signing.row_checks import Checker
 from narthex_ledger.signing.signatures import ATTEST, Signer, Verifier
 
 _T = TypeVar("_T")
 
 
+@attrs.frozen
 class LedgerDatabase:
-    """The database and the rules of the installation; safe to share between threads."""
+    """The database and the rules of the installation; safe to share between threads.
 
-    def __init__(
-        self,
-        dsn: str,
-        *,
-        rules: Rules | None = None,
-        clock_shift: dt.timedelta = dt.timedelta(0),
-        fault_hook: FaultHook = no_faults,
-        signer: Signer | None = None,
-        verifier: Verifier | None = None,
-    ) -> None:
-        """Open the ledger at an SQLAlchemy URL; it connects on first use.
+    With a signer or a verifier, rows without a valid signature are refused; a verifier alone
+    signs nothing.
+    """
 
-        With a signer or a verifier, rows without a valid signature are refused; a verifier alone
-        signs nothing. `clock_shift` and `fault_hook` are for tests: sessions with a later clock,
-        and crash points.
-        """
-        self._rules = Rules() if rules is None else rules
-        self._transactions = Transactions(dsn, clock_shift=clock_shift, fault_hook=fault_hook)
-        self._signer = signer
-        self._verifier = verifier if signer is None else signer.verifier
-        self._checker = Checker(verifier=self._verifier)
-        self._manifests: dict[UUID, ManifestView] = {}
+    transactions: Transactions
+    rules: Rules
+    signer: Signer | None
+    verifier: Verifier | None
 
-    def close(self) -> None:
-        """Release all connections."""
-        self._transactions.close()
+    @property
+    def checker(self) -> Checker:
+        """The check of rows that are read back."""
+        return Checker(verifier=self.verifier)
 
-    def _run(self, name: str, work: Callable[[Connection], _T]) -> _T:
+    def run(self, name: str, work: Callable[[Connection], _T]) -> _T:
+        """Run work in a transaction of that name, with the signer at hand."""
+
         def signing(connection: Connection) -> _T:
-            connection.info[ATTEST] = self._attest
+            connection.info[ATTEST] = self.attest
             return work(connection)
 
-        return self._transactions.run(name, signing)
+        return self.transactions.run(name, signing)
 
-    def _attest(self, statement: Json) -> bytes | None:
-        return None if self._signer is None else self._signer.attest(statement)
+    def attest(self, statement: Json) -> bytes | None:
+        """Sign a statement; None without a signer."""
+        return None if self.signer is None else self.signer.attest(statement)

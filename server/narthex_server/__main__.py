@@ -66,12 +66,14 @@ def make_services(
     signer = Signer.load(settings.signing_key)
     signer.verifier.publish(settings.verifying_key)
     ledger = Ledger(settings.ledger_dsn, signer=signer)
-    ledger.install(settings.install_id)
-    tenant = ledger.ensure_tenant(TENANT)
-    ledger.ensure_branch(tenant, "main")
+    ledger.installation.create(settings.install_id)
+    tenant = ledger.installation.ensure_tenant(TENANT)
+    ledger.branches.ensure(tenant, "main")
     bare = make_adapters(settings) if adapters is None else adapters
     marked: dict[AssetKind, Adapter] = {
-        kind: OwnedStoreAdapter(inner=one, install_id=settings.install_id, identity=ledger.identity)
+        kind: OwnedStoreAdapter(
+            inner=one, install_id=settings.install_id, identity=ledger.installation.identity
+        )
         for kind, one in bare.items()
     }
     owner = f"server:{socket.gethostname()}:{os.getpid()}"

@@ -71,7 +71,7 @@ def make_app(services: Services) -> FastAPI:
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
         """Report that the server and its ledger answer, and how authors' code is sandboxed."""
-        services.ledger.registry_version()
+        services.ledger.jobs.registry_version()
         services.workers.end_idle()
         return {"status": "ok", "sandbox": services.workers.weakness or FULL}
 

@@ -124,10 +124,10 @@ class Plant:
         """Return the asset that a logical path is bound to."""
         ledger = Ledger(self.settings.ledger_dsn)
         try:
-            tenant = ledger.ensure_tenant("default")
-            branch = ledger.branch(tenant, "main")
+            tenant = ledger.installation.ensure_tenant("default")
+            branch = ledger.branches.get(tenant, "main")
             assert branch.serving_commit_id is not None
-            return ledger.manifest(branch.serving_commit_id).bindings[path]
+            return ledger.manifests.get(branch.serving_commit_id).bindings[path]
         finally:
             ledger.close()
 

@@ -148,7 +148,7 @@ def place(home: Path, dsn: str, kafka: str) -> Iterator[Place]:
     )
     migrate(dsn)
     ledger = Ledger(dsn, rules=RULES)
-    ledger.install(INSTALL, slots=SLOTS)
+    ledger.installation.create(INSTALL, slots=SLOTS)
     engine = sa.create_engine(dsn, isolation_level="AUTOCOMMIT")
     yield Place(settings=settings, engine=engine, ledger=ledger, adapters=make_adapters(settings))
     ledger.close()
@@ -158,8 +158,8 @@ def place(home: Path, dsn: str, kafka: str) -> Iterator[Place]:
 def carry_out(here: Place, *, kills: int, rng: Random) -> Tally:
     """Strike that often while commits come; then let all come to rest, and judge."""
     tally = Tally()
-    tenant = here.ledger.ensure_tenant("default")
-    branches = [here.ledger.ensure_branch(tenant, name) for name in BRANCHES]
+    tenant = here.ledger.installation.ensure_tenant("default")
+    branches = [here.ledger.branches.ensure(tenant, name) for name in BRANCHES]
     bundles = _bundles()
     workers = Workers(here.settings)
     asleep: list[tuple[float, int]] = []
@@ -169,7 +169,7 @@ def carry_out(here: Place, *, kills: int, rng: Random) -> Tally:
             asleep = _wake(asleep, time.monotonic())
             if len(here.rows(f"SELECT 1 FROM deploy_commit WHERE state IN {OPEN}")) < WORKERS:  # noqa: S608
                 asked += 1
-                here.ledger.accept(
+                here.ledger.commits.accept(
                     CommitRequest(
                         commit_id=UUID(int=asked),
                         tenant=tenant,
@@ -227,7 +227,7 @@ def _wake(asleep: list[tuple[float, int]], now: float) -> list[tuple[float, int]
 
 def _attempt_cancel(ledger: Ledger, commit_id: UUID) -> None:
     try:
-        ledger.cancel(commit_id, actor="kills")
+        ledger.commits.cancel(commit_id, actor="kills")
     except LedgerError:
         return
 

@@ -108,7 +108,7 @@ def machine(  # noqa: C901 (its rules are many and short)
             self._ask(
                 by,
                 "clone",
-                lambda life: life.ledger.clone_branch(plan_request, source=source),
+                lambda life: life.ledger.branches.clone(plan_request, source=source),
                 lambda: self.history.foretell_clone(source),
             )
 
@@ -118,7 +118,7 @@ def machine(  # noqa: C901 (its rules are many and short)
             self._ask(
                 by,
                 "delete",
-                lambda life: life.ledger.delete_branch(plan_request),
+                lambda life: life.ledger.branches.delete(plan_request),
                 lambda: self.history.foretell_deletion(name),
             )
 
@@ -128,7 +128,7 @@ def machine(  # noqa: C901 (its rules are many and short)
             self._ask(
                 by,
                 "undelete",
-                lambda life: life.ledger.undelete_branch(plan_request),
+                lambda life: life.ledger.branches.undelete(plan_request),
                 lambda: self.history.foretell_return(name),
             )
 
@@ -140,7 +140,7 @@ def machine(  # noqa: C901 (its rules are many and short)
             self._ask(
                 by,
                 "roll_back",
-                lambda life: life.ledger.roll_back(plan_request, to_seq=to_seq),
+                lambda life: life.ledger.branches.roll_back(plan_request, to_seq=to_seq),
                 lambda: self.history.foretell_rollback(name, to_seq),
             )
 
@@ -153,7 +153,9 @@ def machine(  # noqa: C901 (its rules are many and short)
         @rule(pick=PICKS, by=TURNS)
         def cancel(self, pick: int, by: Turn) -> None:
             commit_id = self._some_commit(pick)
-            self._take(by, "cancel", lambda life: life.ledger.cancel(commit_id, actor="ada"))
+            self._take(
+                by, "cancel", lambda life: life.ledger.commits.cancel(commit_id, actor="ada")
+            )
 
         @precondition(lambda self: self.asked)
         @rule(pick=PICKS, by=TURNS)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import attrs
 
 from narthex_ledger.commits import creation, ending, planning, promotion
-from narthex_ledger.commits.api import CommitApi
+from narthex_ledger.commits.api import Assets
 from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.db.statements import jobs as on_jobs
@@ -58,10 +58,10 @@ _QUIET = "if not on_assets.quiet_since_create(connection, asset_id, rules.quiesc
 GUARDS = (
     _off(
         "intent is written before the call",
-        CommitApi.intend,
-        "self._run(",
+        Assets.intend,
+        "self._db.run(",
         test_abort.test_a_call_in_flight_is_waited_for_before_its_asset_is_destroyed,
-        new="self._transactions.rehearse(",
+        new="self._db.transactions.dry_run(",
     ),
     _off(
         "a probe comes before done",

@@ -57,7 +57,7 @@ def begin(number: int, wanted: str, branch: str = "main", *, create: int = 0) ->
     def play(world: World, life: Life) -> None:
         commit_id = life.submit(world.request(number, wanted, branch=branch))
         if life.attempt(lambda: life.executor.plan(commit_id)):
-            for found in life.ledger.commit(commit_id).assets[:create]:
+            for found in life.ledger.commits.get(commit_id).assets[:create]:
                 life.attempt(lambda found=found: life.executor.create(commit_id, found.asset_id))
 
     return play
@@ -66,7 +66,7 @@ def begin(number: int, wanted: str, branch: str = "main", *, create: int = 0) ->
 def cancel(number: int) -> Play:
     def play(world: World, life: Life) -> None:
         commit_id = world.commit_id(number)
-        life.attempt(lambda: life.ledger.cancel(commit_id, actor="ada"))
+        life.attempt(lambda: life.ledger.commits.cancel(commit_id, actor="ada"))
         life.recovery.notice(commit_id)
 
     return play
@@ -82,8 +82,8 @@ def sweep(_world: World, life: Life) -> None:
 
 def begin_to_destroy(world: World, life: Life) -> None:
     """Destroy what can be, one step into each."""
-    for asset_id in life.ledger.due_destroys():
-        life.attempt(lambda a=asset_id: life.ledger.destroy_intent(a, life.collector.owner))
+    for asset_id in life.ledger.gc.due_destroys():
+        life.attempt(lambda a=asset_id: life.ledger.gc.destroy_intent(a, life.collector.owner))
     del world
 
 
@@ -139,7 +139,7 @@ def take_back(number: int) -> Play:
 def approve(number: int) -> Play:
     def play(world: World, life: Life) -> None:
         commit_id = world.commit_id(number)
-        life.attempt(lambda: life.ledger.approve(commit_id, actor="ada"))
+        life.attempt(lambda: life.ledger.promotions.approve(commit_id, actor="ada"))
 
     return play
 
@@ -147,21 +147,21 @@ def approve(number: int) -> Play:
 def clone(number: int, name: str, *, source: str) -> Play:
     def play(world: World, life: Life) -> None:
         plan_request = world.branch_request(number, name)
-        life.attempt(lambda: life.ledger.clone_branch(plan_request, source=source))
+        life.attempt(lambda: life.ledger.branches.clone(plan_request, source=source))
 
     return play
 
 
 def delete(number: int, name: str) -> Play:
     def play(world: World, life: Life) -> None:
-        life.attempt(lambda: life.ledger.delete_branch(world.branch_request(number, name)))
+        life.attempt(lambda: life.ledger.branches.delete(world.branch_request(number, name)))
 
     return play
 
 
 def undelete(number: int, name: str) -> Play:
     def play(world: World, life: Life) -> None:
-        life.attempt(lambda: life.ledger.undelete_branch(world.branch_request(number, name)))
+        life.attempt(lambda: life.ledger.branches.undelete(world.branch_request(number, name)))
 
     return play
 
@@ -169,7 +169,7 @@ def undelete(number: int, name: str) -> Play:
 def roll_back(number: int, *, to_seq: int | None = None) -> Play:
     def play(world: World, life: Life) -> None:
         plan_request = world.branch_request(number, "main")
-        life.attempt(lambda: life.ledger.roll_back(plan_request, to_seq=to_seq))
+        life.attempt(lambda: life.ledger.branches.roll_back(plan_request, to_seq=to_seq))
 
     return play
 

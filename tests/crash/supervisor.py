@@ -12,11 +12,11 @@ PHASES = {
 
 def supervise(ledger: Ledger, *, slots: int) -> None:
     """Hold every slot, drain  what has a past, and report each job as it should be."""
-    jobs = ledger.jobs()
+    jobs = ledger.jobs.all()
     if not jobs:
         return
     _fill(ledger, jobs)
-    leases = ledger.claim_slots(OWNER, range(slots))
+    leases = ledger.slots.claim(OWNER, range(slots))
     epochs = {lease.slot: lease.epoch for lease in leases}
     reports = [
         ShardReport(
@@ -30,7 +30,7 @@ def supervise(ledger: Ledger, *, slots: int) -> None:
         if job.shards[0].slot in epochs
     ]
     for _ in range(2):
-        ledger.report(reports)
+        ledger.jobs.report(reports)
 
 
 def _fill(ledger: Ledger, jobs: tuple[JobView, ...]) -> None:
@@ -38,12 +38,12 @@ def _fill(ledger: Ledger, jobs: tuple[JobView, ...]) -> None:
     due = {j.asset.asset_id for j in jobs if j.needs_backfill and j.backfilled_at is None}
     if not due:
         return
-    for commit_id in ledger.unended():
-        view = ledger.commit(commit_id)
+    for commit_id in ledger.commits.unended():
+        view = ledger.commits.get(commit_id)
         if view.state is not CommitState.COMMITTED:
             continue
         for asset_id in due & {asset.asset_id for asset in view.assets}:
-            epoch = ledger.claim_job_for_backfill(commit_id, asset_id)
+            epoch = ledger.backfills.claim(commit_id, asset_id)
             if epoch is not None:
-                ledger.finish_backfill(asset_id, epoch, offsets={})
+                ledger.backfills.finish(asset_id, epoch, offsets={})
             due.discard(asset_id)

@@ -219,7 +219,7 @@ def test_a_ledger_that_did_not_make_the_mark_destroys_nothing_until_it_is_adopte
 
 
 def test_the_identity_of_a_ledger_is_that_of_its_database(scene: Scene) -> None:
-    found = scene.life.ledger.identity()
+    found = scene.life.ledger.installation.identity()
 
-    assert found == scene.world.supervisor.identity()
+    assert found == scene.world.supervisor.installation.identity()
     assert len(found) == 12

@@ -31,7 +31,7 @@ class Noticing(Seam):
 
 
 def state_of(life: Life, number: int, world: World) -> CommitState:
-    return life.ledger.commit(world.commit_id(number)).state
+    return life.ledger.commits.get(world.commit_id(number)).state
 
 
 def test_past_the_commit_point_no_deadline_turns_a_commit_back(world: World) -> None:
@@ -44,7 +44,7 @@ def test_past_the_commit_point_no_deadline_turns_a_commit_back(world: World) -> 
     world.settle(world.life())
 
     assert state_of(life, 1, world) is CommitState.FINALIZED
-    main = life.ledger.branch(world.tenant, "main")
+    main = life.ledger.branches.get(world.tenant, "main")
     assert (main.head_commit_id, main.serving_commit_id) == (world.commit_id(1),) * 2
 
 
@@ -66,7 +66,9 @@ def test_a_process_that_was_stopped_after_its_claim_calls_no_store(world: World)
     life = world.life()
     begin(1, ONE)(world, life)
     commit_id = world.commit_id(1)
-    topic = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.KAFKA_TOPIC)
+    topic = next(
+        a for a in life.ledger.commits.get(commit_id).assets if a.kind is AssetKind.KAFKA_TOPIC
+    )
     times = iter([0.0, 20.0])
     slow = attrs.evolve(life.executor, clock=lambda: next(times))
 
@@ -81,7 +83,7 @@ def test_a_call_that_had_no_effect_is_not_believed(world: World) -> None:
     life = world.life()
     begin(1, ONE)(world, life)
     commit_id = world.commit_id(1)
-    index = next(a for a in life.ledger.commit(commit_id).assets if a.kind is AssetKind.INDEX)
+    index = next(a for a in life.ledger.commits.get(commit_id).assets if a.kind is AssetKind.INDEX)
     call = Point(len(life.fault_hook.passed) + 2, "call index create")
     life.fault_hook.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
 
@@ -124,7 +126,7 @@ def test_a_server_that_dies_hands_on_what_it_drove_when_its_lease_is_over(world:
 
 def test_a_commit_that_is_noticed_during_a_look_is_looked_after_at_the_next(world: World) -> None:
     other = world.request(2, TWO, branch="dev")
-    world.supervisor.accept(other)
+    world.supervisor.commits.accept(other)
     fault_hook = Noticing()
     life = world.life(fault_hook)
     life.submit(world.request(1, ONE))

@@ -90,7 +90,7 @@ class Life:
 
     def step(self, commit_id: UUID) -> None:
         """Take the next step of a commit, and no more: as a task of its run does."""
-        view = self.ledger.commit(commit_id)
+        view = self.ledger.commits.get(commit_id)
         undone = [a.asset_id for a in view.assets if a.state is not AssetState.LIVE]
         match view.state:
             case CommitState.QUEUED:
@@ -108,7 +108,7 @@ class Life:
 
     def submit(self, request: CommitRequest) -> UUID:
         """Ask for a commit as a client does, and again until it is answered."""
-        self.attempt(lambda: self.ledger.accept(request))
+        self.attempt(lambda: self.ledger.commits.accept(request))
         self.recovery.notice(request.commit_id)
         return request.commit_id
 
@@ -117,12 +117,12 @@ class PlanningExecutor(Executor):
     """Takes what a commit wants from its request instead of compiling a bundle."""
 
     def plan(self, commit_id: UUID) -> CommitView:
-        view = self.ledger.commit(commit_id)
+        view = self.ledger.commits.get(commit_id)
         if view.state is CommitState.QUEUED and view.kind == "deploy":
             fence = self._claim(commit_id)
             wanted = BLUEPRINTS[str(view.request)]
-            self.ledger.plan(commit_id, fence, blueprint=wanted, name_of=self.name_of)
-            return self.ledger.commit(commit_id)
+            self.ledger.commits.plan(commit_id, fence, blueprint=wanted, name_of=self.name_of)
+            return self.ledger.commits.get(commit_id)
         return super().plan(commit_id)
 
 
@@ -177,10 +177,10 @@ class World:
         self.change(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY CASCADE")
         self.change("INSERT INTO registry_version DEFAULT VALUES")
         self.change(f"UPDATE test_clock SET at = '{BEGAN}'")  # noqa: S608
-        self.supervisor.install(INSTALL, slots=SLOTS)
-        self.tenant = self.supervisor.ensure_tenant("default")
+        self.supervisor.installation.create(INSTALL, slots=SLOTS)
+        self.tenant = self.supervisor.installation.ensure_tenant("default")
         for name in ("main", "dev"):
-            self.supervisor.ensure_branch(self.tenant, name)
+            self.supervisor.branches.ensure(self.tenant, name)
         self.stores = {kind: Store(InMemoryAdapter(kind)) for kind in STORES}
         self.seconds = 0.0
         self.wrong_destroys = []
@@ -249,7 +249,7 @@ class World:
         return CommitRequest(
             commit_id=self.commit_id(number),
             tenant=self.tenant,
-            branch=self.supervisor.branch(self.tenant, branch).branch_id,
+            branch=self.supervisor.branches.get(self.tenant, branch).branch_id,
             idempotency_key=f"key-of-commit-{number}",
             request_sha256=fingerprint(f"request {number}"),
             actor="ada",
@@ -275,7 +275,7 @@ class World:
         """Be the supervisor, and the person who approves what waits for one."""
         supervise(self.supervisor, slots=SLOTS)
         for row in self.rows(_UNAPPROVED):
-            self.supervisor.approve(row["commit_id"], actor="grace")
+            self.supervisor.promotions.approve(row["commit_id"], actor="grace")
 
     def settle(self, life: Life) -> None:
         """Let one process and the supervisor take turns until nothing is left to be done."""

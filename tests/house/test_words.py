@@ -62,8 +62,8 @@ NAMES = {
     "LivingFolds": "IntervalFolds",
     "Playback": "HistoricalLookup",
     "Wish": "PlanRequest",
-    "Driving": "CommitApi",
-    "Controlling": "ControlApi",
+    "Driving": "Commits",
+    "Controlling": "Tokens",
 }
 """A refused word, which may be a part of a name, and what to write instead."""
 

@@ -136,9 +136,9 @@ class World:
     @classmethod
     def open(cls, dsn: str) -> Self:
         ledger = Ledger(dsn)
-        ledger.install("abcd1234", slots=4)
-        tenant = ledger.ensure_tenant("acme")
-        main = ledger.ensure_branch(tenant, "main")
+        ledger.installation.create("abcd1234", slots=4)
+        tenant = ledger.installation.ensure_tenant("acme")
+        main = ledger.branches.ensure(tenant, "main")
         return cls(dsn=dsn, ledger=ledger, tenant=tenant, main=main, outside=set(), opened=[ledger])
 
     def close(self) -> None:
@@ -177,11 +177,11 @@ class World:
         )
 
     def claimed(self, request: CommitRequest) -> tuple[UUID, Fence]:
-        self.ledger.accept(request)
-        return request.commit_id, self.ledger.claim(request.commit_id, "executor-1")
+        self.ledger.commits.accept(request)
+        return request.commit_id, self.ledger.commits.claim(request.commit_id, "executor-1")
 
     def plan(self, commit_id: UUID, fence: Fence, wanted: Blueprint) -> CommitPlan:
-        return self.ledger.plan(commit_id, fence, blueprint=wanted, name_of=name_of)
+        return self.ledger.commits.plan(commit_id, fence, blueprint=wanted, name_of=name_of)
 
     def planned(self, request: CommitRequest, wanted: Blueprint) -> tuple[UUID, Fence]:
         commit_id, fence = self.claimed(request)
@@ -190,42 +190,44 @@ class World:
 
     def create(self, commit_id: UUID, fence: Fence) -> None:
         """Create what is not live, in rounds, each asset after its needs."""
-        pending = [found.asset_id for found in self.ledger.commit(commit_id).assets]
+        pending = [found.asset_id for found in self.ledger.commits.get(commit_id).assets]
         while pending:
             left = [a for a in pending if not self.create_one(a, commit_id, fence)]
             assert len(left) < len(pending), f"nothing can be created of {left}"
             pending = left
 
     def create_one(self, asset_id: int, commit_id: UUID, fence: Fence) -> bool:
-        kinds = {a.asset_id: a.kind for a in self.ledger.commit(commit_id).assets}
+        kinds = {a.asset_id: a.kind for a in self.ledger.commits.get(commit_id).assets}
         if kinds[asset_id] in ROW_KINDS:
-            return not isinstance(self.ledger.create_row_asset(asset_id, commit_id, fence), Waiting)
-        turn = self.ledger.intend(asset_id, commit_id, fence, call_timeout_s=TIMEOUT_S)
+            return not isinstance(
+                self.ledger.assets.create_row(asset_id, commit_id, fence), Waiting
+            )
+        turn = self.ledger.assets.intend(asset_id, commit_id, fence, call_timeout_s=TIMEOUT_S)
         if isinstance(turn, Go):
             self.outside.add(turn.asset.physical_name)
-            self.ledger.created(asset_id, commit_id, fence, external_id=f"x{asset_id}")
+            self.ledger.assets.created(asset_id, commit_id, fence, external_id=f"x{asset_id}")
         return not isinstance(turn, Waiting)
 
     def committed(self, request: CommitRequest, wanted: Blueprint) -> tuple[UUID, Fence]:
         commit_id, fence = self.planned(request, wanted)
         self.create(commit_id, fence)
-        self.ledger.ready(commit_id, fence)
-        self.ledger.commit_point(commit_id, fence)
+        self.ledger.commits.ready(commit_id, fence)
+        self.ledger.commits.commit_point(commit_id, fence)
         return commit_id, fence
 
     def backfill(self, commit_id: UUID) -> None:
-        for job in self.ledger.jobs():
+        for job in self.ledger.jobs.all():
             if job.needs_backfill and job.backfilled_at is None:
-                epoch = self.ledger.claim_job_for_backfill(commit_id, job.asset.asset_id)
+                epoch = self.ledger.backfills.claim(commit_id, job.asset.asset_id)
                 assert epoch is not None
-                self.ledger.finish_backfill(job.asset.asset_id, epoch, offsets={"t": {"0": 7}})
+                self.ledger.backfills.finish(job.asset.asset_id, epoch, offsets={"t": {"0": 7}})
 
     def catch_up(self, *, times: int = 2) -> tuple[SlotLease, ...]:
         """Hold every slot, and report all running jobs as caught up."""
-        leases = self.ledger.claim_slots(SUPERVISOR, range(4))
+        leases = self.ledger.slots.claim(SUPERVISOR, range(4))
         epochs = {lease.slot: lease.epoch for lease in leases}
         for _ in range(times):
-            refused = self.ledger.report(
+            refused = self.ledger.jobs.report(
                 [
                     ShardReport(
                         asset_id=job.asset.asset_id,
@@ -234,7 +236,7 @@ class World:
                         phase=Phase.CAUGHT_UP if job.desired == "running" else Phase.STOPPED,
                         lag_ms=3,
                     )
-                    for job in self.ledger.jobs()
+                    for job in self.ledger.jobs.all()
                 ]
             )
             assert refused == ()
@@ -244,30 +246,32 @@ class World:
         """Take a commit all the way to its readers."""
         commit_id, fence = self.committed(request, wanted)
         self.backfill(commit_id)
-        self.ledger.start_jobs(commit_id, fence)
+        self.ledger.jobs.start(commit_id, fence)
         self.catch_up()
-        evidence = self.ledger.readiness(commit_id).evidence
-        self.ledger.promote(commit_id, fence, evidence=evidence)
-        self.ledger.finalize(commit_id, fence)
+        evidence = self.ledger.promotions.readiness(commit_id).evidence
+        self.ledger.promotions.promote(commit_id, fence, evidence=evidence)
+        self.ledger.commits.finalize(commit_id, fence)
         return commit_id, fence
 
     def states(self, commit_id: UUID) -> dict[str, str]:
-        return {found.label: found.state.value for found in self.ledger.commit(commit_id).assets}
+        return {
+            found.label: found.state.value for found in self.ledger.commits.get(commit_id).assets
+        }
 
     def collect(self, ledger: Ledger) -> None:
         """Destroy all that may be destroyed, as one collector, until nothing moves."""
-        for asset_id in ledger.unpinned():
-            ledger.mark(asset_id)
+        for asset_id in ledger.gc.unpinned():
+            ledger.gc.mark(asset_id)
         moved = True
         while moved:
-            moved = sum(self._destroy(ledger, a) for a in ledger.due_destroys()) > 0
+            moved = sum(self._destroy(ledger, a) for a in ledger.gc.due_destroys()) > 0
 
     def _destroy(self, ledger: Ledger, asset_id: int) -> bool:
-        match ledger.destroy_intent(asset_id, "collector-1"):
+        match ledger.gc.destroy_intent(asset_id, "collector-1"):
             case order if hasattr(order, "fence"):
-                ledger.destroy_call(asset_id, order.fence, call_timeout_s=TIMEOUT_S)
+                ledger.gc.destroy_call(asset_id, order.fence, call_timeout_s=TIMEOUT_S)
                 self.outside.discard(order.physical_name)
-                ledger.destroyed(asset_id, order.fence)
+                ledger.gc.destroyed(asset_id, order.fence)
                 return True
             case _:
                 return False

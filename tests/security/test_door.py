@@ -159,7 +159,7 @@ def test_nobody_without_a_token_makes_the_server_read_a_body(quick_door: Listeni
 
 @pytest.mark.postgres
 def test_who_lacks_the_right_is_refused_before_the_body_is_read(quick_door: Listening) -> None:
-    quick_door.house.ledger.put_token("nx_reader", name="reader", scopes=("reader",))
+    quick_door.house.ledger.tokens.put("nx_reader", name="reader", scopes=("reader",))
 
     told = answer_to(
         quick_door.port,
@@ -219,7 +219,7 @@ def test_a_commit_whose_connection_is_cut_deploys_nothing(quick_door: Listening)
         chunk = f"{len(part):x}\r\n".encode() + part + b"\r\n" if part else b""
         assert say(quick_door.port, chunked, chunk, cut=True) == b""
 
-    assert quick_door.house.ledger.commits() == ()
+    assert quick_door.house.ledger.commits.newest() == ()
 
 
 @pytest.mark.postgres
@@ -235,7 +235,7 @@ def test_a_part_of_a_commit_that_claims_to_be_whole_is_refused(house: House) -> 
             answer = house.client.post("/api/v1/commit", content=part, headers=headers)
             assert answer.status_code == 400, answer.text
 
-    assert house.ledger.commits() == ()
+    assert house.ledger.commits.newest() == ()
 
 
 def test_no_part_of_a_commit_is_a_commit() -> None:
@@ -255,7 +255,7 @@ def test_a_commit_without_length_and_digest_is_refused(house: House) -> None:
 
     assert answer.status_code == 411
     assert "content-length" in answer.json()["err_msg"]
-    assert house.ledger.commits() == ()
+    assert house.ledger.commits.newest() == ()
 
 
 @pytest.mark.postgres
@@ -279,13 +279,13 @@ def test_a_commit_that_empties_a_branch_asks_for_confirmation(house: House) -> N
 
     status, told = commit()
     shown_status, _ = commit(preview="true")
-    assert [str(one.commit_id) for one in house.ledger.commits()] == [first]
+    assert [str(one.commit_id) for one in house.ledger.commits.newest()] == [first]
     confirmed, _ = commit(confirm_empty="true")
 
     assert (status, shown_status, confirmed) == (409, 200, 202)
     assert "removes all 4 datasets and featuresets of branch `main`" in told
     assert "narthex commit --yes" in told
-    assert len(house.ledger.commits()) == 2
+    assert len(house.ledger.commits.newest()) == 2
 
 
 @pytest.mark.postgres
@@ -303,7 +303,7 @@ def test_the_command_commits_nothing_over_something_only_when_told(
     assert isinstance(refused.exception, Refused)
     assert "narthex commit --yes" in str(refused.exception)
     assert done.exit_code == 0, done.output
-    assert len(quick_door.house.ledger.commits()) == 2
+    assert len(quick_door.house.ledger.commits.newest()) == 2
 
 
 @pytest.mark.postgres
@@ -351,6 +351,6 @@ def test_a_failure_that_nobody_foresaw_is_recorded(
     answer = client.post("/api/v1/tokens", json={"name": "ann", "scopes": ["reader"]})
 
     assert answer.status_code == 500
-    (entry,) = [one.entry for one in house.ledger.control_log()]
+    (entry,) = [one.entry for one in house.ledger.control_log.entries()]
     assert entry["path"] == "/tokens"
     assert entry["status"] == 500

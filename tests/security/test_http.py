@@ -145,7 +145,7 @@ def test_an_address_with_nul_is_refused_and_recorded(house: House, client: TestC
 
     assert answer.status_code == 400
     assert "printable" in answer.json()["err_msg"]
-    (entry,) = [one.entry for one in house.ledger.control_log()]
+    (entry,) = [one.entry for one in house.ledger.control_log.entries()]
     assert (entry["path"], entry["status"]) == ("/secret/{name:path}", 400)
     assert entry["of"] == {"name": "a\N{REPLACEMENT CHARACTER}b"}
 
@@ -162,7 +162,7 @@ def test_a_refused_call_leaves_little_in_the_log(house: House) -> None:
     )
 
     assert answer.status_code == 401
-    (entry,) = [one.entry for one in house.ledger.control_log()]
+    (entry,) = [one.entry for one in house.ledger.control_log.entries()]
     assert len(json.dumps(entry)) < 1_500
     assert entry["path"] == "/secret/{name:path}"
 
@@ -296,7 +296,7 @@ def test_the_key_of_a_session_is_no_token(house: House) -> None:
 
 @pytest.mark.postgres
 def test_a_token_grants_no_right_that_it_has_not(house: House) -> None:
-    house.ledger.put_token("nx_only", name="only", scopes=("administer", "read:definitions"))
+    house.ledger.tokens.put("nx_only", name="only", scopes=("administer", "read:definitions"))
     only = TestClient(house.client.app, headers={"authorization": "Bearer nx_only"})
 
     def made(*scopes: str) -> int:

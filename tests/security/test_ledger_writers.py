@@ -69,7 +69,7 @@ def test_a_token_that_was_inserted_is_not_accepted(house: House) -> None:
 )
 def test_a_token_whose_rights_were_changed_is_not_accepted(house: House, change: str) -> None:
     token = "nx_tests000_reader"
-    house.ledger.put_token(
+    house.ledger.tokens.put(
         token,
         name="rita",
         scopes=("reader",),
@@ -77,7 +77,7 @@ def test_a_token_whose_rights_were_changed_is_not_accepted(house: House, change:
         tags=("finance",),
         lifetime=dt.timedelta(days=1),
     )
-    assert house.ledger.token(token) is not None
+    assert house.ledger.tokens.get(token) is not None
     write(house, change)
 
     for shown in (token, "nx_tests000_other"):
@@ -88,8 +88,8 @@ def test_a_token_whose_rights_were_changed_is_not_accepted(house: House, change:
 
 
 def test_a_revoked_token_stays_out_when_its_revocation_is_erased(house: House) -> None:
-    house.ledger.put_token("nx_tests000_gone", name="rita", scopes=("admin",))
-    house.ledger.revoke_token("nx_tests000_gone")
+    house.ledger.tokens.put("nx_tests000_gone", name="rita", scopes=("admin",))
+    house.ledger.tokens.revoke("nx_tests000_gone")
     write(house, "UPDATE api_token SET revoked_at = NULL WHERE name = 'rita'")
 
     answer = house.client.get(
@@ -105,8 +105,8 @@ def test_a_branch_cannot_be_pointed_at_the_commit_of_another_branch(house: House
         house.client.app, headers=dict(house.client.headers) | {"x-narthex-branch": "dev"}
     )
     serve(house, without_featuresets())
-    main = house.ledger.branch(house.services.tenant, "main")
-    other = house.ledger.branch(house.services.tenant, "dev")
+    main = house.ledger.branches.get(house.services.tenant, "main")
+    other = house.ledger.branches.get(house.services.tenant, "dev")
     assert dev is not None
 
     write(
@@ -118,7 +118,7 @@ def test_a_branch_cannot_be_pointed_at_the_commit_of_another_branch(house: House
     )
 
     with pytest.raises(NotSigned, match="as the head of branch `dev` of the ledger"):
-        house.ledger.branch(house.services.tenant, "dev")
+        house.ledger.branches.get(house.services.tenant, "dev")
 
 
 def test_two_branches_cannot_be_renamed_into_each_other(house: House) -> None:
@@ -129,15 +129,15 @@ def test_two_branches_cannot_be_renamed_into_each_other(house: House) -> None:
     write(house, "UPDATE branch SET name = 'dev' WHERE name = 'main'")
 
     with pytest.raises(NotSigned, match="as the head of branch `dev` of the ledger"):
-        house.ledger.branch(house.services.tenant, "dev")
+        house.ledger.branches.get(house.services.tenant, "dev")
 
 
 def test_an_offline_query_that_was_inserted_is_not_run(house: House, engines: Ledger) -> None:
     serve(house, shop_definitions())
-    manifest = house.ledger.branch(house.services.tenant, "main").serving_commit_id
+    manifest = house.ledger.branches.get(house.services.tenant, "main").serving_commit_id
     assert manifest is not None
     mine, forged = UUID(int=1), UUID(int=2)
-    house.ledger.submit_offline(mine, manifest_id=manifest, request={"a": 1}, actor="ada")
+    house.ledger.offline_queries.submit(mine, manifest_id=manifest, request={"a": 1}, actor="ada")
     write(
         house,
         "INSERT INTO offline_query (request_id, state, manifest_id, pin_id, actor, request,"
@@ -148,26 +148,26 @@ def test_an_offline_query_that_was_inserted_is_not_run(house: House, engines: Le
         forged=forged,
     )
 
-    taken = engines.claim_offline("engine-1")
+    taken = engines.offline_queries.claim("engine-1")
 
     assert taken is not None
     assert taken.request_id == mine
-    assert house.ledger.offline(forged).state.value == "failed"
+    assert house.ledger.offline_queries.get(forged).state.value == "failed"
 
 
 def test_an_offline_query_whose_request_was_changed_is_not_run(
     house: House, engines: Ledger
 ) -> None:
     serve(house, shop_definitions())
-    manifest = house.ledger.branch(house.services.tenant, "main").serving_commit_id
+    manifest = house.ledger.branches.get(house.services.tenant, "main").serving_commit_id
     assert manifest is not None
-    house.ledger.submit_offline(
+    house.ledger.offline_queries.submit(
         UUID(int=1), manifest_id=manifest, request={"output": "answers"}, actor="ada"
     )
     write(house, 'UPDATE offline_query SET request = \'{"output": "/etc/cron.d/x"}\'')
 
-    assert engines.claim_offline("engine-1") is None
-    assert house.ledger.offline(UUID(int=1)).state.value == "failed"
+    assert engines.offline_queries.claim("engine-1") is None
+    assert house.ledger.offline_queries.get(UUID(int=1)).state.value == "failed"
 
 
 def test_paths_of_answers_are_not_stored(house: House) -> None:
@@ -183,7 +183,7 @@ def test_paths_of_answers_are_not_stored(house: House) -> None:
     )
     request_id = answer.json()["request_id"]
 
-    stored = json.dumps(house.ledger.offline(UUID(request_id)).request)
+    stored = json.dumps(house.ledger.offline_queries.get(UUID(request_id)).request)
 
     assert str(house.services.settings.home / "offline") not in stored
     spine = house.services.settings.home / "offline" / request_id / "spine.parquet"

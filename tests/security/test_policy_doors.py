@@ -115,7 +115,7 @@ def client_of(
     tags: Sequence[str] = ("*",),
 ) -> TestClient:
     token = f"nx_tests_{name}"
-    house.ledger.put_token(
+    house.ledger.tokens.put(
         token, name=name, scopes=scopes, branches=tuple(branches), tags=tuple(tags)
     )
     return TestClient(house.client.app, headers={"authorization": f"Bearer {token}"})

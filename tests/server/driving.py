@@ -53,9 +53,9 @@ def report_caught_up(house: House) -> tuple[ShardReport, ...]:
 
     A job whose slot somebody looks at just now is left for the next time.
     """
-    leases = house.ledger.claim_slots("tests", range(SLOTS))
+    leases = house.ledger.slots.claim("tests", range(SLOTS))
     epochs = {lease.slot: lease.epoch for lease in leases}
-    return house.ledger.report(
+    return house.ledger.jobs.report(
         [
             ShardReport(
                 asset_id=job.asset.asset_id,
@@ -64,7 +64,7 @@ def report_caught_up(house: House) -> tuple[ShardReport, ...]:
                 phase=Phase.CAUGHT_UP if job.desired is Desired.RUNNING else Phase.STOPPED,
                 lag_ms=3,
             )
-            for job in house.ledger.jobs()
+            for job in house.ledger.jobs.all()
             if job.shards[0].slot in epochs
         ]
     )

@@ -130,13 +130,13 @@ def test_rows_of_a_table_reach_a_topic_by_a_backfill_and_live(
         run = Backfill(UUID(commit_id), ledger=house.ledger, settings=settings, session=no_spark)
         filled = run.run(progress=lambda _: None)
         step(house.client, commit_id, "backfilled")
-        jobs = {type(job.asset.spec): job.asset for job in house.ledger.jobs()}
+        jobs = {type(job.asset.spec): job.asset for job in house.ledger.jobs.all()}
         with spark_jobs.live_asset(jobs[SinkJobSpec], settings):
             first = told(kafka_bootstrap, 2)
             crm.execute(put, ("a", "eve", T0.replace(hour=1, minute=30)))
             others = [
                 job.asset
-                for job in house.ledger.jobs()
+                for job in house.ledger.jobs.all()
                 if getattr(job.asset.spec, "trigger", None) is not None
                 and not isinstance(job.asset.spec, SinkJobSpec)
             ]

@@ -90,12 +90,12 @@ def _supervise(house: House, stop: threading.Event) -> None:
 
 
 def _fill(house: House) -> None:
-    head = house.ledger.branch(house.services.tenant, "main").head_commit_id
-    for job in house.ledger.jobs():
+    head = house.ledger.branches.get(house.services.tenant, "main").head_commit_id
+    for job in house.ledger.jobs.all():
         if head is not None and job.needs_backfill and job.backfilled_at is None:
-            epoch = house.ledger.claim_job_for_backfill(head, job.asset.asset_id)
+            epoch = house.ledger.backfills.claim(head, job.asset.asset_id)
             if epoch is not None:
-                house.ledger.finish_backfill(job.asset.asset_id, epoch, offsets={})
+                house.ledger.backfills.finish(job.asset.asset_id, epoch, offsets={})
 
 
 def test_the_commands_of_the_guide_do_what_it_says(
@@ -122,9 +122,9 @@ def test_the_commands_of_the_guide_do_what_it_says(
     assert "+ create" in said["narthex plan features.py"]
     assert '"plan_sha256"' in said["narthex plan features.py --json"]
     assert "with main" in said["narthex plan features.py --branch dev"]
-    main = served.ledger.branch(served.services.tenant, "main")
+    main = served.ledger.branches.get(served.services.tenant, "main")
     assert (main.head_seq, main.serving_seq) == (3, 3)
-    kinds = [view.kind for view in served.ledger.commits(branch=main.branch_id)]
+    kinds = [view.kind for view in served.ledger.commits.newest(branch=main.branch_id)]
     assert kinds == ["rollback", "deploy", "deploy"]
 
 
@@ -147,4 +147,4 @@ def test_a_person_keeps_secrets_by_commands_and_never_sees_one(
     assert '[[secrets]]\nname = "bus/word"' in kept.output
     assert "[[secrets]]" not in changed.output
     assert "hunter2" not in kept.output + changed.output + listed.output + gone.output
-    assert served.ledger.secret_names(served.services.tenant) == ()
+    assert served.ledger.secrets.names(served.services.tenant) == ()

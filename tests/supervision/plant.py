@@ -141,13 +141,13 @@ class Plant:
 
     def held(self) -> Counter[str]:
         """Count the slots that each living lease has, by the machine's process number."""
-        owners = [slot.owner for slot in self.house.ledger.slots()]
+        owners = [slot.owner for slot in self.house.ledger.slots.all()]
         return Counter(owner.split(":")[1] for owner in owners if owner is not None)
 
     def wait_held(self, *names: str) -> None:
         """Wait until these supervisors, and no others, hold all slots evenly."""
         pids = {str(self.supervisors[name].process.pid) for name in names}
-        slots = self.house.ledger.slot_count()
+        slots = self.house.ledger.slots.count()
         least, most = slots // len(pids), -(-slots // len(pids))
 
         def is_even() -> bool:
@@ -165,7 +165,7 @@ class Plant:
         wait_for(
             lambda: all(
                 shard.seen_epoch == shard.slot_epoch
-                for job in self.house.ledger.jobs()
+                for job in self.house.ledger.jobs.all()
                 for shard in job.shards
             ),
             what="each job runs under the epoch of its slot",
@@ -230,7 +230,7 @@ class Plant:
     def jobs(self) -> list[str]:
         return [
             f"{job.asset.physical_name} {job.shards[0].phase} {job.shards[0].progress}"
-            for job in self.house.ledger.jobs()
+            for job in self.house.ledger.jobs.all()
         ]
 
     def end(self) -> None:

@@ -67,13 +67,13 @@ def test_a_supervisor_gets_its_share_when_its_children_are_up(
     with_jars = attrs.evolve(plant.settings, jars_dir=connector_jars)
     plant.supervise("two", settings=with_jars, lazy=False)
     weights = wait_for(
-        lambda: found if len(found := ledger.engines()) > 1 else None,
+        lambda: found if len(found := ledger.engines.alive()) > 1 else None,
         what="the second one is known",
         so_far=ledger.engines,
     )
 
     assert sorted(weights.values()) == [COMING_UP_WEIGHT, 1.0]
-    wished = preferred_engines(SLOT_SPACE, ledger.slot_count(), weights)
+    wished = preferred_engines(SLOT_SPACE, ledger.slots.count(), weights)
     assert {weights[engine] for engine in wished if engine is not None} == {1.0}
     plant.wait_held("one", "two")
 

@@ -96,20 +96,20 @@ def child(
 
 
 def jobs_of(plant: Plant, kind: AssetKind) -> list[JobView]:
-    return [job for job in plant.house.ledger.jobs() if job.asset.kind is kind]
+    return [job for job in plant.house.ledger.jobs.all() if job.asset.kind is kind]
 
 
 def take_over(plant: Plant) -> dict[int, int]:
     """Take all slots over, from whoever holds them or from an earlier call; give their epochs."""
     ledger = plant.house.ledger
-    ledger.retire_engine(OWNER)
+    ledger.engines.retire(OWNER)
     found: dict[int, int] = {}
 
     def has_all() -> bool:
-        leases = ledger.claim_slots(OWNER, range(ledger.slot_count()))
+        leases = ledger.slots.claim(OWNER, range(ledger.slots.count()))
         found.update({lease.slot: int(lease.epoch) for lease in leases})
-        return len(leases) == ledger.slot_count()
+        return len(leases) == ledger.slots.count()
 
     wait_for(has_all, what="all slots are free", so_far=plant.held)
-    ledger.retire_engine(OWNER)
+    ledger.engines.retire(OWNER)
     return found

@@ -1,41 +1,47 @@
-"""The part of the ledger's API that changes branches as a whole."""
+"""The part of the ledger that changes branches as a whole."""
 
 from uuid import UUID
 
+import attrs
+
 from narthex_ledger.branches import lifecycle, rollback
-from narthex_ledger.commits import promotion
+from narthex_ledger.db.statements import commits as on_commits
+from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.model.views import (
-    ApprovalView,
     BranchId,
     BranchRequest,
     BranchView,
     RolledBack,
     TenantId,
 )
+from narthex_ledger.reading import queries
 from narthex_ledger.session import LedgerDatabase
 
 
-class BranchApi(LedgerDatabase):
-    """The API of branches; each method is one transaction, and idempotent for the same key."""
+@attrs.frozen
+class Branches:
+    """Branches; each method is one transaction, and idempotent for the same key."""
 
-    def init_branch(self, request: BranchRequest) -> BranchView:
+    _db: LedgerDatabase
+
+    def init(self, request: BranchRequest) -> BranchView:
         """Create an empty branch.
 
         Raises:
             BranchExists: The name is taken.
         """
-        return self._run("init_branch", lambda c: lifecycle.init(c, request))
+        return self._db.run("init_branch", lambda c: lifecycle.init(c, request))
 
-    def clone_branch(self, request: BranchRequest, *, source: str) -> BranchView:
+    def clone(self, request: BranchRequest, *, source: str) -> BranchView:
         """Create a branch with another branch's deployed and served manifests; nothing is copied.
 
         Raises:
             BranchExists: The name is taken.
             NotFound: The branch to clone does not exist.
         """
-        return self._run("clone_branch", lambda c: lifecycle.clone(c, request, source))
+        return self._db.run("clone_branch", lambda c: lifecycle.clone(c, request, source))
 
-    def delete_branch(self, request: BranchRequest) -> BranchView:
+    def delete(self, request: BranchRequest) -> BranchView:
         """Delete a branch; its assets are kept for `Rules.undelete_window`.
 
         Raises:
@@ -43,9 +49,9 @@ class BranchApi(LedgerDatabase):
             MainStays: The branch is the main branch.
             NotFound: No branch has that name.
         """
-        return self._run("delete_branch", lambda c: lifecycle.delete(c, request, self._rules))
+        return self._db.run("delete_branch", lambda c: lifecycle.delete(c, request, self._db.rules))
 
-    def undelete_branch(self, request: BranchRequest) -> BranchView:
+    def undelete(self, request: BranchRequest) -> BranchView:
         """Restore the newest deleted branch of a name, and resume its jobs.
 
         Raises:
@@ -53,7 +59,7 @@ class BranchApi(LedgerDatabase):
             NotFound: No deleted branch has that name.
             LedgerRefused: The branch's assets are not kept any more.
         """
-        return self._run("undelete_branch", lambda c: lifecycle.undelete(c, request))
+        return self._db.run("undelete_branch", lambda c: lifecycle.undelete(c, request))
 
     def roll_back(self, request: BranchRequest, *, to_seq: int | None = None) -> RolledBack:
         """Redeploy the branch's commit of a number, or else the one that readers read before.
@@ -65,40 +71,64 @@ class BranchApi(LedgerDatabase):
             NotFound: The branch has no commit to roll back to.
             NotPinned: The commit is not kept any more; `detail` has the bundle to commit again.
         """
-        return self._run("roll_back", lambda c: rollback.roll_back(c, request, to_seq, self._rules))
+        return self._db.run(
+            "roll_back", lambda c: rollback.roll_back(c, request, to_seq, self._db.rules)
+        )
 
     def revert(self, request: BranchRequest, commit_id: UUID) -> RolledBack | None:
         """Roll back a commit that readers have not flipped to; None if it can't be reverted."""
-        return self._run("withdraw", lambda c: rollback.revert(c, request, commit_id, self._rules))
+        return self._db.run(
+            "withdraw", lambda c: rollback.revert(c, request, commit_id, self._db.rules)
+        )
 
-    def protect_branch(self, tenant: TenantId, name: str, *, actor: str) -> None:
+    def protect(self, tenant: TenantId, name: str, *, actor: str) -> None:
         """Require a person's approval for each promotion of a branch from now on.
 
         Raises:
             NotFound: No branch has that name.
         """
-        self._run("protect_branch", lambda c: lifecycle.protect(c, tenant, name, actor, to=True))
+        self._db.run("protect_branch", lambda c: lifecycle.protect(c, tenant, name, actor, to=True))
 
-    def unprotect_branch(self, tenant: TenantId, name: str, *, actor: str) -> None:
+    def unprotect(self, tenant: TenantId, name: str, *, actor: str) -> None:
         """Allow promotions of a branch without a person's approval.
 
         Raises:
             NotFound: No branch has that name.
         """
-        self._run("unprotect_branch", lambda c: lifecycle.protect(c, tenant, name, actor, to=False))
+        self._db.run(
+            "unprotect_branch", lambda c: lifecycle.protect(c, tenant, name, actor, to=False)
+        )
 
-    def approval(self, commit_id: UUID) -> ApprovalView:
-        """Read whether a commit's promotion requires approval, and who approved it."""
-        return self._run("approval", lambda c: promotion.approval(c, commit_id))
+    def ensure(self, tenant: TenantId, name: str) -> BranchId:
+        """Find or create an active, empty branch; `main` is the tenant's main branch."""
+        return self._db.run("ensure_branch", lambda c: on_commits.put_branch(c, tenant, name))
 
-    def branch_of(self, branch_id: BranchId) -> BranchView:
+    def get(self, tenant: TenantId, name: str) -> BranchView:
+        """Read an active branch.
+
+        Raises:
+            NotFound: No active branch has that name.
+            NotSigned: Its head, or the commit that readers see, was never committed to it.
+        """
+        return self._db.run("branch", lambda c: queries.branch(c, tenant, name, self._db.checker))
+
+    def get_by_id(self, branch_id: BranchId) -> BranchView:
         """Read a branch by id, including deleted branches.
 
         Raises:
             NotFound: No branch has that id.
         """
-        return self._run("branch_of", lambda c: lifecycle.view_of(c, branch_id))
+        return self._db.run("branch_of", lambda c: lifecycle.view_of(c, branch_id))
 
-    def branches(self, tenant: TenantId) -> tuple[BranchView, ...]:
+    def all(self, tenant: TenantId) -> tuple[BranchView, ...]:
         """List the active branches by name, then the deleted ones that can be restored."""
-        return self._run("branches", lambda c: lifecycle.listed(c, tenant))
+        return self._db.run("branches", lambda c: lifecycle.listed(c, tenant))
+
+    def first_binders(self, tenant: TenantId) -> dict[str, tuple[str, ...]]:
+        """Return the active branches that have bound an endpoint's path, the earliest first."""
+        rows = self._db.run("first_binders", lambda c: on_reading.first_binder_rows(c, tenant))
+        found: dict[str, tuple[str, ...]] = {}
+        for row in rows:
+            path = row["logical_path"]
+            found[path] = (*found.get(path, ()), row["name"])
+        return found

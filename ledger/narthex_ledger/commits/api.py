@@ -1,33 +1,47 @@
-"""The part of the ledger's API for the deployment core: a commit from request to end."""
+"""The parts of the ledger for the deployment core: commits, their assets and promotions."""
 
 import hashlib
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
+import attrs
+from sqlalchemy.engine import Connection
+
 from narthex._base import Json
-from narthex._ir import Blueprint
+from narthex._ir import AssetRef, Blueprint
 from narthex_ledger.commits import creation, ending, planning, promotion
 from narthex_ledger.commits.planning import NameOf, PlanRequest
 from narthex_ledger.db.statements import commits as on_commits
-from narthex_ledger.engines import job_registry
+from narthex_ledger.db.statements import reading as on_reading
 from narthex_ledger.errors import CommitRejected
 from narthex_ledger.model.plans import CommitPlan
 from narthex_ledger.model.states import CommitState
 from narthex_ledger.model.views import (
     Accepted,
+    ApprovalView,
+    BranchId,
     CommitRequest,
+    CommitView,
+    EventView,
     Fence,
     IntentOutcome,
     JobEvidence,
     Readiness,
     Replayed,
+    RetainedAssetView,
+    TenantId,
 )
+from narthex_ledger.reading import queries
 from narthex_ledger.requests import commit_requests
 from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import commit_statement
 
 
-class CommitApi(LedgerDatabase):
-    """The API of commits; each method is one transaction and may be repeated as it is."""
+@attrs.frozen
+class Commits:
+    """Commits from request to end; each method is one transaction and may be repeated as it is."""
+
+    _db: LedgerDatabase
 
     def accept(self, request: CommitRequest) -> Accepted | Replayed:
         """T0: queue a commit; the bundle is stored by content in the same transaction.
@@ -37,10 +51,12 @@ class CommitApi(LedgerDatabase):
             NotFound: The tenant has no active branch of that id.
         """
         digest = hashlib.sha256(request.bundle).digest()
-        signature = self._attest(
+        signature = self._db.attest(
             commit_statement(request.tenant, request.branch, request.commit_id, digest)
         )
-        return self._run("accept", lambda c: commit_requests.accept(c, request, digest, signature))
+        return self._db.run(
+            "accept", lambda c: commit_requests.accept(c, request, digest, signature)
+        )
 
     def claim(self, commit_id: UUID, owner: str) -> Fence:
         """Lease a commit for 30 s, to execute it; `owner` names one run of one process.
@@ -52,8 +68,8 @@ class CommitApi(LedgerDatabase):
             LeaseHeld: Another owner's lease has not expired.
             WrongState: The commit has ended.
         """
-        lease_s = self._rules.commit_lease_s
-        return self._run("claim", lambda c: commit_requests.claim(c, commit_id, owner, lease_s))
+        lease_s = self._db.rules.commit_lease_s
+        return self._db.run("claim", lambda c: commit_requests.claim(c, commit_id, owner, lease_s))
 
     def renew(self, commit_id: UUID, fence: Fence) -> None:
         """Extend a claim, every 10 s or so; trust it until 25 s after the call *began*.
@@ -61,20 +77,20 @@ class CommitApi(LedgerDatabase):
         Raises:
             Fenced: The lease expired or another executor took over; stop at once.
         """
-        lease_s = self._rules.commit_lease_s
-        self._run("renew", lambda c: commit_requests.renew(c, commit_id, fence, lease_s))
+        lease_s = self._db.rules.commit_lease_s
+        self._db.run("renew", lambda c: commit_requests.renew(c, commit_id, fence, lease_s))
 
     def release(self, commit_id: UUID, fence: Fence) -> None:
         """Release a claim; with an old fence this changes nothing."""
-        self._run("release", lambda c: on_commits.end_lease(c, commit_id, fence))
+        self._db.run("release", lambda c: on_commits.end_lease(c, commit_id, fence))
 
     def claimable(self, limit: int = 20) -> tuple[UUID, ...]:
         """List commits with work to do and no live lease, the oldest first."""
-        return self._run("claimable", lambda c: on_commits.free_commits(c, limit))
+        return self._db.run("claimable", lambda c: on_commits.free_commits(c, limit))
 
     def unended(self, limit: int = 100) -> tuple[UUID, ...]:
         """List commits that have not ended, leased or not, the oldest first."""
-        return self._run("unended", lambda c: on_commits.unended_commits(c, limit))
+        return self._db.run("unended", lambda c: on_commits.unended_commits(c, limit))
 
     def plan(
         self,
@@ -96,9 +112,9 @@ class CommitApi(LedgerDatabase):
             Fenced: Another executor took over.
         """
         plan_request = PlanRequest(
-            blueprint=blueprint, content=content, name_of=name_of, attest=self._attest
+            blueprint=blueprint, content=content, name_of=name_of, attest=self._db.attest
         )
-        made = self._run("plan", lambda c: planning.plan(c, commit_id, fence, plan_request))
+        made = self._db.run("plan", lambda c: planning.plan(c, commit_id, fence, plan_request))
         if isinstance(made, CommitRejected):
             raise made
         return made
@@ -117,56 +133,10 @@ class CommitApi(LedgerDatabase):
             CommitRejected: As `plan` would.
         """
         plan_request = PlanRequest(
-            blueprint=blueprint, content=content, name_of=name_of, attest=self._attest
+            blueprint=blueprint, content=content, name_of=name_of, attest=self._db.attest
         )
-        return self._transactions.dry_run(
+        return self._db.transactions.dry_run(
             "preview", lambda c: planning.preview(c, request, plan_request)
-        )
-
-    def intend(
-        self, asset_id: int, commit_id: UUID, fence: Fence, *, call_timeout_s: float
-    ) -> IntentOutcome:
-        """Ta: record the intent before each call of a store's `create`; return how to proceed.
-
-        Raises:
-            Fenced: Another executor took over; make no call.
-            WrongState: The asset can't be created from its current state.
-        """
-        return self._run(
-            "intend",
-            lambda c: creation.intend(
-                c, asset_id, commit_id, fence, call_timeout_s, checker=self._checker
-            ),
-        )
-
-    def created(self, asset_id: int, commit_id: UUID, fence: Fence, *, external_id: str) -> None:
-        """Td: record the creation, only after a probe matched; `external_id` is the probe's.
-
-        Raises:
-            Fenced: Another executor took over.
-            WrongState: The asset has no intent, or another commit creates it.
-        """
-        self._run("created", lambda c: creation.created(c, asset_id, commit_id, fence, external_id))
-
-    def create_row_asset(self, asset_id: int, commit_id: UUID, fence: Fence) -> IntentOutcome:
-        """Create an asset of `states.ROW_KINDS` in one transaction: AlreadyLive or Waiting.
-
-        Jobs begin stopped, at generation 1.
-        """
-        return self._run(
-            "create_row_asset",
-            lambda c: creation.create_row_asset(c, asset_id, commit_id, fence, self._rules),
-        )
-
-    def create_failed(self, asset_id: int, commit_id: UUID, fence: Fence, *, error: Json) -> None:
-        """Store the error of a call or a probe, for people; the intent stays."""
-        self._run("create_failed", lambda c: creation.fail(c, asset_id, commit_id, fence, error))
-
-    def quarantine(self, asset_id: int, commit_id: UUID, fence: Fence, *, difference: Json) -> None:
-        """Quarantine an asset whose probe returned a mismatch; then abort the commit."""
-        self._run(
-            "quarantine",
-            lambda c: creation.quarantine(c, asset_id, commit_id, fence, difference),
         )
 
     def ready(self, commit_id: UUID, fence: Fence) -> None:
@@ -175,7 +145,7 @@ class CommitApi(LedgerDatabase):
         Raises:
             NotReady: Some assets are not live; `detail` lists their ids.
         """
-        self._run("ready", lambda c: creation.ready(c, commit_id, fence))
+        self._db.run("ready", lambda c: creation.ready(c, commit_id, fence))
 
     def commit_point(self, commit_id: UUID, fence: Fence) -> int:
         """T_commit: move the head and start feeds; return the commit's number on the branch.
@@ -186,34 +156,8 @@ class CommitApi(LedgerDatabase):
             CommitCancelled: A cancel came first; abort.
             OutcomeUnknown: The database did not answer; call again, and don't abort before that.
         """
-        return self._run("commit_point", lambda c: ending.commit(c, commit_id, fence, self._rules))
-
-    def start_jobs(self, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
-        """Run every unbounded job live, after the backfill; return the started jobs.
-
-        Raises:
-            NotReady: Some jobs are not backfilled; `detail` lists their ids.
-        """
-        return self._run("start_jobs", lambda c: job_registry.start_jobs(c, commit_id, fence))
-
-    def readiness(self, commit_id: UUID) -> Readiness:
-        """Judge all jobs of a commit at one moment; return the evidence for `promote`."""
-        return self._run("readiness", lambda c: promotion.readiness(c, commit_id, self._rules))
-
-    def approve(self, commit_id: UUID, *, actor: str) -> None:
-        """Approve the promotion of a commit with policy MANUAL."""
-        self._run("approve", lambda c: promotion.approve(c, commit_id, actor))
-
-    def promote(self, commit_id: UUID, fence: Fence, *, evidence: tuple[JobEvidence, ...]) -> int:
-        """T_promote: flip readers to the commit; return the number that they see.
-
-        Raises:
-            NotReady: A job is not ready, or its current evidence differs from the given one.
-            WrongState: A later commit took over.
-        """
-        return self._run(
-            "promote",
-            lambda c: promotion.promote(c, commit_id, fence, evidence, self._rules),
+        return self._db.run(
+            "commit_point", lambda c: ending.commit(c, commit_id, fence, self._db.rules)
         )
 
     def finalize(self, commit_id: UUID, fence: Fence) -> None:
@@ -222,7 +166,7 @@ class CommitApi(LedgerDatabase):
         Raises:
             NotReady: The promotion is pending.
         """
-        self._run("finalize", lambda c: ending.finalize(c, commit_id, fence))
+        self._db.run("finalize", lambda c: ending.finalize(c, commit_id, fence))
 
     def cancel(self, commit_id: UUID, *, actor: str) -> CommitState:
         """Request the cancellation of a commit; its executor then aborts it.
@@ -232,7 +176,7 @@ class CommitApi(LedgerDatabase):
         Raises:
             AlreadyCommitted: The commit point came first.
         """
-        return self._run("cancel", lambda c: commit_requests.cancel(c, commit_id, actor))
+        return self._db.run("cancel", lambda c: commit_requests.cancel(c, commit_id, actor))
 
     def abort(self, commit_id: UUID, *, error: Json, actor: str) -> CommitState:
         """T_abort and T_unref: abort the commit and release its assets.
@@ -243,8 +187,159 @@ class CommitApi(LedgerDatabase):
         Raises:
             AlreadyCommitted: The commit point came first.
         """
-        return self._run("abort", lambda c: ending.abort(c, commit_id, error=error, actor=actor))
+        return self._db.run("abort", lambda c: ending.abort(c, commit_id, error=error, actor=actor))
 
     def aborted(self, commit_id: UUID) -> CommitState:
         """T_aborted: ABORTED once no asset of the commit is left; ABORTING until then."""
-        return self._run("aborted", lambda c: ending.aborted(c, commit_id))
+        return self._db.run("aborted", lambda c: ending.aborted(c, commit_id))
+
+    def get(self, commit_id: UUID) -> CommitView:
+        """Read a commit with its assets in dependency order.
+
+        Raises:
+            NotFound: No commit has that id.
+        """
+        return self._db.run("commit", lambda c: queries.commit(c, commit_id))
+
+    def get_by_key(self, tenant: TenantId, key: str) -> CommitView:
+        """Read the commit created by a request with an idempotency key.
+
+        Raises:
+            NotFound: No commit has that key.
+        """
+
+        def work(connection: Connection) -> CommitView:
+            return queries.commit(
+                connection, on_commits.commit_of_key(connection, tenant, key)["commit_id"]
+            )
+
+        return self._db.run("commit_of_key", work)
+
+    def newest(self, limit: int = 50, *, branch: BranchId | None = None) -> tuple[CommitView, ...]:
+        """List commits, the newest first, without their assets."""
+        return self._db.run("commits", lambda c: queries.commits(c, limit, branch))
+
+    def events(self, commit_id: UUID) -> tuple[EventView, ...]:
+        """Read the events of a commit and, while it was driving them, of its assets."""
+        return self._db.run("events", lambda c: queries.events(c, commit_id))
+
+
+@attrs.frozen
+class Assets:
+    """Assets and their creation; each method is one transaction and may be repeated as it is."""
+
+    _db: LedgerDatabase
+
+    def intend(
+        self, asset_id: int, commit_id: UUID, fence: Fence, *, call_timeout_s: float
+    ) -> IntentOutcome:
+        """Ta: record the intent before each call of a store's `create`; return how to proceed.
+
+        Raises:
+            Fenced: Another executor took over; make no call.
+            WrongState: The asset can't be created from its current state.
+        """
+        return self._db.run(
+            "intend",
+            lambda c: creation.intend(
+                c, asset_id, commit_id, fence, call_timeout_s, checker=self._db.checker
+            ),
+        )
+
+    def created(self, asset_id: int, commit_id: UUID, fence: Fence, *, external_id: str) -> None:
+        """Td: record the creation, only after a probe matched; `external_id` is the probe's.
+
+        Raises:
+            Fenced: Another executor took over.
+            WrongState: The asset has no intent, or another commit creates it.
+        """
+        self._db.run(
+            "created", lambda c: creation.created(c, asset_id, commit_id, fence, external_id)
+        )
+
+    def create_row(self, asset_id: int, commit_id: UUID, fence: Fence) -> IntentOutcome:
+        """Create an asset of `states.ROW_KINDS` in one transaction: AlreadyLive or Waiting.
+
+        Jobs begin stopped, at generation 1.
+        """
+        return self._db.run(
+            "create_row_asset",
+            lambda c: creation.create_row_asset(c, asset_id, commit_id, fence, self._db.rules),
+        )
+
+    def create_failed(self, asset_id: int, commit_id: UUID, fence: Fence, *, error: Json) -> None:
+        """Store the error of a call or a probe, for people; the intent stays."""
+        self._db.run("create_failed", lambda c: creation.fail(c, asset_id, commit_id, fence, error))
+
+    def quarantine(self, asset_id: int, commit_id: UUID, fence: Fence, *, difference: Json) -> None:
+        """Quarantine an asset whose probe returned a mismatch; then abort the commit."""
+        self._db.run(
+            "quarantine",
+            lambda c: creation.quarantine(c, asset_id, commit_id, fence, difference),
+        )
+
+    def physical_names(self, tenant: TenantId, assets: Iterable[AssetRef]) -> dict[AssetRef, str]:
+        """Return the physical names of those assets that are not destroyed."""
+        wanted = sorted(set(assets), key=lambda ref: (ref.kind.value, ref.fingerprint))
+        return self._db.run("physical_names", lambda c: queries.physical_names(c, tenant, wanted))
+
+    def retained(
+        self,
+        tenant: TenantId,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        branches: Collection[str] | None = None,
+    ) -> tuple[RetainedAssetView, ...]:
+        """List assets that are not destroyed, by id, after a given id.
+
+        With `branches`, only the assets that these branches hold, and only these branches' names.
+        """
+        return self._db.run(
+            "bank",
+            lambda c: queries.retained_assets(
+                c, tenant, after=after, limit=limit, branches=branches
+            ),
+        )
+
+    def held_paths(self, tenant: TenantId, branches: Collection[str]) -> dict[int, frozenset[str]]:
+        """Return the assets that branches hold, with their paths on these branches."""
+        rows = self._db.run("held_paths", lambda c: on_reading.held_rows(c, tenant, branches))
+        found: dict[int, frozenset[str]] = {}
+        for row in rows:
+            known = found.get(row["asset_id"], frozenset())
+            found[row["asset_id"]] = known | {row["logical_path"]}
+        return found
+
+
+@attrs.frozen
+class Promotions:
+    """Promotions of commits; each method is one transaction and may be repeated as it is."""
+
+    _db: LedgerDatabase
+
+    def readiness(self, commit_id: UUID) -> Readiness:
+        """Judge all jobs of a commit at one moment; return the evidence for `promote`."""
+        return self._db.run(
+            "readiness", lambda c: promotion.readiness(c, commit_id, self._db.rules)
+        )
+
+    def approval(self, commit_id: UUID) -> ApprovalView:
+        """Read whether a commit's promotion requires approval, and who approved it."""
+        return self._db.run("approval", lambda c: promotion.approval(c, commit_id))
+
+    def approve(self, commit_id: UUID, *, actor: str) -> None:
+        """Approve the promotion of a commit with policy MANUAL."""
+        self._db.run("approve", lambda c: promotion.approve(c, commit_id, actor))
+
+    def promote(self, commit_id: UUID, fence: Fence, *, evidence: tuple[JobEvidence, ...]) -> int:
+        """T_promote: flip readers to the commit; return the number that they see.
+
+        Raises:
+            NotReady: A job is not ready, or its current evidence differs from the given one.
+            WrongState: A later commit took over.
+        """
+        return self._db.run(
+            "promote",
+            lambda c: promotion.promote(c, commit_id, fence, evidence, self._db.rules),
+        )

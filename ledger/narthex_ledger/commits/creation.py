@@ -50,7 +50,7 @@ def intend(
     if outcome is not None:
         return outcome
     if asset["kind"] in {kind.value for kind in ROW_KINDS}:
-        raise LedgerRefused(f"a {asset['kind']} is made by `create_row_asset`")
+        raise LedgerRefused(f"a {asset['kind']} is made by `assets.create_row`")
     attempt = _write_intent(
         connection,
         commit,

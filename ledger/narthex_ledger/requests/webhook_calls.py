@@ -43,10 +43,13 @@ class BeingAppended:
 CallOutcome: TypeAlias = AppendNow | LookForIt | AlreadyAppended | BeingAppended
 
 
-class EndpointCallApi(LedgerDatabase):
-    """The part of the ledger's API for webhooks; each method is one transaction."""
+@attrs.frozen
+class WebhookCalls:
+    """Webhook calls with idempotency keys; each method is one transaction."""
 
-    def begin_call(
+    _db: LedgerDatabase
+
+    def begin(
         self, topic: str, key: str, *, digest: bytes, from_offset: int, within_s: float
     ) -> CallOutcome:
         """Record that a call is about to be appended, or return its earlier outcome.
@@ -56,26 +59,26 @@ class EndpointCallApi(LedgerDatabase):
         Raises:
             IdempotencyKeyReused: The key was used with another call.
         """
-        return self._run(
+        return self._db.run(
             "begin_call", lambda c: _begin(c, topic, key, digest, from_offset, within_s)
         )
 
-    def called(self, topic: str, key: str, *, partition: int, offset: int) -> None:
+    def finish(self, topic: str, key: str, *, partition: int, offset: int) -> None:
         """Store the position of an appended call."""
-        self._run(
+        self._db.run(
             "called",
             lambda c: on_calls.finish_call(c, topic, key, partition=partition, offset=offset),
         )
 
-    def call_failed(self, topic: str, key: str) -> None:
+    def fail(self, topic: str, key: str) -> None:
         """Let the next retry resolve an append of unknown outcome, without waiting."""
-        self._run(
+        self._db.run(
             "call_failed", lambda c: on_calls.extend_call(c, topic, key, within=dt.timedelta(0))
         )
 
-    def forget_calls(self, *, older_than: dt.timedelta) -> int:
+    def forget(self, *, older_than: dt.timedelta) -> int:
         """Delete calls that will not be retried; return how many."""
-        return self._run("forget_calls", lambda c: on_calls.delete_calls(c, older_than))
+        return self._db.run("forget_calls", lambda c: on_calls.delete_calls(c, older_than))
 
 
 def _begin(

@@ -1,1 +1,1 @@
-"""Tokens, the chained audit log, and sealed secrets; `api` is its part of the ledger's API."""
+"""Tokens, the chained audit log, and sealed secrets; `api` has their parts of the ledger."""

@@ -1,9 +1,10 @@
-"""The part of the ledger's API for tokens, the control log and secrets."""
+"""The parts of the ledger for tokens, the control log and secrets."""
 
 import datetime as dt
 import hashlib
 from collections.abc import Mapping
 
+import attrs
 from sqlalchemy.engine import Connection
 
 from narthex._base import Json
@@ -15,10 +16,13 @@ from narthex_ledger.session import LedgerDatabase
 from narthex_ledger.signing.signatures import token_statement
 
 
-class ControlApi(LedgerDatabase):
-    """The API of access control; each method is one transaction."""
+@attrs.frozen
+class Tokens:
+    """API tokens; each method is one transaction."""
 
-    def put_token(  # noqa: PLR0913 - a token has these parts
+    _db: LedgerDatabase
+
+    def put(  # noqa: PLR0913 - a token has these parts
         self,
         token: str,
         *,
@@ -44,80 +48,96 @@ class ControlApi(LedgerDatabase):
 
         def work(connection: Connection) -> None:
             row = values | {"expires_at": on_control.expiry(connection, lifetime)}
-            signature = self._attest(token_statement(row))
+            signature = self._db.attest(token_statement(row))
             on_control.put_token(connection, row | {"signature": signature})
 
-        self._run("put_token", work)
+        self._db.run("put_token", work)
 
-    def token(self, token: str) -> TokenView | None:
+    def get(self, token: str) -> TokenView | None:
         """Find the rights of a token that is neither expired nor revoked.
 
         Raises:
             NotSigned: The row was written or changed without the installation's key.
         """
         digest = hashlib.sha256(token.encode()).digest()
-        row = self._run("token", lambda c: on_control.token_row(c, digest))
+        row = self._db.run("token", lambda c: on_control.token_row(c, digest))
         if row is None:
             return None
-        self._checker.token(row)
+        self._db.checker.token(row)
         return access_control.token_view(row)
 
-    def tokens(self) -> tuple[TokenView, ...]:
+    def all(self) -> tuple[TokenView, ...]:
         """List all tokens, the newest first, including expired and revoked ones."""
-        return tuple(map(access_control.token_view, self._run("tokens", on_control.token_rows)))
+        return tuple(map(access_control.token_view, self._db.run("tokens", on_control.token_rows)))
 
-    def revoke_token(self, token: str) -> None:
+    def revoke(self, token: str) -> None:
         """Revoke a token."""
         digest = hashlib.sha256(token.encode()).digest()
-        self._run("revoke_token", lambda c: on_control.revoke(c, token_sha256=digest))
+        self._db.run("revoke_token", lambda c: on_control.revoke(c, token_sha256=digest))
 
-    def revoke_token_id(self, token_id: str) -> None:
+    def revoke_by_id(self, token_id: str) -> None:
         """Revoke a token by its id.
 
         Raises:
             NotFound: No token has that id.
         """
-        self._run("revoke_token_id", lambda c: access_control.revoke(c, token_id))
+        self._db.run("revoke_token_id", lambda c: access_control.revoke(c, token_id))
 
-    def log_control(self, entry: Json) -> LogHead:
+
+@attrs.frozen
+class ControlLog:
+    """The chained log of the control plane."""
+
+    _db: LedgerDatabase
+
+    def append(self, entry: Json) -> LogHead:
         """Append to the chained log of the control plane, and return its new head."""
-        return self._run("log_control", lambda c: access_control.append(c, entry))
+        return self._db.run("log_control", lambda c: access_control.append(c, entry))
 
-    def control_log(self, *, after: int = 0, limit: int = 1_000) -> tuple[LogEntry, ...]:
+    def entries(self, *, after: int = 0, limit: int = 1_000) -> tuple[LogEntry, ...]:
         """Read the chained log in order, from the entry after a number."""
-        return self._run("control_log", lambda c: access_control.entries(c, after, limit))
+        return self._db.run("control_log", lambda c: access_control.entries(c, after, limit))
 
-    def verify_control_log(self, heads: Mapping[int, bytes]) -> BrokenLog | None:
+    def verify(self, heads: Mapping[int, bytes]) -> BrokenLog | None:
         """Find the first entry that the server did not write so; None if the log is intact.
 
         Args:
             heads: The hashes of entries by number that were shipped outside the database.
         """
-        return self._run(
-            "verify_control_log", lambda c: access_control.verify(c, heads, self._checker)
+        return self._db.run(
+            "verify_control_log", lambda c: access_control.verify(c, heads, self._db.checker)
         )
 
-    def secret(self, tenant: TenantId, name: str) -> SecretView:
+
+@attrs.frozen
+class Secrets:
+    """Sealed secrets; each method is one transaction."""
+
+    _db: LedgerDatabase
+
+    def get(self, tenant: TenantId, name: str) -> SecretView:
         """Read a secret, sealed.
 
         Raises:
             NotFound: No secret has that name.
         """
-        return self._run("secret", lambda c: access_control.secret(c, tenant, name))
+        return self._db.run("secret", lambda c: access_control.secret(c, tenant, name))
 
-    def secret_names(self, tenant: TenantId) -> tuple[str, ...]:
+    def names(self, tenant: TenantId) -> tuple[str, ...]:
         """List the names of all secrets, sorted."""
-        return self._run("secret_names", lambda c: on_control.secret_names(c, tenant))
+        return self._db.run("secret_names", lambda c: on_control.secret_names(c, tenant))
 
-    def add_secret(self, tenant: TenantId, name: str, *, sealed: Json, actor: str) -> None:
+    def add(self, tenant: TenantId, name: str, *, sealed: Json, actor: str) -> None:
         """Store a new secret, sealed as version 1.
 
         Raises:
             LedgerRefused: A secret of that name exists.
         """
-        self._run("add_secret", lambda c: access_control.add_secret(c, tenant, name, sealed, actor))
+        self._db.run(
+            "add_secret", lambda c: access_control.add_secret(c, tenant, name, sealed, actor)
+        )
 
-    def change_secret(
+    def change(
         self, tenant: TenantId, name: str, *, version: int, sealed: Json, actor: str
     ) -> None:
         """Store another value of a secret that is at `version`, sealed as the next version.
@@ -125,15 +145,15 @@ class ControlApi(LedgerDatabase):
         Raises:
             LedgerRefused: Concurrent modification of the secret.
         """
-        self._run(
+        self._db.run(
             "change_secret",
             lambda c: access_control.change_secret(c, tenant, name, version, sealed, actor),
         )
 
-    def delete_secret(self, tenant: TenantId, name: str) -> None:
+    def delete(self, tenant: TenantId, name: str) -> None:
         """Delete a secret.
 
         Raises:
             NotFound: No secret has that name.
         """
-        self._run("delete_secret", lambda c: access_control.delete_secret(c, tenant, name))
+        self._db.run("delete_secret", lambda c: access_control.delete_secret(c, tenant, name))

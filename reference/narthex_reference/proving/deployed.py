@@ -113,21 +113,23 @@ def deployed(
     """
     ledger = Ledger(settings.ledger_dsn, signer=Signer.load(settings.signing_key))
     if commit_id is None:
-        commit_id = ledger.branch(ledger.ensure_tenant(TENANT), branch).serving_commit_id
+        commit_id = ledger.branches.get(
+            ledger.installation.ensure_tenant(TENANT), branch
+        ).serving_commit_id
     if commit_id is None:
         raise NothingServesError(f"nothing serves on branch `{branch}` yet")
-    manifest = ledger.manifest(commit_id)
+    manifest = ledger.manifests.get(commit_id)
     return Deployed(
         install_id=settings.install_id,
         commit_id=commit_id,
         plans={plan.name: plan for plan in manifest.plans},
-        definitions=decode_commit(ledger.bundle_of(commit_id)).definitions,
+        definitions=decode_commit(ledger.bundles.of_commit(commit_id)).definitions,
         bindings=manifest.bindings,
         kafka=settings.kafka,
         index_dir=settings.index_dir,
         history_dir=settings.history_dir,
         storage=storage_options(os.environ),
-        jobs_read=lambda: _jobs_read(ledger.jobs()),
+        jobs_read=lambda: _jobs_read(ledger.jobs.all()),
     )
 
 

@@ -24,7 +24,7 @@ def assets(request: Request, after: Number = 0, limit: Number = 200) -> dict[str
     """
     services: Services = request.app.state.services
     limit = max(1, min(limit, GREATEST_PAGE))
-    found = services.ledger.retained_assets(
+    found = services.ledger.assets.retained(
         services.tenant, after=after, limit=limit + 1, branches=branches_seen(request)
     )
     shown, seen = found[:limit], assets_seen(request)

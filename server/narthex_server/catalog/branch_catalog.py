@@ -81,7 +81,7 @@ def _newest_events(services: Services, snapshot: BranchSnapshot) -> dict[str, st
     """Return the newest event time in each dataset's history, where it is known."""
     bound = {asset.asset_id for asset in snapshot.assets(AssetKind.HISTORY_FEED).values()}
     found: dict[str, str] = {}
-    for job in services.ledger.jobs():
+    for job in services.ledger.jobs.all():
         progress = job.shards[0].progress
         if job.asset.asset_id not in bound or not isinstance(job.asset.spec, FeedSpec):
             continue
@@ -221,7 +221,7 @@ def jobs(request: Request) -> dict[str, Json]:
     """List all jobs and feeds of the principal's branches, with phase, lag and freshness."""
     services: Services = request.app.state.services
     seen = assets_seen(request)
-    jobs = services.ledger.jobs()
+    jobs = services.ledger.jobs.all()
     if seen is not None:
         jobs = tuple(job for job in jobs if job.asset.asset_id in seen)
     return {"jobs": list(job_rows(jobs))}
@@ -244,7 +244,7 @@ def audits(request: Request, limit: Number = 100) -> dict[str, Json]:
                 "failed": _part(audit.result, "failed"),
                 "result": audit.result,
             }
-            for audit in services.ledger.audits(limit=limit, branches=branches_seen(request))
+            for audit in services.ledger.audits.newest(limit=limit, branches=branches_seen(request))
             if is_dataset_seen(request, audit.branch, audit.dataset)
         ]
     }
@@ -259,7 +259,7 @@ def keep_audit(audit: AuditUpload, request: Request) -> dict[str, Json]:
     """Store the result of an audit of a dataset of the branch in the header."""
     services: Services = request.app.state.services
     audit_id = uuid.uuid4()  # noqa: TID251 - the edge gives the id
-    services.ledger.record_audit(
+    services.ledger.audits.record(
         AuditView(
             audit_id=audit_id,
             dataset=audit.dataset,

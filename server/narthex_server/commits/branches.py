@@ -33,9 +33,9 @@ def init(call: InitCall, request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     wish = _plan_request(request, f"init {call.clone_from or ''}")
     if call.clone_from is None:
-        return _plain(services.ledger.init_branch(wish))
+        return _plain(services.ledger.branches.init(wish))
     require_branch(request, call.clone_from)
-    made = services.ledger.clone_branch(wish, source=call.clone_from)
+    made = services.ledger.branches.clone(wish, source=call.clone_from)
     _look_after(services, made)
     return _plain(made)
 
@@ -44,7 +44,7 @@ def init(call: InitCall, request: Request) -> dict[str, Json]:
 def delete(request: Request) -> dict[str, Json]:
     """Delete the branch that the header names; it can be restored for a while."""
     services: Services = request.app.state.services
-    gone = services.ledger.delete_branch(_plan_request(request, "delete"))
+    gone = services.ledger.branches.delete(_plan_request(request, "delete"))
     services.snapshots.forget()
     return _plain(gone)
 
@@ -53,7 +53,7 @@ def delete(request: Request) -> dict[str, Json]:
 def undelete(request: Request) -> dict[str, Json]:
     """Restore the newest deleted branch of the name in the header."""
     services: Services = request.app.state.services
-    back = services.ledger.undelete_branch(_plan_request(request, "undelete"))
+    back = services.ledger.branches.undelete(_plan_request(request, "undelete"))
     services.snapshots.forget()
     _look_after(services, back)
     return _plain(back)
@@ -64,7 +64,7 @@ def listed(request: Request) -> dict[str, Json]:
     """List the principal's active branches, and the deleted ones that can be restored."""
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
-    found = [b for b in services.ledger.branches(services.tenant) if principal.may_name(b.name)]
+    found = [b for b in services.ledger.branches.all(services.tenant) if principal.may_name(b.name)]
     return {
         "branches": [_plain(one) for one in found if one.state == "active"],
         "deleted": [_plain(one) for one in found if one.state != "active"],
@@ -93,7 +93,7 @@ def _plan_request(request: Request, what: str) -> BranchRequest:
 def _look_after(services: Services, branch: BranchView) -> None:
     """Notify the recovery loop if the branch came with a promotion that is due."""
     head = branch.head_commit_id
-    if head is not None and services.ledger.commit(head).state is CommitState.COMMITTED:
+    if head is not None and services.ledger.commits.get(head).state is CommitState.COMMITTED:
         services.recovery.notice(head)
 
 

@@ -29,7 +29,7 @@ def plan_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     does not see everything on the branch.
     """
     services: Services = request.app.state.services
-    view = services.ledger.commit(commit_id)
+    view = services.ledger.commits.get(commit_id)
     if view.manifest_id is None:
         return {"plan": None, "changes": None}
     before = definitions_of(services.ledger, view.parent_commit_id)
@@ -49,7 +49,7 @@ def _report(
     services: Services = request.app.state.services
     plan = plan_seen(request, stored_plan(view.plan))
     return PlanReport(
-        branch=services.ledger.branch_of(view.branch_id).name,
+        branch=services.ledger.branches.get_by_id(view.branch_id).name,
         plan=plan,
         blueprint=compile_definitions(changes.definitions),
         changes=changes,

@@ -101,7 +101,7 @@ async def commit(
 
 def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
     services: Services = request.app.state.services
-    branch = services.ledger.branch(services.tenant, branch_of(request))
+    branch = services.ledger.branches.get(services.tenant, branch_of(request))
     deployed = definitions_of(services.ledger, branch.head_commit_id)
     grants = Grants(
         policy=load_policy(services.settings.policy_file),
@@ -123,7 +123,7 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         request_sha256=hashlib.sha256(body).digest(),
         actor=actor_of(request),
         message=proposal.payload.message,
-        bundle=services.ledger.signed(proposal.bundle),
+        bundle=services.ledger.bundles.sign(proposal.bundle),
         backfill=BackfillPolicy.ALLOWED if terms.backfill else BackfillPolicy.REFUSED,
         expected_plan_sha256=_plan_hash(terms.expect_plan),
     )
@@ -132,16 +132,16 @@ def _commit(request: Request, body: bytes, terms: Terms) -> JSONResponse:
         return JSONResponse(_preview(report, visibility(request, proposal.definitions)))
     if terms.expect_plan or not terms.backfill:
         # Refuse now what planning would refuse, while the author is still there.
-        services.ledger.preview(
+        services.ledger.commits.preview(
             commit_request, blueprint=proposal.blueprint, name_of=services.executor.name_of
         )
-    outcome = services.ledger.accept(commit_request)
+    outcome = services.ledger.commits.accept(commit_request)
     if isinstance(outcome, Accepted):
         services.recovery.notice(outcome.commit_id)
     return JSONResponse(
         {
             "commit_id": str(outcome.commit_id),
-            "state": services.ledger.commit(outcome.commit_id).state.value,
+            "state": services.ledger.commits.get(outcome.commit_id).state.value,
             "summary": list(proposal.changes.summary),
             "airflow_run_url": services.airflow.run_url(str(outcome.commit_id)),
         },
@@ -185,7 +185,7 @@ def _report(
     request: Request, branch: str, proposal: Proposal, commit_request: CommitRequest
 ) -> PlanReport:
     services: Services = request.app.state.services
-    plan = services.ledger.preview(
+    plan = services.ledger.commits.preview(
         commit_request, blueprint=proposal.blueprint, name_of=services.executor.name_of
     )
     return PlanReport(
@@ -201,10 +201,10 @@ def _report(
 def _places(services: Services, proposal: Proposal) -> Places:
     topics = [a.ref for a in proposal.blueprint.assets if a.kind is AssetKind.KAFKA_TOPIC]
     return Places(
-        names=services.ledger.physical_names(services.tenant, topics),
+        names=services.ledger.assets.physical_names(services.tenant, topics),
         held=partial(_held, services),
         files_root=services.settings.files_root,
-        rows_per_s=services.ledger.backfill_pace(),
+        rows_per_s=services.ledger.backfills.pace(),
     )
 
 
@@ -229,8 +229,8 @@ def commits(request: Request, limit: Number = 50, key: str = "") -> dict[str, Js
     services: Services = request.app.state.services
     if key:
         return {"commits": [*_of_key(request, key)]}
-    branch = services.ledger.branch(services.tenant, branch_of(request))
-    found = services.ledger.commits(limit=limit, branch=branch.branch_id)
+    branch = services.ledger.branches.get(services.tenant, branch_of(request))
+    found = services.ledger.commits.newest(limit=limit, branch=branch.branch_id)
     return {"commits": [_plain(services, view, branch=branch.name) for view in found]}
 
 
@@ -239,10 +239,10 @@ def _of_key(request: Request, key: str) -> Iterator[Json]:
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
     try:
-        view = services.ledger.commit_of_key(services.tenant, key)
+        view = services.ledger.commits.get_by_key(services.tenant, key)
     except NotFound:
         return
-    branch = services.ledger.branch_of(view.branch_id).name
+    branch = services.ledger.branches.get_by_id(view.branch_id).name
     if principal.may_name(branch):
         yield _plain(services, view, branch=branch)
 
@@ -251,12 +251,12 @@ def _of_key(request: Request, key: str) -> Iterator[Json]:
 def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Return one commit in full: its assets, its events, and what it waits for."""
     services: Services = request.app.state.services
-    view = services.ledger.commit(commit_id)
-    shown = _plain(services, view, branch=services.ledger.branch_of(view.branch_id).name)
+    view = services.ledger.commits.get(commit_id)
+    shown = _plain(services, view, branch=services.ledger.branches.get_by_id(view.branch_id).name)
     is_part = bool(visibility_of(request, str(shown["branch"])).hidden)
     plan = None if view.plan is None else plan_seen(request, stored_plan(view.plan))
     shown["plan"] = None if plan is None or is_part else plan.plain()
-    shown["approval"] = plain_approval(services.ledger.approval(commit_id))
+    shown["approval"] = plain_approval(services.ledger.promotions.approval(commit_id))
     seen = assets_seen(request)
     shown["assets"] = [_asset(a) for a in view.assets if seen is None or a.asset_id in seen]
     shown["events"] = [
@@ -267,7 +267,7 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
             "actor": event.actor,
             "fence": event.fence,
         }
-        for event in services.ledger.events(commit_id)
+        for event in services.ledger.commits.events(commit_id)
     ]
     shown["waits_for"] = [*_waits_for(view, shown, request)]
     return shown
@@ -276,7 +276,7 @@ def commit_of(commit_id: UUID, request: Request) -> dict[str, Json]:
 def _waits_for(view: CommitView, shown: dict[str, Json], request: Request) -> Iterator[str]:
     services: Services = request.app.state.services
     if view.state is CommitState.QUEUED:
-        others = services.ledger.commits(limit=NEWEST, branch=view.branch_id)
+        others = services.ledger.commits.newest(limit=NEWEST, branch=view.branch_id)
         yield from whose_turn(view, others)
     else:
         is_out = view.state is CommitState.COMMITTED
@@ -320,7 +320,7 @@ def _asset(asset: AssetView) -> dict[str, Json]:
 def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Request that a commit be aborted; either this or its commit point wins."""
     services: Services = request.app.state.services
-    state = services.ledger.cancel(commit_id, actor=actor_of(request))
+    state = services.ledger.commits.cancel(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)
     return {"state": state.value}
 
@@ -329,7 +329,7 @@ def cancel(commit_id: UUID, request: Request) -> dict[str, Json]:
 def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Return the jobs of a commit that have not caught up, or that it has ended otherwise."""
     services: Services = request.app.state.services
-    view = services.ledger.commit(commit_id)
+    view = services.ledger.commits.get(commit_id)
     if view.state in ENDED:
         return {"ready": False, "ended": view.state.value, "waiting_for": []}
     if view.promotion is PromotionState.SUPERSEDED:
@@ -338,7 +338,7 @@ def readiness(commit_id: UUID, request: Request) -> dict[str, Json]:
     if view.state not in {CommitState.COMMITTED, CommitState.FINALIZED}:
         return {"ready": False, "waiting_for": [{"job": "commit point", "phase": view.state.value}]}
     found = services.executor.readiness(commit_id)
-    if visibility_of(request, services.ledger.branch_of(view.branch_id).name).hidden:
+    if visibility_of(request, services.ledger.branches.get_by_id(view.branch_id).name).hidden:
         return {"ready": found.ready, "waiting_for": []}
     return {
         "ready": found.ready,
@@ -389,7 +389,7 @@ def step(commit_id: UUID, step: str, request: Request) -> dict[str, Json]:
     services.recovery.driven(commit_id)
     executor = services.executor
     if step != "rollback":
-        view = services.ledger.commit(commit_id)
+        view = services.ledger.commits.get(commit_id)
         _refuse_ended(view)
         if view.promotion is PromotionState.SUPERSEDED:
             _taken(lambda: executor.promote(commit_id))

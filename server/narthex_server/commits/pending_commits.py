@@ -24,9 +24,9 @@ def pending_commits(request: Request) -> dict[str, Json]:
     principal: Principal = request.state.principal
     unended = [
         view
-        for view in services.ledger.commits(limit=NEWEST)
+        for view in services.ledger.commits.newest(limit=NEWEST)
         if view.finished_at is None
-        and principal.may_name(services.ledger.branch_of(view.branch_id).name)
+        and principal.may_name(services.ledger.branches.get_by_id(view.branch_id).name)
     ]
     shown = (commits.commit_of(view.commit_id, request) for view in unended)
     return {"commits": [{name: one[name] for name in KEPT} for one in shown]}

@@ -55,7 +55,7 @@ def rollback(call: RollbackCall, request: Request) -> JSONResponse:
     _check_approval(request, call)
     commit_request = _plan_request(request, call)
     try:
-        done = services.ledger.roll_back(commit_request, to_seq=call.to)
+        done = services.ledger.branches.roll_back(commit_request, to_seq=call.to)
     except NotPinned as gone:
         return _commit_again(request, call, gone)
     services.snapshots.forget()
@@ -71,7 +71,7 @@ def _check_approval(request: Request, call: RollbackCall) -> None:
     asked for the rollback there.
     """
     services: Services = request.app.state.services
-    branch = services.ledger.branch(services.tenant, branch_of(request))
+    branch = services.ledger.branches.get(services.tenant, branch_of(request))
     principal: Principal = request.state.principal
     if not branch.is_protected or Right.APPROVE in principal.rights:
         return
@@ -110,11 +110,11 @@ def _plan_request(request: Request, call: RollbackCall) -> BranchRequest:
 def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSONResponse:
     services: Services = request.app.state.services
     detail = gone.detail if isinstance(gone.detail, dict) else {}
-    bundle = services.ledger.bundle_of(UUID(str(detail["commit_id"])))
-    branch = services.ledger.branch(services.tenant, branch_of(request))
+    bundle = services.ledger.bundles.of_commit(UUID(str(detail["commit_id"])))
+    branch = services.ledger.branches.get(services.tenant, branch_of(request))
     key = idempotency_key(request)
     commit_id = new_commit_id(key, bundle)
-    outcome = services.ledger.accept(
+    outcome = services.ledger.commits.accept(
         CommitRequest(
             commit_id=commit_id,
             tenant=services.tenant,
@@ -123,7 +123,7 @@ def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSON
             request_sha256=hashlib.sha256(bundle).digest(),
             actor=actor_of(request),
             message=call.message or f"deploy {detail['seq']} again",
-            bundle=services.ledger.signed(bundle),
+            bundle=services.ledger.bundles.sign(bundle),
         )
     )
     if isinstance(outcome, Accepted):
@@ -137,16 +137,16 @@ def _commit_again(request: Request, call: RollbackCall, gone: NotPinned) -> JSON
 def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
     """Let the readers of a protected branch flip to a commit; the first approval counts."""
     services: Services = request.app.state.services
-    view = services.ledger.commit(commit_id)
+    view = services.ledger.commits.get(commit_id)
     if view.promotion is not PromotionState.PENDING:
         state = view.promotion.value if view.promotion else view.state.value
         raise HTTPException(
             status_code=409,
             detail={"err_msg": f"commit {commit_id} waits for no approval; it is {state}"},
         )
-    services.ledger.approve(commit_id, actor=actor_of(request))
+    services.ledger.promotions.approve(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)
-    return plain_approval(services.ledger.approval(commit_id))
+    return plain_approval(services.ledger.promotions.approval(commit_id))
 
 
 def pass_on_approval(services: Services, commit_id: UUID) -> None:
@@ -155,10 +155,10 @@ def pass_on_approval(services: Services, commit_id: UUID) -> None:
     Raises:
         StepDeferred: The commit is not approved yet, or Airflow does not answer.
     """
-    approval = services.ledger.approval(commit_id)
+    approval = services.ledger.promotions.approval(commit_id)
     if not approval.is_needed or approval.approved_by is not None:
         return
-    services.ledger.approve(commit_id, actor=approver(services.airflow, commit_id))
+    services.ledger.promotions.approve(commit_id, actor=approver(services.airflow, commit_id))
     services.recovery.notice(commit_id)
 
 
@@ -167,7 +167,9 @@ def protect(call: ProtectCall, request: Request) -> dict[str, Json]:
     """Set whether a person must approve each promotion of the branch in the header."""
     services: Services = request.app.state.services
     name, actor = branch_of(request), actor_of(request)
-    change = services.ledger.protect_branch if call.protected else services.ledger.unprotect_branch
+    change = (
+        services.ledger.branches.protect if call.protected else services.ledger.branches.unprotect
+    )
     change(services.tenant, name, actor=actor)
     return {"name": name, "protected": call.protected}
 

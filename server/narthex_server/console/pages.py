@@ -189,7 +189,7 @@ def sign_in(
         raise HTTPException(status_code=401, detail="a valid token is required")
     request.state.principal = principal
     session = new_session(token.strip())
-    services.ledger.put_token(
+    services.ledger.tokens.put(
         session.key, name=f"console of {principal.name}", scopes=(), lifetime=LASTS
     )
     path = to if _OWN_PAGE.fullmatch(to) else "/console"
@@ -205,7 +205,7 @@ def sign_out(request: Request) -> Response:
     services: Services = request.app.state.services
     session = session_of(request, sealer=services.sealer)
     if session is not None:
-        services.ledger.revoke_token(session.key)
+        services.ledger.tokens.revoke(session.key)
         request.app.state.principals.forget(session.key)
     answer = RedirectResponse(f"{_place(request).root}console/sign-in", status_code=303)
     close_session(answer)

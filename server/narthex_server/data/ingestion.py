@@ -161,7 +161,7 @@ def _branches(request: Request) -> Iterator[str]:
     principal: Principal = request.state.principal
     first = branch_of(request)
     yield first
-    for branch in services.ledger.branches(services.tenant):
+    for branch in services.ledger.branches.all(services.tenant):
         is_other = branch.state == "active" and branch.name != first
         if is_other and principal.may_name(branch.name):
             yield branch.name

@@ -76,7 +76,7 @@ def query_offline(call: OfflineCall, request: Request) -> dict[str, Json]:
     }
     with _kept_if_queued(directory):
         atomic_write(directory / OFFLINE_SPINE, spine, mode=0o644)
-        services.ledger.submit_offline(
+        services.ledger.offline_queries.submit(
             request_id, actor="token", manifest_id=snapshot.manifest_id, request=wish
         )
     return {"request_id": str(request_id), "status": "queued"}
@@ -167,7 +167,7 @@ def cancel(request_id: UUID, request: Request) -> dict[str, Json]:
     """Cancel an offline query that has not ended."""
     services: Services = request.app.state.services
     _asked(request_id, request)
-    state = services.ledger.cancel_offline(request_id)
+    state = services.ledger.offline_queries.cancel(request_id)
     return {"request_id": str(request_id), "status": state.value}
 
 
@@ -184,7 +184,7 @@ def _asked(request_id: UUID, request: Request) -> OfflineView:
     """
     services: Services = request.app.state.services
     principal: Principal = request.state.principal
-    view = services.ledger.offline(request_id)
+    view = services.ledger.offline_queries.get(request_id)
     wanted = view.request if isinstance(view.request, dict) else {}
     if principal.is_narrow and not _is_theirs(request, wanted):
         raise NotFound(f"there is no offline query {request_id}")

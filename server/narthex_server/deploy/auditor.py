@@ -86,10 +86,10 @@ class Auditor:
 
     def _audit(self, kind: AssetKind, adapter: Adapter) -> SystemAudit:
         # The ledger is read before and after; assets that changed in between are skipped.
-        before = self.ledger.inventory(kind)
+        before = self.ledger.gc.inventory(kind)
         try:
             listed = adapter.list(f"nx_{self.install_id}_", timeout_s=LIST_TIMEOUT_S)
-            after = self.ledger.inventory(kind, {one.name for one in listed})
+            after = self.ledger.gc.inventory(kind, {one.name for one in listed})
             findings = (
                 *strays(kind, listed, after),
                 *self._missing(adapter, before, after, listed),
@@ -97,7 +97,7 @@ class Auditor:
         except StoreError as error:
             log.warning("audit_incomplete", kind=kind.value, error=str(error))
             return SystemAudit(kind=kind, error=str(error))
-        confirmed = self.ledger.note_findings(kind.value, findings)
+        confirmed = self.ledger.gc.note_findings(kind.value, findings)
         tripped = trips(len(confirmed), len(listed))
         destroyed = () if tripped else self._act(adapter, confirmed)
         if findings:
@@ -142,13 +142,15 @@ class Auditor:
         found = sorted(confirmed, key=lambda f: f.name)
         for finding in found:
             if finding.asset_id is not None and finding.klass not in _STRAYS:
-                self.ledger.set_aside(finding.asset_id, difference=finding.what, actor=self.owner)
+                self.ledger.gc.set_aside(
+                    finding.asset_id, difference=finding.what, actor=self.owner
+                )
         return self._destroy(adapter, [f for f in found if f.klass in _STRAYS])
 
     def _destroy(self, adapter: Adapter, doomed: Sequence[Finding]) -> tuple[str, ...]:
         done = []
         for finding in doomed:
-            if not self.ledger.orphan(finding, actor=self.owner):
+            if not self.ledger.gc.orphan(finding, actor=self.owner):
                 continue
             try:
                 adapter.destroy(

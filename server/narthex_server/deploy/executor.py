@@ -68,17 +68,17 @@ class Executor:
 
     def plan(self, commit_id: UUID) -> CommitView:
         """Take T1: decide and reserve; a second call returns the reservation of the first."""
-        view = self.ledger.commit(commit_id)
+        view = self.ledger.commits.get(commit_id)
         if view.state is CommitState.QUEUED:
             fence = self._claim(commit_id)
-            definitions = read_bundle(self.ledger.bundle_of(commit_id)).definitions
-            self.ledger.plan(
+            definitions = read_bundle(self.ledger.bundles.of_commit(commit_id)).definitions
+            self.ledger.commits.plan(
                 commit_id,
                 fence,
                 blueprint=compile_definitions(definitions),
                 name_of=self.name_of,
             )
-            view = self.ledger.commit(commit_id)
+            view = self.ledger.commits.get(commit_id)
         return view
 
     def name_of(self, blueprint: AssetBlueprint, incarnation: int) -> str:
@@ -103,9 +103,11 @@ class Executor:
         leased_until = self.clock() + TRUSTED_S
         fence = self._claim(commit_id)
         if self._kind(commit_id, asset_id) in ROW_KINDS:
-            outcome = self.ledger.create_row_asset(asset_id, commit_id, fence)
+            outcome = self.ledger.assets.create_row(asset_id, commit_id, fence)
         else:
-            outcome = self.ledger.intend(asset_id, commit_id, fence, call_timeout_s=CALL_TIMEOUT_S)
+            outcome = self.ledger.assets.intend(
+                asset_id, commit_id, fence, call_timeout_s=CALL_TIMEOUT_S
+            )
         match outcome:
             case AlreadyLive():
                 return "live"
@@ -120,7 +122,7 @@ class Executor:
 
     def _kind(self, commit_id: UUID, asset_id: int) -> AssetKind:
         if asset_id not in self._kinds:
-            for asset in self.ledger.commit(commit_id).assets:
+            for asset in self.ledger.commits.get(commit_id).assets:
                 self._kinds[asset.asset_id] = asset.kind
         if asset_id not in self._kinds:
             raise StepImpossible(f"commit {commit_id} has no asset {asset_id}")
@@ -135,35 +137,39 @@ class Executor:
             )
         except StoreError as error:
             # A call's own answer is advisory: the probe decides.
-            self.ledger.create_failed(asset.asset_id, commit_id, fence, error=str(error))
+            self.ledger.assets.create_failed(asset.asset_id, commit_id, fence, error=str(error))
         match adapter.probe(asset.physical_name, asset.spec, timeout_s=CALL_TIMEOUT_S):
             case Match(external_id=external_id):
-                self.ledger.created(asset.asset_id, commit_id, fence, external_id=external_id)
+                self.ledger.assets.created(
+                    asset.asset_id, commit_id, fence, external_id=external_id
+                )
                 return "live"
             case Mismatch(difference=difference):
-                self.ledger.quarantine(asset.asset_id, commit_id, fence, difference=difference)
+                self.ledger.assets.quarantine(
+                    asset.asset_id, commit_id, fence, difference=difference
+                )
                 self.abort(commit_id, f"asset {asset.asset_id} is not what it should be")
                 raise StepImpossible(difference)
             case Absent():
                 raise StepDeferred(f"asset {asset.asset_id} is not there yet")
             case Unknown(error=why):
-                self.ledger.create_failed(asset.asset_id, commit_id, fence, error=why)
+                self.ledger.assets.create_failed(asset.asset_id, commit_id, fence, error=why)
                 raise StepDeferred(f"the store of asset {asset.asset_id} does not answer: {why}")
 
     def ready(self, commit_id: UUID) -> None:
         """Take T_ready: every bound asset is live."""
-        self.ledger.ready(commit_id, self._claim(commit_id))
+        self.ledger.commits.ready(commit_id, self._claim(commit_id))
 
     def commit(self, commit_id: UUID) -> int:
         """Take T_commit: the head moves; creation is final from here on."""
-        return self.ledger.commit_point(commit_id, self._claim(commit_id))
+        return self.ledger.commits.commit_point(commit_id, self._claim(commit_id))
 
     def due_backfills(self, commit_id: UUID) -> list[str]:
         """Return the jobs that have history to drain before they run live."""
-        bound = {asset.asset_id: asset.label for asset in self.ledger.commit(commit_id).assets}
+        bound = {asset.asset_id: asset.label for asset in self.ledger.commits.get(commit_id).assets}
         return [
             bound[job.asset.asset_id]
-            for job in self.ledger.jobs()
+            for job in self.ledger.jobs.all()
             if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
         ]
 
@@ -172,11 +178,11 @@ class Executor:
         due = self.due_backfills(commit_id)
         if due:
             raise StepDeferred(f"{len(due)} backfills are not done")
-        self.ledger.start_jobs(commit_id, self._claim(commit_id))
+        self.ledger.jobs.start(commit_id, self._claim(commit_id))
 
     def readiness(self, commit_id: UUID) -> Readiness:
         """Return which jobs of the commit have not caught up."""
-        return self.ledger.readiness(commit_id)
+        return self.ledger.promotions.readiness(commit_id)
 
     def promote(self, commit_id: UUID) -> None:
         """Take T_promote: readers flip, in one transaction, on evidence of this very moment.
@@ -184,31 +190,31 @@ class Executor:
         Raises:
             StepDeferred: A job has not caught up.
         """
-        view = self.ledger.commit(commit_id)
+        view = self.ledger.commits.get(commit_id)
         if view.state is CommitState.FINALIZED:
             return
         if view.promotion is PromotionState.SUPERSEDED:
             # Readers move to a later commit; there is nothing to wait for.
-            self.ledger.finalize(commit_id, self._claim(commit_id))
+            self.ledger.commits.finalize(commit_id, self._claim(commit_id))
             return
-        readiness = self.ledger.readiness(commit_id)
+        readiness = self.ledger.promotions.readiness(commit_id)
         if not readiness.ready:
             waiting = ", ".join(f"{w.label}: {w.why}" for w in readiness.waiting_for[:5])
             raise StepDeferred(f"{len(readiness.waiting_for)} jobs have not caught up: {waiting}")
         try:
             fence = self._claim(commit_id)
-            self.ledger.promote(commit_id, fence, evidence=readiness.evidence)
-            self.ledger.finalize(commit_id, fence)
+            self.ledger.promotions.promote(commit_id, fence, evidence=readiness.evidence)
+            self.ledger.commits.finalize(commit_id, fence)
         except NotReady as error:
             raise StepDeferred(str(error)) from error
 
     def abort(self, commit_id: UUID, error: Json) -> CommitState:
         """Take T_abort and T_unref: abort the commit, and release the assets that it created."""
-        return self.ledger.abort(commit_id, error=error, actor=self.owner)
+        return self.ledger.commits.abort(commit_id, error=error, actor=self.owner)
 
     def _claim(self, commit_id: UUID) -> Fence:
         try:
-            return self.ledger.claim(commit_id, owner=self.owner)
+            return self.ledger.commits.claim(commit_id, owner=self.owner)
         except WrongState as error:
             raise StepImpossible(str(error)) from error
 
@@ -217,4 +223,4 @@ def definitions_of(ledger: Ledger, commit_id: UUID | None) -> Definitions | None
     """Return the definitions that a commit deployed; None for no commit."""
     if commit_id is None:
         return None
-    return read_bundle(ledger.bundle_of(commit_id)).definitions
+    return read_bundle(ledger.bundles.of_commit(commit_id)).definitions

@@ -64,10 +64,10 @@ class Collector:
 
         Nothing is destroyed here: within its grace period, a retired asset may be used again.
         """
-        self.ledger.expire_pins(actor=self.owner)
-        self.ledger.pause_cold_jobs()
-        unpinned = self.ledger.unpinned()
-        return tuple(a for a in unpinned if self.ledger.mark(a, actor=self.owner))
+        self.ledger.gc.expire_pins(actor=self.owner)
+        self.ledger.jobs.pause_cold()
+        unpinned = self.ledger.gc.unpinned()
+        return tuple(a for a in unpinned if self.ledger.gc.mark(a, actor=self.owner))
 
     def collect(self, commit_id: UUID | None) -> None:
         """Advance each due destruction as far as possible now; `commit_id` is only logged.
@@ -83,7 +83,7 @@ class Collector:
 
     def _collect(self, commit_id: UUID | None) -> None:
         # The ledger does not list as due what this process holds; continue with it anyway.
-        for asset_id in sorted({*self.ledger.due_destroys(), *self._begun}, reverse=True):
+        for asset_id in sorted({*self.ledger.gc.due_destroys(), *self._begun}, reverse=True):
             try:
                 self._destroy(asset_id)
             except (LedgerRefused, StoreError) as error:
@@ -96,7 +96,7 @@ class Collector:
                 )
 
     def _destroy(self, asset_id: int) -> None:
-        order = self.ledger.destroy_intent(asset_id, self.owner)
+        order = self.ledger.gc.destroy_intent(asset_id, self.owner)
         if isinstance(order, NotNow):
             self._begun.discard(asset_id)
             return
@@ -104,7 +104,7 @@ class Collector:
         if order.kind in ROW_KINDS:
             self._destroyed(order)
             return
-        call = self.ledger.destroy_call(asset_id, order.fence, call_timeout_s=CALL_TIMEOUT_S)
+        call = self.ledger.gc.destroy_call(asset_id, order.fence, call_timeout_s=CALL_TIMEOUT_S)
         if isinstance(call, NotNow):
             return
         self._call(call)
@@ -116,7 +116,7 @@ class Collector:
                 order.physical_name, external_id=order.external_id, timeout_s=CALL_TIMEOUT_S
             )
         except StoreError as error:
-            self.ledger.destroy_failed(order.asset_id, order.fence, error=str(error))
+            self.ledger.gc.destroy_failed(order.asset_id, order.fence, error=str(error))
             raise
         found = adapter.probe(order.physical_name, ANY_SPEC[order.kind], timeout_s=CALL_TIMEOUT_S)
         match found:
@@ -129,7 +129,7 @@ class Collector:
                 self._absent_since.pop(order.asset_id, None)
 
     def _destroyed(self, order: DestroyOrder) -> None:
-        self.ledger.destroyed(order.asset_id, order.fence)
+        self.ledger.gc.destroyed(order.asset_id, order.fence)
         self._begun.discard(order.asset_id)
         self._absent_since.pop(order.asset_id, None)
 

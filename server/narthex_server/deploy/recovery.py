@@ -120,7 +120,7 @@ class Recovery:
         Raises:
             StepDeferred: An asset that the commit created is not destroyed yet.
         """
-        view = self._ledger.commit(commit_id)
+        view = self._ledger.commits.get(commit_id)
         if view.state in {CommitState.FINALIZED, CommitState.REJECTED, CommitState.ABORTED}:
             return view.state.value
         if view.state is CommitState.COMMITTED:
@@ -128,7 +128,7 @@ class Recovery:
         state = self._executor.abort(commit_id, view.error or "the run failed")
         if state is CommitState.ABORTING:
             self._collector.collect(commit_id)
-            state = self._ledger.aborted(commit_id)
+            state = self._ledger.commits.aborted(commit_id)
         if state is CommitState.ABORTING:
             raise StepDeferred(f"commit {commit_id} is being undone")
         return state.value
@@ -137,8 +137,8 @@ class Recovery:
         """Redeploy the commit that readers read, if not flipped; release what this one created."""
         commit_id = view.commit_id
         digest = hashlib.sha256(f"withdraw {commit_id}".encode())
-        branch = self._ledger.branch_of(view.branch_id)
-        done = self._ledger.revert(
+        branch = self._ledger.branches.get_by_id(view.branch_id)
+        done = self._ledger.branches.revert(
             BranchRequest(
                 commit_id=UUID(bytes=digest.digest()[:16], version=4),
                 tenant=view.tenant_id,
@@ -152,18 +152,18 @@ class Recovery:
         )
         if done is not None and not done.is_served:
             self.notice(done.commit_id)
-        if self._ledger.commit(commit_id).promotion is PromotionState.SUPERSEDED:
+        if self._ledger.commits.get(commit_id).promotion is PromotionState.SUPERSEDED:
             self._executor.promote(commit_id)
-        return self._ledger.commit(commit_id).state.value
+        return self._ledger.commits.get(commit_id).state.value
 
     def look(self) -> None:
         """Run one round: advance every commit, and collect unpinned assets."""
         try:
             self._sweep()
             # Commits begun by this process stay noticed: its own claim hides them from `claimable`.
-            self._noticed.update(self._ledger.claimable())
+            self._noticed.update(self._ledger.commits.claimable())
             # Iterate over a copy: other threads add commits meanwhile.
-            unended = [self._ledger.commit(commit_id) for commit_id in tuple(self._noticed)]
+            unended = [self._ledger.commits.get(commit_id) for commit_id in tuple(self._noticed)]
             for finished in [v.commit_id for v in unended if v.finished_at is not None]:
                 self._noticed.discard(finished)
                 self.runs.ended(finished)
@@ -196,12 +196,12 @@ class Recovery:
 
     def _forget_old_calls(self) -> None:
         if time.monotonic() - self._forgot > FORGET_EVERY_S:
-            self._ledger.forget_calls(older_than=CALLS_KEPT)
+            self._ledger.webhook_calls.forget(older_than=CALLS_KEPT)
             self._forgot = time.monotonic()
 
     def look_after(self, commit_id: UUID) -> None:
         """Take the next steps of one commit now, if they are this loop's to take."""
-        self._look_after(self._ledger.commit(commit_id))
+        self._look_after(self._ledger.commits.get(commit_id))
 
     def _look_after(self, view: CommitView) -> None:
         if view.finished_at is not None:
@@ -209,7 +209,9 @@ class Recovery:
         try:
             if _must_be_undone(view):
                 self.roll_back(view.commit_id)
-            elif self._is_airflows(view, approval := self._ledger.approval(view.commit_id)):
+            elif self._is_airflows(
+                view, approval := self._ledger.promotions.approval(view.commit_id)
+            ):
                 if approval.is_needed and approval.approved_by is not None:
                     self._executor.promote(view.commit_id)
             else:
@@ -238,13 +240,13 @@ class Recovery:
         if view.state is CommitState.QUEUED:
             view = executor.plan(commit_id)
         if view.state in {CommitState.PLANNED, CommitState.APPLYING}:
-            for asset in self._ledger.commit(commit_id).assets:
+            for asset in self._ledger.commits.get(commit_id).assets:
                 executor.create(commit_id, asset.asset_id)
             executor.ready(commit_id)
-        view = self._ledger.commit(commit_id)
+        view = self._ledger.commits.get(commit_id)
         if view.state is CommitState.READY:
             executor.commit(commit_id)
-            view = self._ledger.commit(commit_id)
+            view = self._ledger.commits.get(commit_id)
         if view.promotion is PromotionState.SUPERSEDED:
             executor.promote(commit_id)
             return

@@ -20,7 +20,7 @@ GAUGES = {
 
 def render_metrics(services: Services) -> str:
     """Render all meters; one line per series, `# EOF` last."""
-    jobs: Iterable[JobView] = services.ledger.jobs()
+    jobs: Iterable[JobView] = services.ledger.jobs.all()
     shown = job_rows(jobs)
     lines = services.meters.render()
     for field, (name, says) in GAUGES.items():

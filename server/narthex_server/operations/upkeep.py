@@ -31,7 +31,7 @@ def collect(request: Request) -> dict[str, Json]:
     services: Services = request.app.state.services
     retired = services.collector.sweep()
     services.collector.collect(None)
-    return {"retired": list(retired), "due": list(services.ledger.due_destroys())}
+    return {"retired": list(retired), "due": list(services.ledger.gc.due_destroys())}
 
 
 @router.post("/upkeep/audit")
@@ -63,7 +63,9 @@ def recover(request: Request) -> dict[str, Json]:
     """Run one round of the recovery loop; return the commits that have not ended."""
     services: Services = request.app.state.services
     services.recovery.look()
-    views = [services.ledger.commit(commit_id) for commit_id in services.ledger.unended()]
+    views = [
+        services.ledger.commits.get(commit_id) for commit_id in services.ledger.commits.unended()
+    ]
     return {
         "unended": [
             {"commit_id": str(v.commit_id), "state": v.state.value, "owner": v.owner} for v in views
@@ -80,9 +82,9 @@ def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
     """
     services: Services = request.app.state.services
     ledger = services.ledger
-    branch = ledger.ensure_branch(services.tenant, DRILL_BRANCH)
+    branch = ledger.branches.ensure(services.tenant, DRILL_BRANCH)
     bundle = encode_commit(CommitPayload(message="recovery drill", definitions=NOTHING))
-    ledger.accept(
+    ledger.commits.accept(
         CommitRequest(
             commit_id=drill_id,
             tenant=services.tenant,
@@ -91,22 +93,22 @@ def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
             request_sha256=hashlib.sha256(drill_id.bytes).digest(),
             actor="recovery drill",
             message="recovery drill",
-            bundle=ledger.signed(bundle),
+            bundle=ledger.bundles.sign(bundle),
         )
     )
-    view = ledger.commit(drill_id)
+    view = ledger.commits.get(drill_id)
     if view.message != "recovery drill":
         raise HTTPException(status_code=409, detail={"err_msg": f"{drill_id} is no drill"})
     if view.state is CommitState.QUEUED and view.owner is None:
         # A planned commit is not offered to Airflow.
         with contextlib.suppress(LedgerRefused):
-            fence = ledger.claim(drill_id, f"dead:{drill_id}")
-            ledger.plan(
+            fence = ledger.commits.claim(drill_id, f"dead:{drill_id}")
+            ledger.commits.plan(
                 drill_id,
                 fence,
                 blueprint=compile_definitions(NOTHING),
                 name_of=services.executor.name_of,
             )
         services.recovery.driven(drill_id)
-        view = ledger.commit(drill_id)
+        view = ledger.commits.get(drill_id)
     return {"state": view.state.value, "owner": view.owner, "fence": view.fence}

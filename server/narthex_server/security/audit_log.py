@@ -49,7 +49,7 @@ def record(request: Request, *, path: str, status: int) -> None:
     if cancels := getattr(request.state, "cancels", None):
         entry |= {"cancelled_tags": cancels}
     try:
-        head = services.ledger.log_control(entry)
+        head = services.ledger.control_log.append(entry)
         LogHeads(services.settings.control_log_heads_file).append(head)
     except (LedgerError, OSError):
         log.exception("control_log_failed", path=path)
@@ -64,7 +64,7 @@ def _kept(text: str) -> str:
 def entries(request: Request, after: Number = 0, limit: Number = 100) -> dict[str, Json]:
     """List log entries in order, starting after a number."""
     services: Services = request.app.state.services
-    found = services.ledger.control_log(after=after, limit=min(limit, 1_000))
+    found = services.ledger.control_log.entries(after=after, limit=min(limit, 1_000))
     return {
         "entries": [
             {
@@ -83,7 +83,7 @@ def verify(request: Request) -> dict[str, Json]:
     """Check each entry's chain, signature and shipped hash; report the first that fails."""
     services: Services = request.app.state.services
     heads = LogHeads(services.settings.control_log_heads_file).read()
-    broken = services.ledger.verify_control_log(heads)
+    broken = services.ledger.control_log.verify(heads)
     return {
         "whole": broken is None,
         "broken_at": broken.number if broken else None,

@@ -265,7 +265,7 @@ class PrincipalCache:
         if kept is not None:
             return kept[1]
         try:
-            view = services.ledger.token(token)
+            view = services.ledger.tokens.get(token)
         except NotSigned as error:
             log.warning("token_not_signed", error=str(error))
             view = None
@@ -357,8 +357,8 @@ def _commit_is_theirs(request: Request, principal: Principal) -> bool:
         return True
     ledger = request.app.state.services.ledger
     try:
-        branch_id = ledger.commit(UUID(str(commit_id))).branch_id
-        return principal.may_name(ledger.branch_of(branch_id).name)
+        branch_id = ledger.commits.get(UUID(str(commit_id))).branch_id
+        return principal.may_name(ledger.branches.get_by_id(branch_id).name)
     except (NotFound, ValueError):
         return False
 

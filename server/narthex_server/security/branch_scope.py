@@ -13,7 +13,7 @@ def branches_seen(request: Request) -> frozenset[str] | None:
     if principal.branches == ("*",):
         return None
     services: Services = request.app.state.services
-    found = services.ledger.branches(services.tenant)
+    found = services.ledger.branches.all(services.tenant)
     return frozenset(branch.name for branch in found if principal.may_name(branch.name))
 
 

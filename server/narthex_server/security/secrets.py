@@ -28,7 +28,7 @@ class SecretCall(BaseModel):
 def names(request: Request) -> dict[str, Json]:
     """List the names of all secrets, without values."""
     services: Services = request.app.state.services
-    return {"secrets": [*services.ledger.secret_names(services.tenant)]}
+    return {"secrets": [*services.ledger.secrets.names(services.tenant)]}
 
 
 @router.get("/secret/{name:path}")
@@ -64,7 +64,7 @@ def change(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
 def delete(name: str, request: Request) -> dict[str, Json]:
     """Delete a secret."""
     services: Services = request.app.state.services
-    services.ledger.delete_secret(services.tenant, name)
+    services.ledger.secrets.delete(services.tenant, name)
     return {"name": name}
 
 

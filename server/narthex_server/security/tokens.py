@@ -60,7 +60,7 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
         )
     token_id = secrets.token_hex(8)
     token = make_token(services.settings.install_id, token_id)
-    services.ledger.put_token(
+    services.ledger.tokens.put(
         token,
         name=call.name,
         scopes=tuple(call.scopes),
@@ -77,7 +77,7 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
 def listed(request: Request) -> dict[str, Json]:
     """List the tokens, without their values."""
     services: Services = request.app.state.services
-    tokens = (view for view in services.ledger.tokens() if view.scopes)  # others are sessions
+    tokens = (view for view in services.ledger.tokens.all() if view.scopes)  # others are sessions
     return {"tokens": [_plain(view) for view in tokens]}
 
 
@@ -85,7 +85,7 @@ def listed(request: Request) -> dict[str, Json]:
 def revoke(token_id: str, request: Request) -> dict[str, Json]:
     """Revoke a token; it is refused within seconds."""
     services: Services = request.app.state.services
-    services.ledger.revoke_token_id(token_id)
+    services.ledger.tokens.revoke_by_id(token_id)
     return {"token_id": token_id}
 
 

@@ -147,10 +147,10 @@ def assets_seen(request: Request) -> Mapping[int, frozenset[str]] | None:
     if not principal.is_narrow:
         return None
     if principal.tags == ("*",):
-        return services.ledger.held_paths(services.tenant, branches_seen(request) or ())
-    found = services.ledger.branches(services.tenant)
+        return services.ledger.assets.held_paths(services.tenant, branches_seen(request) or ())
+    found = services.ledger.branches.all(services.tenant)
     branches = [b.name for b in found if b.state == "active" and principal.may_name(b.name)]
-    held = services.ledger.held_paths(services.tenant, branches)
+    held = services.ledger.assets.held_paths(services.tenant, branches)
     seen = [visibility_of(request, branch) for branch in branches]
     shown = {
         asset_id: frozenset(path for path in paths if all(one.of_path(path) for one in seen))

@@ -154,7 +154,7 @@ class SnapshotCache:
         now = time.monotonic()
         found = self._branches.get(branch)
         if found is None or now - found[0] > REFRESH_S:
-            found = (now, self._ledger.branch(self._tenant, branch))
+            found = (now, self._ledger.branches.get(self._tenant, branch))
             self._branches[branch] = found
         return found[1]
 
@@ -171,11 +171,11 @@ class SnapshotCache:
             return self._kept[commit_id]
 
     def _load(self, commit_id: UUID, seq: int) -> BranchSnapshot:
-        manifest_id = self._ledger.commit(commit_id).manifest_id
+        manifest_id = self._ledger.commits.get(commit_id).manifest_id
         if manifest_id is None:
             raise HTTPException(status_code=404, detail={"err_msg": "nothing is deployed"})
-        manifest: ManifestView = self._ledger.manifest(manifest_id)
-        bundle = read_bundle(self._ledger.bundle_of(commit_id))
+        manifest: ManifestView = self._ledger.manifests.get(manifest_id)
+        bundle = read_bundle(self._ledger.bundles.of_commit(commit_id))
         return BranchSnapshot(
             commit_id=commit_id,
             manifest_id=manifest_id,

@@ -83,7 +83,7 @@ class IdempotencyKeyStore:
     def _appended(self, topic: str, key: str, digest: bytes, append: Append) -> Delivered:
         ends_at = time.monotonic() + WAIT_S
         while True:
-            outcome = self._ledger.begin_call(
+            outcome = self._ledger.webhook_calls.begin(
                 topic, key, digest=digest, from_offset=self._end_offset(topic), within_s=IN_DOUBT_S
             )
             match outcome:
@@ -142,14 +142,16 @@ class IdempotencyKeyStore:
     def _tell_failed(self, topic: str, key: str, appended: "Future[Delivered]") -> None:
         """Let the next retry search the log: once, as it may append the call right after."""
         try:
-            self._ledger.call_failed(topic, key)
+            self._ledger.webhook_calls.fail(topic, key)
         except LedgerError:
             with self._lock:
                 self._under_way.setdefault((topic, key), appended)
             raise
 
     def _keep(self, topic: str, key: str, delivered: Delivered) -> Delivered:
-        self._ledger.called(topic, key, partition=delivered.partition, offset=delivered.offset)
+        self._ledger.webhook_calls.finish(
+            topic, key, partition=delivered.partition, offset=delivered.offset
+        )
         return delivered
 
     def forget(self, topic: str) -> None:

@@ -165,7 +165,7 @@ class SharedSources:
             PolicyInvalid: The policy file has mistakes.
         """
         policy = self.policy()
-        found = self._ledger.branches(self._tenant)
+        found = self._ledger.branches.all(self._tenant)
         branches = tuple(one for one in found if one.state == "active")
         version = policy, tuple((one.name, one.head_commit_id) for one in branches)
         with self._lock:
@@ -188,7 +188,9 @@ class SharedSources:
         if commit_id is None:
             return None
         if commit_id not in self._known:
-            self._known[commit_id] = read_bundle(self._ledger.bundle_of(commit_id)).definitions
+            self._known[commit_id] = read_bundle(
+                self._ledger.bundles.of_commit(commit_id)
+            ).definitions
         return self._known[commit_id]
 
     def _owners(self, heads: Mapping[str, Definitions | None]) -> dict[str, str]:
@@ -198,7 +200,7 @@ class SharedSources:
                 if isinstance(use.target, WebhookEndpoint):
                     path = ingest_path(use.target.webhook, use.target.endpoint)
                     bound.setdefault(path, set()).add(branch)
-        first = self._ledger.first_binders(self._tenant)
+        first = self._ledger.branches.first_binders(self._tenant)
         return {
             path: next(branch for branch in first[path] if branch in of)
             for path, of in bound.items()

@@ -179,11 +179,11 @@ class _Opened:
 def _open(dataset: str, branch: str) -> _Opened:
     settings = load_settings()
     ledger = Ledger(settings.ledger_dsn)
-    view = ledger.branch(ledger.ensure_tenant(TENANT), branch)
+    view = ledger.branches.get(ledger.installation.ensure_tenant(TENANT), branch)
     commit = view.serving_commit_id or view.head_commit_id
     if commit is None:
         raise ArgumentsUnfit(f"nothing serves on branch `{branch}` yet")
-    manifest = ledger.manifest(commit)
+    manifest = ledger.manifests.get(commit)
     plans = {plan.name: plan for plan in manifest.plans}
     if dataset not in plans:
         raise ArgumentsUnfit(

@@ -116,23 +116,23 @@ class Backfill:
 
     def _due(self) -> list[JobView]:
         """Return the jobs of the commit that owe a backfill, writers before readers."""
-        bound = {asset.asset_id for asset in self._ledger.commit(self._commit_id).assets}
+        bound = {asset.asset_id for asset in self._ledger.commits.get(self._commit_id).assets}
         owing = [
             job
-            for job in self._ledger.jobs()
+            for job in self._ledger.jobs.all()
             if job.asset.asset_id in bound and job.needs_backfill and job.backfilled_at is None
         ]
         return in_order(owing)
 
     def _fill(self, job: JobView, *, progress: Callable[[str], None]) -> Filled | None:
         asset = job.asset
-        epoch = self._ledger.claim_job_for_backfill(self._commit_id, asset.asset_id)
+        epoch = self._ledger.backfills.claim(self._commit_id, asset.asset_id)
         if epoch is None:
             return None
         began = time.monotonic()
         with _Loan(self._ledger, asset.asset_id, epoch) as loan:
             offsets, rows = self._drain(asset, loan, progress)
-        self._ledger.finish_backfill(asset.asset_id, epoch, offsets=offsets, rows=rows)
+        self._ledger.backfills.finish(asset.asset_id, epoch, offsets=offsets, rows=rows)
         return Filled(job=_label(asset), rows=rows, seconds=round(time.monotonic() - began, 2))
 
     def _drain(
@@ -186,7 +186,7 @@ class Backfill:
     def _await_indexes(
         self, asset: ResolvedAsset, loan: "_Loan", progress: Callable[[str], None]
     ) -> None:
-        feeds = _logs_of_indexes(self._ledger.jobs())
+        feeds = _logs_of_indexes(self._ledger.jobs.all())
         for need in asset.needs:
             if isinstance(need.spec, IndexSpec) and need.asset_id in feeds:
                 self._await_index(need, need.spec, feeds[need.asset_id], loan, progress)
@@ -288,11 +288,11 @@ class _Loan:
         self._done.set()
         self._thread.join()
         if error is not None:
-            self._ledger.release_backfill(self._asset_id, self.epoch, error=describe_error(error))
+            self._ledger.backfills.release(self._asset_id, self.epoch, error=describe_error(error))
 
     def _keep(self) -> None:
         while not self._done.wait(REPORT_EVERY_S):
-            self._ledger.report_backfill(self._asset_id, self.epoch, progress=dict(self._progress))
+            self._ledger.backfills.report(self._asset_id, self.epoch, progress=dict(self._progress))
 
 
 def say(line: str) -> None:

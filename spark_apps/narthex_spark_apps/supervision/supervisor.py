@@ -193,7 +193,7 @@ class Supervisor:
         for child in self._children.values():
             child.stop(within_s=STOP_WITHIN_S)
         try:
-            self._ledger.retire_engine(self._owner)
+            self._ledger.engines.retire(self._owner)
         except LedgerError as error:
             log.warning("slots_not_released", error=str(error))
 
@@ -202,14 +202,14 @@ class Supervisor:
 
     def _turn(self) -> None:
         now = time.monotonic()
-        registry = self._ledger.registry_version()
+        registry = self._ledger.jobs.registry_version()
         came_up = not self._came_up and all(child.is_up for child in self._children.values())
         self._came_up = self._came_up or came_up
         if came_up or registry != self._registry or now - self._renewed >= RENEW_EVERY_S:
             self._hold()
             self._renewed = now
         if registry != self._registry or now - self._read >= READ_EVERY_S:
-            self._jobs = self._ledger.jobs()
+            self._jobs = self._ledger.jobs.all()
             self._registry, self._read = registry, now
             self._take_offline()
         self._assign()
@@ -220,17 +220,19 @@ class Supervisor:
         """Renew the leases, claim this supervisor's free slots, and note the slots to give away."""
         self._supervisor_lock.reclaim_slots(self._owner, self._ledger)
         asked = time.monotonic()
-        self._ledger.heartbeat(self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT)
+        self._ledger.engines.heartbeat(
+            self._owner, weight=1.0 if self._came_up else COMING_UP_WEIGHT
+        )
         held = self._held
-        kept = self._ledger.renew_slots(self._owner, tuple(held.leases.values()))
+        kept = self._ledger.slots.renew(self._owner, tuple(held.leases.values()))
         lost = len(held.leases) - len(kept)
         if lost:
             log.warning("leases_lost", slots=lost)
-        engines = self._ledger.engines()
-        wanted = preferred_engines(SLOT_SPACE, self._ledger.slot_count(), engines)
+        engines = self._ledger.engines.alive()
+        wanted = preferred_engines(SLOT_SPACE, self._ledger.slots.count(), engines)
         mine = {slot for slot, engine in enumerate(wanted) if engine == self._owner}
         missing = sorted(mine - {lease.slot for lease in kept})
-        new = self._ledger.claim_slots(self._owner, missing) if missing else ()
+        new = self._ledger.slots.claim(self._owner, missing) if missing else ()
         held.leases = {lease.slot: lease for lease in (*kept, *new)}
         held.leaving = {
             slot: held.leaving.get(slot, asked) for slot in held.leases if slot not in mine
@@ -250,7 +252,7 @@ class Supervisor:
             or not any(self._is_run(job) for job in self._jobs if job.shards[0].slot == slot)
         ]
         if ready:
-            self._ledger.release_slots(self._owner, tuple(held.leases[slot] for slot in ready))
+            self._ledger.slots.release(self._owner, tuple(held.leases[slot] for slot in ready))
             log.info("slots_released", slots=len(ready))
             for slot in ready:
                 del held.leases[slot], held.leaving[slot]
@@ -312,12 +314,12 @@ class Supervisor:
                 else:
                     reports[said.asset_id] = _shard_report(said)
         due = tuple(report for report in reports.values() if self._gate.passes(report))
-        refused = self._ledger.report(due) if due else ()
+        refused = self._ledger.jobs.report(due) if due else ()
         for report in refused:
             log.warning("report_refused", asset_id=report.asset_id, epoch=int(report.epoch))
         stopped = self._stopped()
         if stopped:
-            self._ledger.report(stopped)
+            self._ledger.jobs.report(stopped)
 
     def _stopped(self) -> tuple[ShardReport, ...]:
         """Report each stopped job that is no longer desired, once, under the slot's epoch."""
@@ -336,7 +338,7 @@ class Supervisor:
         )
 
     def _take_offline(self) -> None:
-        query = None if self._offline else self._ledger.claim_offline(self._owner)
+        query = None if self._offline else self._ledger.offline_queries.claim(self._owner)
         if query is not None:
             self._offline[str(query.request_id)] = OfflineRun(
                 request_id=str(query.request_id), epoch=int(query.epoch), request=query.request
@@ -347,11 +349,11 @@ class Supervisor:
         request_id, epoch = UUID(said.request_id), Epoch(said.epoch)
         match state:
             case OfflineState.DONE:
-                self._ledger.finish_offline(request_id, epoch, result=said.progress)
+                self._ledger.offline_queries.finish(request_id, epoch, result=said.progress)
             case OfflineState.FAILED:
-                self._ledger.fail_offline(request_id, epoch, error=said.error)
+                self._ledger.offline_queries.fail(request_id, epoch, error=said.error)
             case _:
-                self._ledger.report_offline(request_id, epoch, progress=said.progress)
+                self._ledger.offline_queries.report(request_id, epoch, progress=said.progress)
         if state is not OfflineState.RUNNING:
             self._offline.pop(said.request_id, None)
 

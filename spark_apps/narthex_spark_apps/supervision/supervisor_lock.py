@@ -71,7 +71,7 @@ class SupervisorLock:
         known = self.directory / "supervisor.owner"
         supervisor_lock = known.read_text() if known.is_file() else ""
         if supervisor_lock:
-            ledger.retire_engine(supervisor_lock)
+            ledger.engines.retire(supervisor_lock)
             log.info("slots_reclaimed", owner=supervisor_lock)
         atomic_write(known, owner)
         self._is_reclaimed = True

@@ -48,11 +48,11 @@ def plan_request(world: World, number: int, name: str, *, key: str = "") -> Bran
 
 
 def cloned(world: World, number: int, name: str, source: str = "main") -> BranchView:
-    return world.ledger.clone_branch(plan_request(world, number, name), source=source)
+    return world.ledger.branches.clone(plan_request(world, number, name), source=source)
 
 
 def refs(world: World, commit_id: UUID) -> set[int]:
-    return {asset.refs for asset in world.ledger.commit(commit_id).assets}
+    return {asset.refs for asset in world.ledger.commits.get(commit_id).assets}
 
 
 def counts(world: World) -> dict[str, int]:
@@ -73,38 +73,38 @@ def counts(world: World) -> dict[str, int]:
 
 
 def test_a_new_branch_is_empty_and_takes_commits_of_its_own(world: World) -> None:
-    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
+    dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
 
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
-    found = world.ledger.branch(world.tenant, "dev")
+    found = world.ledger.branches.get(world.tenant, "dev")
     assert (dev.head_commit_id, dev.head_seq, dev.is_main) == (None, 0, False)
     assert (found.serving_seq, found.serving_commit_id) == (1, UUID(int=1))
-    assert world.ledger.branch(world.tenant, "main").head_commit_id is None
+    assert world.ledger.branches.get(world.tenant, "main").head_commit_id is None
 
 
 def test_a_name_stands_for_one_branch(world: World) -> None:
-    world.ledger.init_branch(plan_request(world, 10, "dev"))
+    world.ledger.branches.init(plan_request(world, 10, "dev"))
 
     with pytest.raises(BranchExists):
-        world.ledger.init_branch(plan_request(world, 11, "dev"))
+        world.ledger.branches.init(plan_request(world, 11, "dev"))
     with pytest.raises(BranchExists):
         cloned(world, 12, "dev")
     with pytest.raises(BranchExists):
-        world.ledger.init_branch(plan_request(world, 13, "main"))
+        world.ledger.branches.init(plan_request(world, 13, "main"))
 
 
 def test_the_same_request_again_changes_nothing_and_gives_the_same(world: World) -> None:
     world.serving(world.request(1), SHOP)
-    first = (world.ledger.init_branch(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
+    first = (world.ledger.branches.init(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
     before = counts(world)
 
-    again = (world.ledger.init_branch(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
+    again = (world.ledger.branches.init(plan_request(world, 10, "dev")), cloned(world, 11, "copy"))
 
     assert again == first
     assert counts(world) == before
     with pytest.raises(IdempotencyKeyReused):
-        world.ledger.init_branch(plan_request(world, 12, "other", key="key-of-branch-10"))
+        world.ledger.branches.init(plan_request(world, 12, "other", key="key-of-branch-10"))
 
 
 def test_a_clone_reads_and_deploys_what_its_source_does(world: World) -> None:
@@ -112,20 +112,20 @@ def test_a_clone_reads_and_deploys_what_its_source_does(world: World) -> None:
 
     copy = cloned(world, 10, "copy")
 
-    manifest = world.ledger.commit(UUID(int=1)).manifest_id
-    serving = world.ledger.serving(copy.branch_id)
+    manifest = world.ledger.commits.get(UUID(int=1)).manifest_id
+    serving = world.ledger.manifests.serving(copy.branch_id)
     assert serving is not None
     assert (copy.head_seq, copy.serving_seq) == (1, 1)
     assert copy.head_commit_id == copy.serving_commit_id == UUID(int=10)
     assert serving.manifest.manifest_id == manifest
-    assert world.ledger.commit(UUID(int=10)).state is CommitState.FINALIZED
+    assert world.ledger.commits.get(UUID(int=10)).state is CommitState.FINALIZED
     assert refs(world, UUID(int=1)) == {4}
 
 
 def test_a_clone_takes_as_many_rows_for_many_assets_as_for_few(world: World) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     many = blueprint(*(webhook_dataset(f"d{n}") for n in range(40)))
-    other = world.ledger.init_branch(plan_request(world, 20, "other"))
+    other = world.ledger.branches.init(plan_request(world, 20, "other"))
     world.serving(world.request(2, branch=other.branch_id), many)
     empty = counts(world)
 
@@ -143,11 +143,11 @@ def test_the_parent_of_a_commit_is_the_one_before_it_whatever_that_one_did(world
     world.serving(world.request(1), blueprint(ORDERS))
     world.committed(world.request(2), SHOP)
     copy = cloned(world, 10, "copy").branch_id
-    world.ledger.delete_branch(plan_request(world, 11, "copy"))
-    world.ledger.undelete_branch(plan_request(world, 12, "copy"))
+    world.ledger.branches.delete(plan_request(world, 11, "copy"))
+    world.ledger.branches.undelete(plan_request(world, 12, "copy"))
     world.planned(world.request(3, branch=copy), blueprint(RETURNS))
 
-    found = world.ledger.commits(branch=copy)
+    found = world.ledger.commits.newest(branch=copy)
     by_seq = {commit.seq: commit for commit in found}
 
     assert [by_seq[seq].parent_commit_id for seq in (2, 3, 4)] == [
@@ -161,20 +161,22 @@ def test_a_clone_before_the_readers_flipped_flips_by_itself(world: World) -> Non
     world.serving(world.request(1), blueprint(ORDERS))
     _, fence = world.committed(world.request(2), SHOP)
     world.backfill(UUID(int=2))
-    world.ledger.start_jobs(UUID(int=2), fence)
+    world.ledger.jobs.start(UUID(int=2), fence)
 
     copy = cloned(world, 10, "copy")
 
     assert (copy.head_seq, copy.serving_seq) == (2, 1)
     commit_id = UUID(int=10)
-    found = world.ledger.commit(commit_id)
+    found = world.ledger.commits.get(commit_id)
     assert (found.state, found.promotion) == (CommitState.COMMITTED, PromotionState.PENDING)
     world.catch_up()
-    mine = world.ledger.claim(commit_id, "executor-1")
-    world.ledger.promote(commit_id, mine, evidence=world.ledger.readiness(commit_id).evidence)
-    world.ledger.finalize(commit_id, mine)
-    assert world.ledger.branch(world.tenant, "copy").serving_seq == 2
-    assert world.ledger.branch(world.tenant, "main").serving_seq == 1
+    mine = world.ledger.commits.claim(commit_id, "executor-1")
+    world.ledger.promotions.promote(
+        commit_id, mine, evidence=world.ledger.promotions.readiness(commit_id).evidence
+    )
+    world.ledger.commits.finalize(commit_id, mine)
+    assert world.ledger.branches.get(world.tenant, "copy").serving_seq == 2
+    assert world.ledger.branches.get(world.tenant, "main").serving_seq == 1
 
 
 def test_a_branch_that_only_has_a_head_is_cloned_with_a_promotion_due(world: World) -> None:
@@ -183,7 +185,7 @@ def test_a_branch_that_only_has_a_head_is_cloned_with_a_promotion_due(world: Wor
     copy = cloned(world, 10, "copy")
 
     assert (copy.head_seq, copy.serving_seq, copy.serving_commit_id) == (1, 0, None)
-    assert world.ledger.commit(UUID(int=10)).promotion is PromotionState.PENDING
+    assert world.ledger.commits.get(UUID(int=10)).promotion is PromotionState.PENDING
 
 
 def test_an_empty_branch_is_cloned_as_an_empty_branch(world: World) -> None:
@@ -213,25 +215,25 @@ def test_what_a_clone_holds_stays_when_its_source_moves_on(world: World) -> None
     world.serving(world.request(2), blueprint(webhook_dataset("visits")))
 
     later = world.at(LATER * 10_000)
-    later.expire_pins()
+    later.gc.expire_pins()
     world.collect(later)
     world.collect(world.at(LATER * 10_001))
 
     assert set(world.states(UUID(int=1)).values()) == {"live"}
-    serving = world.ledger.serving(copy.branch_id)
+    serving = world.ledger.manifests.serving(copy.branch_id)
     assert serving is not None
     assert serving.manifest.manifest_id == UUID(int=1)
 
 
 def test_a_deleted_branch_is_kept_for_a_while_and_then_let_go(world: World) -> None:
-    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
+    dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
-    gone = world.ledger.delete_branch(plan_request(world, 11, "dev"))
+    gone = world.ledger.branches.delete(plan_request(world, 11, "dev"))
     world.collect(world.at(LATER))
     kept = set(world.states(UUID(int=1)).values())
     later = world.at(LATER * 10_000)
-    later.expire_pins()
+    later.gc.expire_pins()
     world.collect(later)
     world.collect(world.at(LATER * 10_001))
 
@@ -240,61 +242,61 @@ def test_a_deleted_branch_is_kept_for_a_while_and_then_let_go(world: World) -> N
     assert set(world.states(UUID(int=1)).values()) == {"destroyed"}
     assert world.outside == set()
     with pytest.raises(LedgerRefused, match="past the window"):
-        world.ledger.undelete_branch(plan_request(world, 12, "dev"))
+        world.ledger.branches.undelete(plan_request(world, 12, "dev"))
 
 
 def test_the_jobs_of_a_deleted_branch_rest_and_go_on_when_it_is_back(world: World) -> None:
-    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
+    dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), SHOP)
 
-    world.ledger.delete_branch(plan_request(world, 11, "dev"))
-    world.ledger.pause_cold_jobs()
-    rested = {job.desired for job in world.ledger.jobs()}
-    back = world.ledger.undelete_branch(plan_request(world, 12, "dev"))
+    world.ledger.branches.delete(plan_request(world, 11, "dev"))
+    world.ledger.jobs.pause_cold()
+    rested = {job.desired for job in world.ledger.jobs.all()}
+    back = world.ledger.branches.undelete(plan_request(world, 12, "dev"))
 
     assert rested == {Desired.PAUSED}
-    assert {job.desired for job in world.ledger.jobs()} == {Desired.RUNNING}
+    assert {job.desired for job in world.ledger.jobs.all()} == {Desired.RUNNING}
     assert (back.state, back.head_seq, back.serving_seq) == ("active", 3, 3)
     assert back.head_commit_id == back.serving_commit_id == UUID(int=12)
-    serving = world.ledger.serving(back.branch_id)
+    serving = world.ledger.manifests.serving(back.branch_id)
     assert serving is not None
     assert serving.manifest.manifest_id == UUID(int=1)
     world.serving(world.request(2, branch=back.branch_id), blueprint(ORDERS))
-    assert world.ledger.branch(world.tenant, "dev").serving_seq == 4
+    assert world.ledger.branches.get(world.tenant, "dev").serving_seq == 4
 
 
 def test_a_branch_comes_back_with_the_promotion_that_was_due(world: World) -> None:
-    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
+    dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
     world.serving(world.request(1, branch=dev.branch_id), blueprint(ORDERS))
     world.committed(world.request(2, branch=dev.branch_id), SHOP)
 
-    world.ledger.delete_branch(plan_request(world, 11, "dev"))
-    superseded = world.ledger.commit(UUID(int=2)).promotion
-    back = world.ledger.undelete_branch(plan_request(world, 12, "dev"))
+    world.ledger.branches.delete(plan_request(world, 11, "dev"))
+    superseded = world.ledger.commits.get(UUID(int=2)).promotion
+    back = world.ledger.branches.undelete(plan_request(world, 12, "dev"))
 
     assert superseded is PromotionState.SUPERSEDED
     assert (back.head_commit_id, back.serving_commit_id) == (UUID(int=12), UUID(int=1))
-    assert world.ledger.commit(UUID(int=12)).promotion is PromotionState.PENDING
+    assert world.ledger.commits.get(UUID(int=12)).promotion is PromotionState.PENDING
 
 
 def test_a_deleted_name_is_free_and_then_not_brought_back(world: World) -> None:
-    world.ledger.init_branch(plan_request(world, 10, "dev"))
-    world.ledger.delete_branch(plan_request(world, 11, "dev"))
+    world.ledger.branches.init(plan_request(world, 10, "dev"))
+    world.ledger.branches.delete(plan_request(world, 11, "dev"))
 
-    world.ledger.init_branch(plan_request(world, 12, "dev"))
+    world.ledger.branches.init(plan_request(world, 12, "dev"))
 
     with pytest.raises(BranchExists):
-        world.ledger.undelete_branch(plan_request(world, 13, "dev"))
-    listed = [(branch.name, branch.state) for branch in world.ledger.branches(world.tenant)]
+        world.ledger.branches.undelete(plan_request(world, 13, "dev"))
+    listed = [(branch.name, branch.state) for branch in world.ledger.branches.all(world.tenant)]
     assert listed == [("dev", "active"), ("main", "active")]
 
 
 def test_a_branch_that_can_be_brought_back_is_listed_with_its_end(world: World) -> None:
     world.serving(world.request(1), SHOP)
     cloned(world, 10, "copy")
-    world.ledger.delete_branch(plan_request(world, 11, "copy"))
+    world.ledger.branches.delete(plan_request(world, 11, "copy"))
 
-    main, copy = world.ledger.branches(world.tenant)
+    main, copy = world.ledger.branches.all(world.tenant)
 
     assert (main.name, main.undelete_until) == ("main", None)
     assert (copy.name, copy.state) == ("copy", "deleted")
@@ -303,29 +305,29 @@ def test_a_branch_that_can_be_brought_back_is_listed_with_its_end(world: World) 
 
 def test_main_stays_and_so_does_what_is_not_there(world: World) -> None:
     with pytest.raises(MainStays):
-        world.ledger.delete_branch(plan_request(world, 10, "main"))
+        world.ledger.branches.delete(plan_request(world, 10, "main"))
     with pytest.raises(NotFound):
-        world.ledger.delete_branch(plan_request(world, 11, "dev"))
+        world.ledger.branches.delete(plan_request(world, 11, "dev"))
     with pytest.raises(NotFound):
-        world.ledger.undelete_branch(plan_request(world, 12, "dev"))
+        world.ledger.branches.undelete(plan_request(world, 12, "dev"))
 
 
 def test_a_commit_in_flight_is_in_the_way_of_a_deletion_and_is_named(world: World) -> None:
-    dev = world.ledger.init_branch(plan_request(world, 10, "dev"))
+    dev = world.ledger.branches.init(plan_request(world, 10, "dev"))
     world.planned(world.request(1, branch=dev.branch_id), SHOP)
 
     with pytest.raises(CommitInProgress) as refused:
-        world.ledger.delete_branch(plan_request(world, 11, "dev"))
+        world.ledger.branches.delete(plan_request(world, 11, "dev"))
 
     assert refused.value.commit_id == UUID(int=1)
-    assert world.ledger.branch(world.tenant, "dev").state == "active"
+    assert world.ledger.branches.get(world.tenant, "dev").state == "active"
 
 
 def test_a_clone_waits_for_a_commit_of_its_source_and_sees_it_whole(world: World) -> None:
     world.serving(world.request(1), blueprint(ORDERS))
     commit_id, fence = world.planned(world.request(2), SHOP)
     world.create(commit_id, fence)
-    world.ledger.ready(commit_id, fence)
+    world.ledger.commits.ready(commit_id, fence)
     at_commit, go_on = threading.Event(), threading.Event()
 
     def fault_hook(name: str, moment: Moment) -> None:
@@ -335,7 +337,7 @@ def test_a_clone_waits_for_a_commit_of_its_source_and_sees_it_whole(world: World
 
     slow = Ledger(world.dsn, fault_hook=fault_hook)
     world.opened.append(slow)
-    committing = threading.Thread(target=slow.commit_point, args=(commit_id, fence))
+    committing = threading.Thread(target=slow.commits.commit_point, args=(commit_id, fence))
     committing.start()
     assert at_commit.wait(30)
     made: list[BranchView] = []

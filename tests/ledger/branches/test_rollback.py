@@ -37,7 +37,7 @@ def plan_request(world: World, number: int) -> BranchRequest:
 
 
 def back(world: World, number: int, *, to_seq: int | None = None) -> RolledBack:
-    return world.ledger.roll_back(plan_request(world, number), to_seq=to_seq)
+    return world.ledger.branches.roll_back(plan_request(world, number), to_seq=to_seq)
 
 
 def test_readers_go_back_at_once_while_the_old_jobs_run(world: World) -> None:
@@ -46,14 +46,14 @@ def test_readers_go_back_at_once_while_the_old_jobs_run(world: World) -> None:
 
     done = back(world, 10)
 
-    found = world.ledger.branch(world.tenant, "main")
+    found = world.ledger.branches.get(world.tenant, "main")
     assert done == RolledBack(
         commit_id=UUID(int=10), seq=3, manifest_id=UUID(int=1), is_served=True
     )
     assert (found.head_seq, found.serving_seq) == (3, 3)
     assert found.head_commit_id == found.serving_commit_id == UUID(int=10)
-    assert world.ledger.commit(UUID(int=10)).state is CommitState.FINALIZED
-    assert world.ledger.serving(world.main).manifest.manifest_id == UUID(int=1)  # type: ignore[union-attr]
+    assert world.ledger.commits.get(UUID(int=10)).state is CommitState.FINALIZED
+    assert world.ledger.manifests.serving(world.main).manifest.manifest_id == UUID(int=1)  # type: ignore[union-attr]
 
 
 def test_the_same_rollback_again_is_one_and_the_next_goes_forward_again(world: World) -> None:
@@ -82,31 +82,33 @@ def test_jobs_that_rest_catch_up_before_readers_go_back(world: World) -> None:
     world.serving(world.request(1), ONE)
     world.serving(world.request(2), TWO)
     later = world.at(COLD)
-    later.expire_pins()
-    later.pause_cold_jobs()
-    old = {asset.asset_id for asset in world.ledger.commit(UUID(int=1)).assets}
-    rested = {j.desired for j in world.ledger.jobs() if j.asset.asset_id in old}
+    later.gc.expire_pins()
+    later.jobs.pause_cold()
+    old = {asset.asset_id for asset in world.ledger.commits.get(UUID(int=1)).assets}
+    rested = {j.desired for j in world.ledger.jobs.all() if j.asset.asset_id in old}
 
     done = back(world, 10)
-    before = world.ledger.branch(world.tenant, "main")
-    fence = world.ledger.claim(UUID(int=10), "executor-1")
+    before = world.ledger.branches.get(world.tenant, "main")
+    fence = world.ledger.commits.claim(UUID(int=10), "executor-1")
     with pytest.raises(NotReady):
-        world.ledger.promote(UUID(int=10), fence, evidence=())
+        world.ledger.promotions.promote(UUID(int=10), fence, evidence=())
     world.catch_up()
-    evidence = world.ledger.readiness(UUID(int=10)).evidence
-    world.ledger.promote(UUID(int=10), fence, evidence=evidence)
+    evidence = world.ledger.promotions.readiness(UUID(int=10)).evidence
+    world.ledger.promotions.promote(UUID(int=10), fence, evidence=evidence)
 
     assert rested == {Desired.PAUSED}
     assert not done.is_served
     assert (before.head_seq, before.serving_seq) == (3, 2)
-    assert world.ledger.branch(world.tenant, "main").serving_seq == 3
-    assert {j.desired for j in world.ledger.jobs() if j.asset.asset_id in old} == {Desired.RUNNING}
+    assert world.ledger.branches.get(world.tenant, "main").serving_seq == 3
+    assert {j.desired for j in world.ledger.jobs.all() if j.asset.asset_id in old} == {
+        Desired.RUNNING
+    }
 
 
 def test_what_is_not_kept_any_more_names_the_definitions_to_commit_again(world: World) -> None:
     world.serving(world.request(1), ONE)
     world.serving(world.request(2), TWO)
-    world.at(LATER * 10_000).expire_pins()
+    world.at(LATER * 10_000).gc.expire_pins()
 
     with pytest.raises(NotPinned) as refused:
         back(world, 10)
@@ -115,22 +117,22 @@ def test_what_is_not_kept_any_more_names_the_definitions_to_commit_again(world: 
         "seq": 1,
         "commit_id": str(UUID(int=1)),
     }
-    assert world.ledger.branch(world.tenant, "main").head_seq == 2
+    assert world.ledger.branches.get(world.tenant, "main").head_seq == 2
 
 
 def test_a_commit_that_no_reader_read_is_taken_back_and_its_assets_go(world: World) -> None:
     world.serving(world.request(1), ONE)
     world.committed(world.request(2), TWO)
 
-    done = world.ledger.revert(plan_request(world, 10), UUID(int=2))
-    again = world.ledger.revert(plan_request(world, 10), UUID(int=2))
+    done = world.ledger.branches.revert(plan_request(world, 10), UUID(int=2))
+    again = world.ledger.branches.revert(plan_request(world, 10), UUID(int=2))
     world.collect(world.at(LATER))
     world.collect(world.at(LATER * 2))
 
     assert done is not None
     assert done == again
     assert (done.manifest_id, done.is_served) == (UUID(int=1), True)
-    assert world.ledger.commit(UUID(int=2)).promotion is PromotionState.SUPERSEDED
+    assert world.ledger.commits.get(UUID(int=2)).promotion is PromotionState.SUPERSEDED
     assert set(world.states(UUID(int=2)).values()) == {"destroyed"}
     assert set(world.states(UUID(int=1)).values()) == {"live"}
 
@@ -138,24 +140,24 @@ def test_a_commit_that_no_reader_read_is_taken_back_and_its_assets_go(world: Wor
 def test_the_first_commit_of_a_branch_is_taken_back_to_nothing(world: World) -> None:
     world.committed(world.request(1), ONE)
 
-    done = world.ledger.revert(plan_request(world, 10), UUID(int=1))
+    done = world.ledger.branches.revert(plan_request(world, 10), UUID(int=1))
     world.collect(world.at(LATER))
     world.collect(world.at(LATER * 2))
 
-    found = world.ledger.branch(world.tenant, "main")
+    found = world.ledger.branches.get(world.tenant, "main")
     assert done is not None
     assert (done.manifest_id, done.is_served) == (None, True)
     assert (found.head_commit_id, found.head_seq) == (None, 2)
     assert set(world.states(UUID(int=1)).values()) == {"destroyed"}
     world.serving(world.request(2), TWO)
-    assert world.ledger.branch(world.tenant, "main").serving_seq == 3
+    assert world.ledger.branches.get(world.tenant, "main").serving_seq == 3
 
 
 def test_a_commit_that_readers_read_is_not_withdrawn(world: World) -> None:
     world.serving(world.request(1), ONE)
 
-    assert world.ledger.revert(plan_request(world, 10), UUID(int=1)) is None
-    assert world.ledger.branch(world.tenant, "main").head_seq == 1
+    assert world.ledger.branches.revert(plan_request(world, 10), UUID(int=1)) is None
+    assert world.ledger.branches.get(world.tenant, "main").head_seq == 1
 
 
 def test_there_is_something_to_go_back_to_or_the_reason_why_not(world: World) -> None:
@@ -170,24 +172,24 @@ def test_there_is_something_to_go_back_to_or_the_reason_why_not(world: World) ->
 
 
 def test_a_protected_branch_waits_for_a_person_who_is_kept_with_the_instant(world: World) -> None:
-    world.ledger.protect_branch(world.tenant, "main", actor="grace")
+    world.ledger.branches.protect(world.tenant, "main", actor="grace")
     commit_id, fence = world.committed(world.request(1), ONE)
     world.backfill(commit_id)
-    world.ledger.start_jobs(commit_id, fence)
+    world.ledger.jobs.start(commit_id, fence)
     world.catch_up()
-    evidence = world.ledger.readiness(commit_id).evidence
+    evidence = world.ledger.promotions.readiness(commit_id).evidence
 
-    needed = world.ledger.approval(commit_id)
+    needed = world.ledger.promotions.approval(commit_id)
     with pytest.raises(NotReady, match="approved"):
-        world.ledger.promote(commit_id, fence, evidence=evidence)
-    world.ledger.approve(commit_id, actor="grace")
-    world.ledger.approve(commit_id, actor="somebody else")
-    world.ledger.promote(commit_id, fence, evidence=evidence)
+        world.ledger.promotions.promote(commit_id, fence, evidence=evidence)
+    world.ledger.promotions.approve(commit_id, actor="grace")
+    world.ledger.promotions.approve(commit_id, actor="somebody else")
+    world.ledger.promotions.promote(commit_id, fence, evidence=evidence)
 
-    given = world.ledger.approval(commit_id)
+    given = world.ledger.promotions.approval(commit_id)
     assert (needed.is_needed, needed.approved_by) == (True, None)
     assert (given.is_needed, given.approved_by) == (False, "grace")
     assert given.approved_at is not None
-    assert [e.actor for e in world.ledger.events(commit_id) if e.transition == "approved"] == [
-        "grace"
-    ]
+    assert [
+        e.actor for e in world.ledger.commits.events(commit_id) if e.transition == "approved"
+    ] == ["grace"]

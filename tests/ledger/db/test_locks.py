@@ -81,8 +81,10 @@ def retiring(world: World) -> int:
     """Return the feed of an aborted commit: retiring and due."""
     first, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(first, fence)
-    world.ledger.abort(first, error=None, actor="ada")
-    return {a.label: a.asset_id for a in world.ledger.commit(first).assets}["index_feed/orders"]
+    world.ledger.commits.abort(first, error=None, actor="ada")
+    return {a.label: a.asset_id for a in world.ledger.commits.get(first).assets}[
+        "index_feed/orders"
+    ]
 
 
 def test_the_collector_does_not_take_an_asset_that_a_plan_is_sharing(
@@ -90,13 +92,15 @@ def test_the_collector_does_not_take_an_asset_that_a_plan_is_sharing(
 ) -> None:
     commit_id, fence = world.claimed(world.request(2))
     plan, go = race.hold(
-        lambda ledger: ledger.plan(commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+        lambda ledger: ledger.commits.plan(
+            commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of
+        )
     )
 
-    during = world.ledger.destroy_intent(retiring, "collector-1")
+    during = world.ledger.gc.destroy_intent(retiring, "collector-1")
     go.set()
     plan.result(WAIT_S)
-    after = world.ledger.destroy_intent(retiring, "collector-1")
+    after = world.ledger.gc.destroy_intent(retiring, "collector-1")
 
     assert isinstance(during, NotNow)
     assert isinstance(after, NotNow)
@@ -107,14 +111,14 @@ def test_a_plan_waits_for_the_collector_and_then_makes_another_incarnation(
     world: World, race: Race, retiring: int
 ) -> None:
     commit_id, fence = world.claimed(world.request(2))
-    order, go = race.hold(lambda ledger: ledger.destroy_intent(retiring, "collector-1"))
+    order, go = race.hold(lambda ledger: ledger.gc.destroy_intent(retiring, "collector-1"))
 
     plan = race.meet(lambda: world.plan(commit_id, fence, blueprint(ORDERS)))
     go.set()
 
     assert isinstance(order.result(WAIT_S), DestroyOrder)
     plan.result(WAIT_S)
-    feed = {a.label: a for a in world.ledger.commit(commit_id).assets}["index_feed/orders"]
+    feed = {a.label: a for a in world.ledger.commits.get(commit_id).assets}["index_feed/orders"]
     assert feed.incarnation == 2
     assert feed.asset_id != retiring
 
@@ -123,10 +127,10 @@ def test_a_plan_that_meets_a_retirement_brings_the_asset_back(world: World, race
     world.serving(world.request(1), blueprint(ORDERS))
     world.serving(world.request(2), blueprint(webhook_dataset("users")))
     week = world.at(LATER * 60 * 24 * 7)
-    week.expire_pins()
-    asset_id = week.unpinned()[0]
+    week.gc.expire_pins()
+    asset_id = week.gc.unpinned()[0]
     commit_id, fence = world.claimed(world.request(3))
-    retirement, go = race.hold(lambda ledger: ledger.mark(asset_id))
+    retirement, go = race.hold(lambda ledger: ledger.gc.mark(asset_id))
 
     plan = race.meet(lambda: world.plan(commit_id, fence, blueprint(ORDERS)))
     go.set()
@@ -140,30 +144,32 @@ def test_from_a_plans_look_on_the_collector_finds_its_assets_locked(world: World
     world.serving(world.request(1), blueprint(ORDERS))
     world.serving(world.request(2), blueprint(webhook_dataset("users")))
     week = world.at(LATER * 60 * 24 * 7)
-    week.expire_pins()
-    asset_id = week.unpinned()[0]
+    week.gc.expire_pins()
+    asset_id = week.gc.unpinned()[0]
     commit_id, fence = world.claimed(world.request(3))
     planner = world.at(LATER * 0)
     retired: list[bool] = []
 
     def meanwhile(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         if statement.startswith("INSERT INTO manifest ") and not retired:
-            retired.append(week.mark(asset_id))
+            retired.append(week.gc.mark(asset_id))
 
     engine = planner._transactions._engine  # noqa: SLF001 (between two of its statements)
     sa.event.listen(engine, "before_cursor_execute", meanwhile)
-    planner.plan(commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+    planner.commits.plan(commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of)
 
     assert retired == [False]
     assert set(world.states(commit_id).values()) == {"live"}
 
 
 def test_two_plans_of_one_fingerprint_share_one_asset(world: World, race: Race) -> None:
-    dev = world.ledger.ensure_branch(world.tenant, "dev")
+    dev = world.ledger.branches.ensure(world.tenant, "dev")
     first, fence = world.claimed(world.request(1))
     second, other = world.claimed(world.request(2, branch=dev))
     winner, go = race.hold(
-        lambda ledger: ledger.plan(first, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+        lambda ledger: ledger.commits.plan(
+            first, fence, blueprint=blueprint(ORDERS), name_of=name_of
+        )
     )
 
     loser = race.meet(lambda: world.plan(second, other, blueprint(ORDERS)))
@@ -171,20 +177,22 @@ def test_two_plans_of_one_fingerprint_share_one_asset(world: World, race: Race) 
     winner.result(WAIT_S)
     loser.result(WAIT_S)
 
-    ids = [{a.asset_id for a in world.ledger.commit(c).assets} for c in (first, second)]
+    ids = [{a.asset_id for a in world.ledger.commits.get(c).assets} for c in (first, second)]
     assert ids[0] == ids[1]
-    assert {a.refs for a in world.ledger.commit(first).assets} == {2}
+    assert {a.refs for a in world.ledger.commits.get(first).assets} == {2}
 
 
 def test_two_plans_of_one_fingerprint_share_its_second_incarnation(
     world: World, race: Race, retiring: int
 ) -> None:
-    world.at(LATER).destroy_intent(retiring, "collector-1")
-    dev = world.ledger.ensure_branch(world.tenant, "dev")
+    world.at(LATER).gc.destroy_intent(retiring, "collector-1")
+    dev = world.ledger.branches.ensure(world.tenant, "dev")
     first, fence = world.claimed(world.request(2))
     second, other = world.claimed(world.request(3, branch=dev))
     winner, go = race.hold(
-        lambda ledger: ledger.plan(first, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+        lambda ledger: ledger.commits.plan(
+            first, fence, blueprint=blueprint(ORDERS), name_of=name_of
+        )
     )
 
     loser = race.meet(lambda: world.plan(second, other, blueprint(ORDERS)))
@@ -193,7 +201,7 @@ def test_two_plans_of_one_fingerprint_share_its_second_incarnation(
     loser.result(WAIT_S)
 
     feeds = [
-        {a.label: a for a in world.ledger.commit(c).assets}["index_feed/orders"]
+        {a.label: a for a in world.ledger.commits.get(c).assets}["index_feed/orders"]
         for c in (first, second)
     ]
     assert feeds[0].asset_id == feeds[1].asset_id
@@ -204,7 +212,9 @@ def test_two_plans_on_one_branch_go_one_at_a_time(world: World, race: Race) -> N
     first, fence = world.claimed(world.request(1))
     second, other = world.claimed(world.request(2))
     winner, go = race.hold(
-        lambda ledger: ledger.plan(first, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+        lambda ledger: ledger.commits.plan(
+            first, fence, blueprint=blueprint(ORDERS), name_of=name_of
+        )
     )
 
     loser = race.meet(lambda: world.plan(second, other, blueprint(ORDERS)))
@@ -220,17 +230,19 @@ def test_expiry_leaves_a_pin_that_another_is_derived_from(world: World, race: Ra
     world.serving(world.request(2), blueprint(webhook_dataset("users")))
     week = world.at(LATER * 60 * 24 * 7)
     query, go = race.hold(
-        lambda ledger: ledger.submit_offline(UUID(int=9), manifest_id=old, request={}, actor="ada")
+        lambda ledger: ledger.offline_queries.submit(
+            UUID(int=9), manifest_id=old, request={}, actor="ada"
+        )
     )
 
-    during = week.expire_pins()
+    during = week.gc.expire_pins()
     go.set()
     query.result(WAIT_S)
-    after = week.expire_pins()
+    after = week.gc.expire_pins()
 
     assert during == ()
     assert after == (old, old)
-    assert week.unpinned() == ()
+    assert week.gc.unpinned() == ()
 
 
 def test_deriving_from_a_pin_that_expires_waits_and_then_finds_none(
@@ -238,10 +250,12 @@ def test_deriving_from_a_pin_that_expires_waits_and_then_finds_none(
 ) -> None:
     old, _ = world.serving(world.request(1), blueprint(ORDERS))
     world.serving(world.request(2), blueprint(webhook_dataset("users")))
-    expiry, go = race.hold(lambda ledger: ledger.expire_pins(), shift=60 * 24 * 7)
+    expiry, go = race.hold(lambda ledger: ledger.gc.expire_pins(), shift=60 * 24 * 7)
 
     query = race.meet(
-        lambda: world.ledger.submit_offline(UUID(int=9), manifest_id=old, request={}, actor="ada")
+        lambda: world.ledger.offline_queries.submit(
+            UUID(int=9), manifest_id=old, request={}, actor="ada"
+        )
     )
     go.set()
 
@@ -253,10 +267,10 @@ def test_deriving_from_a_pin_that_expires_waits_and_then_finds_none(
 def test_a_cancel_that_meets_the_commit_point_loses(world: World, race: Race) -> None:
     commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(commit_id, fence)
-    world.ledger.ready(commit_id, fence)
-    commit, go = race.hold(lambda ledger: ledger.commit_point(commit_id, fence))
+    world.ledger.commits.ready(commit_id, fence)
+    commit, go = race.hold(lambda ledger: ledger.commits.commit_point(commit_id, fence))
 
-    cancel = race.meet(lambda: world.ledger.cancel(commit_id, actor="ada"))
+    cancel = race.meet(lambda: world.ledger.commits.cancel(commit_id, actor="ada"))
     go.set()
 
     assert commit.result(WAIT_S) == 1
@@ -267,10 +281,10 @@ def test_a_cancel_that_meets_the_commit_point_loses(world: World, race: Race) ->
 def test_a_commit_point_that_meets_a_cancel_loses(world: World, race: Race) -> None:
     commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(commit_id, fence)
-    world.ledger.ready(commit_id, fence)
-    cancel, go = race.hold(lambda ledger: ledger.cancel(commit_id, actor="ada"))
+    world.ledger.commits.ready(commit_id, fence)
+    cancel, go = race.hold(lambda ledger: ledger.commits.cancel(commit_id, actor="ada"))
 
-    commit = race.meet(lambda: world.ledger.commit_point(commit_id, fence))
+    commit = race.meet(lambda: world.ledger.commits.commit_point(commit_id, fence))
     go.set()
 
     assert cancel.result(WAIT_S) is CommitState.READY
@@ -281,10 +295,10 @@ def test_a_commit_point_that_meets_a_cancel_loses(world: World, race: Race) -> N
 def test_an_abort_that_meets_the_commit_point_loses(world: World, race: Race) -> None:
     commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(commit_id, fence)
-    world.ledger.ready(commit_id, fence)
-    commit, go = race.hold(lambda ledger: ledger.commit_point(commit_id, fence))
+    world.ledger.commits.ready(commit_id, fence)
+    commit, go = race.hold(lambda ledger: ledger.commits.commit_point(commit_id, fence))
 
-    abort = race.meet(lambda: world.ledger.abort(commit_id, error=None, actor="ada"))
+    abort = race.meet(lambda: world.ledger.commits.abort(commit_id, error=None, actor="ada"))
     go.set()
 
     assert commit.result(WAIT_S) == 1
@@ -293,30 +307,34 @@ def test_an_abort_that_meets_the_commit_point_loses(world: World, race: Race) ->
 
 
 def test_an_abort_waits_for_a_sharer_and_leaves_it_the_assets(world: World, race: Race) -> None:
-    dev = world.ledger.ensure_branch(world.tenant, "dev")
+    dev = world.ledger.branches.ensure(world.tenant, "dev")
     first, fence = world.planned(world.request(1), blueprint(ORDERS))
     world.create(first, fence)
     second, other = world.claimed(world.request(2, branch=dev))
     plan, go = race.hold(
-        lambda ledger: ledger.plan(second, other, blueprint=blueprint(ORDERS), name_of=name_of)
+        lambda ledger: ledger.commits.plan(
+            second, other, blueprint=blueprint(ORDERS), name_of=name_of
+        )
     )
 
-    abort = race.meet(lambda: world.ledger.abort(first, error=None, actor="ada"))
+    abort = race.meet(lambda: world.ledger.commits.abort(first, error=None, actor="ada"))
     go.set()
     plan.result(WAIT_S)
 
     assert abort.result(WAIT_S) is CommitState.ABORTING
     assert set(world.states(second).values()) == {"live"}
-    assert world.ledger.aborted(first) is CommitState.ABORTED
+    assert world.ledger.commits.aborted(first) is CommitState.ABORTED
 
 
 def test_a_takeover_waits_for_a_step_and_the_next_step_is_fenced(world: World, race: Race) -> None:
     commit_id, fence = world.planned(world.request(1), blueprint(ORDERS))
-    ids = {a.label: a.asset_id for a in world.ledger.commit(commit_id).assets}
+    ids = {a.label: a.asset_id for a in world.ledger.commits.get(commit_id).assets}
     log = ids["kafka_topic/orders"]
-    step, go = race.hold(lambda ledger: ledger.intend(log, commit_id, fence, call_timeout_s=5))
+    step, go = race.hold(
+        lambda ledger: ledger.assets.intend(log, commit_id, fence, call_timeout_s=5)
+    )
 
-    takeover = race.meet(lambda: world.at(LATER).claim(commit_id, "executor-2"))
+    takeover = race.meet(lambda: world.at(LATER).commits.claim(commit_id, "executor-2"))
     go.set()
     step.result(WAIT_S)
 
@@ -334,7 +352,9 @@ def test_why_the_collector_checks_in_a_second_statement(world: World, retiring: 
     )
     race = Race(world)
     plan, go = race.hold(
-        lambda ledger: ledger.plan(commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of)
+        lambda ledger: ledger.commits.plan(
+            commit_id, fence, blueprint=blueprint(ORDERS), name_of=name_of
+        )
     )
 
     def collect_wrongly() -> int:

@@ -19,7 +19,7 @@ def test_a_ledger_that_nobody_serves_is_unreachable() -> None:
     ledger = Ledger(NOBODY)
 
     with pytest.raises(LedgerUnreachable, match="NX1133"):
-        ledger.jobs()
+        ledger.jobs.all()
     ledger.close()
 
 
@@ -42,15 +42,15 @@ def test_a_ledger_goes_on_when_its_killed_database_is_back(tmp_path: Path) -> No
     try:
         with running(service, home=tmp_path) as child:
             migrate(dsn)
-            version = ledger.registry_version()
+            version = ledger.jobs.registry_version()
             os.killpg(child.process.pid, signal.SIGKILL)
             child.popen.wait()
 
             for _ in range(2):
                 with pytest.raises(LedgerUnreachable):
-                    ledger.registry_version()
+                    ledger.jobs.registry_version()
         with running(service, home=tmp_path):
-            assert ledger.registry_version() == version
+            assert ledger.jobs.registry_version() == version
     finally:
         ledger.close()
         postgres.wipe(cluster)

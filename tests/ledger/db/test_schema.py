@@ -21,7 +21,7 @@ ROOM = Path(narthex_ledger.__file__).parent
 def test_migrating_twice_changes_nothing(world: World) -> None:
     migrate(world.dsn)
 
-    assert world.ledger.slot_count() == 4
+    assert world.ledger.slots.count() == 4
 
 
 @pytest.mark.postgres

@@ -165,7 +165,7 @@ def test_a_branch_that_cannot_be_is_refused_with_the_reason(
 
     assert answer.status_code == status, answer.text
     assert answer.json()["err_msg"]
-    assert [one.name for one in house.ledger.branches(house.services.tenant)] == ["main"]
+    assert [one.name for one in house.ledger.branches.all(house.services.tenant)] == ["main"]
 
 
 def test_a_deletion_during_a_commit_names_who_is_in_the_way(house: House) -> None:
@@ -206,6 +206,6 @@ def test_a_clone_with_a_promotion_due_is_driven_to_its_readers(house: House) -> 
     house.services.recovery.look_after(UUID(copy["head"]))
 
     assert (copy["head_seq"], copy["serving_seq"]) == (2, 1)
-    (found,) = [b for b in house.ledger.branches(house.services.tenant) if b.name == "copy"]
+    (found,) = [b for b in house.ledger.branches.all(house.services.tenant) if b.name == "copy"]
     assert found.serving_seq == 2
     assert shown(house.client, copy["head"])["state"] == "FINALIZED"

@@ -80,7 +80,7 @@ def test_a_run_that_failed_after_the_commit_point_is_taken_back(house: House) ->
     assert state == "FINALIZED"
     assert shown(house.client, commit_id)["promotion"] == "SUPERSEDED"
     assert listed(house) == ["Buyer"]
-    branch = house.ledger.branch(house.services.tenant, "main")
+    branch = house.ledger.branches.get(house.services.tenant, "main")
     assert (branch.head_seq, branch.serving_seq) == (3, 3)
     assert step(house.client, commit_id, "rollback")["state"] == "FINALIZED"
     assert step(house.client, commit_id, "promote") == {"jobs": []}
@@ -91,7 +91,7 @@ def test_the_first_commit_is_taken_back_to_nothing(house: House) -> None:
 
     assert step(house.client, commit_id, "rollback")["state"] == "FINALIZED"
 
-    branch = house.ledger.branch(house.services.tenant, "main")
+    branch = house.ledger.branches.get(house.services.tenant, "main")
     assert (branch.head_commit_id, branch.serving_commit_id) == (None, None)
     serve(house, shop_definitions())
     assert listed(house) == ["Buyer"]
@@ -127,7 +127,7 @@ def test_who_may_not_approve_rolls_no_protected_branch_back_and_nobody_deletes_o
     post(house, "init", {"clone_from": "main"}, **dev)
     for headers in ({}, dev):
         post(house, "branch/protect", {"protected": True}, **headers)
-    house.ledger.put_token("nx_tests_author", name="ada", scopes=("author",))
+    house.ledger.tokens.put("nx_tests_author", name="ada", scopes=("author",))
 
     refused = post(house, "rollback", authorization="Bearer nx_tests_author")
     deleted = post(house, "delete", **dev)

@@ -115,7 +115,7 @@ def post(house: House, path: str, body: Any, **headers: str) -> None:
 
 def report_running(house: House) -> None:
     """Report all jobs as a supervisor does whose user code fails."""
-    epochs = {one.slot: one.epoch for one in house.ledger.claim_slots("tests", range(SLOTS))}
+    epochs = {one.slot: one.epoch for one in house.ledger.slots.claim("tests", range(SLOTS))}
     reports = [
         ShardReport(
             asset_id=job.asset.asset_id,
@@ -125,10 +125,10 @@ def report_running(house: House) -> None:
             lag_ms=1234,
             progress={"behind": 56789, "late": 3, "error": HOSTILE},
         )
-        for job in house.ledger.jobs()
+        for job in house.ledger.jobs.all()
         if job.desired is Desired.RUNNING
     ]
-    assert house.ledger.report(reports) == ()
+    assert house.ledger.jobs.report(reports) == ()
 
 
 def paths_of(told: Told) -> list[str]:

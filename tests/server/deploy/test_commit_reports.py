@@ -27,7 +27,7 @@ def test_all_mistakes_are_one_report_and_nothing_is_created(
 ) -> None:
     deploy(house.client, shop_definitions())
     before = made(adapters)
-    commits = house.ledger.commits()
+    commits = house.ledger.commits.newest()
 
     answer = house.client.post("/api/v1/commit", content=payload(broken_definitions()))
 
@@ -45,7 +45,7 @@ def test_all_mistakes_are_one_report_and_nothing_is_created(
     lines = [error["line"] for error in errors]
     assert lines == sorted(lines)
     assert made(adapters) == before
-    assert house.ledger.commits() == commits
+    assert house.ledger.commits.newest() == commits
 
 
 @pytest.mark.parametrize("preview", ["true", "false"])
@@ -54,7 +54,7 @@ def test_what_no_job_can_carry_out_yet_is_refused_at_once_and_nothing_is_created
 ) -> None:
     deploy(house.client, shop_definitions())
     before = made(adapters)
-    commits = house.ledger.commits()
+    commits = house.ledger.commits.newest()
 
     answer = house.client.post(
         "/api/v1/commit", params={"preview": preview}, content=payload(unready_definitions())
@@ -68,7 +68,7 @@ def test_what_no_job_can_carry_out_yet_is_refused_at_once_and_nothing_is_created
     assert {error["file"] for error in errors} == {"tests/server/unready_shop.py"}
     assert all(error["hint"] for error in errors)
     assert made(adapters) == before
-    assert house.ledger.commits() == commits
+    assert house.ledger.commits.newest() == commits
 
 
 def test_a_report_takes_less_than_a_second(house: House) -> None:
@@ -99,7 +99,7 @@ def test_bytes_that_are_no_commit_are_refused(house: House, body: bytes) -> None
 
     assert answer.status_code == 400
     assert answer.json()["err_msg"]
-    assert house.ledger.commits() == ()
+    assert house.ledger.commits.newest() == ()
 
 
 def test_a_preview_tells_the_plan_and_changes_nothing(
@@ -115,7 +115,7 @@ def test_a_preview_tells_the_plan_and_changes_nothing(
     assert {"log of Orders", "index of Spend", "pipeline Spend.by_user"} <= labels
     assert any(line.startswith("+ create") for line in told["summary"])
     assert "* pipeline Spend.by_user: real_time, expressions only" in told["summary"]
-    assert house.ledger.commits() == ()
+    assert house.ledger.commits.newest() == ()
     assert made(adapters) == []
     for adapter in adapters.values():
         assert isinstance(adapter, InMemoryAdapter)
@@ -127,7 +127,7 @@ def test_a_request_sent_twice_with_one_key_is_one_commit(house: House) -> None:
     again = accept(house.client, shop_definitions(), **{"idempotency-key": "key-of-one-commit"})
 
     assert first == again
-    assert len(house.ledger.commits()) == 1
+    assert len(house.ledger.commits.newest()) == 1
 
 
 def test_a_key_used_for_another_commit_is_refused(house: House) -> None:

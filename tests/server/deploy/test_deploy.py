@@ -63,7 +63,7 @@ def is_empty(found: dict[AssetKind, list[str]]) -> bool:
 def look_after_until(house: House, commit_id: str, state: CommitState) -> None:
     """Let the recovery loop take its turns until the commit has ended so."""
     ends_at = time.monotonic() + WITHIN_S
-    while (found := house.ledger.commit(UUID(commit_id)).state) is not state:
+    while (found := house.ledger.commits.get(UUID(commit_id)).state) is not state:
         assert time.monotonic() < ends_at, f"it is {found}: {shown(house.client, commit_id)}"
         answer = house.client.post(f"/api/v1/commits/{commit_id}/steps/rollback")
         assert answer.status_code in {200, 409}, answer.text
@@ -93,7 +93,7 @@ def test_a_commit_creates_everything_once_and_its_jobs_should_run(real_house: Ho
         names = [a["physical_name"] for a in found["assets"] if a["kind"] == kind.value]
         assert sorted(here[kind]) == sorted(names)
         assert names
-    assert {job.desired for job in real_house.ledger.jobs()} == {Desired.RUNNING}
+    assert {job.desired for job in real_house.ledger.jobs.all()} == {Desired.RUNNING}
 
 
 def test_readers_do_not_flip_before_the_jobs_have_caught_up(real_house: House) -> None:
@@ -152,7 +152,7 @@ def test_a_commit_past_its_commit_point_is_taken_back_by_a_failing_run(
     assert {asset["refs"] for asset in found["assets"]} == {0}
     assert standing(real_house) == before
     tenant = real_house.services.tenant
-    assert real_house.ledger.branch(tenant, "main").head_commit_id is None
+    assert real_house.ledger.branches.get(tenant, "main").head_commit_id is None
 
 
 def test_the_recovery_loop_alone_carries_a_commit_past_its_commit_point(real_house: House) -> None:
@@ -161,7 +161,7 @@ def test_the_recovery_loop_alone_carries_a_commit_past_its_commit_point(real_hou
     real_house.services.recovery.start()
     try:
         ends_at = time.monotonic() + WITHIN_S
-        while {job.desired for job in real_house.ledger.jobs()} != {Desired.RUNNING}:
+        while {job.desired for job in real_house.ledger.jobs.all()} != {Desired.RUNNING}:
             assert time.monotonic() < ends_at, shown(real_house.client, commit_id)
     finally:
         real_house.services.recovery.stop()
@@ -172,17 +172,17 @@ def test_the_recovery_loop_alone_carries_a_commit_past_its_commit_point(real_hou
 def accept_with_deadline(house: House, definitions: Definitions, *, deadline_s: float) -> str:
     """Accept a commit that gives up sooner than one that a client asks for."""
     body = payload(definitions)
-    tenant = house.ledger.ensure_tenant(TENANT)
+    tenant = house.ledger.installation.ensure_tenant(TENANT)
     commit_id = UUID(bytes=hashlib.sha256(body + os.urandom(8)).digest()[:16])
-    house.ledger.accept(
+    house.ledger.commits.accept(
         CommitRequest(
             commit_id=commit_id,
             tenant=tenant,
-            branch=house.ledger.ensure_branch(tenant, "main"),
+            branch=house.ledger.branches.ensure(tenant, "main"),
             idempotency_key=str(commit_id),
             request_sha256=hashlib.sha256(body).digest(),
             actor="tests",
-            bundle=house.ledger.signed(body),
+            bundle=house.ledger.bundles.sign(body),
             deadline_s=deadline_s,
         )
     )
@@ -192,7 +192,7 @@ def accept_with_deadline(house: House, definitions: Definitions, *, deadline_s: 
 
 def wait_until(house: House, commit_id: str, *states: CommitState) -> CommitState:
     ends_at = time.monotonic() + WITHIN_S
-    while (found := house.ledger.commit(UUID(commit_id)).state) not in states:
+    while (found := house.ledger.commits.get(UUID(commit_id)).state) not in states:
         assert time.monotonic() < ends_at, f"it is {found}: {shown(house.client, commit_id)}"
     return found
 

@@ -62,7 +62,7 @@ def open_shop(
         for rows in calls:
             value = json.dumps({"rows": rows}).encode()
             house.services.producer.append(topic, value=value).result(timeout=30)
-        for job in house.ledger.jobs():
+        for job in house.ledger.jobs.all():
             spec = job.asset.spec
             if isinstance(spec, SourceJobSpec) and spec.dataset == "Orders":
                 with spark_jobs.live_asset(job.asset, settings) as running:
@@ -83,8 +83,8 @@ def run(open_shop: House, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_sink_is_among_the_jobs_of_a_commit(open_shop: House) -> None:
-    specs = [job.asset.spec for job in open_shop.ledger.jobs()]
-    labels = [row["label"] for row in job_rows(open_shop.ledger.jobs())]
+    specs = [job.asset.spec for job in open_shop.ledger.jobs.all()]
+    labels = [row["label"] for row in job_rows(open_shop.ledger.jobs.all())]
 
     (found,) = [spec for spec in specs if isinstance(spec, SinkJobSpec)]
     assert found.dataset == "LastOrders"

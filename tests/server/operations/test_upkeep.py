@@ -66,7 +66,7 @@ def test_a_drill_leaves_a_commit_to_whoever_takes_it_over(house: House) -> None:
     assert drill_id("scheduled__2026-11-21") == commit_id != drill_id("another")
     assert uuid.UUID(commit_id).version == 5
     ledger = house.services.ledger
-    assert ledger.bundle(ledger.commit(uuid.UUID(commit_id)).bundle_sha256) != b""
+    assert ledger.bundles.get(ledger.commits.get(uuid.UUID(commit_id)).bundle_sha256) != b""
 
 
 def test_a_store_with_anothers_mark_is_audited_only_when_a_person_adopts_it(
@@ -75,7 +75,7 @@ def test_a_store_with_anothers_mark_is_audited_only_when_a_person_adopts_it(
     deploy(house.client, shop_definitions())
     kind = AssetKind.INDEX
     one = adapters[kind].list("nx_", timeout_s=1.0)[0]
-    spec = next(a for a in house.services.auditor.ledger.inventory(kind).values()).spec
+    spec = next(a for a in house.services.auditor.ledger.gc.inventory(kind).values()).spec
     adapters[kind].create("nx_tests000_mark_other", spec, asset_id=0, timeout_s=1.0)
 
     refused = ask(house, "audit")

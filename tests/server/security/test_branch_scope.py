@@ -46,7 +46,9 @@ def two(tmp_path_factory: pytest.TempPathFactory, module_postgres_dsn: str) -> I
             house.client.post(
                 "/api/v1/audits", json=audit | {"success": True, "result": {}}, headers=headers
             )
-        house.ledger.put_token("nx_tests_ada", name="ada", scopes=tuple(Right), branches=("dev/*",))
+        house.ledger.tokens.put(
+            "nx_tests_ada", name="ada", scopes=tuple(Right), branches=("dev/*",)
+        )
         ada = TestClient(house.client.app, headers={"authorization": "Bearer nx_tests_ada"})
         yield Two(house=house, ada=ada, hidden=made[HIDDEN], mine=made[THEIRS])
 

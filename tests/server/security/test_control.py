@@ -222,12 +222,12 @@ def test_a_log_whose_end_was_cut_off_is_not_whole(house: House) -> None:
 def test_whoever_writes_the_database_without_the_key_brings_in_no_definitions(
     house: House, tmp_path: Path
 ) -> None:
-    main = house.ledger.branch(house.services.tenant, "main")
+    main = house.ledger.branches.get(house.services.tenant, "main")
     commit_id, body = UUID(int=7), payload(shop_definitions())
     intruder = Ledger(
         house.services.settings.ledger_dsn, signer=Signer.load(tmp_path / "another.key")
     )
-    intruder.accept(
+    intruder.commits.accept(
         CommitRequest(
             commit_id=commit_id,
             tenant=main.tenant_id,
@@ -235,7 +235,7 @@ def test_whoever_writes_the_database_without_the_key_brings_in_no_definitions(
             idempotency_key="of an intruder",
             request_sha256=hashlib.sha256(body).digest(),
             actor="intruder",
-            bundle=intruder.signed(body),
+            bundle=intruder.bundles.sign(body),
         )
     )
     intruder.close()
@@ -244,8 +244,8 @@ def test_whoever_writes_the_database_without_the_key_brings_in_no_definitions(
 
     assert planned.status_code == 500
     assert "signed by another key" in planned.json()["err_msg"]
-    assert house.ledger.commit(commit_id).state is CommitState.QUEUED
-    assert house.ledger.jobs() == ()
+    assert house.ledger.commits.get(commit_id).state is CommitState.QUEUED
+    assert house.ledger.jobs.all() == ()
 
 
 def everything_below(directory: Path) -> bytes:

@@ -79,7 +79,7 @@ def test_every_route_refuses_a_token_that_lacks_its_right(house: House) -> None:
     """One token for each right; a route lets in the one that has its own, and no other."""
     tokens = {right: f"nx_tests_{right.value}" for right in Right}
     for right, token in tokens.items():
-        house.ledger.put_token(token, name=right.value, scopes=(right.value,))
+        house.ledger.tokens.put(token, name=right.value, scopes=(right.value,))
     stranger = TestClient(house.client.app)
     let_in: dict[tuple[str, str], set[Right]] = {}
     for (method, template), (_, path) in zip(_templates(house), _calls(house), strict=True):
@@ -168,16 +168,18 @@ def test_airflow_may_advance_commits_and_take_back_and_do_nothing_else(house: Ho
 @pytest.mark.postgres
 def test_airflow_says_who_asked_there_and_an_approver_is_who_they_are(house: House) -> None:
     airflow = TestClient(house.client.app, headers={"authorization": f"Bearer {DAGS_TOKEN}"})
-    house.ledger.put_token("nx_tests_ada", name="ada", scopes=("admin",))
+    house.ledger.tokens.put("nx_tests_ada", name="ada", scopes=("admin",))
     ada = TestClient(house.client.app, headers={"authorization": "Bearer nx_tests_ada"})
     for branch in ("one", "two"):
         assert ada.post("/api/v1/init", json={}, headers={"x-narthex-branch": branch}).is_success
 
-    branches = [house.ledger.branch(house.services.tenant, name) for name in ("one", "two")]
+    branches = [house.ledger.branches.get(house.services.tenant, name) for name in ("one", "two")]
 
     headers = {"x-narthex-actor": "grace"}
     assert airflow.post("/api/v1/delete", headers=headers | {"x-narthex-branch": "one"}).is_success
     assert ada.post("/api/v1/delete", headers=headers | {"x-narthex-branch": "two"}).is_success
 
-    found = {view.name: house.ledger.commits(branch=view.branch_id)[0].actor for view in branches}
+    found = {
+        view.name: house.ledger.commits.newest(branch=view.branch_id)[0].actor for view in branches
+    }
     assert found == {"one": "grace", "two": "ada"}

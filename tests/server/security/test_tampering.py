@@ -41,7 +41,7 @@ def engines(house: House) -> Iterator[Ledger]:
 
 
 def bundle_of(house: House, commit_id: str) -> bytes:
-    return house.ledger.commit(UUID(commit_id)).bundle_sha256
+    return house.ledger.commits.get(UUID(commit_id)).bundle_sha256
 
 
 @pytest.mark.parametrize("of", [without_featuresets(), Definitions(datasets=(), featuresets=())])
@@ -71,7 +71,7 @@ def test_an_older_bundle_with_its_own_signature_does_not_serve_either(
     new = serve(house, shop_definitions())
     before = listed(house)
 
-    signature = house.ledger.commit(UUID(old)).signature if signed != "not at all" else None
+    signature = house.ledger.commits.get(UUID(old)).signature if signed != "not at all" else None
     write(
         house,
         "UPDATE deploy_commit SET bundle_sha256 = :old, signature = :signature"
@@ -83,7 +83,7 @@ def test_an_older_bundle_with_its_own_signature_does_not_serve_either(
 
     assert before == ["Buyer"]
     with pytest.raises(NotSigned, match=r"is not (signed|what was signed)"):
-        house.ledger.bundle_of(UUID(new))
+        house.ledger.bundles.of_commit(UUID(new))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_no_engine_takes_a_job_whose_spec_or_names_were_changed(
     house: House, engines: Ledger, tampering: str
 ) -> None:
     create_all(house.client, accept(house.client, shop_definitions()))
-    before = engines.jobs()
+    before = engines.jobs.all()
     spec = {"$": "FeedSpec", "dataset": "Orders"}
     values = {"spec": json.dumps(spec)} if ":spec" in tampering else {}
 
@@ -111,14 +111,14 @@ def test_no_engine_takes_a_job_whose_spec_or_names_were_changed(
 
     assert before
     with pytest.raises(NotSigned, match="asset nx_tests000_"):
-        engines.jobs()
+        engines.jobs.all()
 
 
 def test_no_engine_reads_or_writes_another_asset_than_its_job_was_planned_with(
     house: House, engines: Ledger
 ) -> None:
     create_all(house.client, accept(house.client, shop_definitions()))
-    before = engines.jobs()
+    before = engines.jobs.all()
 
     write(
         house,
@@ -129,7 +129,7 @@ def test_no_engine_reads_or_writes_another_asset_than_its_job_was_planned_with(
 
     assert before
     with pytest.raises(NotSigned, match=r"what asset nx_tests000_\S+ needs of the ledger"):
-        engines.jobs()
+        engines.jobs.all()
 
 
 def test_a_job_that_is_said_to_need_less_is_not_run(house: House, engines: Ledger) -> None:
@@ -138,7 +138,7 @@ def test_a_job_that_is_said_to_need_less_is_not_run(house: House, engines: Ledge
     write(house, "DELETE FROM asset_dep WHERE role = 'output'")
 
     with pytest.raises(NotSigned, match=r"what asset nx_tests000_\S+ needs of the ledger"):
-        engines.jobs()
+        engines.jobs.all()
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_readers_are_not_led_elsewhere_by_a_manifest_that_was_changed(
     write(house, tampering)
 
     with pytest.raises(NotSigned, match=rf"manifest {commit_id} of the ledger is not "):
-        engines.manifest(UUID(commit_id))
+        engines.manifests.get(UUID(commit_id))
 
 
 def test_readers_are_not_led_to_an_asset_that_was_changed(house: House, engines: Ledger) -> None:
@@ -172,13 +172,13 @@ def test_readers_are_not_led_to_an_asset_that_was_changed(house: House, engines:
     write(house, "UPDATE asset SET physical_name = physical_name || '9' WHERE kind = 'index'")
 
     with pytest.raises(NotSigned, match="asset nx_tests000_"):
-        engines.manifest(UUID(commit_id))
+        engines.manifests.get(UUID(commit_id))
 
 
 def test_who_only_checks_signs_nothing(house: House, engines: Ledger) -> None:
     commit_id = accept(house.client, shop_definitions())
 
-    assert engines.bundle_of(UUID(commit_id))
-    assert engines.signed(b"mine") == b"mine"
+    assert engines.bundles.of_commit(UUID(commit_id))
+    assert engines.bundles.sign(b"mine") == b"mine"
     settings = house.services.settings
     assert settings.verifying_key.read_bytes() != settings.signing_key.read_bytes()

@@ -121,7 +121,7 @@ class Shop:
 
 def client_with(house: House, name: str, scopes: tuple[str, ...], *tags: str) -> TestClient:
     token = f"nx_tests_{name}"
-    house.ledger.put_token(token, name=name, scopes=scopes, tags=tags)
+    house.ledger.tokens.put(token, name=name, scopes=scopes, tags=tags)
     return TestClient(house.client.app, headers={"authorization": f"Bearer {token}"})
 
 

@@ -181,9 +181,9 @@ def test_old_calls_are_forgotten(pair: tuple[House, House]) -> None:
     one, _ = pair
     log(one, [GOOD], **{"idempotency-key": "an-old-call"})
 
-    assert one.ledger.forget_calls(older_than=dt.timedelta(days=1)) == 0
+    assert one.ledger.webhook_calls.forget(older_than=dt.timedelta(days=1)) == 0
     ledger = later(one)
-    assert ledger.forget_calls(older_than=dt.timedelta(0)) > 0
+    assert ledger.webhook_calls.forget(older_than=dt.timedelta(0)) > 0
     ledger.close()
 
 

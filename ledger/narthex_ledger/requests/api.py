@@ -1,0 +1,88 @@
+"""The part of the ledger for offline queries."""
+
+from uuid import UUID
+
+import attrs
+
+from narthex._base import Json
+from narthex_ledger.model.states import OfflineState
+from narthex_ledger.model.views import Epoch, OfflineView
+from narthex_ledger.requests import offline_queries
+from narthex_ledger.session import LedgerDatabase
+from narthex_ledger.signing.signatures import offline_statement
+
+
+@attrs.frozen
+class OfflineQueries:
+    """Offline queries; each method is one transaction and may be repeated as it is."""
+
+    _db: LedgerDatabase
+
+    def submit(
+        self, request_id: UUID, *, manifest_id: UUID, request: Json, actor: str
+    ) -> OfflineView:
+        """Queue an offline query and pin its manifest; the same id returns the existing query.
+
+        Raises:
+            NotPinned: The manifest is not pinned any more.
+        """
+        signature = self._db.attest(offline_statement(request_id, manifest_id, actor, request))
+        return self._db.run(
+            "submit_offline",
+            lambda c: offline_queries.submit(
+                c, request_id, manifest_id, request=request, actor=actor, signature=signature
+            ),
+        )
+
+    def get(self, request_id: UUID) -> OfflineView:
+        """Read an offline query.
+
+        Raises:
+            NotFound: No offline query has that id.
+        """
+        return self._db.run("offline", lambda c: offline_queries.view(c, request_id))
+
+    def cancel(self, request_id: UUID) -> OfflineState:
+        """End an offline query that has not ended; its engine is fenced."""
+        return self._db.run("cancel_offline", lambda c: offline_queries.cancel(c, request_id))
+
+    def claim(self, owner: str) -> OfflineView | None:
+        """Lease the oldest offline query that is queued or abandoned, for 60 s."""
+        lease_s = self._db.rules.offline_lease_s
+        return self._db.run(
+            "claim_offline", lambda c: offline_queries.claim(c, owner, lease_s, self._db.checker)
+        )
+
+    def report(self, request_id: UUID, epoch: Epoch, *, progress: Json) -> None:
+        """Store a query's progress and extend its lease.
+
+        Raises:
+            Fenced: The query was cancelled or taken over; stop.
+        """
+        lease_s = self._db.rules.offline_lease_s
+        self._db.run(
+            "report_offline",
+            lambda c: offline_queries.progress(c, request_id, epoch, progress, lease_s),
+        )
+
+    def finish(self, request_id: UUID, epoch: Epoch, *, result: Json) -> None:
+        """End a query with its result.
+
+        Raises:
+            Fenced: The query was cancelled or taken over.
+        """
+        done = OfflineState.DONE
+        self._db.run(
+            "finish_offline", lambda c: offline_queries.finish(c, request_id, epoch, done, result)
+        )
+
+    def fail(self, request_id: UUID, epoch: Epoch, *, error: Json) -> None:
+        """End a query with the reason why it can't be answered.
+
+        Raises:
+            Fenced: The query was cancelled or taken over.
+        """
+        failed = OfflineState.FAILED
+        self._db.run(
+            "fail_offline", lambda c: offline_queries.finish(c, request_id, epoch, failed, error)
+        )
