@@ -43,7 +43,7 @@ class LedgerInstallation:
             row = on_reading.install_row(connection)
             if row is None:
                 raise NotFound("the installation has no identity")
-            return InstallView(install_id=row["install_id"], timeline=row["timeline"])
+            return row
 
         return self._db.run("install", work)
 
@@ -70,20 +70,7 @@ class Audits:
         self, limit: int = 50, *, branches: Collection[str] | None = None
     ) -> tuple[AuditView, ...]:
         """List audits, the newest first; with `branches`, only those of their datasets."""
-        rows = self._db.run("audits", lambda c: on_offline.audit_rows(c, limit, branches))
-        return tuple(
-            AuditView(
-                audit_id=row["audit_id"],
-                dataset=row["dataset"],
-                branch=row["branch"],
-                from_us=row["from_us"],
-                to_us=row["to_us"],
-                result=row["result"],
-                success=row["success"],
-                at=row["at"],
-            )
-            for row in rows
-        )
+        return self._db.run("audits", lambda c: on_offline.audit_rows(c, limit, branches))
 
 
 class Ledger:

@@ -129,6 +129,6 @@ class Branches:
         rows = self._db.run("first_binders", lambda c: on_reading.first_binder_rows(c, tenant))
         found: dict[str, tuple[str, ...]] = {}
         for row in rows:
-            path = row["logical_path"]
-            found[path] = (*found.get(path, ()), row["name"])
+            path = row.logical_path
+            found[path] = (*found.get(path, ()), row.name)
         return found

@@ -8,7 +8,7 @@ import hashlib
 from uuid import UUID
 
 import attrs
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex_ledger.commits.promotion import open_promotion
 from narthex_ledger.db.statements import branches as on_branches
@@ -25,6 +25,7 @@ from narthex_ledger.errors import (
     NotFound,
 )
 from narthex_ledger.model.plans import sha256_of
+from narthex_ledger.model.rows import BranchRow, PinRow
 from narthex_ledger.model.states import CommitKind, CommitState
 from narthex_ledger.model.views import BranchId, BranchRequest, BranchView, Rules, TenantId
 from narthex_ledger.reading.queries import branch_view
@@ -82,10 +83,8 @@ def clone(connection: Connection, request: BranchRequest, source_name: str) -> B
     if source is None:
         raise NotFound(f"branch `{source_name}` does not exist")
     pins = {
-        pin["holder"]: pin
-        for pin in on_branches.lock_pins_of(
-            connection, BranchId(source["branch_id"]), "head", "serving"
-        )
+        pin.holder: pin
+        for pin in on_branches.lock_pins_of(connection, source.branch_id, "head", "serving")
     }
     branch_id = _insert(connection, request)
     if branch_id is None:
@@ -99,23 +98,23 @@ def clone(connection: Connection, request: BranchRequest, source_name: str) -> B
 def _copy_pointers(
     connection: Connection,
     request: BranchRequest,
-    branch: RowMapping,
-    source: RowMapping,
-    pins: dict[str, RowMapping],
+    branch: BranchRow,
+    source: BranchRow,
+    pins: dict[str, PinRow],
 ) -> None:
     head, serving = pins.get("head"), pins.get("serving")
     if head is None:
         nothing = Recorded(kind=CommitKind.CLONE, seq=0, manifest_id=None, bundle_sha256=_NOTHING)
         record(connection, request, branch, nothing)
         return
-    is_one = serving is not None and serving["manifest_id"] == head["manifest_id"]
+    is_one = serving is not None and serving.manifest_id == head.manifest_id
     seq = 1
     if serving is not None and not is_one:
         read = Recorded(
             kind=CommitKind.CLONE,
             seq=seq,
-            manifest_id=serving["manifest_id"],
-            bundle_sha256=_bundle_of(connection, source["serving_commit_id"]),
+            manifest_id=serving.manifest_id,
+            bundle_sha256=_bundle_of(connection, source.serving_commit_id),
             part="serving",
         )
         commit_id = record(connection, request, branch, read)
@@ -124,16 +123,16 @@ def _copy_pointers(
     deployed = Recorded(
         kind=CommitKind.CLONE,
         seq=seq,
-        manifest_id=head["manifest_id"],
-        bundle_sha256=_bundle_of(connection, source["head_commit_id"]),
+        manifest_id=head.manifest_id,
+        bundle_sha256=_bundle_of(connection, source.head_commit_id),
         state=CommitState.FINALIZED if is_one else CommitState.COMMITTED,
     )
     commit_id = record(connection, request, branch, deployed)
     deploy(connection, branch, commit_id, deployed.manifest_id, seq=seq)
     if is_one:
         serve(connection, branch, commit_id, deployed.manifest_id, seq=seq)
-    else:
-        _open_as(connection, commit_id, source["head_commit_id"])
+    elif source.head_commit_id is not None:
+        _open_as(connection, commit_id, source.head_commit_id)
 
 
 def delete(connection: Connection, request: BranchRequest, rules: Rules) -> BranchView:
@@ -147,16 +146,16 @@ def delete(connection: Connection, request: BranchRequest, rules: Rules) -> Bran
     branch = on_branches.lock_branch_of(connection, request.tenant, request.name)
     if branch is None:
         raise NotFound(f"branch `{request.name}` does not exist")
-    if branch["is_main"]:
+    if branch.is_main:
         raise MainStays(f"the branch `{request.name}` cannot be deleted")
-    if branch["is_protected"]:
+    if branch.is_protected:
         raise LedgerRefused(
             f"branch `{request.name}` is protected", hint="end its protection before you delete it"
         )
-    branch_id = BranchId(branch["branch_id"])
+    branch_id = branch.branch_id
     refuse_busy(connection, branch_id)
     on_promotions.supersede(connection, branch_id)
-    head = branch["head_commit_id"]
+    head = branch.head_commit_id
     on_commits.put_bundle(connection, _NOTHING, b"")
     record(
         connection,
@@ -164,7 +163,7 @@ def delete(connection: Connection, request: BranchRequest, rules: Rules) -> Bran
         branch,
         Recorded(
             kind=CommitKind.DELETE_BRANCH,
-            seq=branch["head_seq"] + 1,
+            seq=branch.head_seq + 1,
             manifest_id=_manifest_of(connection, head),
             bundle_sha256=_bundle_of(connection, head),
         ),
@@ -172,7 +171,7 @@ def delete(connection: Connection, request: BranchRequest, rules: Rules) -> Bran
     for pin in on_branches.lock_pins_of(connection, branch_id, "head", "serving"):
         on_branches.change_pin(
             connection,
-            pin["pin_id"],
+            pin.pin_id,
             holder="undelete",
             expires_at=on_commits.NOW + rules.undelete_window,
         )
@@ -181,7 +180,7 @@ def delete(connection: Connection, request: BranchRequest, rules: Rules) -> Bran
         branch_id,
         state="deleted",
         deleted_at=on_commits.NOW,
-        head_seq=branch["head_seq"] + 1,
+        head_seq=branch.head_seq + 1,
     )
     return view_of(connection, branch_id)
 
@@ -196,9 +195,9 @@ def undelete(connection: Connection, request: BranchRequest) -> BranchView:
         raise NotFound(f"no branch `{request.name}` was deleted")
     if on_commits.find_branch(connection, request.tenant, request.name) is not None:
         raise BranchExists(f"branch `{request.name}` already exists")
-    branch_id = BranchId(branch["branch_id"])
+    branch_id = branch.branch_id
     pins = on_branches.lock_pins_of(connection, branch_id, "undelete")
-    head, serving = branch["head_commit_id"], branch["serving_commit_id"]
+    head, serving = branch.head_commit_id, branch.serving_commit_id
     if len(pins) != (head is not None) + (serving is not None):
         raise LedgerRefused(
             f"branch `{request.name}` is past the window in which it can be brought back",
@@ -212,12 +211,12 @@ def undelete(connection: Connection, request: BranchRequest) -> BranchView:
 def _restore(
     connection: Connection,
     request: BranchRequest,
-    branch: RowMapping,
-    pins: tuple[RowMapping, ...],
+    branch: BranchRow,
+    pins: tuple[PinRow, ...],
 ) -> None:
-    branch_id = BranchId(branch["branch_id"])
-    head, serving = branch["head_commit_id"], branch["serving_commit_id"]
-    seq = branch["head_seq"] + 1
+    branch_id = branch.branch_id
+    head, serving = branch.head_commit_id, branch.serving_commit_id
+    seq = branch.head_seq + 1
     is_one = head is None or head == serving
     manifest_id = _manifest_of(connection, head)
     commit_id = record(
@@ -233,7 +232,7 @@ def _restore(
         ),
     )
     for pin in pins:
-        on_pins.delete_pin(connection, pin["pin_id"])
+        on_pins.delete_pin(connection, pin.pin_id)
     if head is None:
         on_branches.change_branch(connection, branch_id, head_seq=seq)
         return
@@ -244,13 +243,13 @@ def _restore(
         if serving is not None:
             on_pins.insert_pin(
                 connection,
-                manifest_id=on_commits.read_commit(connection, serving)["manifest_id"],
+                manifest_id=on_commits.read_commit(connection, serving).planned_manifest_id,
                 branch_id=branch_id,
                 commit_id=serving,
                 holder="serving",
             )
         _open_as(connection, commit_id, head)
-    resume_jobs(connection, [pin["manifest_id"] for pin in pins])
+    resume_jobs(connection, [pin.manifest_id for pin in pins])
 
 
 def protect(connection: Connection, tenant: TenantId, name: str, actor: str, *, to: bool) -> None:
@@ -258,7 +257,7 @@ def protect(connection: Connection, tenant: TenantId, name: str, actor: str, *, 
     branch = on_branches.lock_branch_of(connection, tenant, name)
     if branch is None:
         raise NotFound(f"branch `{name}` does not exist")
-    on_branches.change_branch(connection, BranchId(branch["branch_id"]), is_protected=to)
+    on_branches.change_branch(connection, branch.branch_id, is_protected=to)
     on_commits.insert_event(
         connection,
         "branch_protected" if to else "branch_unprotected",
@@ -277,13 +276,13 @@ def replayed(connection: Connection, request: BranchRequest) -> BranchId | None:
     row = on_branches.find_commit_of_key(connection, request.tenant, request.idempotency_key)
     if row is None:
         return None
-    if bytes(row["request_sha256"]) != request.request_sha256:
+    if row.request_sha256 != request.request_sha256:
         raise IdempotencyKeyReused(
             "the idempotency key was used for another request",
-            detail={"commit_id": str(row["commit_id"])},
+            detail={"commit_id": str(row.commit_id)},
             hint="give each request a key of its own",
         )
-    return BranchId(row["branch_id"])
+    return row.branch_id
 
 
 def replayed_or_taken(connection: Connection, request: BranchRequest) -> BranchId:
@@ -302,7 +301,7 @@ def refuse_busy(connection: Connection, branch_id: BranchId) -> None:
 
 
 def record(
-    connection: Connection, request: BranchRequest, branch: RowMapping, change: Recorded
+    connection: Connection, request: BranchRequest, branch: BranchRow, change: Recorded
 ) -> UUID:
     """Insert the commit that records a change; return its id."""
     commit_id, key = request.commit_id, request.idempotency_key
@@ -311,8 +310,8 @@ def record(
         commit_id, key = UUID(bytes=digest[:16], version=4), digest.hex()
     statement = head_statement(
         request.tenant,
-        branch["branch_id"],
-        branch["name"],
+        branch.branch_id,
+        branch.name,
         commit_id=commit_id,
         manifest_id=change.manifest_id,
     )
@@ -342,7 +341,7 @@ def record(
 
 def deploy(
     connection: Connection,
-    branch: RowMapping,
+    branch: BranchRow,
     commit_id: UUID,
     manifest_id: UUID | None,
     *,
@@ -350,23 +349,21 @@ def deploy(
 ) -> None:
     """Point the head of a branch, which has no head pin, at a pinned manifest."""
     _pin(connection, branch, commit_id, manifest_id, holder="head")
-    on_branches.change_branch(
-        connection, BranchId(branch["branch_id"]), head_commit_id=commit_id, head_seq=seq
-    )
+    on_branches.change_branch(connection, branch.branch_id, head_commit_id=commit_id, head_seq=seq)
 
 
 def serve(
     connection: Connection,
-    branch: RowMapping,
+    branch: BranchRow,
     commit_id: UUID,
     manifest_id: UUID | None,
     *,
     seq: int,
 ) -> None:
     """Point the readers of a branch, which has no serving pin, at a pinned manifest."""
-    branch_id = BranchId(branch["branch_id"])
+    branch_id = branch.branch_id
     _pin(connection, branch, commit_id, manifest_id, holder="serving")
-    head_seq = max(seq, int(on_commits.read_branch(connection, branch_id)["head_seq"]))
+    head_seq = max(seq, int(on_commits.read_branch(connection, branch_id).head_seq))
     on_branches.change_branch(
         connection,
         branch_id,
@@ -379,7 +376,7 @@ def serve(
 
 def _pin(
     connection: Connection,
-    branch: RowMapping,
+    branch: BranchRow,
     commit_id: UUID,
     manifest_id: UUID | None,
     *,
@@ -390,7 +387,7 @@ def _pin(
     on_pins.insert_pin(
         connection,
         manifest_id=manifest_id,
-        branch_id=BranchId(branch["branch_id"]),
+        branch_id=branch.branch_id,
         commit_id=commit_id,
         holder=holder,
     )
@@ -406,14 +403,13 @@ def _open_as(connection: Connection, commit_id: UUID, like: UUID) -> None:
 def _bundle_of(connection: Connection, commit_id: UUID | None) -> bytes:
     if commit_id is None:
         return _NOTHING
-    return bytes(on_commits.read_commit(connection, commit_id)["bundle_sha256"])
+    return bytes(on_commits.read_commit(connection, commit_id).bundle_sha256)
 
 
 def _manifest_of(connection: Connection, commit_id: UUID | None) -> UUID | None:
     if commit_id is None:
         return None
-    found: UUID | None = on_commits.read_commit(connection, commit_id)["manifest_id"]
-    return found
+    return on_commits.read_commit(connection, commit_id).manifest_id
 
 
 def _insert(connection: Connection, request: BranchRequest) -> BranchId | None:

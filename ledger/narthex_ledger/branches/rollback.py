@@ -8,7 +8,7 @@ a promotion is due, as after any commit. The collector then destroys the unpinne
 import hashlib
 from uuid import UUID
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex_ledger.branches.lifecycle import Recorded, record, refuse_busy, replayed
 from narthex_ledger.commits.promotion import flip, open_promotion
@@ -19,6 +19,7 @@ from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
 from narthex_ledger.engines.job_registry import is_bounded, owes_backfill, resume_jobs, start_feeds
 from narthex_ledger.errors import NotFound, NotPinned
+from narthex_ledger.model.rows import BranchRow, CommitRow
 from narthex_ledger.model.states import (
     CommitKind,
     CommitState,
@@ -26,7 +27,7 @@ from narthex_ledger.model.states import (
     PromotionPolicy,
     PromotionState,
 )
-from narthex_ledger.model.views import BranchId, BranchRequest, RolledBack, Rules
+from narthex_ledger.model.views import BranchRequest, RolledBack, Rules
 
 _NOTHING = hashlib.sha256(b"").digest()
 
@@ -43,7 +44,7 @@ def roll_back(
     branch = on_branches.lock_branch_of(connection, request.tenant, request.name)
     if branch is None:
         raise NotFound(f"branch `{request.name}` does not exist")
-    refuse_busy(connection, BranchId(branch["branch_id"]))
+    refuse_busy(connection, branch.branch_id)
     target = _target(connection, branch, to_seq)
     if target is None:
         _leave_empty(connection, request, branch)
@@ -59,52 +60,52 @@ def revert(
     if replayed(connection, request) is not None:
         return _view(connection, request)
     branch = on_branches.lock_branch_of(connection, request.tenant, request.name)
-    if branch is None or branch["head_commit_id"] != commit_id:
+    if branch is None or branch.head_commit_id != commit_id:
         return None
     promotion = on_promotions.lock_promotion(connection, commit_id)
-    if promotion["state"] != PromotionState.PENDING.value:
+    if promotion.state != PromotionState.PENDING.value:
         return None
     return roll_back(connection, request, None, rules)
 
 
-def _target(connection: Connection, branch: RowMapping, to_seq: int | None) -> RowMapping | None:
+def _target(connection: Connection, branch: BranchRow, to_seq: int | None) -> CommitRow | None:
     """Find the commit whose manifest to redeploy; None for a branch that never served."""
-    branch_id = BranchId(branch["branch_id"])
+    branch_id = branch.branch_id
     if to_seq is not None:
         found = on_branches.commit_at(connection, branch_id, to_seq)
         if found is None:
-            raise NotFound(f"branch `{branch['name']}` had nothing deployed at {to_seq}")
+            raise NotFound(f"branch `{branch.name}` had nothing deployed at {to_seq}")
         return found
-    head, serving = branch["head_commit_id"], branch["serving_commit_id"]
+    head, serving = branch.head_commit_id, branch.serving_commit_id
     if head is None:
-        raise NotFound(f"on branch `{branch['name']}` nothing is deployed")
+        raise NotFound(f"on branch `{branch.name}` nothing is deployed")
     if serving is None:
         return None
     read = on_commits.read_commit(connection, serving)
-    if on_commits.read_commit(connection, head)["manifest_id"] != read["manifest_id"]:
+    if on_commits.read_commit(connection, head).manifest_id != read.manifest_id:
         return read
     before = on_branches.served_before(connection, branch_id, read)
     if before is None:
-        raise NotFound(f"readers of branch `{branch['name']}` have read nothing else before")
+        raise NotFound(f"readers of branch `{branch.name}` have read nothing else before")
     return before
 
 
 def _deploy(
     connection: Connection,
     request: BranchRequest,
-    branch: RowMapping,
-    target: RowMapping,
+    branch: BranchRow,
+    target: CommitRow,
     rules: Rules,
 ) -> None:
-    branch_id = BranchId(branch["branch_id"])
-    manifest_id = target["manifest_id"]
+    branch_id = branch.branch_id
+    manifest_id = target.planned_manifest_id
     if not on_pins.lock_pins(connection, manifest_id):
         raise NotPinned(
-            f"what was deployed at {target['seq']} is not kept any more",
-            detail={"seq": target["seq"], "commit_id": str(target["commit_id"])},
+            f"what was deployed at {target.seq} is not kept any more",
+            detail={"seq": target.seq, "commit_id": str(target.commit_id)},
             hint="commit its definitions again",
         )
-    seq = int(branch["head_seq"]) + 1
+    seq = branch.head_seq + 1
     commit_id = record(
         connection,
         request,
@@ -113,7 +114,7 @@ def _deploy(
             kind=CommitKind.ROLLBACK,
             seq=seq,
             manifest_id=manifest_id,
-            bundle_sha256=bytes(target["bundle_sha256"]),
+            bundle_sha256=target.bundle_sha256,
             state=CommitState.COMMITTED,
         ),
     )
@@ -138,11 +139,11 @@ def _deploy(
     resume_jobs(connection, [manifest_id])
 
 
-def _leave_empty(connection: Connection, request: BranchRequest, branch: RowMapping) -> None:
+def _leave_empty(connection: Connection, request: BranchRequest, branch: BranchRow) -> None:
     """Make a branch deploy nothing again, when none of its commits reached readers."""
-    branch_id = BranchId(branch["branch_id"])
+    branch_id = branch.branch_id
     on_commits.put_bundle(connection, _NOTHING, b"")
-    seq = int(branch["head_seq"]) + 1
+    seq = branch.head_seq + 1
     record(
         connection,
         request,
@@ -151,27 +152,29 @@ def _leave_empty(connection: Connection, request: BranchRequest, branch: RowMapp
     )
     on_promotions.supersede(connection, branch_id)
     for pin in on_branches.lock_pins_of(connection, branch_id, "head"):
-        on_pins.delete_pin(connection, pin["pin_id"])
+        on_pins.delete_pin(connection, pin.pin_id)
     on_branches.change_branch(connection, branch_id, head_commit_id=None, head_seq=seq)
 
 
-def _let_go_of_head(connection: Connection, branch: RowMapping, rules: Rules) -> None:
+def _let_go_of_head(connection: Connection, branch: BranchRow, rules: Rules) -> None:
     """Keep the head as history if readers read it; otherwise release it at once."""
-    branch_id = BranchId(branch["branch_id"])
-    promotion = on_promotions.lock_promotion(connection, branch["head_commit_id"])
-    if promotion["state"] == PromotionState.DONE.value:
+    if branch.head_commit_id is None:
+        return
+    branch_id = branch.branch_id
+    promotion = on_promotions.lock_promotion(connection, branch.head_commit_id)
+    if promotion.state == PromotionState.DONE.value:
         on_pins.retire_pin(
             connection, branch_id, "head", hot=rules.history_hot, cold=rules.history_cold
         )
         return
     for pin in on_branches.lock_pins_of(connection, branch_id, "head"):
-        on_pins.delete_pin(connection, pin["pin_id"])
+        on_pins.delete_pin(connection, pin.pin_id)
 
 
 def _is_hot(connection: Connection, manifest_id: UUID) -> bool:
     """Whether every job of the manifest is backfilled, and still running unless it is bounded."""
     return not any(
-        owes_backfill(job) or not (is_bounded(job) or job["desired"] == Desired.RUNNING.value)
+        owes_backfill(job) or not (is_bounded(job) or job.desired == Desired.RUNNING.value)
         for job in on_jobs.lock_jobs(connection, manifest_id)
     )
 
@@ -180,10 +183,10 @@ def _view(connection: Connection, request: BranchRequest) -> RolledBack:
     row = on_branches.find_commit_of_key(connection, request.tenant, request.idempotency_key)
     if row is None:
         raise NotFound("the rollback left no commit")
-    done = row["state"] == CommitState.FINALIZED.value
+    done = row.state == CommitState.FINALIZED.value
     return RolledBack(
-        commit_id=row["commit_id"],
-        seq=row["seq"],
-        manifest_id=row["manifest_id"],
+        commit_id=row.commit_id,
+        seq=row.committed_seq,
+        manifest_id=row.manifest_id,
         is_served=done,
     )

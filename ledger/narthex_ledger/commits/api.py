@@ -210,7 +210,7 @@ class Commits:
 
         def work(connection: Connection) -> CommitView:
             return queries.commit(
-                connection, on_commits.commit_of_key(connection, tenant, key)["commit_id"]
+                connection, on_commits.commit_of_key(connection, tenant, key).commit_id
             )
 
         return self._db.run("commit_of_key", work)
@@ -221,7 +221,7 @@ class Commits:
 
     def events(self, commit_id: UUID) -> tuple[EventView, ...]:
         """Read the events of a commit and, while it was driving them, of its assets."""
-        return self._db.run("events", lambda c: queries.events(c, commit_id))
+        return self._db.run("events", lambda c: on_reading.event_rows(c, commit_id))
 
 
 @attrs.frozen
@@ -307,8 +307,8 @@ class Assets:
         rows = self._db.run("held_paths", lambda c: on_reading.held_rows(c, tenant, branches))
         found: dict[int, frozenset[str]] = {}
         for row in rows:
-            known = found.get(row["asset_id"], frozenset())
-            found[row["asset_id"]] = known | {row["logical_path"]}
+            known = found.get(row.asset_id, frozenset())
+            found[row.asset_id] = known | {row.logical_path}
         return found
 
 

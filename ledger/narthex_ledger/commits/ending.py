@@ -3,7 +3,7 @@
 import datetime as dt
 from uuid import UUID
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.commits.creation import check_ready
@@ -13,6 +13,7 @@ from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.engines.job_registry import start_feeds
 from narthex_ledger.errors import AlreadyCommitted, NotReady, WrongState
+from narthex_ledger.model.rows import AssetRow, CommitRow
 from narthex_ledger.model.states import (
     ABORTABLE,
     AssetState,
@@ -20,7 +21,7 @@ from narthex_ledger.model.states import (
     CreateStatus,
     PromotionState,
 )
-from narthex_ledger.model.views import BranchId, Fence, Rules
+from narthex_ledger.model.views import Fence, Rules
 from narthex_ledger.requests.commit_requests import hold_fence, reject
 from narthex_ledger.signing.signatures import attest, head_statement
 
@@ -33,22 +34,22 @@ def commit(connection: Connection, commit_id: UUID, fence: Fence, rules: Rules) 
     A repetition after a lost answer reads the row under its lock, which waits for the transaction
     in doubt. If the commit is COMMITTED, it returns the number; if it is READY, it commits.
     """
-    branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
+    branch_id = on_commits.read_commit(connection, commit_id).branch_id
     branch = on_commits.lock_branch(connection, branch_id)
     row = on_commits.lock_commit(connection, commit_id)
-    if row["state"] in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:
-        return int(row["seq"])
+    if row.state in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:
+        return row.committed_seq
     row = hold_fence(connection, commit_id, fence, CommitState.READY)
-    if branch["state"] != "active" or branch["head_seq"] != row["base_seq"]:
-        raise WrongState("the branch moved", detail={"head_seq": branch["head_seq"]})
+    if branch.state != "active" or branch.head_seq != row.base_seq:
+        raise WrongState("the branch moved", detail={"head_seq": branch.head_seq})
     check_ready(connection, row)
-    seq = int(row["base_seq"]) + 1
+    seq = row.base_seq + 1
     statement = head_statement(
-        branch["tenant_id"],
+        branch.tenant_id,
         branch_id,
-        branch["name"],
+        branch.name,
         commit_id=commit_id,
-        manifest_id=row["manifest_id"],
+        manifest_id=row.manifest_id,
     )
     signature = attest(connection, statement)
     if not on_commits.seal_commit(connection, commit_id, fence, seq, signature=signature):
@@ -58,13 +59,13 @@ def commit(connection: Connection, commit_id: UUID, fence: Fence, rules: Rules) 
     )
     if on_pins.turn_pin(connection, commit_id, old="inflight", new="head") != 1:
         raise WrongState(f"commit `{commit_id}` has no pin in flight")
-    if not on_commits.move_head(connection, branch_id, commit_id, int(row["base_seq"])):
+    if not on_commits.move_head(connection, branch_id, commit_id, row.base_seq):
         raise WrongState(f"the head of branch {branch_id} moved under its lock")
     open_promotion(connection, row)
     on_commits.insert_event(
         connection,
         "COMMITTED",
-        actor=row["owner"] or row["actor"],
+        actor=row.owner or row.actor,
         commit_id=commit_id,
         fence=fence,
         detail={"seq": seq},
@@ -76,7 +77,7 @@ def commit(connection: Connection, commit_id: UUID, fence: Fence, rules: Rules) 
 def finalize(connection: Connection, commit_id: UUID, fence: Fence) -> None:
     """Move a commit from COMMITTED to FINALIZED, once readers flipped or a later one took over."""
     row = hold_fence(connection, commit_id, fence, CommitState.COMMITTED, CommitState.FINALIZED)
-    if row["state"] == CommitState.FINALIZED.value:
+    if row.state == CommitState.FINALIZED.value:
         return
     if promotion_state(connection, commit_id) is PromotionState.PENDING:
         raise NotReady(f"commit `{commit_id}` is not promoted yet")
@@ -89,7 +90,7 @@ def abort(connection: Connection, commit_id: UUID, *, error: Json, actor: str) -
     It needs no fence, because the lock on the commit's row decides between this and T_commit.
     """
     row = on_commits.lock_commit(connection, commit_id)
-    state = CommitState(row["state"])
+    state = CommitState(row.state)
     if state in {CommitState.COMMITTED, CommitState.FINALIZED}:
         raise AlreadyCommitted(
             f"commit `{commit_id}` has happened", hint="roll back with a new commit"
@@ -102,7 +103,7 @@ def abort(connection: Connection, commit_id: UUID, *, error: Json, actor: str) -
         connection,
         commit_id,
         state=CommitState.ABORTING.value,
-        fence=row["fence"] + 1,
+        fence=row.fence + 1,
         owner=None,
         lease_expires_at=None,
         error=error,
@@ -112,7 +113,7 @@ def abort(connection: Connection, commit_id: UUID, *, error: Json, actor: str) -
         "ABORTING",
         actor=actor,
         commit_id=commit_id,
-        fence=row["fence"] + 1,
+        fence=row.fence + 1,
         detail={"error": error},
     )
     _unref(connection, row, actor)
@@ -125,7 +126,7 @@ def aborted(connection: Connection, commit_id: UUID) -> CommitState:
     It returns ABORTING while an asset is left; call it again.
     """
     row = on_commits.lock_commit(connection, commit_id)
-    state = CommitState(row["state"])
+    state = CommitState(row.state)
     if state is not CommitState.ABORTING:
         return state
     states = on_assets.introduced_by(connection, commit_id)
@@ -136,18 +137,18 @@ def aborted(connection: Connection, commit_id: UUID) -> CommitState:
     return CommitState.ABORTED
 
 
-def _unref(connection: Connection, commit: RowMapping, actor: str) -> None:
-    commit_id = commit["commit_id"]
-    on_pins.lock_pins(connection, commit["manifest_id"])
-    assets = on_assets.lock_bound(connection, commit["manifest_id"])
+def _unref(connection: Connection, commit: CommitRow, actor: str) -> None:
+    commit_id = commit.commit_id
+    on_pins.lock_pins(connection, commit.planned_manifest_id)
+    assets = on_assets.lock_bound(connection, commit.planned_manifest_id)
     on_pins.delete_inflight_pin(connection, commit_id)
-    ids = [int(asset["asset_id"]) for asset in assets]
+    ids = [asset.asset_id for asset in assets]
     pinned = on_pins.pinned_assets(connection, ids)
     heirs = on_pins.other_holders(connection, ids, except_commit=commit_id)
     entries = on_assets.creations(connection, ids)
     for asset in assets:
-        asset_id = int(asset["asset_id"])
-        mine = entries[asset_id]["owner_commit_id"] == commit_id
+        asset_id = asset.asset_id
+        mine = entries[asset_id].owner_commit_id == commit_id
         if asset_id not in pinned:
             _let_go(connection, commit, asset, mine=mine, actor=actor)
         elif mine and asset_id in heirs:
@@ -156,10 +157,10 @@ def _unref(connection: Connection, commit: RowMapping, actor: str) -> None:
 
 
 def _let_go(
-    connection: Connection, commit: RowMapping, asset: RowMapping, *, mine: bool, actor: str
+    connection: Connection, commit: CommitRow, asset: AssetRow, *, mine: bool, actor: str
 ) -> None:
-    asset_id = int(asset["asset_id"])
-    match AssetState(asset["state"]):
+    asset_id = asset.asset_id
+    match AssetState(asset.state):
         case AssetState.PLANNED:
             on_assets.change_creation(connection, asset_id, status=CreateStatus.UNDONE.value)
             on_assets.set_asset_state(
@@ -181,16 +182,16 @@ def _let_go(
             return
 
 
-def _schedule(connection: Connection, commit: RowMapping, asset_id: int) -> None:
+def _schedule(connection: Connection, commit: CommitRow, asset_id: int) -> None:
     on_assets.schedule_destroy(
-        connection, asset_id, reason="abort", cause=commit["commit_id"], grace=_NOW
+        connection, asset_id, reason="abort", cause=commit.commit_id, grace=_NOW
     )
 
 
-def _end(connection: Connection, commit: RowMapping, state: CommitState) -> None:
+def _end(connection: Connection, commit: CommitRow, state: CommitState) -> None:
     on_commits.change_commit(
         connection,
-        commit["commit_id"],
+        commit.commit_id,
         state=state.value,
         finished_at=on_commits.NOW,
         owner=None,
@@ -199,15 +200,15 @@ def _end(connection: Connection, commit: RowMapping, state: CommitState) -> None
     on_commits.insert_event(
         connection,
         state.value,
-        actor=commit["owner"] or "ledger",
-        commit_id=commit["commit_id"],
-        fence=commit["fence"],
+        actor=commit.owner or "ledger",
+        commit_id=commit.commit_id,
+        fence=commit.fence,
     )
 
 
 def _event(
     connection: Connection,
-    commit: RowMapping,
+    commit: CommitRow,
     transition: str,
     asset_id: int,
     actor: str,
@@ -217,8 +218,8 @@ def _event(
         connection,
         transition,
         actor=actor,
-        commit_id=commit["commit_id"],
+        commit_id=commit.commit_id,
         asset_id=asset_id,
-        fence=commit["fence"] + 1,
+        fence=commit.fence + 1,
         detail={"to": to} if to else None,
     )

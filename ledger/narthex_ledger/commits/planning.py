@@ -6,7 +6,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 import attrs
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json, UnknownRecordError, from_plain, to_plain
 from narthex._ir import AssetBlueprint, AssetKind, AssetRef, Blueprint
@@ -16,8 +16,9 @@ from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.transactions import LostRace
 from narthex_ledger.errors import CommitInProgress, CommitRejected, LedgerRefused
 from narthex_ledger.model.plans import CommitPlan, PlannedAsset, jobs_to_backfill, sha256_of
+from narthex_ledger.model.rows import AssetRow, BranchRow, CommitRow
 from narthex_ledger.model.states import DRIVABLE, AssetState, BackfillPolicy, CommitState
-from narthex_ledger.model.views import BranchId, CommitRequest, Fence
+from narthex_ledger.model.views import CommitRequest, Fence
 from narthex_ledger.reading.queries import bindings_of, pending_backfills
 from narthex_ledger.requests.commit_requests import hold_fence, reject
 from narthex_ledger.signing.signatures import asset_statement, manifest_statement, needs_statement
@@ -38,7 +39,7 @@ class PlanRequest:
 
 @attrs.frozen(kw_only=True)
 class _Reserved:
-    rows: dict[AssetRef, RowMapping]
+    rows: dict[AssetRef, AssetRow]
     created: frozenset[AssetRef]
 
 
@@ -49,11 +50,11 @@ def plan(
 
     A second call with the fence returns the plan of the first one.
     """
-    branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
+    branch_id = on_commits.read_commit(connection, commit_id).branch_id
     branch = on_commits.lock_branch(connection, branch_id)
     commit = hold_fence(connection, commit_id, fence, *DRIVABLE)
-    if commit["plan"] is not None:
-        return stored_plan(commit["plan"])
+    if commit.plan is not None:
+        return stored_plan(commit.plan)
     busy = on_commits.in_flight(connection, branch_id)
     if busy is not None:
         raise CommitInProgress(busy)
@@ -62,9 +63,7 @@ def plan(
         made = reserve(connection, branch, commit, plan_request)
     except CommitRejected as refused:
         savepoint.rollback()
-        reject(
-            connection, commit, reason=refused.reason, actor=commit["actor"], detail=refused.detail
-        )
+        reject(connection, commit, reason=refused.reason, actor=commit.actor, detail=refused.detail)
         return refused
     savepoint.commit()
     on_commits.change_commit(
@@ -72,15 +71,15 @@ def plan(
         commit_id,
         state=CommitState.PLANNED.value,
         manifest_id=commit_id,
-        base_seq=branch["head_seq"],
-        parent_commit_id=on_commits.commit_before(branch_id, branch["head_seq"] + 1),
+        base_seq=branch.head_seq,
+        parent_commit_id=on_commits.commit_before(branch_id, branch.head_seq + 1),
         plan=made.plain(),
         plan_sha256=made.sha256,
     )
     on_commits.insert_event(
         connection,
         "PLANNED",
-        actor=commit["actor"],
+        actor=commit.actor,
         commit_id=commit_id,
         fence=fence,
         detail={"plan_sha256": made.sha256.hex()},
@@ -95,7 +94,7 @@ def preview(
     branch = on_commits.lock_branch(connection, request.branch)
     bundle_sha256 = hashlib.sha256(request.bundle).digest()
     on_commits.put_bundle(connection, bundle_sha256, request.bundle)
-    base_seq = branch["head_seq"] if request.base_seq is None else request.base_seq
+    base_seq = branch.head_seq if request.base_seq is None else request.base_seq
     on_commits.insert_commit(connection, request, bundle_sha256, base_seq, signature=None)
     commit = on_commits.lock_commit(connection, request.commit_id)
     return reserve(connection, branch, commit, plan_request)
@@ -114,15 +113,15 @@ def stored_plan(plain: Json) -> CommitPlan:
 
 
 def reserve(
-    connection: Connection, branch: RowMapping, commit: RowMapping, plan_request: PlanRequest
+    connection: Connection, branch: BranchRow, commit: CommitRow, plan_request: PlanRequest
 ) -> CommitPlan:
     """Insert or adopt every asset, bind and pin them, and return the plan."""
-    if branch["state"] != "active":
+    if branch.state != "active":
         raise CommitRejected("branch_deleted")
-    if commit["base_pinned"] and commit["base_seq"] != branch["head_seq"]:
+    if commit.base_pinned and commit.base_seq != branch.head_seq:
         raise CommitRejected(
             "stale_base",
-            detail={"base_seq": commit["base_seq"], "head_seq": branch["head_seq"]},
+            detail={"base_seq": commit.base_seq, "head_seq": branch.head_seq},
             hint="plan again on the new head",
         )
     reserved = _reserve_assets(connection, commit, plan_request)
@@ -135,22 +134,22 @@ def reserve(
 
 
 def _reserve_assets(
-    connection: Connection, commit: RowMapping, plan_request: PlanRequest
+    connection: Connection, commit: CommitRow, plan_request: PlanRequest
 ) -> _Reserved:
     blueprints = sorted(plan_request.blueprint.assets, key=lambda a: (a.kind.value, a.fingerprint))
     new: set[int] = set()
     for blueprint in blueprints:
-        asset_id = _insert(connection, commit["tenant_id"], blueprint, plan_request)
+        asset_id = _insert(connection, commit.tenant_id, blueprint, plan_request)
         if asset_id is not None:
             new.add(asset_id)
     keys = [(a.kind, a.fp_version, a.fingerprint) for a in blueprints]
-    locked = on_assets.lock_retained(connection, commit["tenant_id"], keys) if keys else ()
-    rows = {AssetRef(AssetKind(r["kind"]), bytes(r["fingerprint"])): r for r in locked}
+    locked = on_assets.lock_retained(connection, commit.tenant_id, keys) if keys else ()
+    rows = {AssetRef(AssetKind(r.kind), r.fingerprint): r for r in locked}
     if set(rows) != {blueprint.ref for blueprint in blueprints}:
         raise LostRace
     for row in rows.values():
         _adopt(connection, commit, row)
-    created = frozenset(ref for ref, row in rows.items() if row["asset_id"] in new)
+    created = frozenset(ref for ref, row in rows.items() if row.asset_id in new)
     return _Reserved(rows=rows, created=created)
 
 
@@ -182,25 +181,23 @@ def _insert(
     )
 
 
-def _adopt(connection: Connection, commit: RowMapping, row: RowMapping) -> None:
-    match AssetState(row["state"]):
+def _adopt(connection: Connection, commit: CommitRow, row: AssetRow) -> None:
+    match AssetState(row.state):
         case AssetState.RETIRING:
-            on_assets.set_asset_state(
-                connection, row["asset_id"], AssetState.LIVE, retiring_at=None
-            )
-            on_assets.cancel_destroy(connection, row["asset_id"])
+            on_assets.set_asset_state(connection, row.asset_id, AssetState.LIVE, retiring_at=None)
+            on_assets.cancel_destroy(connection, row.asset_id)
             on_commits.insert_event(
                 connection,
                 "live",
-                actor=commit["actor"],
-                commit_id=commit["commit_id"],
-                asset_id=row["asset_id"],
+                actor=commit.actor,
+                commit_id=commit.commit_id,
+                asset_id=row.asset_id,
                 detail={"resurrected": True},
             )
         case AssetState.QUARANTINED:
             raise CommitRejected(
                 "quarantined",
-                detail={"asset_id": row["asset_id"], "physical_name": row["physical_name"]},
+                detail={"asset_id": row.asset_id, "physical_name": row.physical_name},
                 hint="a keeper must decide what becomes of it",
             )
         case _:
@@ -215,14 +212,14 @@ def _backfills(blueprint: Blueprint, reserved: _Reserved) -> frozenset[AssetRef]
 
 def _open_ledger(
     connection: Connection,
-    commit: RowMapping,
+    commit: CommitRow,
     blueprint: Blueprint,
     reserved: _Reserved,
     due: frozenset[AssetRef],
 ) -> None:
-    ids = {ref: int(row["asset_id"]) for ref, row in reserved.rows.items()}
+    ids = {ref: row.asset_id for ref, row in reserved.rows.items()}
     on_assets.insert_reservations(
-        connection, commit["commit_id"], {ids[ref]: ref in due for ref in reserved.created}
+        connection, commit.commit_id, {ids[ref]: ref in due for ref in reserved.created}
     )
     try:
         needs = [
@@ -238,31 +235,31 @@ def _open_ledger(
         on_commits.insert_event(
             connection,
             "planned",
-            actor=commit["actor"],
-            commit_id=commit["commit_id"],
+            actor=commit.actor,
+            commit_id=commit.commit_id,
             asset_id=ids[ref],
         )
 
 
 def _bind(
-    connection: Connection, commit: RowMapping, plan_request: PlanRequest, reserved: _Reserved
+    connection: Connection, commit: CommitRow, plan_request: PlanRequest, reserved: _Reserved
 ) -> None:
     assets = [
         (path, reserved.rows[asset.ref])
         for asset in plan_request.blueprint.assets
         for path in asset.paths or (f"asset/{asset.kind.value}/{asset.fingerprint.hex()}",)
     ]
-    bindings = [(path, int(row["asset_id"])) for path, row in assets]
+    bindings = [(path, row.asset_id) for path, row in assets]
     content: Json = {
         "datasets": to_plain(plan_request.blueprint.datasets),
         "content": plan_request.content,
     }
     statement = manifest_statement(
-        commit["tenant_id"],
-        commit["commit_id"],
-        bytes(commit["bundle_sha256"]),
+        commit.tenant_id,
+        commit.commit_id,
+        commit.bundle_sha256,
         content=content,
-        bound=[(path, row["physical_name"]) for path, row in assets],
+        bound=[(path, row.physical_name) for path, row in assets],
     )
     on_commits.insert_manifest(
         connection,
@@ -276,31 +273,31 @@ def _bind(
     )
     bound = {asset_id for _, asset_id in bindings}
     for need in on_assets.needs_of(connection, sorted(bound)):
-        if need["needs_asset_id"] not in bound:
-            raise LedgerRefused(f"asset {need['needs_asset_id']} is needed and not bound")
+        if need.needs_asset_id not in bound:
+            raise LedgerRefused(f"asset {need.needs_asset_id} is needed and not bound")
     on_pins.insert_pin(
         connection,
-        manifest_id=commit["commit_id"],
-        branch_id=commit["branch_id"],
-        commit_id=commit["commit_id"],
+        manifest_id=commit.commit_id,
+        branch_id=commit.branch_id,
+        commit_id=commit.commit_id,
         holder="inflight",
     )
 
 
 def _describe(
     connection: Connection,
-    branch: RowMapping,
-    commit: RowMapping,
+    branch: BranchRow,
+    commit: CommitRow,
     blueprint: Blueprint,
     reserved: _Reserved,
     due: frozenset[AssetRef],
 ) -> CommitPlan:
-    ids = {int(row["asset_id"]) for row in reserved.rows.values()}
-    head = bindings_of(connection, branch["head_commit_id"])
+    ids = {row.asset_id for row in reserved.rows.values()}
+    head = bindings_of(connection, branch.head_commit_id)
     users = on_pins.users_of(
         connection,
         sorted(ids | {asset.asset_id for asset in head.values()}),
-        except_commit=commit["commit_id"],
+        except_commit=commit.commit_id,
     )
     pending = pending_backfills(connection, sorted(ids))
     shown = {
@@ -309,9 +306,7 @@ def _describe(
             fingerprint=asset.fingerprint,
             label=asset.label,
             paths=asset.paths,
-            shared_with=tuple(
-                name for _, name in users.get(int(reserved.rows[asset.ref]["asset_id"]), ())
-            ),
+            shared_with=tuple(name for _, name in users.get(reserved.rows[asset.ref].asset_id, ())),
         )
         for asset in blueprint.assets
     }
@@ -324,21 +319,21 @@ def _describe(
         )
         for path, asset in reversed(head.items())
         if asset.asset_id not in ids
-        and all(user == branch["branch_id"] for user, _ in users.get(asset.asset_id, ()))
+        and all(user == branch.branch_id for user, _ in users.get(asset.asset_id, ()))
     }
-    serving = bindings_of(connection, branch["serving_commit_id"])
+    serving = bindings_of(connection, branch.serving_commit_id)
     new_paths = {
-        path: int(reserved.rows[asset.ref]["asset_id"])
+        path: reserved.rows[asset.ref].asset_id
         for asset in blueprint.assets
         for path in asset.paths
     }
     return CommitPlan(
-        base_seq=branch["head_seq"],
+        base_seq=branch.head_seq,
         create=tuple(a for ref, a in shown.items() if ref in reserved.created),
         share=tuple(a for ref, a in shown.items() if ref not in reserved.created),
         release=tuple(released.values()),
         backfill=tuple(
-            a for ref, a in shown.items() if ref in due or reserved.rows[ref]["asset_id"] in pending
+            a for ref, a in shown.items() if ref in due or reserved.rows[ref].asset_id in pending
         ),
         flip=tuple(
             path
@@ -348,13 +343,13 @@ def _describe(
     )
 
 
-def _judge(commit: RowMapping, made: CommitPlan) -> None:
-    expected = commit["expected_plan_sha256"]
+def _judge(commit: CommitRow, made: CommitPlan) -> None:
+    expected = commit.expected_plan_sha256
     if expected is not None and bytes(expected) != made.sha256:
         raise CommitRejected(
             "plan_changed",
             detail={"plan": made.plain(), "plan_sha256": made.sha256.hex()},
             hint="look at the new plan, then pin that one",
         )
-    if commit["backfill_policy"] == BackfillPolicy.REFUSED.value and made.backfill:
+    if commit.backfill_policy == BackfillPolicy.REFUSED.value and made.backfill:
         raise CommitRejected("would_backfill", detail=[asset.label for asset in made.backfill])

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex._ir import AssetKind
@@ -12,6 +12,7 @@ from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements import promotions as on_promotions
 from narthex_ledger.engines.job_registry import is_bounded, owes_backfill
 from narthex_ledger.errors import LedgerRefused, NotReady, WrongState
+from narthex_ledger.model.rows import BoundJobRow, CommitRow, PromotionRow, ShardRow
 from narthex_ledger.model.states import (
     CommitState,
     Desired,
@@ -34,30 +35,31 @@ from narthex_ledger.requests.commit_requests import hold_fence
 _COMMITTED = (CommitState.COMMITTED, CommitState.FINALIZED)
 
 
-def open_promotion(connection: Connection, commit: RowMapping) -> None:
+def open_promotion(connection: Connection, commit: CommitRow) -> None:
     """Open the promotion at the commit point, and supersede older ones of the branch."""
-    on_promotions.supersede(connection, commit["branch_id"])
-    branch = on_commits.read_branch(connection, BranchId(commit["branch_id"]))
-    policy = PromotionPolicy.MANUAL.value if branch["is_protected"] else commit["promotion_policy"]
-    on_promotions.insert_promotion(connection, commit["commit_id"], commit["branch_id"], policy)
+    on_promotions.supersede(connection, commit.branch_id)
+    branch = on_commits.read_branch(connection, commit.branch_id)
+    policy = PromotionPolicy.MANUAL.value if branch.is_protected else commit.promotion_policy
+    on_promotions.insert_promotion(connection, commit.commit_id, commit.branch_id, policy)
 
 
 def promotion_state(connection: Connection, commit_id: UUID) -> PromotionState:
     """Read whether readers have flipped."""
-    return PromotionState(on_promotions.lock_promotion(connection, commit_id)["state"])
+    return PromotionState(on_promotions.lock_promotion(connection, commit_id).state)
 
 
 def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readiness:
     """Judge every job of the commit, with jobs, shards and slots locked for consistency."""
     commit = on_commits.read_commit(connection, commit_id)
-    jobs = on_jobs.lock_jobs(connection, commit["manifest_id"])
-    shards: dict[int, tuple[RowMapping, ...]] = {}
-    for shard in on_jobs.share_shards(connection, [int(job["asset_id"]) for job in jobs]):
-        shards[shard["asset_id"]] = (*shards.get(shard["asset_id"], ()), shard)
+    manifest_id = commit.manifest_id
+    jobs = () if manifest_id is None else on_jobs.lock_jobs(connection, manifest_id)
+    shards: dict[int, tuple[ShardRow, ...]] = {}
+    for shard in on_jobs.share_shards(connection, [job.asset_id for job in jobs]):
+        shards[shard.asset_id] = (*shards.get(shard.asset_id, ()), shard)
     waiting: list[WaitingJob] = []
     evidence: list[JobEvidence] = []
     for job in jobs:
-        match _judge(job, shards.get(job["asset_id"], ()), rules):
+        match _judge(job, shards.get(job.asset_id, ()), rules):
             case WaitingJob() as unready:
                 waiting.append(unready)
             case JobEvidence() as proof:
@@ -68,7 +70,7 @@ def readiness(connection: Connection, commit_id: UUID, rules: Rules) -> Readines
 def approve(connection: Connection, commit_id: UUID, actor: str) -> None:
     """Record a person's approval of the promotion; the first approval is kept."""
     promotion = on_promotions.lock_promotion(connection, commit_id)
-    if promotion["approved_by"] is None:
+    if promotion.approved_by is None:
         on_promotions.change_promotion(
             connection, commit_id, approved_by=actor, approved_at=on_commits.NOW
         )
@@ -81,10 +83,10 @@ def approval(connection: Connection, commit_id: UUID) -> ApprovalView:
     if row is None:
         return ApprovalView(is_needed=False, approved_by=None, approved_at=None)
     return ApprovalView(
-        is_needed=row["policy"] == PromotionPolicy.MANUAL.value
-        and row["state"] == PromotionState.PENDING.value,
-        approved_by=row["approved_by"],
-        approved_at=row["approved_at"],
+        is_needed=row.policy == PromotionPolicy.MANUAL.value
+        and row.state == PromotionState.PENDING.value,
+        approved_by=row.approved_by,
+        approved_at=row.approved_at,
     )
 
 
@@ -96,29 +98,29 @@ def promote(
     rules: Rules,
 ) -> int:
     """T_promote: move the serving pin and pointer; return the number that readers now see."""
-    branch_id = BranchId(on_commits.read_commit(connection, commit_id)["branch_id"])
+    branch_id = on_commits.read_commit(connection, commit_id).branch_id
     branch = on_commits.lock_branch(connection, branch_id)
     commit = hold_fence(connection, commit_id, fence, *_COMMITTED)
     promotion = on_promotions.lock_promotion(connection, commit_id)
-    match PromotionState(promotion["state"]):
+    match PromotionState(promotion.state):
         case PromotionState.DONE:
-            return int(commit["seq"])
+            return commit.committed_seq
         case PromotionState.SUPERSEDED:
-            raise WrongState("a later commit took over", detail=promotion["state"])
+            raise WrongState("a later commit took over", detail=promotion.state)
         case PromotionState.PENDING:
             pass
-    if commit["seq"] <= branch["serving_seq"]:
-        raise WrongState("readers are past this commit", detail=branch["serving_seq"])
+    if commit.committed_seq <= branch.serving_seq:
+        raise WrongState("readers are past this commit", detail=branch.serving_seq)
     proof = _proof(connection, commit, promotion, evidence, rules)
     flip(connection, commit, proof, rules)
-    return int(commit["seq"])
+    return commit.committed_seq
 
 
-def flip(connection: Connection, commit: RowMapping, proof: Json, rules: Rules) -> None:
+def flip(connection: Connection, commit: CommitRow, proof: Json, rules: Rules) -> None:
     """Move the readers of a branch, which is locked, to a commit whose promotion is due."""
-    commit_id, branch_id = commit["commit_id"], BranchId(commit["branch_id"])
+    commit_id, branch_id = commit.commit_id, commit.branch_id
     _derive_pin(connection, commit, branch_id, rules)
-    on_commits.move_serving(connection, branch_id, commit_id, commit["seq"])
+    on_commits.move_serving(connection, branch_id, commit_id, commit.committed_seq)
     on_promotions.change_promotion(
         connection,
         commit_id,
@@ -129,43 +131,43 @@ def flip(connection: Connection, commit: RowMapping, proof: Json, rules: Rules) 
     on_commits.insert_event(
         connection,
         "promoted",
-        actor=commit["owner"] or commit["actor"],
+        actor=commit.owner or commit.actor,
         commit_id=commit_id,
-        fence=commit["fence"],
-        detail={"serving_seq": commit["seq"], "evidence": proof},
+        fence=commit.fence,
+        detail={"serving_seq": commit.seq, "evidence": proof},
     )
 
 
 def _derive_pin(
-    connection: Connection, commit: RowMapping, branch_id: BranchId, rules: Rules
+    connection: Connection, commit: CommitRow, branch_id: BranchId, rules: Rules
 ) -> None:
-    if not on_pins.lock_pins(connection, commit["manifest_id"]):
-        raise LedgerRefused(f"nothing pins commit `{commit['commit_id']}`")
+    if not on_pins.lock_pins(connection, commit.planned_manifest_id):
+        raise LedgerRefused(f"nothing pins commit `{commit.commit_id}`")
     on_pins.retire_pin(
         connection, branch_id, "serving", hot=rules.history_hot, cold=rules.history_cold
     )
     on_pins.insert_pin(
         connection,
-        manifest_id=commit["manifest_id"],
+        manifest_id=commit.planned_manifest_id,
         branch_id=branch_id,
-        commit_id=commit["commit_id"],
+        commit_id=commit.commit_id,
         holder="serving",
     )
 
 
 def _proof(
     connection: Connection,
-    commit: RowMapping,
-    promotion: RowMapping,
+    commit: CommitRow,
+    promotion: PromotionRow,
     evidence: tuple[JobEvidence, ...],
     rules: Rules,
 ) -> Json:
-    policy = PromotionPolicy(promotion["policy"])
+    policy = PromotionPolicy(promotion.policy)
     if policy is PromotionPolicy.NOW:
         return {"policy": policy.value}
-    if policy is PromotionPolicy.MANUAL and promotion["approved_by"] is None:
+    if policy is PromotionPolicy.MANUAL and promotion.approved_by is None:
         raise NotReady("nobody has approved the promotion", detail=["approval"])
-    fresh = readiness(connection, commit["commit_id"], rules)
+    fresh = readiness(connection, commit.commit_id, rules)
     if not fresh.ready:
         raise NotReady(
             f"{len(fresh.waiting_for)} jobs are not ready",
@@ -186,7 +188,7 @@ def _proof(
 
 
 def _judge(
-    job: RowMapping, shards: tuple[RowMapping, ...], rules: Rules
+    job: BoundJobRow, shards: tuple[ShardRow, ...], rules: Rules
 ) -> JobEvidence | WaitingJob:
     why = ""
     error = _backfill_error(shards)
@@ -196,51 +198,51 @@ def _judge(
         why = _why_not_caught_up(job, shards, rules)
     if why:
         return WaitingJob(
-            asset_id=job["asset_id"],
-            kind=AssetKind(job["kind"]),
+            asset_id=job.asset_id,
+            kind=AssetKind(job.kind),
             label=_label(job),
-            phase=Phase(shards[0]["phase"]) if shards else Phase.PENDING,
-            lag_ms=shards[0]["lag_ms"] if shards else None,
+            phase=Phase(shards[0].phase) if shards else Phase.PENDING,
+            lag_ms=shards[0].lag_ms if shards else None,
             why=why,
             error=error if owes_backfill(job) else None,
         )
     return JobEvidence(
-        asset_id=job["asset_id"],
-        generation=job["generation"],
-        spec_sha256=bytes(job["spec_sha256"]),
-        epochs=() if is_bounded(job) else tuple(Epoch(s["slot_epoch"]) for s in shards),
-        backfilled=job["backfilled_at"] is not None,
+        asset_id=job.asset_id,
+        generation=job.generation,
+        spec_sha256=job.spec_sha256,
+        epochs=() if is_bounded(job) else tuple(Epoch(s.slot_epoch) for s in shards),
+        backfilled=job.backfilled_at is not None,
     )
 
 
-def _backfill_error(shards: tuple[RowMapping, ...]) -> str | None:
+def _backfill_error(shards: tuple[ShardRow, ...]) -> str | None:
     """Return why the last bounded run failed; None when it did not fail, or runs again."""
-    said = [shard["backfill"].get("error") for shard in shards if shard["backfill"]]
+    said = [shard.backfill.get("error") for shard in shards if shard.backfill]
     return next((str(error) for error in said if error), None)
 
 
-def _why_not_caught_up(job: RowMapping, shards: tuple[RowMapping, ...], rules: Rules) -> str:
-    if job["desired"] != Desired.RUNNING.value:
-        return f"should be {job['desired']}"
-    if len(shards) != job["shard_count"]:
+def _why_not_caught_up(job: BoundJobRow, shards: tuple[ShardRow, ...], rules: Rules) -> str:
+    if job.desired != Desired.RUNNING.value:
+        return f"should be {job.desired}"
+    if len(shards) != job.shard_count:
         return "has no shards"
     return next((why for why in (_why_not(job, s, rules) for s in shards) if why), "")
 
 
-def _why_not(job: RowMapping, shard: RowMapping, rules: Rules) -> str:
-    if shard["slot_owner"] is None or not shard["slot_held"]:
-        return f"nobody holds slot {shard['slot']}"
-    if shard["seen_epoch"] != shard["slot_epoch"]:
+def _why_not(job: BoundJobRow, shard: ShardRow, rules: Rules) -> str:
+    if shard.slot_owner is None or not shard.slot_held:
+        return f"nobody holds slot {shard.slot}"
+    if shard.seen_epoch != shard.slot_epoch:
         return "its new owner has not reported yet"
-    if shard["seen_generation"] != job["generation"]:
+    if shard.seen_generation != job.generation:
         return "its newest generation has not reported yet"
-    if shard["phase"] != Phase.CAUGHT_UP.value:
-        return f"is {shard['phase']}"
-    if shard["caught_up_reports"] < rules.caught_up_reports:
+    if shard.phase != Phase.CAUGHT_UP.value:
+        return f"is {shard.phase}"
+    if shard.caught_up_reports < rules.caught_up_reports:
         return "has only just caught up"
     return ""
 
 
-def _label(job: RowMapping) -> str:
-    dataset = job["spec"].get("dataset")
-    return f"{dataset} ({job['kind']})" if dataset else str(job["physical_name"])
+def _label(job: BoundJobRow) -> str:
+    dataset = job.spec.get("dataset")
+    return f"{dataset} ({job.kind})" if dataset else str(job.physical_name)

@@ -132,12 +132,6 @@ class Transactions:
             return result
 
 
-def constraint_of(error: DBAPIError) -> str:
-    """Return the name of the constraint that a statement violated; empty if unknown."""
-    diagnosis = getattr(error.orig, "diag", None)
-    return str(getattr(diagnosis, "constraint_name", None) or "")
-
-
 def _may_retry(error: Exception) -> bool:
     if not isinstance(error, DBAPIError):
         return True

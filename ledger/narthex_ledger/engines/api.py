@@ -124,8 +124,7 @@ class Engines:
     def alive(self) -> dict[str, float]:
         """Read the weights of engines alive now; `preferred_engines` takes them."""
         space, alive_s = self._db.rules.slot_space, self._db.rules.engine_alive_s
-        rows = self._db.run("engines", lambda c: on_jobs.live_engines(c, space, alive_s))
-        return {row["engine_id"]: row["weight"] for row in rows}
+        return self._db.run("engines", lambda c: on_jobs.live_engines(c, space, alive_s))
 
     def retire(self, engine_id: str) -> None:
         """Remove an engine that has no running jobs: free its slots, and assign it none.
@@ -147,7 +146,7 @@ class Slots:
     def all(self) -> tuple[SlotView, ...]:
         """Read all slots with their current owners."""
         space = self._db.rules.slot_space
-        return self._db.run("slots", lambda c: job_registry.slots(c, space))
+        return self._db.run("slots", lambda c: on_jobs.slot_rows(c, space))
 
     def count(self) -> int:
         """Read the number of slots; 0 before `install`."""

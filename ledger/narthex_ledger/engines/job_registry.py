@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex._ir import AssetKind, PipelineJobSpec, SourceJobSpec, Trigger
@@ -13,8 +13,9 @@ from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import jobs as on_jobs
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.errors import Fenced, LeaseHeld, LedgerRefused, NotReady
+from narthex_ledger.model.rows import AssetRow, BoundJobRow, CommitRow, JobRow
 from narthex_ledger.model.states import FEED_KINDS, CommitState, Desired, Phase
-from narthex_ledger.model.views import Epoch, Fence, Rules, ShardReport, SlotLease, SlotView
+from narthex_ledger.model.views import Epoch, Fence, Rules, ShardReport, SlotLease
 from narthex_ledger.reading.resolved_assets import spec_of
 from narthex_ledger.requests.commit_requests import share_fence
 
@@ -22,12 +23,12 @@ _FEEDS = frozenset(kind.value for kind in FEED_KINDS)
 _IDLE = frozenset({Phase.PENDING.value, Phase.STOPPED.value})
 
 
-def start_feeds(connection: Connection, commit: RowMapping) -> None:
+def start_feeds(connection: Connection, commit: CommitRow) -> None:
     """Start writers at the commit point: they tail their logs, so that a backfill fills them."""
     changed = False
-    for job in on_jobs.lock_jobs(connection, commit["manifest_id"]):
-        if job["kind"] in _FEEDS and job["desired"] != Desired.RUNNING.value:
-            on_jobs.set_desired(connection, job["asset_id"], Desired.RUNNING)
+    for job in on_jobs.lock_jobs(connection, commit.planned_manifest_id):
+        if job.kind in _FEEDS and job.desired != Desired.RUNNING.value:
+            on_jobs.set_desired(connection, job.asset_id, Desired.RUNNING)
             changed = True
     if changed:
         on_jobs.bump_registry(connection)
@@ -36,14 +37,12 @@ def start_feeds(connection: Connection, commit: RowMapping) -> None:
 def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[int, ...]:
     """Run all unbounded jobs of the commit live, after the backfill; return the started ones."""
     commit = share_fence(connection, commit_id, fence, CommitState.COMMITTED, CommitState.FINALIZED)
-    jobs = on_jobs.lock_jobs(connection, commit["manifest_id"])
-    unfilled = [job["asset_id"] for job in jobs if owes_backfill(job)]
+    jobs = on_jobs.lock_jobs(connection, commit.planned_manifest_id)
+    unfilled = [job.asset_id for job in jobs if owes_backfill(job)]
     if unfilled:
         raise NotReady(f"{len(unfilled)} jobs are not backfilled", detail=list(unfilled))
     started = tuple(
-        int(job["asset_id"])
-        for job in jobs
-        if not is_bounded(job) and job["desired"] != Desired.RUNNING.value
+        job.asset_id for job in jobs if not is_bounded(job) and job.desired != Desired.RUNNING.value
     )
     for asset_id in started:
         on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
@@ -52,7 +51,7 @@ def start_jobs(connection: Connection, commit_id: UUID, fence: Fence) -> tuple[i
         on_commits.insert_event(
             connection,
             "jobs_started",
-            actor=commit["owner"] or commit["actor"],
+            actor=commit.owner or commit.actor,
             commit_id=commit_id,
             fence=fence,
             detail=list(started),
@@ -68,21 +67,21 @@ def claim_backfill(
     A second claim for the same commit is a restarted run: its epoch grows, the first is fenced.
     """
     commit = on_commits.share_commit(connection, commit_id)
-    if commit["state"] not in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:
+    if commit.state not in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:
         raise LedgerRefused(
-            f"commit `{commit_id}` is {commit['state']}; a backfill follows the commit"
+            f"commit `{commit_id}` is {commit.state}; a backfill follows the commit"
         )
-    if not on_assets.is_bound(connection, commit["manifest_id"], asset_id):
+    if not on_assets.is_bound(connection, commit.planned_manifest_id, asset_id):
         raise LedgerRefused(f"commit `{commit_id}` does not bind asset {asset_id}")
     job = on_jobs.lock_job(connection, asset_id)
     if not owes_backfill(job):
         return None
     owner = f"backfill:{commit_id}"
-    if job["backfill_held"] and job["backfill_owner"] != owner:
-        raise LeaseHeld(f"job {asset_id} is lent to `{job['backfill_owner']}`")
-    if job["desired"] == Desired.RUNNING.value:
+    if job.backfill_held and job.backfill_owner != owner:
+        raise LeaseHeld(f"job {asset_id} is lent to `{job.backfill_owner}`")
+    if job.desired == Desired.RUNNING.value:
         raise LedgerRefused(f"job {asset_id} runs live")
-    epoch = int(job["backfill_epoch"]) + 1
+    epoch = job.backfill_epoch + 1
     on_jobs.change_job(
         connection,
         asset_id,
@@ -119,7 +118,7 @@ def finish_backfill(
 ) -> None:
     """Record where a bounded run ended and release the job; the live run starts there."""
     job = on_jobs.lock_job(connection, asset_id)
-    if job["backfilled_at"] is not None and job["backfill_epoch"] == epoch:
+    if job.backfilled_at is not None and job.backfill_epoch == epoch:
         return
     job = _hold_backfill(connection, asset_id, epoch)
     on_jobs.set_backfill_progress(connection, asset_id, {"done": True, "offsets": offsets})
@@ -133,7 +132,7 @@ def finish_backfill(
     on_commits.insert_event(
         connection,
         "backfilled",
-        actor=job["backfill_owner"],
+        actor=job.backfill_owner or "ledger",
         asset_id=asset_id,
         fence=epoch,
         detail={"offsets": offsets, "rows": rows},
@@ -144,13 +143,13 @@ def finish_backfill(
 def release_backfill(connection: Connection, asset_id: int, epoch: Epoch, error: str) -> None:
     """Release a job that was not backfilled, with the reason; do nothing for an old epoch."""
     job = on_jobs.lock_job(connection, asset_id)
-    if job["backfill_epoch"] != epoch:
+    if job.backfill_epoch != epoch or job.backfill_owner is None:
         return
     on_jobs.set_backfill_progress(connection, asset_id, {"done": False, "error": error})
     on_commits.insert_event(
         connection,
         "backfill_failed",
-        actor=job["backfill_owner"],
+        actor=job.backfill_owner,
         asset_id=asset_id,
         fence=epoch,
         detail={"error": error},
@@ -165,7 +164,7 @@ def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
         asset = on_assets.try_lock_asset(connection, asset_id)
         if asset is None or on_pins.is_warm(connection, asset_id):
             continue
-        if on_jobs.lock_job(connection, asset_id)["desired"] == Desired.RUNNING.value:
+        if on_jobs.lock_job(connection, asset_id).desired == Desired.RUNNING.value:
             on_jobs.set_desired(connection, asset_id, Desired.PAUSED)
             paused.append(asset_id)
     if paused:
@@ -176,10 +175,10 @@ def pause_cold_jobs(connection: Connection) -> tuple[int, ...]:
 def resume_jobs(connection: Connection, manifest_ids: Iterable[UUID]) -> tuple[int, ...]:
     """Resume jobs that were paused while only cold pins reached them; return them."""
     resumed = [
-        int(job["asset_id"])
+        job.asset_id
         for manifest_id in sorted(set(manifest_ids))
         for job in on_jobs.lock_jobs(connection, manifest_id)
-        if job["desired"] == Desired.PAUSED.value
+        if job.desired == Desired.PAUSED.value
     ]
     for asset_id in sorted(set(resumed)):
         on_jobs.set_desired(connection, asset_id, Desired.RUNNING)
@@ -195,31 +194,29 @@ def stop_job(connection: Connection, asset_id: int, rules: Rules) -> str:
     when it was idle for as long as a supervisor may take to see the stop.
     """
     job = on_jobs.lock_job(connection, asset_id)
-    if job["desired"] != Desired.STOPPED.value:
+    if job.desired != Desired.STOPPED.value:
         on_jobs.set_desired(connection, asset_id, Desired.STOPPED)
         on_jobs.bump_registry(connection)
         job = on_jobs.lock_job(connection, asset_id)
-    if job["backfill_held"]:
-        return f"a backfill has it: {job['backfill_owner']}"
-    if job["generation"] == 1:
+    if job.backfill_held:
+        return f"a backfill has it: {job.backfill_owner}"
+    if job.generation == 1:
         return ""
     settled = on_jobs.desired_before(connection, asset_id, rules.registry_settle)
     for shard in on_jobs.share_shards(connection, [asset_id]):
-        acked = (
-            shard["seen_generation"] == job["generation"] and shard["phase"] == Phase.STOPPED.value
-        )
-        free = shard["slot_owner"] is None or not shard["slot_held"]
-        if not (acked or free or (settled and shard["phase"] in _IDLE)):
-            return f"shard {shard['shard']} is {shard['phase']}"
+        acked = shard.seen_generation == job.generation and shard.phase == Phase.STOPPED.value
+        free = shard.slot_owner is None or not shard.slot_held
+        if not (acked or free or (settled and shard.phase in _IDLE)):
+            return f"shard {shard.shard} is {shard.phase}"
     return ""
 
 
-def destroy_rows(connection: Connection, asset: RowMapping) -> None:
+def destroy_rows(connection: Connection, asset: AssetRow) -> None:
     """Delete an asset's rows in this database; a sink's fence stays, raised permanently."""
-    if asset["kind"] == AssetKind.SINK_FENCE.value:
-        on_jobs.close_sink_fence(connection, asset["physical_name"])
+    if asset.kind == AssetKind.SINK_FENCE.value:
+        on_jobs.close_sink_fence(connection, asset.physical_name)
     else:
-        on_jobs.delete_job(connection, asset["asset_id"])
+        on_jobs.delete_job(connection, asset.asset_id)
         on_jobs.bump_registry(connection)
 
 
@@ -233,8 +230,7 @@ def claim_slots(
     connection: Connection, owner: str, slots: Sequence[int], rules: Rules
 ) -> tuple[SlotLease, ...]:
     """Lease those of the requested slots that are free or expired."""
-    rows = on_jobs.claim_slots(connection, owner, rules.slot_space, slots, rules.slot_lease_s)
-    leases = [SlotLease(slot=row["slot"], epoch=Epoch(row["epoch"])) for row in rows]
+    leases = on_jobs.claim_slots(connection, owner, rules.slot_space, slots, rules.slot_lease_s)
     return tuple(sorted(leases, key=lambda lease: lease.slot))
 
 
@@ -265,30 +261,22 @@ def retire_engine(connection: Connection, engine_id: str, slot_space: str) -> No
     on_jobs.bump_registry(connection)
 
 
-def slots(connection: Connection, slot_space: str) -> tuple[SlotView, ...]:
-    """Read all slots of a space."""
-    return tuple(
-        SlotView(slot=row["slot"], epoch=Epoch(row["epoch"]), owner=row["owner"])
-        for row in on_jobs.slot_rows(connection, slot_space)
-    )
-
-
-def is_bounded(job: RowMapping) -> bool:
+def is_bounded(job: BoundJobRow) -> bool:
     """Whether the job runs in backfills only."""
-    match spec_of(job["spec"]):
+    match spec_of(job.spec):
         case SourceJobSpec(trigger=trigger) | PipelineJobSpec(trigger=trigger):
             return trigger is Trigger.BOUNDED
         case _:
             return False
 
 
-def owes_backfill(job: RowMapping) -> bool:
+def owes_backfill(job: JobRow) -> bool:
     """Whether a bounded run is due before the live one."""
-    return bool(job["needs_backfill"]) and job["backfilled_at"] is None
+    return bool(job.needs_backfill) and job.backfilled_at is None
 
 
-def _hold_backfill(connection: Connection, asset_id: int, epoch: Epoch) -> RowMapping:
+def _hold_backfill(connection: Connection, asset_id: int, epoch: Epoch) -> JobRow:
     job = on_jobs.lock_job(connection, asset_id)
-    if job["backfill_epoch"] != epoch or not job["backfill_held"]:
+    if job.backfill_epoch != epoch or not job.backfill_held:
         raise Fenced(f"the loan of job {asset_id} at epoch {epoch} is over")
     return job

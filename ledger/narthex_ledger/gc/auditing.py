@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Collection, Sequence
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex._ir import AssetKind
@@ -11,6 +11,7 @@ from narthex_ledger.db.statements import assets as on_assets
 from narthex_ledger.db.statements import commits as on_commits
 from narthex_ledger.db.statements import inventory as on_inventory
 from narthex_ledger.model.audit_views import Finding, InventoryRow
+from narthex_ledger.model.rows import AssetRow
 from narthex_ledger.model.states import AssetState
 from narthex_ledger.model.views import Rules
 from narthex_ledger.reading.resolved_assets import spec_of
@@ -23,7 +24,7 @@ def inventory(
 ) -> dict[str, InventoryRow]:
     """Read all assets of a kind that may exist, and those of these names, by name."""
     rows = on_inventory.asset_rows(connection, kind, names)
-    return {row["physical_name"]: _row(row) for row in rows}
+    return {row.physical_name: _row(row) for row in rows}
 
 
 def note(
@@ -45,7 +46,7 @@ def note(
 def set_aside(connection: Connection, asset_id: int, difference: Json, actor: str) -> bool:
     """Quarantine an asset that differs in its store; false when it is no longer in use."""
     asset = on_assets.lock_asset(connection, asset_id)
-    if asset["state"] not in _STANDING:
+    if asset.state not in _STANDING:
         return False
     on_assets.set_asset_state(connection, asset_id, AssetState.QUARANTINED)
     on_assets.note_error(connection, asset_id, difference)
@@ -78,12 +79,12 @@ def identity(connection: Connection) -> str:
     return on_inventory.cluster_identity(connection)
 
 
-def _row(row: RowMapping) -> InventoryRow:
+def _row(row: AssetRow) -> InventoryRow:
     return InventoryRow(
-        asset_id=row["asset_id"],
-        kind=AssetKind(row["kind"]),
-        physical_name=row["physical_name"],
-        state=AssetState(row["state"]),
-        external_id=row["external_id"],
-        spec=spec_of(row["spec"]),
+        asset_id=row.asset_id,
+        kind=AssetKind(row.kind),
+        physical_name=row.physical_name,
+        state=AssetState(row.state),
+        external_id=row.external_id,
+        spec=spec_of(row.spec),
     )

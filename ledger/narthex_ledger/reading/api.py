@@ -44,9 +44,9 @@ class Manifests:
         if row is None:
             return None
         return ServingView(
-            commit_id=row["commit_id"],
-            serving_seq=row["serving_seq"],
-            manifest=self.get(row["manifest_id"]),
+            commit_id=row.commit_id,
+            serving_seq=row.serving_seq,
+            manifest=self.get(row.manifest_id),
         )
 
 

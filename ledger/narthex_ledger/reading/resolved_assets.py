@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json, UnknownRecordError, from_plain
 from narthex._ir import (
@@ -22,6 +22,7 @@ from narthex._ir import (
     TopicSpec,
 )
 from narthex_ledger.db.statements import assets as on_assets
+from narthex_ledger.model.rows import AssetRow, NeededAssetRow
 from narthex_ledger.signing.row_checks import Checker
 
 _T = TypeVar("_T")
@@ -58,7 +59,7 @@ def plans_of(plain: Json) -> tuple[DatasetPlan, ...]:
 
 
 def resolve(
-    connection: Connection, rows: Iterable[RowMapping], *, checker: Checker
+    connection: Connection, rows: Iterable[AssetRow], *, checker: Checker
 ) -> dict[int, ResolvedAsset]:
     """Return assets with the physical names of their needs; the result never changes.
 
@@ -66,33 +67,33 @@ def resolve(
         NotSigned: One of them does not match its signature.
     """
     assets = list(rows)
-    needed: dict[int, list[RowMapping]] = {asset["asset_id"]: [] for asset in assets}
+    needed: dict[int, list[NeededAssetRow]] = {asset.asset_id: [] for asset in assets}
     for row in on_assets.needs_of(connection, list(needed)):
         checker.asset(row)
-        needed[row["asset_id"]].append(row)
+        needed[row.asset_id].append(row)
     for asset in assets:
         checker.asset(asset)
-        checker.needs(asset, needed[asset["asset_id"]])
+        checker.needs(asset, needed[asset.asset_id])
     return {
-        asset["asset_id"]: ResolvedAsset(
-            asset_id=asset["asset_id"],
-            kind=AssetKind(asset["kind"]),
-            physical_name=asset["physical_name"],
-            fingerprint=bytes(asset["fingerprint"]),
-            spec=spec_of(asset["spec"]),
-            needs=tuple(map(_need, needed[asset["asset_id"]])),
+        asset.asset_id: ResolvedAsset(
+            asset_id=asset.asset_id,
+            kind=AssetKind(asset.kind),
+            physical_name=asset.physical_name,
+            fingerprint=asset.fingerprint,
+            spec=spec_of(asset.spec),
+            needs=tuple(map(_need, needed[asset.asset_id])),
         )
         for asset in assets
     }
 
 
-def _need(row: RowMapping) -> ResolvedNeed:
+def _need(row: NeededAssetRow) -> ResolvedNeed:
     return ResolvedNeed(
-        role=row["role"],
-        kind=AssetKind(row["kind"]),
-        asset_id=row["needs_asset_id"],
-        physical_name=row["physical_name"],
-        spec=spec_of(row["spec"]),
+        role=row.role,
+        kind=AssetKind(row.kind),
+        asset_id=row.needs_asset_id,
+        physical_name=row.physical_name,
+        spec=spec_of(row.spec),
     )
 
 

@@ -3,13 +3,14 @@
 import datetime as dt
 from uuid import UUID
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.statements import offline as on_offline
 from narthex_ledger.db.statements import pins as on_pins
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import Fenced, LedgerRefused, NotPinned, NotSigned
+from narthex_ledger.model.rows import OfflineQueryRow
 from narthex_ledger.model.states import OfflineState
 from narthex_ledger.model.views import Epoch, OfflineView
 from narthex_ledger.signing.row_checks import Checker
@@ -34,8 +35,8 @@ def submit(
     pin_id = on_pins.insert_pin(
         connection,
         manifest_id=manifest_id,
-        branch_id=pins[0]["branch_id"],
-        commit_id=pins[0]["commit_id"],
+        branch_id=pins[0].branch_id,
+        commit_id=pins[0].commit_id,
         holder="hold",
     )
     fresh = on_offline.insert_query(
@@ -66,7 +67,7 @@ def claim(
         waiting = on_offline.next_query(connection)
     if waiting is None:
         return None
-    return _view(on_offline.lease_query(connection, waiting["request_id"], owner, lease_s))
+    return _view(on_offline.lease_query(connection, waiting.request_id, owner, lease_s))
 
 
 def progress(
@@ -87,7 +88,7 @@ def finish(
 ) -> None:
     """End a query, done or failed, and unpin its manifest."""
     row = on_offline.lock_query(connection, request_id)
-    if row["state"] == state.value and row["epoch"] == epoch:
+    if row.state == state.value and row.epoch == epoch:
         return
     row = _hold(connection, request_id, epoch)
     field = "result" if state is OfflineState.DONE else "error"
@@ -97,14 +98,14 @@ def finish(
 def cancel(connection: Connection, request_id: UUID) -> OfflineState:
     """End a query that has not ended; its engine's next call raises Fenced."""
     row = on_offline.lock_query(connection, request_id)
-    state = OfflineState(row["state"])
+    state = OfflineState(row.state)
     if state not in {OfflineState.QUEUED, OfflineState.RUNNING}:
         return state
     _end(connection, row, OfflineState.CANCELLED)
     return OfflineState.CANCELLED
 
 
-def _is_signed(connection: Connection, row: RowMapping, checker: Checker) -> bool:
+def _is_signed(connection: Connection, row: OfflineQueryRow, checker: Checker) -> bool:
     try:
         checker.offline(row)
     except NotSigned as error:
@@ -113,20 +114,20 @@ def _is_signed(connection: Connection, row: RowMapping, checker: Checker) -> boo
     return True
 
 
-def _hold(connection: Connection, request_id: UUID, epoch: Epoch) -> RowMapping:
+def _hold(connection: Connection, request_id: UUID, epoch: Epoch) -> OfflineQueryRow:
     row = on_offline.lock_query(connection, request_id)
-    if row["epoch"] != epoch or row["state"] != OfflineState.RUNNING.value:
-        raise Fenced(f"offline query `{request_id}` is {row['state']} at epoch {row['epoch']}")
+    if row.epoch != epoch or row.state != OfflineState.RUNNING.value:
+        raise Fenced(f"offline query `{request_id}` is {row.state} at epoch {row.epoch}")
     return row
 
 
-def _end(connection: Connection, row: RowMapping, state: OfflineState, **values: Json) -> None:
-    if row["pin_id"] is None:
-        raise LedgerRefused(f"offline query `{row['request_id']}` has ended")
-    on_pins.delete_pin(connection, row["pin_id"])
+def _end(connection: Connection, row: OfflineQueryRow, state: OfflineState, **values: Json) -> None:
+    if row.pin_id is None:
+        raise LedgerRefused(f"offline query `{row.request_id}` has ended")
+    on_pins.delete_pin(connection, row.pin_id)
     on_offline.change_query(
         connection,
-        row["request_id"],
+        row.request_id,
         state=state.value,
         pin_id=None,
         owner=None,
@@ -136,18 +137,18 @@ def _end(connection: Connection, row: RowMapping, state: OfflineState, **values:
     )
 
 
-def _view(row: RowMapping) -> OfflineView:
+def _view(row: OfflineQueryRow) -> OfflineView:
     return OfflineView(
-        request_id=row["request_id"],
-        state=OfflineState(row["state"]),
-        manifest_id=row["manifest_id"],
-        actor=row["actor"],
-        request=row["request"],
-        progress=row["progress"],
-        result=row["result"],
-        error=row["error"],
-        owner=row["owner"],
-        epoch=Epoch(row["epoch"]),
-        submitted_at=row["submitted_at"],
-        finished_at=row["finished_at"],
+        request_id=row.request_id,
+        state=OfflineState(row.state),
+        manifest_id=row.manifest_id,
+        actor=row.actor,
+        request=row.request,
+        progress=row.progress,
+        result=row.result,
+        error=row.error,
+        owner=row.owner,
+        epoch=Epoch(row.epoch),
+        submitted_at=row.submitted_at,
+        finished_at=row.finished_at,
     )

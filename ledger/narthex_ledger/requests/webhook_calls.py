@@ -94,14 +94,14 @@ def _begin(
     if on_calls.insert_call(connection, call, within=within):
         return AppendNow()
     row = on_calls.lock_call(connection, topic, key)
-    if bytes(row["digest"]) != digest:
+    if row.digest != digest:
         raise IdempotencyKeyReused(
             f"the idempotency key `{key}` came with another call",
             hint="give each call a key of its own",
         )
-    if row["at_offset"] is not None:
-        return AlreadyAppended(partition=row["at_partition"], offset=row["at_offset"])
-    if row["is_appending"]:
+    if row.at_partition is not None and row.at_offset is not None:
+        return AlreadyAppended(partition=row.at_partition, offset=row.at_offset)
+    if row.is_appending:
         return BeingAppended()
     on_calls.extend_call(connection, topic, key, within=within)
-    return LookForIt(from_offset=row["from_offset"])
+    return LookForIt(from_offset=row.from_offset)

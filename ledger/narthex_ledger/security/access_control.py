@@ -1,16 +1,16 @@
 """Tokens and their rights, the chained control log, and secrets."""
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex_ledger.db.statements import access as on_control
 from narthex_ledger.errors import LedgerRefused, NotFound
 from narthex_ledger.model.access_views import BrokenLog, LogEntry, LogHead, SecretView, TokenView
 from narthex_ledger.model.plans import canonical
+from narthex_ledger.model.rows import EntryRow, TokenRow
 from narthex_ledger.model.views import TenantId
 from narthex_ledger.signing.row_checks import Checker
 from narthex_ledger.signing.signatures import attest, entry_statement
@@ -21,32 +21,19 @@ START = bytes(32)
 _PAGE = 1_000
 
 
-def token_values(token: str, view: TokenView) -> dict[str, object]:
-    """Return the row of a token, with its hash and never the token itself."""
-    return {
-        "token_sha256": hashlib.sha256(token.encode()).digest(),
-        "token_id": view.token_id or secrets.token_hex(8),
-        "name": view.name,
-        "scopes": list(view.scopes),
-        "branches": list(view.branches),
-        "tags": list(view.tags),
-        "created_by": view.created_by,
-    }
-
-
-def token_view(row: RowMapping) -> TokenView:
+def token_view(row: TokenRow) -> TokenView:
     """Read a token's rights."""
     return TokenView(
-        token_id=row["token_id"],
-        name=row["name"],
-        scopes=tuple(row["scopes"]),
-        branches=tuple(row["branches"]),
-        tags=tuple(row["tags"]),
-        expires_at=row["expires_at"],
-        created_by=row["created_by"],
-        created_at=row["created_at"],
-        last_used_at=row["last_used_at"],
-        revoked_at=row["revoked_at"],
+        token_id=row.token_id,
+        name=row.name,
+        scopes=tuple(row.scopes),
+        branches=tuple(row.branches),
+        tags=tuple(row.tags),
+        expires_at=row.expires_at,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        last_used_at=row.last_used_at,
+        revoked_at=row.revoked_at,
     )
 
 
@@ -59,14 +46,14 @@ def revoke(connection: Connection, token_id: str) -> None:
 def append(connection: Connection, entry: Json) -> LogHead:
     """Append an entry, chained to the one before, and return the new head of the log."""
     chain_end = on_control.lock_chain_end(connection)
-    number, previous = int(chain_end["number"]) + 1, bytes(chain_end["sha256"])
-    sha256 = _link(previous, number, chain_end["now"].isoformat(), entry)
+    number, previous = chain_end.number + 1, chain_end.sha256
+    sha256 = _link(previous, number, chain_end.now.isoformat(), entry)
     signature = attest(connection, entry_statement(number, sha256))
     on_control.append_entry(
         connection,
         {
             "number": number,
-            "at": chain_end["now"],
+            "at": chain_end.now,
             "entry": entry,
             "previous_sha256": previous,
             "sha256": sha256,
@@ -89,13 +76,13 @@ def verify(
     after, previous = 0, START
     while rows := on_control.entry_rows(connection, after, _PAGE):
         for row in rows:
-            link = _link(previous, after + 1, row["at"].isoformat(), row["entry"])
+            link = _link(previous, after + 1, row.at.isoformat(), row.entry)
             why = _why_broken(row, after + 1, link, heads, checker)
             if why:
                 return BrokenLog(number=after + 1, why=why)
             after, previous = after + 1, link
     chain_end = on_control.lock_chain_end(connection)
-    if int(chain_end["number"]) != after or bytes(chain_end["sha256"]) != previous:
+    if chain_end.number != after or chain_end.sha256 != previous:
         return BrokenLog(number=after + 1, why="missing")
     if max(heads, default=0) > after:
         return BrokenLog(number=after + 1, why="missing, although its hash was shipped")
@@ -103,13 +90,13 @@ def verify(
 
 
 def _why_broken(
-    row: RowMapping, number: int, link: bytes, heads: Mapping[int, bytes], checker: Checker
+    row: EntryRow, number: int, link: bytes, heads: Mapping[int, bytes], checker: Checker
 ) -> str:
-    if int(row["number"]) != number:
+    if row.number != number:
         return "missing"
-    if bytes(row["sha256"]) != link:
+    if row.sha256 != link:
         return "changed"
-    if not checker.entry(number, link, row["signature"]):
+    if not checker.entry(number, link, row.signature):
         return "not signed by this installation"
     return "" if heads.get(number, link) == link else "not the entry whose hash was shipped"
 
@@ -117,9 +104,7 @@ def _why_broken(
 def entries(connection: Connection, after: int, limit: int) -> tuple[LogEntry, ...]:
     """Read entries in order."""
     return tuple(
-        LogEntry(
-            number=row["number"], at=row["at"], entry=row["entry"], sha256=bytes(row["sha256"])
-        )
+        LogEntry(number=row.number, at=row.at, entry=row.entry, sha256=row.sha256)
         for row in on_control.entry_rows(connection, after, limit)
     )
 
@@ -129,13 +114,7 @@ def secret(connection: Connection, tenant: TenantId, name: str) -> SecretView:
     row = on_control.find_secret(connection, tenant, name)
     if row is None:
         raise NotFound(f"there is no secret `{name}`")
-    return SecretView(
-        name=row["name"],
-        version=row["version"],
-        sealed=row["sealed"],
-        changed_by=row["changed_by"],
-        changed_at=row["changed_at"],
-    )
+    return row
 
 
 def add_secret(

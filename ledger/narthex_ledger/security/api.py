@@ -2,6 +2,7 @@
 
 import datetime as dt
 import hashlib
+import secrets
 from collections.abc import Mapping
 
 import attrs
@@ -36,7 +37,7 @@ class Tokens:
     ) -> None:
         """Store a token's rights; of the token only the hash is stored."""
         view = TokenView(
-            token_id=token_id,
+            token_id=token_id or secrets.token_hex(8),
             name=name,
             scopes=scopes,
             branches=branches,
@@ -44,12 +45,12 @@ class Tokens:
             expires_at=None,
             created_by=actor,
         )
-        values = access_control.token_values(token, view)
+        digest = hashlib.sha256(token.encode()).digest()
 
         def work(connection: Connection) -> None:
-            row = values | {"expires_at": on_control.expiry(connection, lifetime)}
-            signature = self._db.attest(token_statement(row))
-            on_control.put_token(connection, row | {"signature": signature})
+            signed = attrs.evolve(view, expires_at=on_control.expiry(connection, lifetime))
+            signature = self._db.attest(token_statement(digest, signed))
+            on_control.put_token(connection, digest, signed, signature=signature)
 
         self._db.run("put_token", work)
 
@@ -63,8 +64,9 @@ class Tokens:
         row = self._db.run("token", lambda c: on_control.token_row(c, digest))
         if row is None:
             return None
-        self._db.checker.token(row)
-        return access_control.token_view(row)
+        view = access_control.token_view(row)
+        self._db.checker.token(digest, view, row.signature)
+        return view
 
     def all(self) -> tuple[TokenView, ...]:
         """List all tokens, the newest first, including expired and revoked ones."""

@@ -4,10 +4,9 @@ A bundle's signature covers its content; those of commits and assets cover their
 place, so that none of them can replace another.
 """
 
-import datetime as dt
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Self
@@ -16,10 +15,11 @@ import attrs
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json, atomic_write
 from narthex_ledger.errors import NotSigned
+from narthex_ledger.model.access_views import TokenView
 from narthex_ledger.model.plans import canonical
 from narthex_ledger.signing.key_files import load_key
 
@@ -176,17 +176,18 @@ def head_statement(
     return ["head", tenant_id, branch_id, name, str(commit_id), str(manifest_id)]
 
 
-def token_statement(row: Mapping[str, object] | RowMapping) -> Json:
+def token_statement(token_sha256: bytes, token: TokenView) -> Json:
     """Return the signed statement of a token: its hash, its owner, its rights and its expiry."""
-    expires_at = row["expires_at"]
     return [
         "token",
-        _hex(row["token_sha256"]),
-        str(row["token_id"]),
-        str(row["name"]),
-        *(_texts(row[rights]) for rights in ("scopes", "branches", "tags")),
-        str(row["created_by"]),
-        expires_at.isoformat() if isinstance(expires_at, dt.datetime) else None,
+        token_sha256.hex(),
+        token.token_id,
+        token.name,
+        list(token.scopes),
+        list(token.branches),
+        list(token.tags),
+        token.created_by,
+        None if token.expires_at is None else token.expires_at.isoformat(),
     ]
 
 
@@ -198,14 +199,6 @@ def offline_statement(request_id: object, manifest_id: object, actor: str, reque
 def entry_statement(number: int, sha256: bytes) -> Json:
     """Return the signed statement of a control log entry: its number and its chained hash."""
     return ["control log", number, sha256.hex()]
-
-
-def _hex(value: object) -> str:
-    return bytes(value).hex() if isinstance(value, bytes | memoryview) else ""
-
-
-def _texts(value: object) -> Json:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else []
 
 
 def _of_database(plain: Json) -> Json:

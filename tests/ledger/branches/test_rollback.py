@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+import attrs
 import pytest
 
 from narthex_ledger import (
@@ -151,6 +152,17 @@ def test_the_first_commit_of_a_branch_is_taken_back_to_nothing(world: World) -> 
     assert set(world.states(UUID(int=1)).values()) == {"destroyed"}
     world.serving(world.request(2), TWO)
     assert world.ledger.branches.get(world.tenant, "main").serving_seq == 3
+
+
+def test_an_empty_branch_goes_back_to_a_commit_that_its_clone_keeps(world: World) -> None:
+    world.committed(world.request(1), ONE)
+    world.ledger.branches.clone(attrs.evolve(plan_request(world, 9), name="copy"), source="main")
+    world.ledger.branches.revert(plan_request(world, 10), UUID(int=1))
+
+    done = back(world, 11, to_seq=1)
+
+    assert (done.seq, done.manifest_id) == (3, UUID(int=1))
+    assert world.ledger.branches.get(world.tenant, "main").head_commit_id == UUID(int=11)
 
 
 def test_a_commit_that_readers_read_is_not_withdrawn(world: World) -> None:

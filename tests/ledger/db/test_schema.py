@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,13 @@ def test_no_update_of_an_asset_decides_by_a_sub_select() -> None:
                 updates = "sa.update(ASSET)" in text or "UPDATE asset" in text
                 decides = "exists()" in text or "EXISTS" in text or "sa.select(" in text
                 assert not (updates and decides), f"{path.name}: {node.name}"
+
+
+def test_only_the_mapper_reads_columns_by_name() -> None:
+    by_name = re.compile(r"RowMapping|\.mappings\(\)|\brow\[[\"']")
+    readers = [path.name for path in ROOM.rglob("*.py") if by_name.search(path.read_text())]
+
+    assert readers == ["mapper.py"]
 
 
 def test_only_statements_touch_the_tables() -> None:

@@ -174,6 +174,21 @@ def test_a_backfill_that_failed_says_why_until_it_runs_again(world: World) -> No
     assert (waiting.why, waiting.error) == ("not backfilled", None)
 
 
+def test_a_backfill_that_is_released_twice_keeps_its_first_reason(world: World) -> None:
+    commit_id, _ = world.committed(world.request(1), blueprint(FLIGHTS))
+    (job,) = [j.asset.asset_id for j in world.ledger.jobs.all() if j.needs_backfill]
+    epoch = world.ledger.backfills.claim(commit_id, job)
+    assert epoch is not None
+
+    world.ledger.backfills.release(job, epoch, error="`x.csv` is no file")
+    world.ledger.backfills.release(job, epoch, error="a repeated call")
+
+    (waiting,) = [
+        w for w in world.ledger.promotions.readiness(commit_id).waiting_for if w.asset_id == job
+    ]
+    assert waiting.error == "`x.csv` is no file"
+
+
 def test_a_later_commit_goes_on_with_a_backfill_that_was_left(world: World) -> None:
     first, _ = world.committed(world.request(1), blueprint(FLIGHTS))
     (job,) = [j.asset.asset_id for j in world.ledger.jobs.all() if j.needs_backfill]

@@ -4,11 +4,14 @@ import datetime as dt
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
+from narthex_ledger.db.mapper import find_row, row_of, rows_of
 from narthex_ledger.db.schema import API_TOKEN, CONTROL_LOG, CONTROL_LOG_TIP, SECRET
 from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.model.access_views import SecretView, TokenView
+from narthex_ledger.model.rows import ChainEndRow, EntryRow, TokenRow
 from narthex_ledger.model.views import TenantId
 
 USED_EVERY = dt.timedelta(minutes=1)
@@ -22,20 +25,33 @@ def expiry(connection: Connection, lifetime: dt.timedelta | None) -> dt.datetime
     return connection.execute(sa.select(NOW + lifetime)).scalar_one()
 
 
-def put_token(connection: Connection, values: dict[str, object]) -> None:
+def put_token(
+    connection: Connection, token_sha256: bytes, token: TokenView, *, signature: bytes | None
+) -> None:
     """Insert a token's hash and rights, or change the rights."""
+    values = {
+        "token_sha256": token_sha256,
+        "token_id": token.token_id,
+        "name": token.name,
+        "scopes": list(token.scopes),
+        "branches": list(token.branches),
+        "tags": list(token.tags),
+        "expires_at": token.expires_at,
+        "created_by": token.created_by,
+        "signature": signature,
+    }
     row = insert(API_TOKEN).values(**values)
     connection.execute(row.on_conflict_do_update(index_elements=["token_sha256"], set_=values))
 
 
-def token_row(connection: Connection, token_sha256: bytes) -> RowMapping | None:
+def token_row(connection: Connection, token_sha256: bytes) -> TokenRow | None:
     """Find a token that is neither expired nor revoked, and record its use."""
-    found = sa.select(API_TOKEN).where(
+    statement = sa.select(API_TOKEN).where(
         API_TOKEN.c.token_sha256 == token_sha256,
         API_TOKEN.c.revoked_at.is_(None),
         sa.or_(API_TOKEN.c.expires_at.is_(None), API_TOKEN.c.expires_at > NOW),
     )
-    row = connection.execute(found).mappings().one_or_none()
+    row = find_row(TokenRow, connection.execute(statement))
     if row is not None:
         used = sa.update(API_TOKEN).where(
             API_TOKEN.c.token_sha256 == token_sha256,
@@ -45,10 +61,10 @@ def token_row(connection: Connection, token_sha256: bytes) -> RowMapping | None:
     return row
 
 
-def token_rows(connection: Connection) -> tuple[RowMapping, ...]:
+def token_rows(connection: Connection) -> tuple[TokenRow, ...]:
     """List all tokens, the newest first; locks nothing."""
-    found = sa.select(API_TOKEN).order_by(API_TOKEN.c.created_at.desc(), API_TOKEN.c.token_id)
-    return tuple(connection.execute(found).mappings())
+    statement = sa.select(API_TOKEN).order_by(API_TOKEN.c.created_at.desc(), API_TOKEN.c.token_id)
+    return rows_of(TokenRow, connection.execute(statement))
 
 
 def revoke(connection: Connection, **which: object) -> int:
@@ -61,29 +77,29 @@ def revoke(connection: Connection, **which: object) -> int:
     return connection.execute(revoked).rowcount
 
 
-def lock_chain_end(connection: Connection) -> RowMapping:
+def lock_chain_end(connection: Connection) -> ChainEndRow:
     """Lock the end of the chained log FOR UPDATE and read the time: appends are serialized."""
-    found = sa.select(CONTROL_LOG_TIP, NOW.label("now")).with_for_update()
-    return connection.execute(found).mappings().one()
+    statement = sa.select(CONTROL_LOG_TIP, NOW.label("now")).with_for_update()
+    return row_of(ChainEndRow, connection.execute(statement))
 
 
-def append_entry(connection: Connection, values: dict[str, object]) -> None:
+def append_entry(connection: Connection, entry: dict[str, object]) -> None:
     """Append to the chained log, whose end is locked, and move its end."""
-    connection.execute(sa.insert(CONTROL_LOG).values(**values))
+    connection.execute(sa.insert(CONTROL_LOG).values(**entry))
     connection.execute(
-        sa.update(CONTROL_LOG_TIP).values(number=values["number"], sha256=values["sha256"])
+        sa.update(CONTROL_LOG_TIP).values(number=entry["number"], sha256=entry["sha256"])
     )
 
 
-def entry_rows(connection: Connection, after: int, limit: int) -> tuple[RowMapping, ...]:
+def entry_rows(connection: Connection, after: int, limit: int) -> tuple[EntryRow, ...]:
     """Read entries of the chained log in order; locks nothing."""
-    found = (
+    statement = (
         sa.select(CONTROL_LOG)
         .where(CONTROL_LOG.c.number > after)
         .order_by(CONTROL_LOG.c.number)
         .limit(limit)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(EntryRow, connection.execute(statement))
 
 
 def insert_secret(
@@ -98,16 +114,18 @@ def insert_secret(
     return connection.execute(row).rowcount == 1
 
 
-def find_secret(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
+def find_secret(connection: Connection, tenant_id: TenantId, name: str) -> SecretView | None:
     """Find a secret; locks nothing."""
-    found = sa.select(SECRET).where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name)
-    return connection.execute(found).mappings().one_or_none()
+    statement = sa.select(SECRET).where(SECRET.c.tenant_id == tenant_id, SECRET.c.name == name)
+    return find_row(SecretView, connection.execute(statement))
 
 
 def secret_names(connection: Connection, tenant_id: TenantId) -> tuple[str, ...]:
     """List the names of a tenant's secrets, sorted; locks nothing."""
-    found = sa.select(SECRET.c.name).where(SECRET.c.tenant_id == tenant_id).order_by(SECRET.c.name)
-    return tuple(connection.execute(found).scalars())
+    statement = (
+        sa.select(SECRET.c.name).where(SECRET.c.tenant_id == tenant_id).order_by(SECRET.c.name)
+    )
+    return tuple(connection.execute(statement).scalars())
 
 
 def change_secret(

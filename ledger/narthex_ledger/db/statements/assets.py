@@ -6,13 +6,15 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
 from narthex._ir import AssetKind
+from narthex_ledger.db.mapper import find_row, row_of, rows_of
 from narthex_ledger.db.schema import ASSET, ASSET_DEP, BINDING, CREATE_LEDGER, DESTROY_LEDGER
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
+from narthex_ledger.model.rows import AssetRow, CreationRow, DestructionRow, NeededAssetRow
 from narthex_ledger.model.states import RETAINED, AssetState
 
 _RETAINED = [state.value for state in RETAINED]
@@ -42,13 +44,13 @@ def newest_incarnation(
     connection: Connection, tenant_id: int, kind: AssetKind, fp_version: int, fingerprint: bytes
 ) -> int:
     """Return the highest incarnation that a fingerprint ever had, 0 if none; locks nothing."""
-    found = sa.select(sa.func.coalesce(sa.func.max(ASSET.c.incarnation), 0)).where(
+    statement = sa.select(sa.func.coalesce(sa.func.max(ASSET.c.incarnation), 0)).where(
         ASSET.c.tenant_id == tenant_id,
         ASSET.c.kind == kind.value,
         ASSET.c.fp_version == fp_version,
         ASSET.c.fingerprint == fingerprint,
     )
-    return int(connection.execute(found).scalar_one())
+    return int(connection.execute(statement).scalar_one())
 
 
 def insert_asset(connection: Connection, values: dict[str, object]) -> int | None:
@@ -70,13 +72,13 @@ def insert_asset(connection: Connection, values: dict[str, object]) -> int | Non
 
 def lock_retained(
     connection: Connection, tenant_id: int, refs: Sequence[tuple[AssetKind, int, bytes]]
-) -> tuple[RowMapping, ...]:
+) -> tuple[AssetRow, ...]:
     """Lock the asset rows of these fingerprints FOR NO KEY UPDATE, by (kind, fingerprint).
 
     The collector, which locks FOR UPDATE, waits; then its later statement sees our pin.
     """
     wanted = [(kind.value, fp_version, fingerprint) for kind, fp_version, fingerprint in refs]
-    found = (
+    statement = (
         sa.select(ASSET)
         .where(
             ASSET.c.tenant_id == tenant_id,
@@ -86,52 +88,54 @@ def lock_retained(
         .order_by(ASSET.c.kind, ASSET.c.fingerprint)
         .with_for_update(key_share=True)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(AssetRow, connection.execute(statement))
 
 
-def lock_bound(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+def lock_bound(connection: Connection, manifest_id: UUID) -> tuple[AssetRow, ...]:
     """Lock all assets of a manifest FOR UPDATE, by (kind, fingerprint)."""
     bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
-    found = (
+    statement = (
         sa.select(ASSET)
         .where(ASSET.c.asset_id.in_(bound))
         .order_by(ASSET.c.kind, ASSET.c.fingerprint)
         .with_for_update()
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(AssetRow, connection.execute(statement))
 
 
-def lock_asset(connection: Connection, asset_id: int) -> RowMapping:
+def lock_asset(connection: Connection, asset_id: int) -> AssetRow:
     """Lock one asset FOR UPDATE: plans that would share it, and collectors, wait."""
-    found = sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update()
-    row = connection.execute(found).mappings().one_or_none()
+    statement = sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update()
+    row = find_row(AssetRow, connection.execute(statement))
     if row is None:
         raise NotFound(f"there is no asset {asset_id}")
     return row
 
 
-def try_lock_asset(connection: Connection, asset_id: int) -> RowMapping | None:
+def try_lock_asset(connection: Connection, asset_id: int) -> AssetRow | None:
     """Lock one asset FOR UPDATE, or return None when it is locked already."""
-    found = sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update(skip_locked=True)
-    return connection.execute(found).mappings().one_or_none()
+    statement = (
+        sa.select(ASSET).where(ASSET.c.asset_id == asset_id).with_for_update(skip_locked=True)
+    )
+    return find_row(AssetRow, connection.execute(statement))
 
 
 def states_bound(connection: Connection, manifest_id: UUID) -> dict[int, AssetState]:
     """Read the state of each asset of a manifest; a statement of its own, after a lock."""
-    found = (
+    statement = (
         sa.select(ASSET.c.asset_id, ASSET.c.state)
         .join(BINDING, BINDING.c.asset_id == ASSET.c.asset_id)
         .where(BINDING.c.manifest_id == manifest_id)
     )
-    return {row.asset_id: AssetState(row.state) for row in connection.execute(found)}
+    return {row.asset_id: AssetState(row.state) for row in connection.execute(statement)}
 
 
 def is_bound(connection: Connection, manifest_id: UUID, asset_id: int) -> bool:
     """Whether the manifest binds the asset; bindings never change."""
-    found = sa.select(sa.literal(1)).where(
+    statement = sa.select(sa.literal(1)).where(
         BINDING.c.manifest_id == manifest_id, BINDING.c.asset_id == asset_id
     )
-    return connection.execute(found.limit(1)).first() is not None
+    return connection.execute(statement.limit(1)).first() is not None
 
 
 def set_asset_state(
@@ -150,14 +154,14 @@ def insert_needs(connection: Connection, rows: Iterable[tuple[int, int, str]]) -
         connection.execute(sa.insert(ASSET_DEP), values)
 
 
-def needs_of(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
+def needs_of(connection: Connection, asset_ids: list[int]) -> tuple[NeededAssetRow, ...]:
     """Read the needs of assets, with the state of each."""
-    return tuple(connection.execute(_NEEDS, {"asset_ids": asset_ids}).mappings())
+    return rows_of(NeededAssetRow, connection.execute(_NEEDS, {"asset_ids": asset_ids}))
 
 
 def undestroyed_dependants(connection: Connection, asset_id: int) -> tuple[int, ...]:
     """List assets that need this one and are not destroyed; the asset is locked."""
-    found = (
+    statement = (
         sa.select(ASSET.c.asset_id)
         .join(ASSET_DEP, ASSET_DEP.c.asset_id == ASSET.c.asset_id)
         .where(
@@ -165,7 +169,7 @@ def undestroyed_dependants(connection: Connection, asset_id: int) -> tuple[int, 
             ASSET.c.state != AssetState.DESTROYED.value,
         )
     )
-    return tuple(connection.execute(found).scalars())
+    return tuple(connection.execute(statement).scalars())
 
 
 def insert_reservations(
@@ -186,21 +190,23 @@ def insert_reservations(
         connection.execute(sa.insert(CREATE_LEDGER), values)
 
 
-def lock_creation(connection: Connection, asset_id: int) -> RowMapping:
+def lock_creation(connection: Connection, asset_id: int) -> CreationRow:
     """Lock an asset's entry in the ledger of creations FOR UPDATE."""
-    found = sa.select(CREATE_LEDGER).where(CREATE_LEDGER.c.asset_id == asset_id).with_for_update()
-    return connection.execute(found).mappings().one()
+    statement = (
+        sa.select(CREATE_LEDGER).where(CREATE_LEDGER.c.asset_id == asset_id).with_for_update()
+    )
+    return row_of(CreationRow, connection.execute(statement))
 
 
-def creations(connection: Connection, asset_ids: list[int]) -> dict[int, RowMapping]:
+def creations(connection: Connection, asset_ids: list[int]) -> dict[int, CreationRow]:
     """Lock entries of the ledger of creations FOR UPDATE, by asset."""
-    found = (
+    statement = (
         sa.select(CREATE_LEDGER)
         .where(CREATE_LEDGER.c.asset_id.in_(asset_ids))
         .order_by(CREATE_LEDGER.c.asset_id)
         .with_for_update()
     )
-    return {row["asset_id"]: row for row in connection.execute(found).mappings()}
+    return {row.asset_id: row for row in rows_of(CreationRow, connection.execute(statement))}
 
 
 def change_creation(connection: Connection, asset_id: int, **values: object) -> None:
@@ -212,7 +218,7 @@ def change_creation(connection: Connection, asset_id: int, **values: object) -> 
 
 def introduced_by(connection: Connection, commit_id: UUID) -> dict[int, AssetState]:
     """Read the states of the assets that a commit introduced or took over."""
-    found = (
+    statement = (
         sa.select(ASSET.c.asset_id, ASSET.c.state)
         .join(CREATE_LEDGER, CREATE_LEDGER.c.asset_id == ASSET.c.asset_id)
         .where(
@@ -222,7 +228,7 @@ def introduced_by(connection: Connection, commit_id: UUID) -> dict[int, AssetSta
             )
         )
     )
-    return {row.asset_id: AssetState(row.state) for row in connection.execute(found)}
+    return {row.asset_id: AssetState(row.state) for row in connection.execute(statement)}
 
 
 def schedule_destroy(
@@ -253,9 +259,9 @@ def cancel_destroy(connection: Connection, asset_id: int) -> None:
     )
 
 
-def lock_destruction(connection: Connection, asset_id: int) -> RowMapping | None:
+def lock_destruction(connection: Connection, asset_id: int) -> DestructionRow | None:
     """Lock an asset's entry in the ledger of destructions, and compare its times to the clock."""
-    found = (
+    statement = (
         sa.select(
             DESTROY_LEDGER,
             (DESTROY_LEDGER.c.not_before <= NOW).label("due"),
@@ -264,7 +270,7 @@ def lock_destruction(connection: Connection, asset_id: int) -> RowMapping | None
         .where(DESTROY_LEDGER.c.asset_id == asset_id)
         .with_for_update()
     )
-    return connection.execute(found).mappings().one_or_none()
+    return find_row(DestructionRow, connection.execute(statement))
 
 
 def change_destruction(connection: Connection, asset_id: int, **values: object) -> None:
@@ -277,14 +283,14 @@ def change_destruction(connection: Connection, asset_id: int, **values: object) 
 def quiet_since_create(connection: Connection, asset_id: int, margin: dt.timedelta) -> bool:
     """Whether no create call of the asset can still be in flight, by the database's clock."""
     late = sa.func.coalesce(CREATE_LEDGER.c.last_call_deadline + margin < NOW, sa.true())
-    found = sa.select(late).where(CREATE_LEDGER.c.asset_id == asset_id)
-    return bool(connection.execute(found).scalar_one())
+    statement = sa.select(late).where(CREATE_LEDGER.c.asset_id == asset_id)
+    return bool(connection.execute(statement).scalar_one())
 
 
 def due_destroys(connection: Connection, limit: int) -> tuple[int, ...]:
     """List destructions that may begin or continue; locks nothing."""
     held = sa.func.coalesce(DESTROY_LEDGER.c.lease_expires_at > NOW, sa.false())
-    found = (
+    statement = (
         sa.select(DESTROY_LEDGER.c.asset_id)
         .where(
             DESTROY_LEDGER.c.status.in_(["SCHEDULED", "INTENT"]),
@@ -294,7 +300,7 @@ def due_destroys(connection: Connection, limit: int) -> tuple[int, ...]:
         .order_by(DESTROY_LEDGER.c.asset_id.desc())
         .limit(limit)
     )
-    return tuple(connection.execute(found).scalars())
+    return tuple(connection.execute(statement).scalars())
 
 
 def note_error(connection: Connection, asset_id: int, error: Json) -> None:

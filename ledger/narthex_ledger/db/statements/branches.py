@@ -4,10 +4,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
+from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import BRANCH, DEPLOY_COMMIT, PIN, PROMOTION
 from narthex_ledger.db.statements.commits import NOW, commit_before
+from narthex_ledger.model.rows import BranchRow, CommitRow, ListedBranchRow, PinRow
 from narthex_ledger.model.states import CommitKind, CommitState, PromotionState
 from narthex_ledger.model.views import BranchId, BranchRequest, TenantId
 
@@ -23,30 +25,31 @@ def insert_branch(connection: Connection, tenant_id: TenantId, name: str) -> Bra
         .on_conflict_do_nothing()
         .returning(BRANCH.c.branch_id)
     )
-    found = connection.execute(row).scalar_one_or_none()
-    return None if found is None else BranchId(found)
+    branch_id = connection.execute(row).scalar_one_or_none()
+    return None if branch_id is None else BranchId(branch_id)
 
 
-def share_branch(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
+def share_branch(connection: Connection, tenant_id: TenantId, name: str) -> BranchRow | None:
     """Lock an active branch FOR SHARE: its commits, promotions and deletion wait, clones don't."""
-    return _one(connection, _active(tenant_id, name).with_for_update(read=True))
+    statement = _active(tenant_id, name).with_for_update(read=True)
+    return find_row(BranchRow, connection.execute(statement))
 
 
-def lock_branch_of(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
+def lock_branch_of(connection: Connection, tenant_id: TenantId, name: str) -> BranchRow | None:
     """Lock an active branch FOR UPDATE: all other changes of it wait."""
-    return _one(connection, _active(tenant_id, name).with_for_update())
+    return find_row(BranchRow, connection.execute(_active(tenant_id, name).with_for_update()))
 
 
-def lock_deleted(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
+def lock_deleted(connection: Connection, tenant_id: TenantId, name: str) -> BranchRow | None:
     """Lock the newest deleted branch of a name FOR UPDATE; a second caller then finds it active."""
-    found = (
+    statement = (
         sa.select(BRANCH)
         .where(BRANCH.c.tenant_id == tenant_id, BRANCH.c.name == name, BRANCH.c.state == "deleted")
         .order_by(BRANCH.c.deleted_at.desc(), BRANCH.c.branch_id.desc())
         .limit(1)
         .with_for_update()
     )
-    return _one(connection, found)
+    return find_row(BranchRow, connection.execute(statement))
 
 
 def change_branch(connection: Connection, branch_id: BranchId, **values: object) -> None:
@@ -54,17 +57,15 @@ def change_branch(connection: Connection, branch_id: BranchId, **values: object)
     connection.execute(sa.update(BRANCH).where(BRANCH.c.branch_id == branch_id).values(**values))
 
 
-def lock_pins_of(
-    connection: Connection, branch_id: BranchId, *holders: str
-) -> tuple[RowMapping, ...]:
+def lock_pins_of(connection: Connection, branch_id: BranchId, *holders: str) -> tuple[PinRow, ...]:
     """Lock a branch's pins of these holders FOR UPDATE, by id: expiry waits."""
-    found = (
+    statement = (
         sa.select(PIN)
         .where(PIN.c.branch_id == branch_id, PIN.c.holder.in_(holders))
         .order_by(PIN.c.pin_id)
         .with_for_update()
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(PinRow, connection.execute(statement))
 
 
 def change_pin(connection: Connection, pin_id: int, **values: object) -> None:
@@ -76,7 +77,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
     connection: Connection,
     request: BranchRequest,
     *,
-    branch: RowMapping,
+    branch: BranchRow,
     kind: CommitKind,
     state: CommitState,
     bundle_sha256: bytes,
@@ -92,7 +93,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
         sa.insert(DEPLOY_COMMIT).values(
             commit_id=commit_id,
             tenant_id=request.tenant,
-            branch_id=branch["branch_id"],
+            branch_id=branch.branch_id,
             kind=kind.value,
             idempotency_key=key,
             request_sha256=request.request_sha256,
@@ -104,7 +105,7 @@ def insert_done(  # noqa: PLR0913 - a commit has these parts
             base_pinned=False,
             backfill_policy="allowed",
             promotion_policy=request.promotion.value,
-            parent_commit_id=commit_before(BranchId(branch["branch_id"]), seq),
+            parent_commit_id=commit_before(branch.branch_id, seq),
             manifest_id=manifest_id,
             plan_sha256=plan_sha256,
             state=state.value,
@@ -133,41 +134,41 @@ def insert_promoted(connection: Connection, commit_id: UUID, branch_id: BranchId
 
 def policy_of(connection: Connection, commit_id: UUID) -> str:
     """Read when readers may flip to a commit; locks nothing."""
-    found = sa.select(PROMOTION.c.policy).where(PROMOTION.c.commit_id == commit_id)
-    return str(connection.execute(found).scalar_one())
+    statement = sa.select(PROMOTION.c.policy).where(PROMOTION.c.commit_id == commit_id)
+    return str(connection.execute(statement).scalar_one())
 
 
-def commit_at(connection: Connection, branch_id: BranchId, seq: int) -> RowMapping | None:
+def commit_at(connection: Connection, branch_id: BranchId, seq: int) -> CommitRow | None:
     """Find the commit that a branch had at a number, if it bound anything; locks nothing."""
-    found = sa.select(DEPLOY_COMMIT).where(
+    statement = sa.select(DEPLOY_COMMIT).where(
         DEPLOY_COMMIT.c.branch_id == branch_id,
         DEPLOY_COMMIT.c.seq == seq,
         DEPLOY_COMMIT.c.manifest_id.isnot(None),
         DEPLOY_COMMIT.c.kind != CommitKind.DELETE_BRANCH.value,
     )
-    return _one(connection, found)
+    return find_row(CommitRow, connection.execute(statement))
 
 
 def served_before(
-    connection: Connection, branch_id: BranchId, serving: RowMapping
-) -> RowMapping | None:
+    connection: Connection, branch_id: BranchId, serving: CommitRow
+) -> CommitRow | None:
     """Find the newest commit that readers read before, with other bindings."""
-    found = (
+    statement = (
         sa.select(DEPLOY_COMMIT)
         .join(PROMOTION, PROMOTION.c.commit_id == DEPLOY_COMMIT.c.commit_id)
         .where(
             DEPLOY_COMMIT.c.branch_id == branch_id,
-            DEPLOY_COMMIT.c.seq < serving["seq"],
-            DEPLOY_COMMIT.c.manifest_id != serving["manifest_id"],
+            DEPLOY_COMMIT.c.seq < serving.seq,
+            DEPLOY_COMMIT.c.manifest_id != serving.manifest_id,
             PROMOTION.c.state == PromotionState.DONE.value,
         )
         .order_by(DEPLOY_COMMIT.c.seq.desc())
         .limit(1)
     )
-    return _one(connection, found)
+    return find_row(CommitRow, connection.execute(statement))
 
 
-def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowMapping, ...]:
+def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[ListedBranchRow, ...]:
     """List branches: the active ones by name, then those that can be restored; no locks."""
     kept = (
         sa.select(PIN.c.expires_at)
@@ -176,31 +177,25 @@ def branch_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowMapping
         .limit(1)
         .scalar_subquery()
     )
-    found = (
+    statement = (
         sa.select(BRANCH, kept.label("undelete_until"))
         .where(
             BRANCH.c.tenant_id == tenant_id, sa.or_(BRANCH.c.state == "active", kept.isnot(None))
         )
         .order_by(BRANCH.c.state, BRANCH.c.name, BRANCH.c.branch_id)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(ListedBranchRow, connection.execute(statement))
 
 
-def find_commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> RowMapping | None:
+def find_commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> CommitRow | None:
     """Find the commit created with an idempotency key; locks nothing."""
-    return _one(
-        connection,
-        sa.select(DEPLOY_COMMIT).where(
-            DEPLOY_COMMIT.c.tenant_id == tenant_id, DEPLOY_COMMIT.c.idempotency_key == key
-        ),
+    statement = sa.select(DEPLOY_COMMIT).where(
+        DEPLOY_COMMIT.c.tenant_id == tenant_id, DEPLOY_COMMIT.c.idempotency_key == key
     )
+    return find_row(CommitRow, connection.execute(statement))
 
 
 def _active(tenant_id: TenantId, name: str) -> sa.Select[tuple[object, ...]]:
     return sa.select(BRANCH).where(
         BRANCH.c.tenant_id == tenant_id, BRANCH.c.name == name, BRANCH.c.state == "active"
     )
-
-
-def _one(connection: Connection, found: sa.Select[tuple[object, ...]]) -> RowMapping | None:
-    return connection.execute(found).mappings().one_or_none()

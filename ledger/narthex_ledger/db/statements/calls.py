@@ -4,10 +4,12 @@ import datetime as dt
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
+from narthex_ledger.db.mapper import row_of
 from narthex_ledger.db.schema import WEBHOOK_CALL
 from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.model.rows import CallRow
 
 
 def insert_call(connection: Connection, values: dict[str, object], *, within: dt.timedelta) -> bool:
@@ -19,12 +21,12 @@ def insert_call(connection: Connection, values: dict[str, object], *, within: dt
     return connection.execute(fresh.on_conflict_do_nothing()).rowcount == 1
 
 
-def lock_call(connection: Connection, topic: str, key: str) -> RowMapping:
+def lock_call(connection: Connection, topic: str, key: str) -> CallRow:
     """Lock a call FOR UPDATE: only one caller resolves its outcome."""
-    found = sa.select(
+    statement = sa.select(
         WEBHOOK_CALL, (WEBHOOK_CALL.c.appending_until > NOW).label("is_appending")
     ).where(WEBHOOK_CALL.c.topic == topic, WEBHOOK_CALL.c.key == key)
-    return connection.execute(found.with_for_update()).mappings().one()
+    return row_of(CallRow, connection.execute(statement.with_for_update()))
 
 
 def extend_call(connection: Connection, topic: str, key: str, *, within: dt.timedelta) -> None:

@@ -2,13 +2,16 @@
 
 import datetime as dt
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 from uuid import UUID
 
+import attrs
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
+from narthex_ledger.db.mapper import find_row
 from narthex_ledger.db.schema import (
     BINDING,
     BRANCH,
@@ -20,8 +23,11 @@ from narthex_ledger.db.schema import (
     TENANT,
 )
 from narthex_ledger.errors import NotFound
+from narthex_ledger.model.rows import BranchRow, CommitRow
 from narthex_ledger.model.states import DRIVABLE, IN_FLIGHT, CommitState
 from narthex_ledger.model.views import BranchId, CommitRequest, Fence, TenantId
+
+_Row = TypeVar("_Row", bound=attrs.AttrsInstance)
 
 NOW = sa.func.ledger_now(type_=INSTANT)
 """The database's clock, the only one used for decisions."""
@@ -37,36 +43,36 @@ _LOCK_COMMIT = _COMMIT.with_for_update()
 def put_tenant(connection: Connection, slug: str) -> TenantId:
     """Insert the tenant or find it; a second caller waits for the first's insert."""
     connection.execute(insert(TENANT).values(slug=slug).on_conflict_do_nothing())
-    found = sa.select(TENANT.c.tenant_id).where(TENANT.c.slug == slug)
-    return TenantId(connection.execute(found).scalar_one())
+    statement = sa.select(TENANT.c.tenant_id).where(TENANT.c.slug == slug)
+    return TenantId(connection.execute(statement).scalar_one())
 
 
 def put_branch(connection: Connection, tenant_id: TenantId, name: str) -> BranchId:
     """Insert an active branch or find it; a second caller waits for the first's insert."""
     values = {"tenant_id": tenant_id, "name": name, "is_main": name == "main"}
     connection.execute(insert(BRANCH).values(**values).on_conflict_do_nothing())
-    found = sa.select(BRANCH.c.branch_id).where(
+    statement = sa.select(BRANCH.c.branch_id).where(
         BRANCH.c.tenant_id == tenant_id, BRANCH.c.name == name, BRANCH.c.state == "active"
     )
-    return BranchId(connection.execute(found).scalar_one())
+    return BranchId(connection.execute(statement).scalar_one())
 
 
-def read_branch(connection: Connection, branch_id: BranchId) -> RowMapping:
+def read_branch(connection: Connection, branch_id: BranchId) -> BranchRow:
     """Read a branch; locks nothing."""
-    return _one(connection, _BRANCH, "branch", branch_id)
+    return _one(BranchRow, connection, _BRANCH, "branch", branch_id)
 
 
-def lock_branch(connection: Connection, branch_id: BranchId) -> RowMapping:
+def lock_branch(connection: Connection, branch_id: BranchId) -> BranchRow:
     """Lock a branch FOR UPDATE: plans, commits and promotions of it go one at a time."""
-    return _one(connection, _LOCK_BRANCH, "branch", branch_id)
+    return _one(BranchRow, connection, _LOCK_BRANCH, "branch", branch_id)
 
 
-def find_branch(connection: Connection, tenant_id: TenantId, name: str) -> RowMapping | None:
+def find_branch(connection: Connection, tenant_id: TenantId, name: str) -> BranchRow | None:
     """Find an active branch by name; locks nothing."""
-    found = sa.select(BRANCH).where(
+    statement = sa.select(BRANCH).where(
         BRANCH.c.tenant_id == tenant_id, BRANCH.c.name == name, BRANCH.c.state == "active"
     )
-    return connection.execute(found).mappings().one_or_none()
+    return find_row(BranchRow, connection.execute(statement))
 
 
 def move_head(connection: Connection, branch_id: BranchId, commit_id: UUID, base_seq: int) -> bool:
@@ -136,31 +142,31 @@ def insert_commit(
     return connection.execute(row).rowcount == 1
 
 
-def commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> RowMapping:
+def commit_of_key(connection: Connection, tenant_id: TenantId, key: str) -> CommitRow:
     """Read the commit created with an idempotency key; locks nothing."""
-    found = sa.select(DEPLOY_COMMIT).where(
+    statement = sa.select(DEPLOY_COMMIT).where(
         DEPLOY_COMMIT.c.tenant_id == tenant_id,
         DEPLOY_COMMIT.c.idempotency_key == sa.bindparam("key"),
     )
-    return _one(connection, found, "commit with key", key)
+    return _one(CommitRow, connection, statement, "commit with key", key)
 
 
-def read_commit(connection: Connection, commit_id: UUID) -> RowMapping:
+def read_commit(connection: Connection, commit_id: UUID) -> CommitRow:
     """Read a commit; locks nothing."""
-    return _one(connection, _COMMIT, "commit", commit_id)
+    return _one(CommitRow, connection, _COMMIT, "commit", commit_id)
 
 
-def share_commit(connection: Connection, commit_id: UUID) -> RowMapping:
+def share_commit(connection: Connection, commit_id: UUID) -> CommitRow:
     """Lock a commit FOR SHARE: a takeover or an abort waits; other workers of it don't."""
-    return _one(connection, _SHARE_COMMIT, "commit", commit_id)
+    return _one(CommitRow, connection, _SHARE_COMMIT, "commit", commit_id)
 
 
-def lock_commit(connection: Connection, commit_id: UUID) -> RowMapping:
+def lock_commit(connection: Connection, commit_id: UUID) -> CommitRow:
     """Lock a commit FOR UPDATE: commit, cancel, abort and takeover exclude each other here."""
-    return _one(connection, _LOCK_COMMIT, "commit", commit_id)
+    return _one(CommitRow, connection, _LOCK_COMMIT, "commit", commit_id)
 
 
-def lease_commit(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> RowMapping:
+def lease_commit(connection: Connection, commit_id: UUID, owner: str, lease_s: float) -> Fence:
     """Lease a locked commit to an owner, with a greater fence if it had another owner."""
     same = sa.and_(DEPLOY_COMMIT.c.owner == owner, DEPLOY_COMMIT.c.lease_expires_at > NOW)
     leased = (
@@ -173,7 +179,7 @@ def lease_commit(connection: Connection, commit_id: UUID, owner: str, lease_s: f
         )
         .returning(DEPLOY_COMMIT.c.fence)
     )
-    return connection.execute(leased).mappings().one()
+    return Fence(connection.execute(leased).scalar_one())
 
 
 def is_claimable(connection: Connection, commit_id: UUID, owner: str) -> bool:
@@ -183,15 +189,15 @@ def is_claimable(connection: Connection, commit_id: UUID, owner: str) -> bool:
         DEPLOY_COMMIT.c.lease_expires_at < NOW,
         DEPLOY_COMMIT.c.owner == owner,
     )
-    found = sa.select(free).where(DEPLOY_COMMIT.c.commit_id == commit_id)
-    return bool(connection.execute(found).scalar_one())
+    statement = sa.select(free).where(DEPLOY_COMMIT.c.commit_id == commit_id)
+    return bool(connection.execute(statement).scalar_one())
 
 
 def has_live_lease(connection: Connection, commit_id: UUID) -> bool:
     """Whether an executor may be working on the commit; locks nothing."""
     held = sa.and_(DEPLOY_COMMIT.c.owner.isnot(None), DEPLOY_COMMIT.c.lease_expires_at > NOW)
-    found = sa.select(held).where(DEPLOY_COMMIT.c.commit_id == commit_id)
-    return bool(connection.execute(found).scalar_one())
+    statement = sa.select(held).where(DEPLOY_COMMIT.c.commit_id == commit_id)
+    return bool(connection.execute(statement).scalar_one())
 
 
 def extend_lease(connection: Connection, commit_id: UUID, fence: Fence, lease_s: float) -> bool:
@@ -219,7 +225,7 @@ def end_lease(connection: Connection, commit_id: UUID, fence: Fence) -> None:
 
 def free_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
     """List commits with work to do and no live lease, oldest first; skips locked ones."""
-    found = (
+    statement = (
         sa.select(DEPLOY_COMMIT.c.commit_id)
         .where(
             DEPLOY_COMMIT.c.state.in_([state.value for state in DRIVABLE]),
@@ -229,18 +235,18 @@ def free_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
-    return tuple(connection.execute(found).scalars())
+    return tuple(connection.execute(statement).scalars())
 
 
 def unended_commits(connection: Connection, limit: int) -> tuple[UUID, ...]:
     """List commits with work to do, oldest first; locks nothing."""
-    found = (
+    statement = (
         sa.select(DEPLOY_COMMIT.c.commit_id)
         .where(DEPLOY_COMMIT.c.state.in_([state.value for state in DRIVABLE]))
         .order_by(DEPLOY_COMMIT.c.accepted_at)
         .limit(limit)
     )
-    return tuple(connection.execute(found).scalars())
+    return tuple(connection.execute(statement).scalars())
 
 
 def commit_before(branch_id: BranchId, seq: int) -> sa.ScalarSelect[UUID]:
@@ -255,11 +261,11 @@ def commit_before(branch_id: BranchId, seq: int) -> sa.ScalarSelect[UUID]:
 
 def in_flight(connection: Connection, branch_id: BranchId) -> UUID | None:
     """Find the branch's commit in flight; exact while the branch is locked."""
-    found = sa.select(DEPLOY_COMMIT.c.commit_id).where(
+    statement = sa.select(DEPLOY_COMMIT.c.commit_id).where(
         DEPLOY_COMMIT.c.branch_id == branch_id,
         DEPLOY_COMMIT.c.state.in_([state.value for state in IN_FLIGHT]),
     )
-    return connection.execute(found).scalar_one_or_none()
+    return connection.execute(statement).scalar_one_or_none()
 
 
 def change_commit(connection: Connection, commit_id: UUID, **values: object) -> None:
@@ -303,7 +309,7 @@ def seal_commit(
 
 def insert_manifest(
     connection: Connection,
-    commit: RowMapping,
+    commit: CommitRow,
     *,
     content: Json,
     content_sha256: bytes,
@@ -313,10 +319,10 @@ def insert_manifest(
     """Insert the commit's manifest and its bindings, which never change."""
     connection.execute(
         sa.insert(MANIFEST).values(
-            manifest_id=commit["commit_id"],
-            tenant_id=commit["tenant_id"],
+            manifest_id=commit.commit_id,
+            tenant_id=commit.tenant_id,
             content_sha256=content_sha256,
-            bundle_sha256=commit["bundle_sha256"],
+            bundle_sha256=commit.bundle_sha256,
             signature=signature,
             content=content,
         )
@@ -325,7 +331,7 @@ def insert_manifest(
         connection.execute(
             sa.insert(BINDING),
             [
-                {"manifest_id": commit["commit_id"], "logical_path": path, "asset_id": asset_id}
+                {"manifest_id": commit.commit_id, "logical_path": path, "asset_id": asset_id}
                 for path, asset_id in bindings
             ],
         )
@@ -360,9 +366,13 @@ def states_of(states: Collection[CommitState]) -> list[str]:
 
 
 def _one(
-    connection: Connection, found: sa.Select[tuple[object, ...]], what: str, key: object
-) -> RowMapping:
-    row = connection.execute(found, {"key": key}).mappings().one_or_none()
+    kind: type[_Row],
+    connection: Connection,
+    statement: sa.Select[tuple[object, ...]],
+    what: str,
+    key: object,
+) -> _Row:
+    row = find_row(kind, connection.execute(statement, {"key": key}))
     if row is None:
         raise NotFound(f"there is no {what} {key}")
     return row

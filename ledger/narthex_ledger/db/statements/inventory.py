@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._ir import AssetKind
+from narthex_ledger.db.mapper import rows_of
 from narthex_ledger.db.schema import ASSET, EXTERNAL_INVENTORY
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.model.audit_views import Finding
+from narthex_ledger.model.rows import AssetRow
 from narthex_ledger.model.states import AssetState
 
 _IDENTITY = sa.text(
@@ -22,22 +24,22 @@ _IDENTITY = sa.text(
 
 def asset_rows(
     connection: Connection, kind: AssetKind, names: Collection[str]
-) -> tuple[RowMapping, ...]:
+) -> tuple[AssetRow, ...]:
     """Read the assets of a kind that are not destroyed, and those of the names; locks nothing."""
-    found = sa.select(ASSET).where(
+    statement = sa.select(ASSET).where(
         ASSET.c.kind == kind.value,
         sa.or_(
             ASSET.c.state != AssetState.DESTROYED.value,
             ASSET.c.physical_name.in_(sorted(names)),
         ),
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(AssetRow, connection.execute(statement))
 
 
 def state_of(connection: Connection, name: str) -> AssetState | None:
     """Find the state of the asset of that physical name."""
-    found = sa.select(ASSET.c.state).where(ASSET.c.physical_name == name)
-    state = connection.execute(found).scalar_one_or_none()
+    statement = sa.select(ASSET.c.state).where(ASSET.c.physical_name == name)
+    state = connection.execute(statement).scalar_one_or_none()
     return None if state is None else AssetState(state)
 
 
@@ -82,15 +84,17 @@ def confirmed(
     connection: Connection, system: str, apart: dt.timedelta
 ) -> frozenset[tuple[str, str]]:
     """Read findings of at least two scans, the first long enough before the last."""
-    found = sa.select(EXTERNAL_INVENTORY.c.physical_name, EXTERNAL_INVENTORY.c.external_id).where(
+    statement = sa.select(
+        EXTERNAL_INVENTORY.c.physical_name, EXTERNAL_INVENTORY.c.external_id
+    ).where(
         EXTERNAL_INVENTORY.c.system == system,
         EXTERNAL_INVENTORY.c.scans > 1,
         EXTERNAL_INVENTORY.c.last_seen - EXTERNAL_INVENTORY.c.first_seen >= apart,
     )
-    return frozenset((row.physical_name, row.external_id) for row in connection.execute(found))
+    return frozenset((row.physical_name, row.external_id) for row in connection.execute(statement))
 
 
 def cluster_identity(connection: Connection) -> str:
     """Hash the identity of the cluster and its timeline."""
-    found = str(connection.execute(_IDENTITY).scalar_one())
-    return hashlib.sha256(found.encode()).hexdigest()[:12]
+    cluster = str(connection.execute(_IDENTITY).scalar_one())
+    return hashlib.sha256(cluster.encode()).hexdigest()[:12]

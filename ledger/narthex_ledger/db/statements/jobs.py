@@ -6,9 +6,10 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
+from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import (
     ASSET,
     BINDING,
@@ -22,8 +23,9 @@ from narthex_ledger.db.schema import (
 )
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
+from narthex_ledger.model.rows import AssetRow, BoundJobRow, JobRow, ShardRow
 from narthex_ledger.model.states import Desired, Phase
-from narthex_ledger.model.views import Epoch, ShardReport
+from narthex_ledger.model.views import Epoch, ShardReport, SlotLease, SlotView
 
 SHARDS = (
     sa.select(
@@ -58,29 +60,29 @@ def put_slots(connection: Connection, slot_space: str, count: int) -> None:
 
 def slot_count(connection: Connection, slot_space: str) -> int:
     """Return the number of slots of a space, which is fixed at creation."""
-    found = sa.select(sa.func.count()).where(SLOT_LEASE.c.slot_space == slot_space)
-    return int(connection.execute(found).scalar_one())
+    statement = sa.select(sa.func.count()).where(SLOT_LEASE.c.slot_space == slot_space)
+    return int(connection.execute(statement).scalar_one())
 
 
-def insert_job(connection: Connection, asset: RowMapping, slot_space: str, slot: int) -> None:
+def insert_job(connection: Connection, asset: AssetRow, slot_space: str, slot: int) -> None:
     """Insert a stopped job of one shard for an asset that is locked."""
     needs = sa.select(CREATE_LEDGER.c.needs_backfill).where(
-        CREATE_LEDGER.c.asset_id == asset["asset_id"]
+        CREATE_LEDGER.c.asset_id == asset.asset_id
     )
     connection.execute(
         sa.insert(JOB).values(
-            asset_id=asset["asset_id"],
-            tenant_id=asset["tenant_id"],
+            asset_id=asset.asset_id,
+            tenant_id=asset.tenant_id,
             slot_space=slot_space,
             shard_count=1,
             desired=Desired.STOPPED.value,
-            spec_sha256=asset["spec_sha256"],
+            spec_sha256=asset.spec_sha256,
             needs_backfill=needs.scalar_subquery(),
         )
     )
     connection.execute(
         sa.insert(JOB_SHARD).values(
-            asset_id=asset["asset_id"], shard=0, slot_space=slot_space, slot=slot
+            asset_id=asset.asset_id, shard=0, slot_space=slot_space, slot=slot
         )
     )
 
@@ -105,9 +107,9 @@ def close_sink_fence(connection: Connection, job_key: str) -> None:
     )
 
 
-def lock_job(connection: Connection, asset_id: int) -> RowMapping:
+def lock_job(connection: Connection, asset_id: int) -> JobRow:
     """Lock a job FOR UPDATE: its starts, stops and backfill claims are serialized."""
-    found = (
+    statement = (
         sa.select(
             JOB,
             sa.func.coalesce(JOB.c.backfill_expires_at > NOW, sa.false()).label("backfill_held"),
@@ -115,16 +117,16 @@ def lock_job(connection: Connection, asset_id: int) -> RowMapping:
         .where(JOB.c.asset_id == asset_id)
         .with_for_update()
     )
-    row = connection.execute(found).mappings().one_or_none()
+    row = find_row(JobRow, connection.execute(statement))
     if row is None:
         raise NotFound(f"there is no job {asset_id}")
     return row
 
 
-def lock_jobs(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+def lock_jobs(connection: Connection, manifest_id: UUID) -> tuple[BoundJobRow, ...]:
     """Lock all jobs of a manifest FOR UPDATE, by asset, with kind, name and spec."""
     bound = sa.select(BINDING.c.asset_id).where(BINDING.c.manifest_id == manifest_id)
-    found = (
+    statement = (
         sa.select(
             JOB,
             ASSET.c.kind,
@@ -137,13 +139,13 @@ def lock_jobs(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ..
         .order_by(JOB.c.asset_id)
         .with_for_update(of=JOB)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(BoundJobRow, connection.execute(statement))
 
 
-def share_shards(connection: Connection, asset_ids: list[int]) -> tuple[RowMapping, ...]:
+def share_shards(connection: Connection, asset_ids: list[int]) -> tuple[ShardRow, ...]:
     """Lock shards and their slots FOR SHARE: reports and takeovers wait while they are judged."""
-    found = SHARDS.where(JOB_SHARD.c.asset_id.in_(asset_ids)).with_for_update(read=True)
-    return tuple(connection.execute(found).mappings())
+    statement = SHARDS.where(JOB_SHARD.c.asset_id.in_(asset_ids)).with_for_update(read=True)
+    return rows_of(ShardRow, connection.execute(statement))
 
 
 def set_desired(connection: Connection, asset_id: int, desired: Desired) -> None:
@@ -162,8 +164,8 @@ def change_job(connection: Connection, asset_id: int, **values: object) -> None:
 
 def desired_before(connection: Connection, asset_id: int, settle: dt.timedelta) -> bool:
     """Whether a job's desired state has not changed for this span, by the database's clock."""
-    found = sa.select(JOB.c.desired_at + settle < NOW).where(JOB.c.asset_id == asset_id)
-    return bool(connection.execute(found).scalar_one())
+    statement = sa.select(JOB.c.desired_at + settle < NOW).where(JOB.c.asset_id == asset_id)
+    return bool(connection.execute(statement).scalar_one())
 
 
 def set_backfill_progress(connection: Connection, asset_id: int, backfill: Json) -> None:
@@ -187,14 +189,14 @@ def bump_registry(connection: Connection) -> int:
 
 def claim_slots(
     connection: Connection, owner: str, slot_space: str, slots: Sequence[int], lease_s: float
-) -> tuple[RowMapping, ...]:
+) -> tuple[SlotLease, ...]:
     """Take those of the slots that are free or expired, each with a greater epoch.
 
     Locks them by number, skipping those that are locked. Slots that the owner has already keep
     their epoch, so that a claim may be repeated.
     """
     free = sa.or_(SLOT_LEASE.c.owner.is_(None), SLOT_LEASE.c.expires_at < NOW)
-    found = (
+    statement = (
         sa.select(SLOT_LEASE.c.slot)
         .where(
             SLOT_LEASE.c.slot_space == slot_space,
@@ -204,7 +206,7 @@ def claim_slots(
         .order_by(SLOT_LEASE.c.slot)
         .with_for_update(skip_locked=True)
     )
-    mine = list(connection.execute(found).scalars())
+    mine = list(connection.execute(statement).scalars())
     taken = (
         sa.update(SLOT_LEASE)
         .where(SLOT_LEASE.c.slot_space == slot_space, SLOT_LEASE.c.slot.in_(mine))
@@ -215,7 +217,7 @@ def claim_slots(
         )
         .returning(SLOT_LEASE.c.slot, SLOT_LEASE.c.epoch)
     )
-    return tuple(connection.execute(taken).mappings())
+    return rows_of(SlotLease, connection.execute(taken))
 
 
 def renew_slots(
@@ -270,10 +272,10 @@ def release_owner(connection: Connection, slot_space: str, owner: str) -> None:
     )
 
 
-def slot_rows(connection: Connection, slot_space: str) -> tuple[RowMapping, ...]:
+def slot_rows(connection: Connection, slot_space: str) -> tuple[SlotView, ...]:
     """List the slots of a space with their current owners; locks nothing."""
     held = SLOT_LEASE.c.expires_at > NOW
-    found = (
+    statement = (
         sa.select(
             SLOT_LEASE.c.slot,
             SLOT_LEASE.c.epoch,
@@ -282,7 +284,7 @@ def slot_rows(connection: Connection, slot_space: str) -> tuple[RowMapping, ...]
         .where(SLOT_LEASE.c.slot_space == slot_space)
         .order_by(SLOT_LEASE.c.slot)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(SlotView, connection.execute(statement))
 
 
 def delete_engine(connection: Connection, engine_id: str) -> None:
@@ -345,14 +347,14 @@ def put_engine(
     connection.execute(row.on_conflict_do_update(index_elements=["engine_id"], set_=values))
 
 
-def live_engines(connection: Connection, slot_space: str, alive_s: float) -> tuple[RowMapping, ...]:
-    """List engines seen lately; locks nothing."""
-    found = (
-        sa.select(ENGINE)
+def live_engines(connection: Connection, slot_space: str, alive_s: float) -> dict[str, float]:
+    """Read the weights of engines seen lately; locks nothing."""
+    statement = (
+        sa.select(ENGINE.c.engine_id, ENGINE.c.weight)
         .where(
             ENGINE.c.slot_space == slot_space,
             ENGINE.c.seen_at > NOW - dt.timedelta(seconds=alive_s),
         )
         .order_by(ENGINE.c.engine_id)
     )
-    return tuple(connection.execute(found).mappings())
+    return {row.engine_id: row.weight for row in connection.execute(statement)}

@@ -6,13 +6,15 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._base import Json
+from narthex_ledger.db.mapper import find_row, row_of, rows_of
 from narthex_ledger.db.schema import AUDIT, INSTALL, OFFLINE_QUERY
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
 from narthex_ledger.model.audit_views import AuditView
+from narthex_ledger.model.rows import OfflineQueryRow
 
 
 def insert_query(  # noqa: PLR0913 - a query has these parts
@@ -42,27 +44,27 @@ def insert_query(  # noqa: PLR0913 - a query has these parts
     return connection.execute(row).rowcount == 1
 
 
-def read_query(connection: Connection, request_id: UUID) -> RowMapping:
+def read_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
     """Read an offline query; locks nothing."""
-    found = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
-    return _one(connection, found, request_id)
+    statement = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
+    return _one(connection, statement, request_id)
 
 
-def find_query(connection: Connection, request_id: UUID) -> RowMapping | None:
+def find_query(connection: Connection, request_id: UUID) -> OfflineQueryRow | None:
     """Find an offline query; locks nothing."""
-    found = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
-    return connection.execute(found).mappings().one_or_none()
+    statement = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
+    return find_row(OfflineQueryRow, connection.execute(statement))
 
 
-def lock_query(connection: Connection, request_id: UUID) -> RowMapping:
+def lock_query(connection: Connection, request_id: UUID) -> OfflineQueryRow:
     """Lock an offline query FOR UPDATE: its engine and a cancel exclude each other."""
-    found = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
-    return _one(connection, found.with_for_update(), request_id)
+    statement = sa.select(OFFLINE_QUERY).where(OFFLINE_QUERY.c.request_id == request_id)
+    return _one(connection, statement.with_for_update(), request_id)
 
 
-def next_query(connection: Connection) -> RowMapping | None:
+def next_query(connection: Connection) -> OfflineQueryRow | None:
     """Lock the oldest query that is queued or whose engine's lease expired; skips locked ones."""
-    found = (
+    statement = (
         sa.select(OFFLINE_QUERY)
         .where(
             sa.or_(
@@ -74,10 +76,12 @@ def next_query(connection: Connection) -> RowMapping | None:
         .limit(1)
         .with_for_update(skip_locked=True)
     )
-    return connection.execute(found).mappings().one_or_none()
+    return find_row(OfflineQueryRow, connection.execute(statement))
 
 
-def lease_query(connection: Connection, request_id: UUID, owner: str, lease_s: float) -> RowMapping:
+def lease_query(
+    connection: Connection, request_id: UUID, owner: str, lease_s: float
+) -> OfflineQueryRow:
     """Lease a locked query to an engine, with a greater epoch."""
     leased = (
         sa.update(OFFLINE_QUERY)
@@ -90,7 +94,7 @@ def lease_query(connection: Connection, request_id: UUID, owner: str, lease_s: f
         )
         .returning(OFFLINE_QUERY)
     )
-    return connection.execute(leased).mappings().one()
+    return row_of(OfflineQueryRow, connection.execute(leased))
 
 
 def change_query(connection: Connection, request_id: UUID, **values: object) -> None:
@@ -119,12 +123,12 @@ def put_audit(connection: Connection, audit: AuditView) -> None:
 
 def audit_rows(
     connection: Connection, limit: int, branches: Collection[str] | None
-) -> tuple[RowMapping, ...]:
+) -> tuple[AuditView, ...]:
     """List audits, the newest first, optionally those of some branches only."""
-    found = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
+    statement = sa.select(AUDIT).order_by(AUDIT.c.at.desc()).limit(limit)
     if branches is not None:
-        found = found.where(AUDIT.c.branch.in_(branches))
-    return tuple(connection.execute(found).mappings())
+        statement = statement.where(AUDIT.c.branch.in_(branches))
+    return rows_of(AuditView, connection.execute(statement))
 
 
 def put_install(connection: Connection, install_id: str) -> None:
@@ -135,9 +139,9 @@ def put_install(connection: Connection, install_id: str) -> None:
 
 
 def _one(
-    connection: Connection, found: sa.Select[tuple[object, ...]], request_id: UUID
-) -> RowMapping:
-    row = connection.execute(found).mappings().one_or_none()
+    connection: Connection, statement: sa.Select[tuple[object, ...]], request_id: UUID
+) -> OfflineQueryRow:
+    row = find_row(OfflineQueryRow, connection.execute(statement))
     if row is None:
         raise NotFound(f"there is no offline query {request_id}")
     return row

@@ -8,10 +8,12 @@ import datetime as dt
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
+from narthex_ledger.db.mapper import rows_of
 from narthex_ledger.db.schema import ASSET, BINDING, BRANCH, DEPLOY_COMMIT, JOB, PIN
 from narthex_ledger.db.statements.commits import NOW
+from narthex_ledger.model.rows import PinRow
 from narthex_ledger.model.states import IN_FLIGHT
 from narthex_ledger.model.views import BranchId
 
@@ -28,15 +30,15 @@ def insert_pin(
     return int(connection.execute(row).scalar_one())
 
 
-def lock_pins(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+def lock_pins(connection: Connection, manifest_id: UUID) -> tuple[PinRow, ...]:
     """Lock all pins of a manifest FOR UPDATE, by id: expiry waits, so they can be derived from."""
-    found = (
+    statement = (
         sa.select(PIN)
         .where(PIN.c.manifest_id == manifest_id)
         .order_by(PIN.c.pin_id)
         .with_for_update()
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(PinRow, connection.execute(statement))
 
 
 def retire_pin(
@@ -103,20 +105,20 @@ def cool(connection: Connection) -> int:
 
 def pinned_assets(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
     """Return which of these assets any pin reaches; exact for assets that are locked."""
-    found = (
+    statement = (
         sa.select(BINDING.c.asset_id)
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
         .where(BINDING.c.asset_id.in_(asset_ids))
         .distinct()
     )
-    return frozenset(connection.execute(found).scalars())
+    return frozenset(connection.execute(statement).scalars())
 
 
 def other_holders(
     connection: Connection, asset_ids: list[int], *, except_commit: UUID
 ) -> dict[int, UUID]:
     """Return, for each asset, the oldest other commit in flight that pins it."""
-    found = (
+    statement = (
         sa.select(BINDING.c.asset_id, PIN.c.commit_id)
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
         .join(DEPLOY_COMMIT, DEPLOY_COMMIT.c.commit_id == PIN.c.commit_id)
@@ -128,14 +130,14 @@ def other_holders(
         )
         .order_by(DEPLOY_COMMIT.c.accepted_at.desc(), PIN.c.commit_id.desc())
     )
-    return {row.asset_id: row.commit_id for row in connection.execute(found)}
+    return {row.asset_id: row.commit_id for row in connection.execute(statement)}
 
 
 def users_of(
     connection: Connection, asset_ids: list[int], *, except_commit: UUID
 ) -> dict[int, tuple[tuple[BranchId, str], ...]]:
     """Return, for each asset, the branches whose pins reach it, apart from one commit's."""
-    found = (
+    statement = (
         sa.select(BINDING.c.asset_id, BRANCH.c.branch_id, BRANCH.c.name)
         .join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id)
         .join(BRANCH, BRANCH.c.branch_id == PIN.c.branch_id)
@@ -144,8 +146,8 @@ def users_of(
         .order_by(BINDING.c.asset_id, BRANCH.c.branch_id)
     )
     users: dict[int, tuple[tuple[BranchId, str], ...]] = {}
-    for row in connection.execute(found):
-        users[row.asset_id] = (*users.get(row.asset_id, ()), (BranchId(row.branch_id), row.name))
+    for row in connection.execute(statement):
+        users[row.asset_id] = (*users.get(row.asset_id, ()), (row.branch_id, row.name))
     return users
 
 
@@ -156,13 +158,13 @@ def unpinned_assets(connection: Connection, limit: int) -> tuple[int, ...]:
         .select_from(BINDING.join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id))
         .where(BINDING.c.asset_id == ASSET.c.asset_id)
     )
-    found = (
+    statement = (
         sa.select(ASSET.c.asset_id)
         .where(ASSET.c.state == "live", ~pinned.exists())
         .order_by(ASSET.c.asset_id.desc())
         .limit(limit)
     )
-    return tuple(connection.execute(found).scalars())
+    return tuple(connection.execute(statement).scalars())
 
 
 def cold_jobs(connection: Connection) -> tuple[int, ...]:
@@ -172,16 +174,16 @@ def cold_jobs(connection: Connection) -> tuple[int, ...]:
         .select_from(BINDING.join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id))
         .where(BINDING.c.asset_id == JOB.c.asset_id, PIN.c.hot, PIN.c.holder != "undelete")
     )
-    found = sa.select(JOB.c.asset_id).where(JOB.c.desired == "running", ~warm.exists())
-    return tuple(connection.execute(found.order_by(JOB.c.asset_id)).scalars())
+    statement = sa.select(JOB.c.asset_id).where(JOB.c.desired == "running", ~warm.exists())
+    return tuple(connection.execute(statement.order_by(JOB.c.asset_id)).scalars())
 
 
 def is_warm(connection: Connection, asset_id: int) -> bool:
     """Whether a pin that keeps jobs running reaches the asset; exact while it is locked."""
-    found = (
+    statement = (
         sa.select(sa.literal(1))
         .select_from(BINDING.join(PIN, PIN.c.manifest_id == BINDING.c.manifest_id))
         .where(BINDING.c.asset_id == asset_id, PIN.c.hot, PIN.c.holder != "undelete")
         .limit(1)
     )
-    return connection.execute(found).first() is not None
+    return connection.execute(statement).first() is not None

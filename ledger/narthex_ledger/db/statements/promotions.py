@@ -3,11 +3,13 @@
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
+from narthex_ledger.db.mapper import find_row
 from narthex_ledger.db.schema import PROMOTION
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.errors import NotFound
+from narthex_ledger.model.rows import PromotionRow
 from narthex_ledger.model.states import PromotionState
 
 
@@ -35,19 +37,19 @@ def insert_promotion(connection: Connection, commit_id: UUID, branch_id: int, po
     )
 
 
-def lock_promotion(connection: Connection, commit_id: UUID) -> RowMapping:
+def lock_promotion(connection: Connection, commit_id: UUID) -> PromotionRow:
     """Lock a promotion FOR UPDATE: its approvals and flips are serialized."""
-    found = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id).with_for_update()
-    row = connection.execute(found).mappings().one_or_none()
+    statement = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id).with_for_update()
+    row = find_row(PromotionRow, connection.execute(statement))
     if row is None:
         raise NotFound(f"commit `{commit_id}` has no promotion; it is not committed")
     return row
 
 
-def find_promotion(connection: Connection, commit_id: UUID) -> RowMapping | None:
+def find_promotion(connection: Connection, commit_id: UUID) -> PromotionRow | None:
     """Find a promotion; locks nothing."""
-    found = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id)
-    return connection.execute(found).mappings().one_or_none()
+    statement = sa.select(PROMOTION).where(PROMOTION.c.commit_id == commit_id)
+    return find_row(PromotionRow, connection.execute(statement))
 
 
 def change_promotion(connection: Connection, commit_id: UUID, **values: object) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.engine import Connection
 
 from narthex._ir import AssetRef
+from narthex_ledger.db.mapper import find_row, rows_of
 from narthex_ledger.db.schema import (
     ASSET,
     BINDING,
@@ -25,8 +26,24 @@ from narthex_ledger.db.schema import (
 )
 from narthex_ledger.db.statements.commits import NOW
 from narthex_ledger.db.statements.jobs import SHARDS
+from narthex_ledger.model.audit_views import InstallView
+from narthex_ledger.model.rows import (
+    BinderRow,
+    BoundAssetRow,
+    CreatedAssetRow,
+    HeadRow,
+    HolderRow,
+    JobAssetRow,
+    ListedCommitRow,
+    ManifestRow,
+    NamedAssetRow,
+    PathRow,
+    RetainedAssetRow,
+    ServingRow,
+    ShardRow,
+)
 from narthex_ledger.model.states import AssetState
-from narthex_ledger.model.views import BranchId, TenantId
+from narthex_ledger.model.views import BranchId, EventView, TenantId
 
 # The most frequent queries are built once: building one costs more than running it.
 _COMMITS = sa.select(
@@ -69,41 +86,41 @@ _JOBS = (
 )
 
 
-def commit_row(connection: Connection, commit_id: UUID) -> RowMapping | None:
+def commit_row(connection: Connection, commit_id: UUID) -> ListedCommitRow | None:
     """Find a commit with its promotion."""
-    return connection.execute(_COMMIT, {"commit_id": commit_id}).mappings().one_or_none()
+    return find_row(ListedCommitRow, connection.execute(_COMMIT, {"commit_id": commit_id}))
 
 
 def commit_rows(
     connection: Connection, limit: int, branch_id: BranchId | None
-) -> tuple[RowMapping, ...]:
+) -> tuple[ListedCommitRow, ...]:
     """List commits with their promotions, the newest first."""
-    found = _COMMITS.order_by(DEPLOY_COMMIT.c.accepted_at.desc()).limit(limit)
+    statement = _COMMITS.order_by(DEPLOY_COMMIT.c.accepted_at.desc()).limit(limit)
     if branch_id is not None:
-        found = found.where(DEPLOY_COMMIT.c.branch_id == branch_id)
-    return tuple(connection.execute(found).mappings())
+        statement = statement.where(DEPLOY_COMMIT.c.branch_id == branch_id)
+    return rows_of(ListedCommitRow, connection.execute(statement))
 
 
-def manifest_row(connection: Connection, manifest_id: UUID) -> RowMapping | None:
+def manifest_row(connection: Connection, manifest_id: UUID) -> ManifestRow | None:
     """Find a manifest."""
-    found = sa.select(MANIFEST).where(MANIFEST.c.manifest_id == manifest_id)
-    return connection.execute(found).mappings().one_or_none()
+    statement = sa.select(MANIFEST).where(MANIFEST.c.manifest_id == manifest_id)
+    return find_row(ManifestRow, connection.execute(statement))
 
 
-def binding_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+def binding_rows(connection: Connection, manifest_id: UUID) -> tuple[BoundAssetRow, ...]:
     """Read a manifest's bindings with their assets, by path."""
-    found = (
+    statement = (
         sa.select(BINDING.c.logical_path, ASSET)
         .join(ASSET, ASSET.c.asset_id == BINDING.c.asset_id)
         .where(BINDING.c.manifest_id == manifest_id)
         .order_by(BINDING.c.logical_path)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(BoundAssetRow, connection.execute(statement))
 
 
-def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[RowMapping, ...]:
+def asset_rows(connection: Connection, manifest_id: UUID) -> tuple[CreatedAssetRow, ...]:
     """Read a manifest's assets with their paths, creations and references."""
-    return tuple(connection.execute(_BOUND_ASSETS, {"manifest_id": manifest_id}).mappings())
+    return rows_of(CreatedAssetRow, connection.execute(_BOUND_ASSETS, {"manifest_id": manifest_id}))
 
 
 def retained_rows(
@@ -113,7 +130,7 @@ def retained_rows(
     after: int,
     limit: int,
     branches: Collection[str] | None,
-) -> tuple[RowMapping, ...]:
+) -> tuple[RetainedAssetRow, ...]:
     """List the assets that are not destroyed, by id, with their paths and references.
 
     With `branches`, only the assets that these branches hold, by their paths there.
@@ -126,7 +143,7 @@ def retained_rows(
         .scalar_subquery()
     )
     is_shown = sa.true() if branches is None else ASSET.c.asset_id.in_(sa.select(bound.c.asset_id))
-    found = (
+    statement = (
         sa.select(ASSET, paths.label("paths"), REFCOUNT.c.refs)
         .join(REFCOUNT, REFCOUNT.c.asset_id == ASSET.c.asset_id)
         .where(
@@ -138,7 +155,7 @@ def retained_rows(
         .order_by(ASSET.c.asset_id)
         .limit(limit)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(RetainedAssetRow, connection.execute(statement))
 
 
 def held(tenant_id: TenantId, branches: Collection[str]) -> sa.Select[tuple[int, str]]:
@@ -154,15 +171,15 @@ def held(tenant_id: TenantId, branches: Collection[str]) -> sa.Select[tuple[int,
 
 def held_rows(
     connection: Connection, tenant_id: TenantId, branches: Collection[str]
-) -> tuple[RowMapping, ...]:
+) -> tuple[PathRow, ...]:
     """Read which assets branches hold, one row per asset and path; locks nothing."""
-    return tuple(connection.execute(held(tenant_id, branches)).mappings())
+    return rows_of(PathRow, connection.execute(held(tenant_id, branches)))
 
 
-def first_binder_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowMapping, ...]:
+def first_binder_rows(connection: Connection, tenant_id: TenantId) -> tuple[BinderRow, ...]:
     """Read which active branches bind or have bound endpoints, the earliest commit first."""
     first = sa.func.min(DEPLOY_COMMIT.c.committed_at)
-    found = (
+    statement = (
         sa.select(BINDING.c.logical_path, BRANCH.c.name)
         .join(DEPLOY_COMMIT, DEPLOY_COMMIT.c.manifest_id == BINDING.c.manifest_id)
         .join(BRANCH, BRANCH.c.branch_id == DEPLOY_COMMIT.c.branch_id)
@@ -175,15 +192,15 @@ def first_binder_rows(connection: Connection, tenant_id: TenantId) -> tuple[RowM
         .group_by(BINDING.c.logical_path, BRANCH.c.branch_id, BRANCH.c.name)
         .order_by(first, BRANCH.c.branch_id)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(BinderRow, connection.execute(statement))
 
 
 def holder_rows(
     connection: Connection, asset_ids: Sequence[int], *, branches: Collection[str] | None
-) -> tuple[RowMapping, ...]:
+) -> tuple[HolderRow, ...]:
     """Read which commits of which branches hold these assets, and why; of some branches only."""
     is_shown = sa.true() if branches is None else BRANCH.c.name.in_(branches)
-    found = (
+    statement = (
         sa.select(
             BINDING.c.asset_id, BRANCH.c.name, PIN.c.holder, PIN.c.commit_id, PIN.c.expires_at
         )
@@ -193,12 +210,12 @@ def holder_rows(
         .where(BINDING.c.asset_id.in_(asset_ids), is_shown)
         .order_by(BINDING.c.asset_id, BRANCH.c.name, PIN.c.holder, PIN.c.commit_id)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(HolderRow, connection.execute(statement))
 
 
 def unfilled(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
     """Return which of these assets are jobs that still need a backfill."""
-    found = (
+    statement = (
         sa.select(CREATE_LEDGER.c.asset_id)
         .outerjoin(JOB, JOB.c.asset_id == CREATE_LEDGER.c.asset_id)
         .where(
@@ -207,33 +224,33 @@ def unfilled(connection: Connection, asset_ids: list[int]) -> frozenset[int]:
             JOB.c.backfilled_at.is_(None),
         )
     )
-    return frozenset(connection.execute(found).scalars())
+    return frozenset(connection.execute(statement).scalars())
 
 
-def job_rows(connection: Connection) -> tuple[RowMapping, ...]:
+def job_rows(connection: Connection) -> tuple[JobAssetRow, ...]:
     """Read all jobs whose assets exist."""
-    return tuple(connection.execute(_JOBS).mappings())
+    return rows_of(JobAssetRow, connection.execute(_JOBS))
 
 
-def shard_rows(connection: Connection) -> tuple[RowMapping, ...]:
+def shard_rows(connection: Connection) -> tuple[ShardRow, ...]:
     """Read all shards with their slots."""
-    return tuple(connection.execute(SHARDS).mappings())
+    return rows_of(ShardRow, connection.execute(SHARDS))
 
 
 def retained_names(
     connection: Connection, tenant_id: TenantId, refs: Sequence[AssetRef]
-) -> tuple[RowMapping, ...]:
+) -> tuple[NamedAssetRow, ...]:
     """Read the names of those of these assets that are live or retiring."""
     if not refs:
         return ()
-    found = sa.select(ASSET.c.kind, ASSET.c.fingerprint, ASSET.c.physical_name).where(
+    statement = sa.select(ASSET.c.kind, ASSET.c.fingerprint, ASSET.c.physical_name).where(
         ASSET.c.tenant_id == tenant_id,
         ASSET.c.state.in_(["live", "retiring"]),
         sa.tuple_(ASSET.c.kind, ASSET.c.fingerprint).in_(
             [(ref.kind.value, ref.fingerprint) for ref in refs]
         ),
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(NamedAssetRow, connection.execute(statement))
 
 
 def backfill_pace(connection: Connection) -> float | None:
@@ -257,24 +274,24 @@ def backfill_pace(connection: Connection) -> float | None:
         .subquery()
     )
     median = sa.func.percentile_cont(0.5).within_group(paces.c.pace)
-    found = connection.execute(sa.select(median)).scalar_one_or_none()
-    return None if found is None else float(found)
+    pace = connection.execute(sa.select(median)).scalar_one_or_none()
+    return None if pace is None else float(pace)
 
 
-def event_rows(connection: Connection, commit_id: UUID) -> tuple[RowMapping, ...]:
+def event_rows(connection: Connection, commit_id: UUID) -> tuple[EventView, ...]:
     """Read the events of a commit, in order."""
-    found = (
+    statement = (
         sa.select(LEDGER_EVENT)
         .where(LEDGER_EVENT.c.commit_id == commit_id)
         .order_by(LEDGER_EVENT.c.event_id)
     )
-    return tuple(connection.execute(found).mappings())
+    return rows_of(EventView, connection.execute(statement))
 
 
 def bundle_content(connection: Connection, sha256: bytes) -> bytes | None:
     """Find a bundle by content."""
-    found = sa.select(BUNDLE.c.content).where(BUNDLE.c.sha256 == sha256)
-    content = connection.execute(found).scalar_one_or_none()
+    statement = sa.select(BUNDLE.c.content).where(BUNDLE.c.sha256 == sha256)
+    content = connection.execute(statement).scalar_one_or_none()
     return None if content is None else bytes(content)
 
 
@@ -283,28 +300,26 @@ def registry_version(connection: Connection) -> int:
     return int(connection.execute(sa.select(REGISTRY_VERSION.c.version)).scalar_one())
 
 
-def install_row(connection: Connection) -> RowMapping | None:
+def install_row(connection: Connection) -> InstallView | None:
     """Find the installation's identity."""
-    return connection.execute(sa.select(INSTALL)).mappings().one_or_none()
+    return find_row(InstallView, connection.execute(sa.select(INSTALL)))
 
 
-def head_rows(
-    connection: Connection, commit_ids: Collection[UUID | None]
-) -> tuple[RowMapping, ...]:
+def head_rows(connection: Connection, commit_ids: Collection[UUID | None]) -> tuple[HeadRow, ...]:
     """Read the signatures of commits from when they became heads of their branches."""
     wanted = [one for one in commit_ids if one is not None]
     columns = (DEPLOY_COMMIT.c.commit_id, DEPLOY_COMMIT.c.manifest_id)
-    found = sa.select(*columns, DEPLOY_COMMIT.c.head_signature).where(
+    statement = sa.select(*columns, DEPLOY_COMMIT.c.head_signature).where(
         DEPLOY_COMMIT.c.commit_id.in_(wanted)
     )
-    return tuple(connection.execute(found).mappings()) if wanted else ()
+    return rows_of(HeadRow, connection.execute(statement)) if wanted else ()
 
 
-def serving_row(connection: Connection, branch_id: BranchId) -> RowMapping | None:
+def serving_row(connection: Connection, branch_id: BranchId) -> ServingRow | None:
     """Find the commit that a branch serves, in one statement."""
-    found = (
+    statement = (
         sa.select(DEPLOY_COMMIT.c.commit_id, DEPLOY_COMMIT.c.manifest_id, BRANCH.c.serving_seq)
         .join(DEPLOY_COMMIT, DEPLOY_COMMIT.c.commit_id == BRANCH.c.serving_commit_id)
         .where(BRANCH.c.branch_id == branch_id)
     )
-    return connection.execute(found).mappings().one_or_none()
+    return find_row(ServingRow, connection.execute(statement))
