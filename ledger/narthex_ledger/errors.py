@@ -18,7 +18,7 @@ LedgerError
 ├── Contended                   NX1130  retries are used up; nothing was changed
 ├── OutcomeUnknown              NX1131  the connection broke while committing
 ├── LedgerUnreachable           NX1133  the database does not answer; nothing was changed
-├── NotSigned                   NX1134  a bundle is there that the installation has not signed
+├── NotSigned                   NX1134  a bundle or row lacks the installation's signature
 └── UnsafeSession               NX1132  the server or its settings break the protocol's rules
 """
 
@@ -28,7 +28,7 @@ from narthex._base import Json
 
 
 class LedgerError(Exception):
-    """The ledger could not do what was asked; `code` names why, `detail` is for machines."""
+    """The ledger could not serve a request; `code` names the reason, `detail` is for machines."""
 
     code = "NX1100"
 
@@ -40,23 +40,24 @@ class LedgerError(Exception):
 
 
 class LedgerRefused(LedgerError):
-    """Nothing was changed, and the reason is one that the caller can act on."""
+    """The ledger changed nothing, for a reason that the caller can act on."""
 
 
 class Fenced(LedgerRefused):
-    """Somebody else took over the commit, slot or job since this caller's claim; stop at once.
+    """Another process took over the commit, slot or job after this caller's claim; stop at once.
 
-    A second writer would undo what the first has done since. Instead: nothing; who took over
-    goes on.
+    A second writer would overwrite the work of the new owner. Instead: do nothing; the new owner
+    continues the work.
     """
 
     code = "NX1101"
 
 
 class LeaseHeld(LedgerRefused):
-    """Another holder's lease has not expired; come again later.
+    """Another owner's lease has not expired; retry later.
 
-    Two holders never work on one thing. Instead: wait until it is released or has expired.
+    Only one owner works on a commit, slot or job at a time. Instead: wait until the lease is
+    released or expires.
     """
 
     code = "NX1102"
@@ -65,8 +66,8 @@ class LeaseHeld(LedgerRefused):
 class CommitInProgress(LedgerRefused):
     """The branch has another commit in flight.
 
-    Two commits at once would each plan on what the other changes. Instead: wait for it, or cancel
-    it.
+    Each of two concurrent commits would plan on assets that the other changes. Instead: wait for
+    the commit, or cancel it.
     """
 
     code = "NX1103"
@@ -75,7 +76,7 @@ class CommitInProgress(LedgerRefused):
         super().__init__(
             f"commit `{commit_id}` is in flight on this branch",
             detail={"commit_id": str(commit_id)},
-            hint="wait for it, or cancel it",
+            hint="wait for that commit, or cancel it",
         )
         self.commit_id = commit_id
 
@@ -83,19 +84,18 @@ class CommitInProgress(LedgerRefused):
 class IdempotencyKeyReused(LedgerRefused):
     """The idempotency key was used for a different request; give each request its own key.
 
-    The key promises that a repetition is the same request; this one differs. Instead: a new
-    key.
+    A repeated key means a repeated request, but this request differs. Instead: send a new key.
     """
 
     code = "NX1104"
 
 
 class CommitRejected(LedgerRefused):
-    """The plan was refused before anything was reserved; the commit is REJECTED for good.
+    """The ledger refused the plan and reserved no assets; the commit ends as REJECTED.
 
     `reason` is `stale_base`, `plan_changed`, `would_backfill`, `quarantined`, `branch_deleted`
-    or what the caller of `abort` gave. What was planned is no longer what would be done. Instead:
-    commit again, on what the branch has now.
+    or the reason that the caller of `abort` gave. The branch does not match the plan any more.
+    Instead: commit again, on the branch's current head.
     """
 
     code = "NX1105"
@@ -108,33 +108,33 @@ class CommitRejected(LedgerRefused):
 class CommitCancelled(LedgerRefused):
     """A cancel arrived before the commit point; abort the commit.
 
-    What was cancelled must not come to stand. Instead: commit again.
+    A cancelled commit must not take effect. Instead: commit again.
     """
 
     code = "NX1106"
 
 
 class AlreadyCommitted(LedgerRefused):
-    """The commit point has passed; only forward from here. Roll back with a new commit.
+    """The commit point has passed, so the commit cannot be undone; roll back with a new commit.
 
-    Others may have built on it already. Instead: commit the former definitions again.
+    Later commits may already depend on it. Instead: commit the previous definitions again.
     """
 
     code = "NX1107"
 
 
 class WrongState(LedgerRefused):
-    """The row is not in a state from which this step may be taken.
+    """The state of the commit, asset or promotion does not allow this step.
 
-    Steps are taken in the order in which the states are drawn, each at most once. Instead: read
-    the commit's state and take the step that follows.
+    Steps follow the order of the states, each at most once. Instead: read the current state and
+    take the next step.
     """
 
     code = "NX1108"
 
 
 class NotReady(LedgerRefused):
-    """What the step needs is not there yet; `detail` lists what it waits for.
+    """A precondition of the step does not hold yet; `detail` lists the missing parts.
 
     Readers must never see a part of a commit. Instead: wait, and take the step again.
     """
@@ -143,18 +143,19 @@ class NotReady(LedgerRefused):
 
 
 class NotPinned(LedgerRefused):
-    """No pin reaches the manifest any more, so it may be going away; take a served one.
+    """No pin keeps the manifest any more; read the manifest that the branch serves now.
 
-    Its assets may be destroyed while it is read. Instead: ask for what is served now.
+    The collector may destroy the manifest's assets during the read. Instead: read the branch's
+    current manifest.
     """
 
     code = "NX1110"
 
 
 class BranchExists(LedgerRefused):
-    """There is an active branch of that name already.
+    """An active branch of that name already exists.
 
-    A name stands for one branch. Instead: another name, or delete that branch first.
+    Branch names are unique. Instead: choose another name, or delete that branch first.
     """
 
     code = "NX1111"
@@ -163,7 +164,7 @@ class BranchExists(LedgerRefused):
 class MainStays(LedgerRefused):
     """The main branch cannot be deleted.
 
-    Clients that name no branch speak of it. Instead: commit what it should be.
+    Requests without a branch use the main branch. Instead: commit new definitions to it.
     """
 
     code = "NX1112"
@@ -172,55 +173,56 @@ class MainStays(LedgerRefused):
 class NotFound(LedgerError):
     """No row has that id or name.
 
-    It was never there, or belongs to another tenant. Instead: list what there is.
+    The row never existed, or belongs to another tenant. Instead: list the existing names.
     """
 
     code = "NX1120"
 
 
 class Contended(LedgerError):
-    """The transaction lost every retry against others; nothing was changed, try again.
+    """Every retry of the transaction lost to a concurrent one; the ledger changed nothing.
 
-    Waiting longer would hold up others. Instead: the same call again.
+    A longer wait would block other transactions. Instead: repeat the call.
     """
 
     code = "NX1130"
 
 
 class OutcomeUnknown(LedgerError):
-    """The connection broke while committing: the change may or may not have happened.
+    """The connection broke during the commit, so the outcome of the transaction is unknown.
 
-    Nobody can tell before it is looked at. Instead: the same call again; each is written so that
-    its second time finds the first's effect.
+    Only a new transaction can read the outcome. Instead: repeat the call; a repeated call finds
+    the effect of the first one.
     """
 
     code = "NX1131"
 
 
 class UnsafeSession(LedgerError):
-    """The database session is not as the protocol needs it (isolation, durability, primary).
+    """The database session lacks the isolation, durability or primary server that the ledger needs.
 
-    What the ledger promises would not hold. Instead: a primary server, isolation READ
-    COMMITTED, and `synchronous_commit` not off.
+    In such a session the ledger could lose or repeat changes. Instead: connect to the primary
+    server, with isolation READ COMMITTED and `synchronous_commit` on.
     """
 
     code = "NX1132"
 
 
 class LedgerUnreachable(LedgerError):
-    """The ledger's database does not answer; nothing was changed.
+    """The ledger's database does not answer; the ledger changed nothing.
 
-    What stands cannot be known meanwhile. Instead: the same call again, when the database is back.
+    Without the database, the ledger can neither read nor write. Instead: repeat the call when the
+    database answers again.
     """
 
     code = "NX1133"
 
 
 class NotSigned(LedgerError):
-    """A bundle of the ledger was not signed by this installation, or was changed since.
+    """This installation did not sign a bundle or row of the ledger, or it was changed later.
 
-    Whoever can write the database must not bring in code. Instead: commit the definitions again;
-    if the machine is a new one, copy `signing.key` from where the server ran before.
+    Write access to the database must not be enough to run code. Instead: commit the definitions
+    again; on a new machine, first copy `signing.key` from the server's previous machine.
     """
 
     code = "NX1134"

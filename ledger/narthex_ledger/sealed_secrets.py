@@ -67,7 +67,7 @@ class Sealer:
             case {"key_id": str()}:
                 raise NotOpenedError("it was sealed by another key")
             case _:
-                raise NotOpenedError("this is nothing that was sealed")
+                raise NotOpenedError("it is not a sealed value")
 
 
 def load_sealer(path: Path) -> Sealer:
@@ -95,7 +95,7 @@ class SealedSecrets:
             NotOpenedError: The key is not on this machine.
         """
         if not key.is_file():
-            raise NotOpenedError(f"`{key}` is not here; copy it from where the server runs")
+            raise NotOpenedError(f"`{key}` does not exist; copy it from the server's machine")
         return cls(ledger, ledger.installation.ensure_tenant(TENANT), Sealer(key.read_bytes()))
 
     def read(self, name: str) -> str:
@@ -143,7 +143,7 @@ def _opened(key: bytes, sealed: str, about: str) -> bytes:
     try:
         whole = b64decode(sealed, validate=True)
         if b64encode(whole).decode() != sealed:
-            raise NotOpenedError("it is not written as it was sealed")
+            raise NotOpenedError("its encoding is not the one of sealed values")
         return AESGCM(key).decrypt(whole[:NONCE_BYTES], whole[NONCE_BYTES:], about.encode())
     except (InvalidTag, ValueError):
-        raise NotOpenedError("it was sealed by another key, or is not what was sealed") from None
+        raise NotOpenedError("it was sealed by another key, or was changed later") from None

@@ -245,7 +245,7 @@ GUARDS = (
         new="",
     ),
     _off(
-        "a loan of a job has one epoch",
+        "a lease of a job has one epoch",
         job_registry._hold_backfill,
         'job["backfill_epoch"] != epoch or ',
         test_job_registry.test_a_backfill_is_lent_to_one_run,

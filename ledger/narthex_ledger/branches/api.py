@@ -78,7 +78,7 @@ class Branches:
     def revert(self, request: BranchRequest, commit_id: UUID) -> RolledBack | None:
         """Roll back a commit that readers have not flipped to; None if it can't be reverted."""
         return self._db.run(
-            "withdraw", lambda c: rollback.revert(c, request, commit_id, self._db.rules)
+            "revert", lambda c: rollback.revert(c, request, commit_id, self._db.rules)
         )
 
     def protect(self, tenant: TenantId, name: str, *, actor: str) -> None:

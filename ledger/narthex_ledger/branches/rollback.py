@@ -74,11 +74,11 @@ def _target(connection: Connection, branch: BranchRow, to_seq: int | None) -> Co
     if to_seq is not None:
         found = on_branches.commit_at(connection, branch_id, to_seq)
         if found is None:
-            raise NotFound(f"branch `{branch.name}` had nothing deployed at {to_seq}")
+            raise NotFound(f"branch `{branch.name}` has no commit {to_seq}")
         return found
     head, serving = branch.head_commit_id, branch.serving_commit_id
     if head is None:
-        raise NotFound(f"on branch `{branch.name}` nothing is deployed")
+        raise NotFound(f"branch `{branch.name}` has no deployed commit")
     if serving is None:
         return None
     read = on_commits.read_commit(connection, serving)
@@ -86,7 +86,7 @@ def _target(connection: Connection, branch: BranchRow, to_seq: int | None) -> Co
         return read
     before = on_branches.served_before(connection, branch_id, read)
     if before is None:
-        raise NotFound(f"readers of branch `{branch.name}` have read nothing else before")
+        raise NotFound(f"readers of branch `{branch.name}` have read no earlier commit")
     return before
 
 
@@ -101,7 +101,7 @@ def _deploy(
     manifest_id = target.planned_manifest_id
     if not on_pins.lock_pins(connection, manifest_id):
         raise NotPinned(
-            f"what was deployed at {target.seq} is not kept any more",
+            f"commit {target.seq} of branch `{branch.name}` is not kept any more",
             detail={"seq": target.seq, "commit_id": str(target.commit_id)},
             hint="commit its definitions again",
         )
@@ -182,7 +182,7 @@ def _is_hot(connection: Connection, manifest_id: UUID) -> bool:
 def _view(connection: Connection, request: BranchRequest) -> RolledBack:
     row = on_branches.find_commit_of_key(connection, request.tenant, request.idempotency_key)
     if row is None:
-        raise NotFound("the rollback left no commit")
+        raise NotFound("the rollback has no commit")
     done = row.state == CommitState.FINALIZED.value
     return RolledBack(
         commit_id=row.commit_id,

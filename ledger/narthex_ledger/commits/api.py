@@ -296,7 +296,7 @@ class Assets:
         With `branches`, only the assets that these branches hold, and only these branches' names.
         """
         return self._db.run(
-            "bank",
+            "retained_assets",
             lambda c: queries.retained_assets(
                 c, tenant, after=after, limit=limit, branches=branches
             ),

@@ -89,7 +89,8 @@ def create_row_asset(
             slots = on_jobs.slot_count(connection, rules.slot_space)
             if slots == 0:
                 raise LedgerError(
-                    f"slot space `{rules.slot_space}` has no slots", hint="call `install` once"
+                    f"slot space `{rules.slot_space}` has no slots",
+                    hint="call `installation.create` once",
                 )
             on_jobs.insert_job(
                 connection, asset, rules.slot_space, slot_of(asset_id, shard=0, slots=slots)

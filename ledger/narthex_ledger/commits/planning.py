@@ -274,7 +274,7 @@ def _bind(
     bound = {asset_id for _, asset_id in bindings}
     for need in on_assets.needs_of(connection, sorted(bound)):
         if need.needs_asset_id not in bound:
-            raise LedgerRefused(f"asset {need.needs_asset_id} is needed and not bound")
+            raise LedgerRefused(f"asset {need.needs_asset_id} is needed but not bound")
     on_pins.insert_pin(
         connection,
         manifest_id=commit.commit_id,

@@ -110,7 +110,7 @@ def promote(
         case PromotionState.PENDING:
             pass
     if commit.committed_seq <= branch.serving_seq:
-        raise WrongState("readers are past this commit", detail=branch.serving_seq)
+        raise WrongState("readers already read a later commit", detail=branch.serving_seq)
     proof = _proof(connection, commit, promotion, evidence, rules)
     flip(connection, commit, proof, rules)
     return commit.committed_seq
@@ -142,7 +142,7 @@ def _derive_pin(
     connection: Connection, commit: CommitRow, branch_id: BranchId, rules: Rules
 ) -> None:
     if not on_pins.lock_pins(connection, commit.planned_manifest_id):
-        raise LedgerRefused(f"nothing pins commit `{commit.commit_id}`")
+        raise LedgerRefused(f"commit `{commit.commit_id}` has no pins")
     on_pins.retire_pin(
         connection, branch_id, "serving", hot=rules.history_hot, cold=rules.history_cold
     )
@@ -166,7 +166,7 @@ def _proof(
     if policy is PromotionPolicy.NOW:
         return {"policy": policy.value}
     if policy is PromotionPolicy.MANUAL and promotion.approved_by is None:
-        raise NotReady("nobody has approved the promotion", detail=["approval"])
+        raise NotReady("the promotion is not approved", detail=["approval"])
     fresh = readiness(connection, commit.commit_id, rules)
     if not fresh.ready:
         raise NotReady(

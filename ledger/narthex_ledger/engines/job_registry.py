@@ -78,9 +78,9 @@ def claim_backfill(
         return None
     owner = f"backfill:{commit_id}"
     if job.backfill_held and job.backfill_owner != owner:
-        raise LeaseHeld(f"job {asset_id} is lent to `{job.backfill_owner}`")
+        raise LeaseHeld(f"job {asset_id} is leased to `{job.backfill_owner}`")
     if job.desired == Desired.RUNNING.value:
-        raise LedgerRefused(f"job {asset_id} runs live")
+        raise LedgerRefused(f"job {asset_id} already runs live")
     epoch = job.backfill_epoch + 1
     on_jobs.change_job(
         connection,
@@ -278,5 +278,5 @@ def owes_backfill(job: JobRow) -> bool:
 def _hold_backfill(connection: Connection, asset_id: int, epoch: Epoch) -> JobRow:
     job = on_jobs.lock_job(connection, asset_id)
     if job.backfill_epoch != epoch or not job.backfill_held:
-        raise Fenced(f"the loan of job {asset_id} at epoch {epoch} is over")
+        raise Fenced(f"the lease of job {asset_id} at epoch {epoch} has ended")
     return job

@@ -87,7 +87,7 @@ class GarbageCollection:
         Raises:
             LedgerRefused: A pin reaches it.
         """
-        self._db.run("condemn", lambda c: destruction.force_destroy(c, asset_id, actor))
+        self._db.run("force_destroy", lambda c: destruction.force_destroy(c, asset_id, actor))
 
     def inventory(
         self, kind: AssetKind, names: Collection[str] = frozenset()

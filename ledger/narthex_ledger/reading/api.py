@@ -65,7 +65,7 @@ class Bundles:
         """
         content = self._db.run("bundle", lambda c: on_reading.bundle_content(c, sha256))
         if content is None or hashlib.sha256(content).digest() != sha256:
-            raise NotFound(f"there is no sound bundle {sha256.hex()}")
+            raise NotFound(f"bundle {sha256.hex()} does not exist, or is damaged")
         return content if self._db.verifier is None else self._db.verifier.open(content)
 
     def of_commit(self, commit_id: UUID) -> bytes:
@@ -78,7 +78,7 @@ class Bundles:
         view = self._commit(commit_id)
         made_by = view if view.manifest_id in {None, commit_id} else self._commit(view.manifest_id)
         if view.bundle_sha256 != made_by.bundle_sha256:
-            raise NotSigned(f"commit {commit_id} has not the bundle of its manifest")
+            raise NotSigned(f"commit {commit_id} and its manifest have different bundles")
         content = self.get(made_by.bundle_sha256)
         if content and self._db.verifier is not None:
             statement = commit_statement(

@@ -31,7 +31,7 @@ def submit(
         return _view(before)
     pins = on_pins.lock_pins(connection, manifest_id)
     if not pins:
-        raise NotPinned(f"manifest `{manifest_id}` is going away")
+        raise NotPinned(f"manifest `{manifest_id}` has no pins")
     pin_id = on_pins.insert_pin(
         connection,
         manifest_id=manifest_id,

@@ -91,7 +91,7 @@ class Verifier:
         try:
             self.public.verify(head[_HEAD - SIGNATURE_BYTES :], content)
         except InvalidSignature:
-            raise NotSigned(f"{what} of the ledger is not what was signed") from None
+            raise NotSigned(f"{what} of the ledger differs from the signed content") from None
         if len(self._sound) >= REMEMBERED:
             self._sound.clear()
         self._sound.add(seen)

@@ -75,7 +75,7 @@ def test_a_number_says_what_to_go_back_to(world: World) -> None:
     done = back(world, 10, to_seq=1)
 
     assert done.manifest_id == UUID(int=1)
-    with pytest.raises(NotFound, match="nothing deployed at 9"):
+    with pytest.raises(NotFound, match="has no commit 9"):
         back(world, 11, to_seq=9)
 
 
@@ -173,10 +173,10 @@ def test_a_commit_that_readers_read_is_not_withdrawn(world: World) -> None:
 
 
 def test_there_is_something_to_go_back_to_or_the_reason_why_not(world: World) -> None:
-    with pytest.raises(NotFound, match="nothing is deployed"):
+    with pytest.raises(NotFound, match="has no deployed commit"):
         back(world, 10)
     world.serving(world.request(1), ONE)
-    with pytest.raises(NotFound, match="nothing else before"):
+    with pytest.raises(NotFound, match="no earlier commit"):
         back(world, 11)
     world.planned(world.request(2), TWO)
     with pytest.raises(CommitInProgress):

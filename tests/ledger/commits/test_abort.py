@@ -320,5 +320,5 @@ def test_a_manifest_binds_all_that_its_assets_need(world: World) -> None:
     world.committed(world.request(1), blueprint(ORDERS))
     second, fence = world.claimed(world.request(2))
 
-    with pytest.raises(LedgerRefused, match="needed and not bound"):
+    with pytest.raises(LedgerRefused, match="needed but not bound"):
         world.plan(second, fence, blueprint(ORDERS[-1:]))

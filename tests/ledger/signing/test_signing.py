@@ -47,5 +47,5 @@ def test_a_statement_is_the_same_when_the_database_gives_its_numbers_back(
 
     assert [float(one) for one in read[:-1]] == numbers[:-1]
     signer.verifier.check(read, signer.attest(numbers), what="a list")
-    with pytest.raises(NotSigned, match="a list of the ledger is not what was signed"):
+    with pytest.raises(NotSigned, match="a list of the ledger differs from the signed content"):
         signer.verifier.check([*read[:-1], 2**63], signer.attest(numbers), what="a list")

@@ -110,7 +110,7 @@ def test_a_protected_branch_waits_for_a_person_and_keeps_who_it_was(house: House
     late = post(house, f"commits/{commit_id}/approve")
 
     assert waiting.status_code == 409
-    assert "nobody has approved" in waiting.json()["err_msg"]
+    assert "is not approved" in waiting.json()["err_msg"]
     assert needed == {"needed": True, "by": None, "at": None}
     assert (given.json()["needed"], given.json()["by"]) == (False, "grace")
     assert given.json()["at"]

@@ -295,7 +295,7 @@ def test_a_job_without_the_key_of_the_installation_opens_nothing(
         monkeypatch.setenv(variable, value)
 
     jobs = AuthorSecrets(home=elsewhere, mounted="", policy_file=elsewhere / "policy.toml")
-    with pytest.raises(NotOpenedError, match="copy it from where the server runs"):
+    with pytest.raises(NotOpenedError, match="copy it from the server's machine"):
         jobs("bus/word")
     load_sealer(elsewhere / "secrets.key")
     with pytest.raises(NotOpenedError, match="sealed by another key"):
