@@ -73,7 +73,7 @@ GUARDS = (
     _off(
         "an old fence is refused",
         commit_requests._checked,
-        'if commit["fence"] != fence:',
+        "if commit.fence != fence:",
         test_commit.test_a_zombie_executor_writes_nothing,
     ),
     _off(
@@ -85,7 +85,7 @@ GUARDS = (
     _off(
         "only what retires is destroyed",
         destruction._why_not,
-        'if asset["state"] not in {AssetState.RETIRING.value, AssetState.DESTROYING.value}:',
+        "if asset.state not in {AssetState.RETIRING.value, AssetState.DESTROYING.value}:",
         test_locks.test_the_collector_does_not_take_an_asset_that_a_plan_is_sharing,
     ),
     _off(
@@ -131,7 +131,7 @@ GUARDS = (
     _off(
         "an unanswered commit is read before it is repeated",
         ending.commit,
-        'if row["state"] in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:',
+        "if row.state in {CommitState.COMMITTED.value, CommitState.FINALIZED.value}:",
         test_commit.test_a_commit_whose_answer_is_lost_is_read_before_it_is_repeated,
     ),
     _off(
@@ -143,7 +143,7 @@ GUARDS = (
     _off(
         "what was cancelled does not happen",
         creation.check_ready,
-        'if commit["cancel_requested_at"] is not None:',
+        "if commit.cancel_requested_at is not None:",
         test_locks.test_a_commit_point_that_meets_a_cancel_loses,
     ),
     _off(
@@ -167,14 +167,14 @@ GUARDS = (
     _off(
         "an old fence of a destruction is refused",
         destruction._hold,
-        'entry["fence"] != fence or ',
+        "entry.fence != fence or ",
         test_abort.test_two_collectors_do_not_destroy_one_asset,
         new="",
     ),
     _off(
         "a destruction has one holder",
         destruction._why_not,
-        'if entry["held"]:',
+        "if entry.held:",
         test_abort.test_two_collectors_do_not_destroy_one_asset,
     ),
     _off(
@@ -187,13 +187,13 @@ GUARDS = (
     _off(
         "readiness is of this generation",
         promotion._why_not,
-        'if shard["seen_generation"] != job["generation"]:',
+        "if shard.seen_generation != job.generation:",
         test_commit.test_evidence_of_an_older_generation_does_not_count,
     ),
     _off(
         "readiness is of this epoch",
         promotion._why_not,
-        'if shard["seen_epoch"] != shard["slot_epoch"]:',
+        "if shard.seen_epoch != shard.slot_epoch:",
         test_commit.test_evidence_of_an_older_slot_epoch_does_not_count,
     ),
     _off(
@@ -206,19 +206,19 @@ GUARDS = (
     _off(
         "readiness lasts",
         promotion._why_not,
-        'if shard["caught_up_reports"] < rules.caught_up_reports:',
+        "if shard.caught_up_reports < rules.caught_up_reports:",
         test_commit.test_a_job_that_has_only_just_caught_up_is_not_ready,
     ),
     _off(
         "a person approves",
         promotion._proof,
-        'if policy is PromotionPolicy.MANUAL and promotion["approved_by"] is None:',
+        "if policy is PromotionPolicy.MANUAL and promotion.approved_by is None:",
         test_commit.test_a_manual_promotion_waits_for_a_person,
     ),
     _off(
         "a later commit supersedes a pending promotion",
         promotion.open_promotion,
-        'on_promotions.supersede(connection, commit["branch_id"])',
+        "on_promotions.supersede(connection, commit.branch_id)",
         test_commit.test_a_later_commit_supersedes_a_pending_promotion,
         new="pass",
     ),
@@ -247,20 +247,20 @@ GUARDS = (
     _off(
         "a lease of a job has one epoch",
         job_registry._hold_backfill,
-        'job["backfill_epoch"] != epoch or ',
+        "job.backfill_epoch != epoch or ",
         test_job_registry.test_a_backfill_is_lent_to_one_run,
         new="",
     ),
     _off(
         "a key stands for one request",
         commit_requests.accept,
-        'if bytes(before["request_sha256"]) != request.request_sha256:',
+        "if before.request_sha256 != request.request_sha256:",
         test_commit.test_a_key_with_another_request_is_refused,
     ),
     _off(
         "a pinned base is the head",
         planning.reserve,
-        'if commit["base_pinned"] and commit["base_seq"] != branch["head_seq"]:',
+        "if commit.base_pinned and commit.base_seq != branch.head_seq:",
         test_commit.test_a_stale_base_is_rejected_if_it_was_pinned,
     ),
     _off(
@@ -278,7 +278,7 @@ GUARDS = (
     _off(
         "a manifest is closed under needs",
         planning._bind,
-        'if need["needs_asset_id"] not in bound:',
+        "if need.needs_asset_id not in bound:",
         test_abort.test_a_manifest_binds_all_that_its_assets_need,
     ),
     _off(
