@@ -217,8 +217,8 @@ def test_code_that_reads_secrets_is_told_wherever_it_stands() -> None:
 
     assert check(made) == ()
     assert [error.message for error in not_carried_out(made)] == [
-        "pipeline `Named.named` reads a secret, which no job hands to code of authors yet",
-        "extractor `tokens` reads a secret, which no job hands to code of authors yet",
+        "pipeline `Named.named` reads a secret; author code in jobs cannot read secrets yet",
+        "extractor `tokens` reads a secret; author code in jobs cannot read secrets yet",
     ]
 
 
