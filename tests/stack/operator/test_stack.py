@@ -13,7 +13,7 @@ from narthex_stack import NotStartedError, ServiceState, ServiceStatus, Stack
 from narthex_stack.install.installation import load_installation
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.operator.status import load_children
-from narthex_stack.processes.die_with_parent import main as tether_main
+from narthex_stack.processes import die_with_parent
 from narthex_stack.processes.process_table import Process, leftovers
 from narthex_stack.services.service_plan import cluster
 
@@ -201,12 +201,14 @@ def test_the_four_processes_of_airflow_become_healthy_and_end(
     stack.wipe()
 
 
-@pytest.mark.stack
-def test_a_tethered_command_whose_starter_is_gone_never_runs(tmp_path: Path) -> None:
-    code = f"import sys; sys.path.insert(0, {str(Path(tether_main.__code__.co_filename).parent)!r})"
-    code += f"; import tether; tether.main(['1', '15', '-', 'touch', {str(tmp_path / 'ran')!r}])"
+@pytest.mark.parametrize(("parent", "runs"), [(os.getpid(), True), (1, False)])
+def test_a_command_runs_only_while_its_starter_lives(
+    tmp_path: Path, parent: int, *, runs: bool
+) -> None:
+    program = die_with_parent.__file__
+    arguments = (str(parent), "15", "-", "touch", str(tmp_path / "ran"))
 
-    done = subprocess.run((sys.executable, "-c", code), check=False)
+    done = subprocess.run((sys.executable, program, *arguments), check=False, capture_output=True)
 
-    assert done.returncode == 1
-    assert not (tmp_path / "ran").exists()
+    assert (done.returncode, done.stderr) == (0 if runs else 1, b"")
+    assert (tmp_path / "ran").exists() == runs
