@@ -94,6 +94,7 @@ def _index() -> str:
     parts += ["", "| the language | |", "|---|---|"]
     parts += [f"| [{page.name}]({page.name}.md) | {page.about} |" for page in LANGUAGE]
     parts.append("| [expressions](expressions.md) | What `col`, `lit` and `when` build. |")
+    parts.append("| [connectors](connectors.md) | Each kind of connector, and what it reaches. |")
     parts += ["", "[Errors](../errors.md) has every error with what to do instead."]
     return _joined([*parts, "", WRITTEN_BY])
 

@@ -5,10 +5,12 @@ This package contains the SDK and the compiler; it depends on no engine, databas
 * Public: `datasets`, `featuresets`, `connectors`, `dtypes`, `expr`, `lib`, `testing`, `client`,
   `integrations`; `compat` for programs written for Fennel; `cli` is the command `narthex`.
   `declare` keeps the import paths of author code that was deployed before.
+* `connector_kinds` is for packages that add kinds of connectors, which `_connectors` finds.
 * `_sdk` converts decorated classes and functions to the records of `_ir`.
 * `_analysis` checks them and compares versions; `_compiler` makes the blueprint of assets.
 * `_expr` and `_aggregates` compute; `_runtime` parses rows, runs steps and confines author code.
-* `_query` plans and answers queries; all of these use `_formats` and `_base`.
+* `_query` plans and answers queries; all of these use `_formats`, `_authoring` and
+  `_base`.
 
 Start with `datasets`, then `_ir.entities`, then `_compiler.blueprint`.
 """

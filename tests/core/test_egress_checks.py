@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from narthex._analysis.graph import check
-from narthex._analysis.policy.egress import Destination, EgressRules, resolve
 from narthex._analysis.policy.egress_checks import egress_errors, missing_rules, require_grant
 from narthex._analysis.policy.policy import Policy
+from narthex._connectors.egress import Destination, EgressRules, resolve
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import (

@@ -13,7 +13,7 @@ from narthex._analysis.policy.platform_places import EVERYWHERE, own_places
 from narthex._analysis.policy.policy import Policy
 from narthex._base.origin import Origin
 from narthex._ir.connections import Csv, Files, KafkaTopic, SecretRef, TableFormat, WebhookEndpoint
-from narthex._ir.entities import Connector, Definitions, Sink, SinkTarget
+from narthex._ir.entities import Connector, Definitions, Sink
 from narthex._sdk.commit_definitions import definitions
 from narthex.connectors import Webhook, source
 from narthex.datasets import dataset
@@ -53,7 +53,7 @@ def reading(connector: Connector) -> Definitions:
     return Definitions(datasets=(attrs.evolve(orders, sources=sources),), featuresets=())
 
 
-def writing(target: SinkTarget) -> Definitions:
+def writing(target: Connector) -> Definitions:
     (orders,) = definitions([Orders], []).datasets
     sinks = (Sink(target=target, origin=LINE),)
     return Definitions(datasets=(attrs.evolve(orders, sources=(), sinks=sinks),), featuresets=())

@@ -96,7 +96,7 @@ MIRRORS = {
 }
 """Names of public classes that a second room has too, for the reason beside them."""
 
-AUTHORS = re.compile(r"/(declare|_sdk|conformance|expr)/|/annotations\.py$")
+AUTHORS = re.compile(r"/(declare|_sdk|_connectors|conformance|expr)/|/annotations\.py$")
 """Where classes are named as authors name them: each mirrors the record that it declares."""
 
 IMPLIED = {"work_off", "carry_on", "kept_for"}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from narthex._analysis.policy.egress import (
+from narthex._connectors.addresses import driver_options, kafka_targets, sink_address
+from narthex._connectors.egress import (
     AddressInvalidError,
     Destination,
     EgressRules,
@@ -21,12 +22,7 @@ from narthex._analysis.policy.egress import (
     parse_targets,
     resolve,
 )
-from narthex._analysis.policy.outlets import (
-    driver_options,
-    kafka_targets,
-    mongo_address,
-    sink_address,
-)
+from narthex._connectors.mongo import mongo_address
 from narthex._ir.connections import KafkaTopic, SqlDatabase
 from narthex.connectors import Secret
 from narthex.errors import ConnectionDenied

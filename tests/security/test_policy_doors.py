@@ -8,15 +8,8 @@ import attrs
 import pytest
 
 from narthex._base.origin import Origin
-from narthex._ir.connections import (
-    Csv,
-    Files,
-    KafkaTopic,
-    SecretRef,
-    TableFormat,
-    WebhookEndpoint,
-)
-from narthex._ir.entities import Cdc, Connector, Definitions, Sink, SinkTarget
+from narthex._ir.connections import Csv, Files, KafkaTopic, SecretRef, TableFormat, WebhookEndpoint
+from narthex._ir.entities import Cdc, Connector, Definitions, Sink
 from narthex._sdk.commit_definitions import definitions
 from narthex.datasets import dataset, field, pipeline
 from narthex.lib import inputs
@@ -91,7 +84,7 @@ class LastOrders:
         return orders.groupby("user").latest()
 
 
-def told_to(target: SinkTarget, *, how: str | None = None, cdc: Cdc | None = None) -> Definitions:
+def told_to(target: Connector, *, how: str | None = None, cdc: Cdc | None = None) -> Definitions:
     """Return a dataset that a sink writes."""
     sink = Sink(target=target, cdc=cdc, how=how, origin=Origin(file="shop.py", line=7))
     (orders, last) = definitions([Orders, LastOrders], []).datasets

@@ -5,7 +5,7 @@ import pytest
 
 from narthex._analysis.policy.policy import Policy
 from narthex._ir.connections import Csv, Files, KafkaTopic, TableFormat
-from narthex._ir.entities import Connector, Definitions, Sink, SinkTarget
+from narthex._ir.entities import Connector, Definitions, Sink
 from narthex._sdk.commit_definitions import definitions
 from narthex_server.definitions.inherited_tags import tags_of
 from narthex_server.services.shared_sources import Shared, carried_by
@@ -14,7 +14,7 @@ from tests.server.security.test_visibility import said
 from tests.server.shop import Orders
 
 
-def passed_on(read: Connector, told: SinkTarget, *tags: str) -> Definitions:
+def passed_on(read: Connector, told: Connector, *tags: str) -> Definitions:
     """Return orders from a place, and what is made of them to another one."""
     (orders, last) = definitions([Orders, LastOrders], []).datasets
     (source,) = orders.sources
@@ -53,7 +53,7 @@ def tags(*branches: Definitions, of: Definitions, policy: Policy = Policy()) -> 
     ],
 )
 def test_what_one_branch_writes_another_one_reads_with_its_tags(
-    told: SinkTarget, read: Connector
+    told: Connector, read: Connector
 ) -> None:
     writer = passed_on(topic("in"), told, "pii")
     reader = passed_on(read, topic("out"))

@@ -10,15 +10,15 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from narthex._analysis.policy import egress
-from narthex._analysis.policy.egress import Destination, EgressRules
+from narthex._connectors import egress
+from narthex._connectors.egress import Destination, EgressRules
+from narthex._connectors.http import HttpPath
+from narthex._connectors.mongo import MongoDatabase
+from narthex._connectors.redshift import RedshiftDatabase
 from narthex._ir.connections import (
     Connector,
     Encoding,
-    HttpPath,
     KafkaTopic,
-    MongoDatabase,
-    RedshiftDatabase,
     RegistryFormat,
     SecretRef,
     SqlDatabase,

@@ -18,23 +18,9 @@ import attrs
 
 from narthex._base.canonical import encode
 from narthex._base.records import Value
+from narthex._connectors.registry import source_kind
 from narthex._ir.assets import Fingerprint
-from narthex._ir.entities import (
-    BigQueryDataset,
-    Database,
-    Files,
-    KafkaTopic,
-    KinesisStream,
-    MongoDatabase,
-    Preproc,
-    PubSubTopic,
-    RedshiftDatabase,
-    SnowflakeDatabase,
-    Source,
-    SqlDatabase,
-    Table,
-    WebhookEndpoint,
-)
+from narthex._ir.entities import Preproc, Source
 from narthex._ir.operators import (
     Aggregate,
     Assign,
@@ -95,39 +81,7 @@ def fingerprint(tag: str, value: Value, inputs: tuple[Fingerprint, ...] = ()) ->
 
 def source_id(source: Source) -> str:
     """Return the string that identifies a source externally and orders ties between sources."""
-    connector = source.connector
-    match connector:
-        case WebhookEndpoint():
-            return f"webhook:{connector.webhook}/{connector.endpoint}"
-        case KafkaTopic():
-            return f"kafka:{connector.bootstrap_servers}/{connector.topic}"
-        case Files():
-            return f"files:{connector.name}:{connector.path}"
-        case Table():
-            return f"{database_id(connector.database)}/{connector.table}"
-        case KinesisStream():
-            return f"kinesis:{connector.stream_arn}"
-        case PubSubTopic():
-            return f"pubsub:{connector.project_id}/{connector.topic}"
-        case _:
-            assert_never(connector)
-
-
-def database_id(database: Database) -> str:
-    """Return the string that identifies a database externally."""
-    match database:
-        case SqlDatabase():
-            return f"{database.kind}:{database.host}:{database.port}/{database.db_name}"
-        case SnowflakeDatabase():
-            return f"snowflake:{database.account}/{database.db_name}/{database.schema}"
-        case BigQueryDataset():
-            return f"bigquery:{database.project_id}/{database.dataset_id}"
-        case RedshiftDatabase():
-            return f"redshift:{database.host}:{database.port}/{database.db_name}/{database.schema}"
-        case MongoDatabase():
-            return f"mongo:{database.host}/{database.db_name}"
-        case _:
-            assert_never(database)
+    return source_kind(source.connector).identity(source.connector)
 
 
 def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
@@ -138,11 +92,7 @@ def source_fingerprint(source: Source, schema: Schema) -> Fingerprint:
 
 def identity_of(source: Source) -> Source:
     """Return the source without the settings that change no row."""
-    connector = source.connector
-    if isinstance(connector, KafkaTopic):
-        connector = attrs.evolve(
-            connector, name="", security_protocol="PLAINTEXT", sasl_mechanism="PLAIN"
-        )
+    connector = source_kind(source.connector).same_rows(source.connector)
     return attrs.evolve(
         source, connector=connector, every_us=None, env=(), preproc=_sorted_preproc(source)
     )

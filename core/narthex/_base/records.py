@@ -9,7 +9,8 @@ a field with metadata ``{"later": True}`` is part of them only if it differs fro
 
 import base64
 import enum
-from typing import TypeAlias, TypeVar
+import importlib
+from typing import Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -22,6 +23,8 @@ Value: TypeAlias = object
 _T = TypeVar("_T", bound=type)
 _RECORDS: dict[str, type[attrs.AttrsInstance]] = {}
 _ENUMS: dict[str, type[enum.Enum]] = {}
+_MORE: Final = "narthex._connectors.registry"
+"""Imports the records of connectors, which are not imported before one is needed."""
 
 DESCRIPTION = {"identity": False}
 """Metadata of a descriptive field, such as an origin or an owner, that has no part in meaning."""
@@ -52,6 +55,8 @@ def record_named(name: str) -> type[attrs.AttrsInstance]:
     Raises:
         UnknownRecordError: No record has the name.
     """
+    if name not in _RECORDS:
+        importlib.import_module(_MORE).kinds()
     try:
         return _RECORDS[name]
     except KeyError:

@@ -6,36 +6,24 @@ exactly. Jobs run all steps, aggregates and windows of pipelines; the gaps are i
 and leave, and in authors' code that reads secrets.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import assert_never
+from collections.abc import Iterator
 
 from narthex._analysis.fingerprints import source_id
 from narthex._analysis.schemas.pipelines import all_steps
+from narthex._base.origin import Origin
 from narthex._compiler.log_specs import final_aggregate
+from narthex._connectors.kinds import credentials_of
+from narthex._connectors.registry import sink_kind, source_kind
 from narthex._ir.code import UserCode
 from narthex._ir.entities import (
     AwsSecretRef,
-    BigQueryDataset,
     CodeExtractor,
     ComputedByCode,
     Connector,
-    Database,
     Dataset,
     Definitions,
-    Files,
-    HttpPath,
-    KafkaTopic,
-    KinesisStream,
-    PubSubTopic,
-    RegistryFormat,
     Sink,
-    SinkTarget,
-    SnowflakeDatabase,
     Source,
-    SqlDatabase,
-    Table,
-    TableFormat,
-    WebhookEndpoint,
     WhereByCode,
 )
 from narthex._ir.operators import Aggregate, AssignCode, Filter, Transform
@@ -64,91 +52,35 @@ def not_carried_out(definitions: Definitions) -> tuple[NotYetSupported, ...]:
 
 
 def _of_source(source: Source) -> Iterator[NotYetSupported]:
-    for what, hint in _of_connector(source.connector):
-        message = f"the source `{source_id(source)}`: {what} not read yet"
-        yield NotYetSupported(message, origin=source.origin, hint=hint)
+    subject = f"the source `{source_id(source)}`"
+    for fault in source_kind(source.connector).unsupported(source.connector):
+        message = f"{subject}: {fault.message} not read yet"
+        yield NotYetSupported(message, origin=source.origin, hint=fault.hint)
+    yield from _of_credentials(source.connector, subject, source.origin)
     codes = [(f"`preproc` of `{name}`", one) for name, one in source.preproc]
     for what, step in (*codes, ("`where`", source.where)):
         if isinstance(step, ComputedByCode | WhereByCode):
             yield from _of_code(step.code, f"{what} of `{source_id(source)}`")
 
 
-def _of_connector(connector: Connector) -> Iterator[tuple[str, str]]:
-    match connector:
-        case WebhookEndpoint():
-            return
-        case KafkaTopic():
-            yield from _of_topic(connector)
-        case Files():
-            yield from _of_files(connector)
-        case Table(database=database):
-            yield from _of_database(database)
-        case KinesisStream(format=format):
-            yield from _of_credentials(_of_format(format))
-        case PubSubTopic(service_account_key=key):
-            yield from _of_credentials([key])
-        case _:
-            assert_never(connector)
-
-
-def _of_database(database: Database) -> Iterator[tuple[str, str]]:
-    match database:
-        case BigQueryDataset(service_account_key=key):
-            yield from _of_credentials([key])
-            return
-        case _:
-            pass
-    yield from _of_credentials([database.username, database.password])
-
-
-def _of_format(format: str | RegistryFormat) -> list[object]:
-    if isinstance(format, RegistryFormat):
-        return [format.username, format.password, format.token]
-    return []
-
-
-def _of_topic(topic: KafkaTopic) -> Iterator[tuple[str, str]]:
-    if topic.security_protocol.startswith("SASL") and topic.sasl_mechanism == "GSSAPI":
-        yield "brokers that want GSSAPI are", "give a listener with SCRAM-SHA-512"
-    yield from _of_credentials([topic.username, topic.password, *_of_format(topic.format)])
-
-
-def _of_credentials(credentials: Iterable[object]) -> Iterator[tuple[str, str]]:
-    if any(isinstance(one, AwsSecretRef) for one in credentials):
-        yield "secrets of AWS are", 'keep it by `narthex secret set`, and name it `Secret("…")`'
-
-
-def _of_files(files: Files) -> Iterator[tuple[str, str]]:
-    if isinstance(files.format, TableFormat) and files.format.kind != "delta":
-        yield f"files in the format {files.format.kind} are", "write csv, json, parquet or delta"
-    if files.role_arn is not None:
-        yield "files behind a role of AWS are", "give keys, or leave them to the platform"
-    yield from _of_credentials([files.access_key, files.secret_key])
+def _of_credentials(
+    connector: Connector, subject: str, origin: Origin
+) -> Iterator[NotYetSupported]:
+    if any(isinstance(one, AwsSecretRef) for one in credentials_of(connector)):
+        yield NotYetSupported(
+            f"{subject}: secrets of AWS are not read yet",
+            origin=origin,
+            hint='keep it by `narthex secret set`, and name it `Secret("…")`',
+        )
 
 
 def _of_sink(dataset: Dataset, sink: Sink) -> Iterator[NotYetSupported]:
-    for message, hint in (*_of_target(sink.target), *_of_told(dataset)):
+    for fault in sink_kind(sink.target).unsupported(sink.target):
+        message = f"a sink: {fault.message} not written yet"
+        yield NotYetSupported(message, origin=sink.origin, hint=fault.hint)
+    yield from _of_credentials(sink.target, "a sink", sink.origin)
+    for message, hint in _of_told(dataset):
         yield NotYetSupported(message, origin=sink.origin, hint=hint)
-
-
-def _of_target(target: SinkTarget) -> Iterator[tuple[str, str]]:
-    credentials: list[object] = []
-    match target:
-        case KafkaTopic():
-            found = [what for what, _ in _of_topic(target)]
-            yield from ((f"a sink: {what} not written yet", "give another one") for what in found)
-        case HttpPath():
-            credentials = [target.host, target.ca_cert, *(value for _, value in target.headers)]
-        case Files():
-            pass
-        case Table(database=SqlDatabase() | SnowflakeDatabase() as database):
-            credentials = [database.username, database.password]
-        case Table():
-            raise TypeError("the sink's database is refused by `narthex._analysis.checks.sinks`")
-        case _:
-            assert_never(target)
-    for what, hint in _of_credentials(credentials):
-        yield f"a sink: {what} not read yet", hint
 
 
 def _of_told(dataset: Dataset) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The assets that fill a dataset: the jobs of its sources and of its pipeline."""
 
 from collections.abc import Collection, Mapping
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import attrs
 
@@ -18,6 +18,8 @@ from narthex._compiler.blueprint_builder import BlueprintBuilder
 from narthex._compiler.dataset_assets import DatasetAssets, add_index_feed, disorder_of
 from narthex._compiler.log_specs import final_aggregate
 from narthex._compiler.state_requirements import state_requirements
+from narthex._connectors.kinds import Input
+from narthex._connectors.registry import source_kind
 from narthex._ir.assets import (
     AssetKind,
     AssetRef,
@@ -34,16 +36,7 @@ from narthex._ir.assets import (
     Trigger,
 )
 from narthex._ir.code import UserCode
-from narthex._ir.entities import (
-    Files,
-    KafkaTopic,
-    KinesisStream,
-    Pipeline,
-    PubSubTopic,
-    Source,
-    Table,
-    WebhookEndpoint,
-)
+from narthex._ir.entities import Pipeline, Source, WebhookEndpoint
 from narthex._ir.node_schema import DatasetSchemaInfo
 from narthex._ir.operators import AssignCode, DatasetRef, Filter, Join, Operator
 
@@ -153,17 +146,12 @@ def pipeline_trigger(
 
 
 def _source_trigger(source: Source) -> tuple[Trigger, str]:
-    match source.connector:
-        case WebhookEndpoint() | KafkaTopic() | KinesisStream() | PubSubTopic():
-            return Trigger.STAGE, "parses and checks each row on arrival"
-        case Files():
-            if source.bounded:
-                return Trigger.BOUNDED, "the backfill reads files that do not grow once"
-            return Trigger.MICRO_BATCH, "a live job polls for new files"
-        case Table():
-            return Trigger.STAGE, "a live job polls for new rows"
-        case _:
-            assert_never(source.connector)
+    kind = source_kind(source.connector)
+    if kind.input is not Input.FILES:
+        return Trigger.STAGE, kind.reason
+    if source.bounded:
+        return Trigger.BOUNDED, "the backfill reads files that do not grow once"
+    return Trigger.MICRO_BATCH, kind.reason
 
 
 def _add_ingest(builder: BlueprintBuilder, endpoint: WebhookEndpoint) -> AssetRef:

@@ -1,14 +1,13 @@
 """The assets that write a dataset's rows to its sinks."""
 
-from typing import assert_never
-
 import attrs
 
-from narthex._analysis.fingerprints import database_id, fingerprint
+from narthex._analysis.fingerprints import fingerprint
 from narthex._compiler.blueprint_builder import BlueprintBuilder
 from narthex._compiler.dataset_assets import DatasetAssets
+from narthex._connectors.registry import sink_kind
 from narthex._ir.assets import AssetKind, CheckpointSpec, Need, SinkJobSpec, Trigger
-from narthex._ir.entities import Files, HttpPath, KafkaTopic, Sink, SinkTarget, Table
+from narthex._ir.entities import Connector, Sink
 
 
 def write_to_sink(
@@ -47,16 +46,6 @@ def write_to_sink(
     )
 
 
-def target_id(target: SinkTarget) -> str:
+def target_id(target: Connector) -> str:
     """Return the string that identifies the target of a sink."""
-    match target:
-        case KafkaTopic():
-            return f"kafka:{target.bootstrap_servers}/{target.topic}"
-        case HttpPath():
-            return f"http:{target.name}:{target.endpoint}"
-        case Files():
-            return f"files:{target.path}"
-        case Table():
-            return f"{database_id(target.database)}/{target.table}"
-        case _:
-            assert_never(target)
+    return sink_kind(target).identity(target)

@@ -1,4 +1,7 @@
-"""The sources and destinations of rows, as values: connectors, formats, references to secrets."""
+"""The sources and destinations of rows, as values: connectors, formats, references to secrets.
+
+The records of connectors that only one kind uses are in `narthex._connectors`, beside the kind.
+"""
 
 import enum
 from typing import TypeAlias
@@ -6,6 +9,18 @@ from typing import TypeAlias
 import attrs
 
 from narthex._base.records import LATER, record
+
+
+class Connector:
+    """A place that rows come from or go to; each kind has records of this class."""
+
+    __slots__ = ()
+
+
+class Database:
+    """The database of a table; each kind has records of this class."""
+
+    __slots__ = ()
 
 
 @record
@@ -65,7 +80,7 @@ class RegistryFormat:
 
 @record
 @attrs.frozen(kw_only=True)
-class WebhookEndpoint:
+class WebhookEndpoint(Connector):
     """Rows that clients push to `/log`; one ingest topic per (webhook, endpoint)."""
 
     webhook: str
@@ -74,7 +89,7 @@ class WebhookEndpoint:
 
 @record
 @attrs.frozen(kw_only=True)
-class KafkaTopic:
+class KafkaTopic(Connector):
     """Rows in a topic that the platform does not own, one row per record.
 
     Attributes:
@@ -127,7 +142,7 @@ FileFormat: TypeAlias = Csv | Parquet | JsonLines | TableFormat
 
 @record
 @attrs.frozen(kw_only=True)
-class Files:
+class Files(Connector):
     """Files below a path, local or `s3://`, which may have globs and parts of dates (`%Y`).
 
     A path without a scheme is relative to the platform's files root.
@@ -150,7 +165,7 @@ class Files:
 
 @record
 @attrs.frozen(kw_only=True)
-class SqlDatabase:
+class SqlDatabase(Database):
     """A PostgreSQL or MySQL database.
 
     Attributes:
@@ -170,65 +185,7 @@ class SqlDatabase:
 
 @record
 @attrs.frozen(kw_only=True)
-class SnowflakeDatabase:
-    """A schema of a Snowflake account."""
-
-    name: str
-    account: str
-    db_name: str
-    schema: str
-    warehouse: str
-    role: str
-    username: Credential
-    password: Credential
-
-
-@record
-@attrs.frozen(kw_only=True)
-class BigQueryDataset:
-    """A dataset of a BigQuery project."""
-
-    name: str
-    project_id: str
-    dataset_id: str
-    service_account_key: Credential
-
-
-@record
-@attrs.frozen(kw_only=True)
-class RedshiftDatabase:
-    """A schema of a Redshift database, read with a role or with a username and password."""
-
-    name: str
-    host: str
-    port: int
-    db_name: str
-    schema: str
-    role_arn: str | None = None
-    username: Credential | None = None
-    password: Credential | None = None
-
-
-@record
-@attrs.frozen(kw_only=True)
-class MongoDatabase:
-    """A MongoDB database; its tables are collections."""
-
-    name: str
-    host: str
-    db_name: str
-    username: Credential
-    password: Credential
-
-
-Database: TypeAlias = (
-    SqlDatabase | SnowflakeDatabase | BigQueryDataset | RedshiftDatabase | MongoDatabase
-)
-
-
-@record
-@attrs.frozen(kw_only=True)
-class Table:
+class Table(Connector):
     """A table that is polled for rows past the last value of its cursor column.
 
     Attributes:
@@ -238,56 +195,3 @@ class Table:
     database: Database
     table: str
     cursor: str | None = None
-
-
-@record
-@attrs.frozen(kw_only=True)
-class KinesisStream:
-    """Rows in an AWS Kinesis stream, one row per record.
-
-    Attributes:
-        start: `latest`, `trim_horizon`, or an instant in microseconds.
-        format: `json`, or the format of a schema registry.
-    """
-
-    name: str
-    role_arn: str
-    stream_arn: str
-    start: str | int
-    format: str | RegistryFormat = "json"
-
-
-@record
-@attrs.frozen(kw_only=True)
-class PubSubTopic:
-    """Rows in a Google Pub/Sub topic, as JSON objects."""
-
-    name: str
-    project_id: str
-    topic: str
-    service_account_key: Credential
-    format: str = "json"
-
-
-@record
-@attrs.frozen(kw_only=True)
-class HttpPath:
-    """The destination of rows that are sent over HTTP.
-
-    Attributes:
-        healthz: The path of the destination's health check.
-        limit: The greatest number of rows in a call.
-        headers: The headers of each call.
-    """
-
-    name: str
-    host: str | Credential
-    healthz: str
-    endpoint: str
-    ca_cert: str | Credential | None = None
-    limit: int | None = None
-    headers: tuple[tuple[str, str | Credential], ...] = ()
-
-
-Connector: TypeAlias = WebhookEndpoint | KafkaTopic | Files | Table | KinesisStream | PubSubTopic
-SinkTarget: TypeAlias = KafkaTopic | HttpPath | Files | Table

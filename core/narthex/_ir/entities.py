@@ -10,7 +10,6 @@ from narthex._base.records import DESCRIPTION, LATER, record
 from narthex._ir.code import UserCode
 from narthex._ir.connections import (
     AwsSecretRef,
-    BigQueryDataset,
     Connector,
     Credential,
     Csv,
@@ -18,18 +17,11 @@ from narthex._ir.connections import (
     Encoding,
     FileFormat,
     Files,
-    HttpPath,
     JsonLines,
     KafkaTopic,
-    KinesisStream,
-    MongoDatabase,
     Parquet,
-    PubSubTopic,
-    RedshiftDatabase,
     RegistryFormat,
     SecretRef,
-    SinkTarget,
-    SnowflakeDatabase,
     SqlDatabase,
     Table,
     TableFormat,
@@ -44,7 +36,6 @@ from narthex._ir.types import DataType
 __all__ = [
     "AliasExtractor",
     "AwsSecretRef",
-    "BigQueryDataset",
     "Cdc",
     "CodeExtractor",
     "ColumnRef",
@@ -65,25 +56,18 @@ __all__ = [
     "Featureset",
     "FileFormat",
     "Files",
-    "HttpPath",
     "Index",
     "JsonLines",
     "KafkaTopic",
-    "KinesisStream",
     "LookupExtractor",
-    "MongoDatabase",
     "Parquet",
     "Pipeline",
     "Preproc",
-    "PubSubTopic",
-    "RedshiftDatabase",
     "RegistryFormat",
     "Sample",
     "SecretRef",
     "Sink",
-    "SinkTarget",
     "Snapshots",
-    "SnowflakeDatabase",
     "Source",
     "SqlDatabase",
     "Table",
@@ -224,7 +208,7 @@ class Sink:
         renames: Pairs of a field and its name at the destination.
     """
 
-    target: SinkTarget
+    target: Connector
     cdc: Cdc | None = None
     every_us: int | None = None
     how: str | Snapshots | None = None

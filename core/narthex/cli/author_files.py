@@ -8,12 +8,12 @@ from pathlib import Path
 import attrs
 
 from narthex._analysis.graph import check
+from narthex._authoring.error_collection import collecting
+from narthex._authoring.source_locations import failure_origin, place
 from narthex._compiler.capability import not_carried_out
 from narthex._ir.entities import Definitions
 from narthex._sdk.commit_definitions import definitions_in
 from narthex._sdk.datasets.datasets import Dataset
-from narthex._sdk.declare.error_collection import collecting
-from narthex._sdk.declare.source_locations import failure_origin, place
 from narthex._sdk.features.featuresets import Featureset
 from narthex.errors import (
     DefinitionError,

@@ -2,36 +2,31 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import assert_never
 
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from narthex._connectors import Input, kind_of, source_kind
 from narthex._ir import (
-    Files,
     KafkaTopic,
-    KinesisStream,
     PipelineJobSpec,
-    PubSubTopic,
     ResolvedAsset,
     SinkJobSpec,
     SourceJobSpec,
-    Table,
     Trigger,
-    WebhookEndpoint,
 )
 from narthex.settings import Settings
 from narthex_spark_apps.expressions import NotRenderedError
 from narthex_spark_apps.pipelines.join_stage import start_joined
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob, start_pipeline
 from narthex_spark_apps.platform.author_brokers import broker_of
+from narthex_spark_apps.platform.author_places import require_path
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, JobRun, in_micro_batches
-from narthex_spark_apps.platform.optional_clients import load_client
+from narthex_spark_apps.platform.optional_clients import load_part
 from narthex_spark_apps.sources.files.source import FileSource
 from narthex_spark_apps.sources.polling_source import OpensPollingSource, PollingSource
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
-from narthex_spark_apps.sources.tables.source import TableSource
 from narthex_stores import Broker
 
 log = structlog.get_logger()
@@ -50,7 +45,7 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
     """Return the topics that a job reads; empty for files and tables."""
     match asset.spec:
         case SourceJobSpec(source=source) as spec:
-            if isinstance(source.connector, Files | Table | KinesisStream | PubSubTopic):
+            if source_kind(source.connector).input in {Input.FILES, Input.POLLED}:
                 return ()
             return (SourceJob(asset=asset, spec=spec).topic(),)
         case PipelineJobSpec():
@@ -74,13 +69,10 @@ def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:
 
 
 def _broker_of(spec: SourceJobSpec, settings: Settings) -> Broker:
-    match spec.source.connector:
-        case KafkaTopic() as topic:
-            return broker_of(topic, settings)
-        case WebhookEndpoint() | Files() | Table() | KinesisStream() | PubSubTopic():
-            return Broker(bootstrap=settings.kafka)
-        case _:
-            assert_never(spec.source.connector)
+    connector = spec.source.connector
+    if isinstance(connector, KafkaTopic):
+        return broker_of(connector, settings)
+    return Broker(bootstrap=settings.kafka)
 
 
 def file_source(
@@ -88,7 +80,9 @@ def file_source(
 ) -> FileSource | None:
     """Return the reader of a file source; None for any other job, which needs no session."""
     spec = asset.spec
-    if not isinstance(spec, SourceJobSpec) or not isinstance(spec.source.connector, Files):
+    if not isinstance(spec, SourceJobSpec):
+        return None
+    if source_kind(spec.source.connector).input is not Input.FILES:
         return None
     memory = checkpoint_of(asset, settings) / "files.json"
     return FileSource(
@@ -101,28 +95,20 @@ def polling_source(asset: ResolvedAsset, settings: Settings) -> PollingSource | 
 
     Raises:
         ClientMissingError: The client library of the source is not installed.
+        ForbiddenPlaceError: Sources may not read this place.
         SecretMissing: A required secret is missing.
     """
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec):
         return None
-    job = SourceJob(asset=asset, spec=spec)
+    connector = spec.source.connector
+    kind = source_kind(connector)
+    if kind.input is not Input.POLLED:
+        return None
+    require_path(connector, settings)
+    opens: OpensPollingSource = load_part(kind.reader, install=kind_of(connector).install)
     memory = checkpoint_of(asset, settings) / "cursor.json"
-    opens: OpensPollingSource
-    match spec.source.connector:
-        case Table():
-            opens = TableSource
-        case KinesisStream():
-            kinesis = load_client("narthex_spark_apps.sources.streams.kinesis", extra="kinesis")
-            opens = kinesis.KinesisSource
-        case PubSubTopic():
-            pubsub = load_client("narthex_spark_apps.sources.streams.pubsub", extra="pubsub")
-            opens = pubsub.PubSubSource
-        case WebhookEndpoint() | KafkaTopic() | Files():
-            return None
-        case _:
-            assert_never(spec.source.connector)
-    return opens(job, settings=settings, memory=memory)
+    return opens(SourceJob(asset=asset, spec=spec), settings=settings, memory=memory)
 
 
 def start_query(  # noqa: PLR0913 (how a job runs this time)

@@ -11,7 +11,8 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from narthex._analysis.policy import Destination, kafka_targets, parse_host, require_grant
+from narthex._analysis.policy import require_grant
+from narthex._connectors import Destination, kafka_targets, parse_host
 from narthex._ir import KafkaTopic, SecretRef
 from narthex.errors import ConnectionDenied
 from narthex.settings import Settings

@@ -8,7 +8,8 @@ these rules or changed in the ledger.
 from narthex._analysis.checks import place_errors
 from narthex._analysis.policy import own_places
 from narthex._base import NOWHERE, meets
-from narthex._ir import Connector, Files, SinkTarget
+from narthex._connectors import FilesPlace, kind_of
+from narthex._ir import Connector
 from narthex.settings import Settings
 
 
@@ -16,7 +17,7 @@ class ForbiddenPlaceError(OSError):
     """A definition names a place that sources and sinks may not use."""
 
 
-def require_place(target: Connector | SinkTarget) -> None:
+def require_place(target: Connector) -> None:
     """Refuse a path outside its root, and a topic that the platform or its broker reserves.
 
     Raises:
@@ -26,12 +27,15 @@ def require_place(target: Connector | SinkTarget) -> None:
         raise ForbiddenPlaceError(f"{error.message}; {error.hint}")
 
 
-def require_path(files: Files, settings: Settings) -> None:
-    """Refuse a path outside its root or in a directory that the platform reserves.
+def require_path(connector: Connector, settings: Settings) -> None:
+    """Refuse what `require_place` refuses, and files in a directory that the platform reserves.
 
     Raises:
-        ForbiddenPlaceError: The path is refused.
+        ForbiddenPlaceError: The place is refused.
     """
-    require_place(files)
-    if any(meets(place, files.path) for place in own_places(settings)):
-        raise ForbiddenPlaceError(f"`{files.path}` reaches what the platform keeps for itself")
+    require_place(connector)
+    place = kind_of(connector).policy.place(connector)
+    if isinstance(place, FilesPlace) and any(
+        meets(own, place.path) for own in own_places(settings)
+    ):
+        raise ForbiddenPlaceError(f"`{place.path}` reaches what the platform keeps for itself")

@@ -8,15 +8,12 @@ from typing import Self
 
 import attrs
 
-from narthex._analysis.policy import (
+from narthex._analysis.policy import Policy, egress_rules, load_policy, require_grant
+from narthex._connectors import (
     AddressInvalidError,
     Destination,
     EgressRules,
     HttpAddress,
-    Policy,
-    egress_rules,
-    load_policy,
-    require_grant,
     sink_address,
 )
 from narthex._ir import Credential, SecretRef

@@ -11,7 +11,7 @@ from botocore.config import Config
 from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
 from botocore.session import get_session
 
-from narthex._ir import RedshiftDatabase
+from narthex._connectors.redshift import RedshiftDatabase
 
 SESSION = "narthex"
 CONNECT_S = 10

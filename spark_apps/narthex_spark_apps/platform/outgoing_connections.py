@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from narthex._analysis.policy import Destination, EgressRules, HttpAddress, resolve
+from narthex._connectors import Destination, EgressRules, HttpAddress, resolve
 
 PIECE_BYTES: Final = 65_536
 

@@ -5,6 +5,7 @@ changes. Changes repeated after a crash find their mark and change nothing, and 
 refuses a run that was taken over: each change is in the table exactly once.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -12,11 +13,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from typing_extensions import override
 
-from narthex._ir import SinkJobSpec
+from narthex._ir import Files, SinkJobSpec
+from narthex.settings import Settings
 from narthex_spark_apps.sinks.changes import RowChange
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
 from narthex_spark_apps.sinks.table_rows import ROW_COLUMN, SinkTableLayout, net
-from narthex_stores import LogRow, public, to_table
+from narthex_stores import LogRow, public, storage_options, to_table
 
 _GONE = "_narthex_gone"
 
@@ -96,3 +98,17 @@ class DeltaSink(Target):
     @override
     def close(self) -> None:
         """Do nothing: the sink has no open resources."""
+
+
+def open_target(spec: SinkJobSpec, *, name: str, settings: Settings) -> DeltaSink:
+    """Open the target of a sink.
+
+    Raises:
+        TypeError: The sink has another kind of target.
+    """
+    target = spec.sink.target
+    if not isinstance(target, Files):
+        raise TypeError("not a table of files")
+    at = target.path.removesuffix("/**")
+    where = at if "://" in at else str(settings.files_root / at)
+    return DeltaSink(where, name=name, spec=spec, storage=storage_options(os.environ))

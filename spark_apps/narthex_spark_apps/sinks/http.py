@@ -15,9 +15,10 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from narthex._analysis.policy import EgressRules, HttpAddress, parse_path, sink_address
 from narthex._base import Json
-from narthex._ir import HttpPath, SinkJobSpec
+from narthex._connectors import EgressRules, HttpAddress, parse_path, sink_address
+from narthex._connectors.http import HttpPath
+from narthex._ir import SinkJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import PinnedHttp
@@ -151,3 +152,18 @@ class HttpSink(Target):
     @override
     def close(self) -> None:
         """Do nothing: the sink has no open resources."""
+
+
+def open_target(spec: SinkJobSpec, *, name: str, settings: Settings) -> HttpSink:
+    """Open the target of a sink.
+
+    Raises:
+        TypeError: The sink has another kind of target.
+        SecretMissing: A secret is missing.
+        SecretWithheld: The server is not allowed to receive a secret.
+    """
+    target = spec.sink.target
+    del name
+    if not isinstance(target, HttpPath):
+        raise TypeError("not a path of a server")
+    return HttpSink(Address.of(target, settings), spec=spec)

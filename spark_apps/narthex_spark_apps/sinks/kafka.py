@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaException, Producer
 from typing_extensions import override
 
-from narthex._ir import SinkJobSpec
+from narthex._ir import KafkaTopic, SinkJobSpec
+from narthex.settings import Settings
+from narthex_spark_apps.platform.author_brokers import broker_of
 from narthex_spark_apps.sinks.changes import Op, RowChange
 from narthex_spark_apps.sinks.envelopes import as_json, envelope, key_of_change
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError, Target
@@ -84,3 +86,18 @@ class KafkaSink(Target):
     def close(self) -> None:
         """Close the producer; readers do not see an uncommitted transaction."""
         self._producer = None
+
+
+def open_target(spec: SinkJobSpec, *, name: str, settings: Settings) -> KafkaSink:
+    """Open the target of a sink.
+
+    Raises:
+        TypeError: The sink has another kind of target.
+        SecretMissing: A secret is missing.
+        SecretWithheld: The server is not allowed to receive a secret.
+    """
+    target = spec.sink.target
+    if not isinstance(target, KafkaTopic):
+        raise TypeError("not a topic")
+    broker = broker_of(target, settings)
+    return KafkaSink(broker, topic=target.topic, name=name, spec=spec)

@@ -15,9 +15,9 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 from typing_extensions import override
 
-from narthex._analysis.policy import driver_options, sql_target
 from narthex._base import Json
-from narthex._ir import DataType, SinkJobSpec, SqlDatabase, types
+from narthex._connectors import driver_options, server_at
+from narthex._ir import DataType, SinkJobSpec, SqlDatabase, Table, types
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
@@ -127,7 +127,10 @@ class PostgresSink(Target):
 
     def _open(self) -> "psycopg.Connection[tuple[object, ...]]":
         if self._connection is None or self._connection.closed:
-            secrets, target = AuthorSecrets.of(self._settings), sql_target(self._database)
+            secrets, target = (
+                AuthorSecrets.of(self._settings),
+                server_at(self._database.host, self._database.port),
+            )
             more = {
                 "connect_timeout": str(CONNECT_S),
                 "application_name": "narthex",
@@ -184,3 +187,17 @@ def _cell(rendered: Json, of: DataType) -> object:
             return Jsonb(rendered)
         case _:
             return rendered
+
+
+def open_target(spec: SinkJobSpec, *, name: str, settings: Settings) -> PostgresSink:
+    """Open the target of a sink.
+
+    Raises:
+        TypeError: The sink has another kind of target.
+    """
+    target = spec.sink.target
+    if not (isinstance(target, Table) and isinstance(target.database, SqlDatabase)):
+        raise TypeError("not a table of Postgres")
+    return PostgresSink(
+        target.database, table=target.table, name=name, spec=spec, settings=settings
+    )

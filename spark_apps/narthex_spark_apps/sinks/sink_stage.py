@@ -17,6 +17,7 @@ import msgspec
 from narthex._base import SECOND_US
 from narthex._formats.avro import FactCodec, encode
 from narthex._ir import SinkJobSpec
+from narthex.settings import Settings
 from narthex_spark_apps.sinks.changes import RowChange, SinkState
 from narthex_stores import JobState, Record, StateBatch
 
@@ -46,6 +47,13 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Close the connection to the target."""
+
+
+class OpensTarget(Protocol):
+    """Opens the target of a sink."""
+
+    def __call__(self, spec: SinkJobSpec, *, name: str, settings: Settings) -> Target:
+        """Open the target of a job, whose name no other job has."""
 
 
 @attrs.define

@@ -19,7 +19,8 @@ from snowflake.connector import errors
 from typing_extensions import override
 
 from narthex._base import Json
-from narthex._ir import DataType, SinkJobSpec, SnowflakeDatabase, types
+from narthex._connectors.snowflake import SnowflakeDatabase
+from narthex._ir import DataType, SinkJobSpec, Table, types
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sinks.changes import RowChange
@@ -183,3 +184,17 @@ def _cell(rendered: Json, of: DataType) -> object:
             return json.dumps(rendered, separators=(",", ":"), ensure_ascii=False)
         case _:
             return rendered
+
+
+def open_target(spec: SinkJobSpec, *, name: str, settings: Settings) -> SnowflakeSink:
+    """Open the target of a sink.
+
+    Raises:
+        TypeError: The sink has another kind of target.
+    """
+    target = spec.sink.target
+    if not (isinstance(target, Table) and isinstance(target.database, SnowflakeDatabase)):
+        raise TypeError("not a table of Snowflake")
+    return SnowflakeSink(
+        target.database, table=target.table, name=name, spec=spec, settings=settings
+    )

@@ -13,16 +13,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 
 from narthex._base import to_plain
-from narthex._ir import (
-    Cdc,
-    Files,
-    KafkaTopic,
-    KinesisStream,
-    RegistryFormat,
-    ResolvedAsset,
-    SourceJobSpec,
-    WebhookEndpoint,
-)
+from narthex._connectors import Input, source_kind
+from narthex._ir import Cdc, KafkaTopic, ResolvedAsset, SourceJobSpec
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics, write_records
@@ -51,16 +43,11 @@ class SourceJob:
     def format(self, settings: Settings) -> TopicFormat:
         """Return the record format of its topic."""
         source = self.spec.source
-        connector = source.connector
-        registry = None
-        if isinstance(connector, KafkaTopic | KinesisStream) and isinstance(
-            connector.format, RegistryFormat
-        ):
-            registry = connector.format
+        kind = source_kind(source.connector)
         return TopicFormat(
-            calls=isinstance(connector, WebhookEndpoint),
+            calls=kind.input is Input.INGEST,
             envelopes=source.cdc is Cdc.DEBEZIUM,
-            registry=registry,
+            registry=kind.format(source.connector),
             secrets=AuthorSecrets.of(settings),
             ca_file=settings.ca_file,
         )
@@ -81,7 +68,7 @@ def start_source(
     Raises:
         TypeError: The source reads files.
     """
-    if isinstance(job.spec.source.connector, Files):
+    if source_kind(job.spec.source.connector).input is Input.FILES:
         raise TypeError("files are read by `narthex_spark_apps.sources.files.source`")
     stage = TopicRun(
         spec=json.dumps(to_plain(job.spec)),

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pyarrow import fs
 
-from narthex._analysis.policy import object_store
+from narthex._connectors import object_store
 from narthex._ir import Files
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_stores import find_beneath, open_beneath

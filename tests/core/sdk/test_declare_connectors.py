@@ -6,24 +6,24 @@ from typing import Any
 import pytest
 
 from narthex._analysis.fingerprints import source_id
+from narthex._authoring.error_collection import collecting
+from narthex._connectors.bigquery import BigQueryDataset
+from narthex._connectors.http import HttpPath
+from narthex._connectors.kinesis import KinesisStream
+from narthex._connectors.mongo import MongoDatabase
+from narthex._connectors.pubsub import PubSubTopic
+from narthex._connectors.redshift import RedshiftDatabase
+from narthex._connectors.snowflake import SnowflakeDatabase
 from narthex._ir.entities import (
     AwsSecretRef,
-    BigQueryDataset,
     Encoding,
     Files,
-    HttpPath,
-    KinesisStream,
-    MongoDatabase,
-    PubSubTopic,
-    RedshiftDatabase,
     RegistryFormat,
     SecretRef,
-    SnowflakeDatabase,
     SqlDatabase,
     Table,
     TableFormat,
 )
-from narthex._sdk.declare.error_collection import collecting
 from narthex.connectors import (
     HTTP,
     S3,

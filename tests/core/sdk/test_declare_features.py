@@ -7,13 +7,8 @@ from typing import Any, List, Optional  # noqa: UP035 (authors write these)
 import pandas as pd
 import pytest
 
-from narthex._ir.entities import (
-    AliasExtractor,
-    CodeExtractor,
-    ExpressionExtractor,
-    LookupExtractor,
-)
-from narthex._sdk.declare.error_collection import collecting
+from narthex._authoring.error_collection import collecting
+from narthex._ir.entities import AliasExtractor, CodeExtractor, ExpressionExtractor, LookupExtractor
 from narthex._sdk.features.featuresets import Featureset, featureset_entity
 from narthex.datasets import dataset, field
 from narthex.errors import (

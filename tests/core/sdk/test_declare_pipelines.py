@@ -8,6 +8,7 @@ import pytest
 
 from narthex._analysis.graph import check
 from narthex._analysis.schemas.pipelines import steps_of
+from narthex._authoring.error_collection import collecting
 from narthex._ir.aggregate_specs import Count as CountSpec
 from narthex._ir.aggregate_specs import Sum as SumSpec
 from narthex._ir.code import UserCode
@@ -29,7 +30,6 @@ from narthex._ir.operators import (
 from narthex._ir.types import Float
 from narthex._sdk.commit_definitions import definitions
 from narthex._sdk.datasets.datasets import dataset_entity
-from narthex._sdk.declare.error_collection import collecting
 from narthex.datasets import (
     Average,
     Count,

@@ -136,8 +136,8 @@ def test_sinks_stack_and_a_commit_takes_those_of_its_env() -> None:
         (TABLE, {"how": "incremental", "every": "soon"}, "`every`"),
         (TABLE, {"how": "incremental", "since": "2020"}, "expected a datetime"),
         (TABLE, {"how": "incremental", "env": ""}, "is not a name"),
-        (Webhook("w").endpoint("e"), {}, "found `WebhookEndpoint`"),
-        (Kinesis("k", "r").stream("a", "latest"), {}, "found `KinesisStream`"),
+        (Webhook("w").endpoint("e"), {}, "found `Webhook`"),
+        (Kinesis("k", "r").stream("a", "latest"), {}, "found `Kinesis`"),
         (SNOWFLAKE, {"how": "incremental"}, "has no `table`"),
         (5, {}, "expected a connector"),
     ],
@@ -159,8 +159,7 @@ def test_a_sink_into_another_database_is_refused() -> None:
 
     said = [error.message for error in raised.value.exceptions_flat()]
     assert said == [
-        "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP, not to another database",
-        "a sink into a table has no `cursor`",
+        "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found `MySQL`",
     ]
 
 

@@ -132,7 +132,10 @@ def test_a_commit_takes_the_sources_of_its_env() -> None:
         ({"cdc": "sometimes"}, "`cdc` got `'sometimes'`"),
         ({"cdc": "native"}, "only files in the format `delta` or `hudi`"),
         ({"conn": Files("f").path("x", format="delta")}, "want `native`"),
-        ({"conn": TABLE, "cdc": "debezium"}, "only Kafka, Kinesis, S3 and webhooks"),
+        (
+            {"conn": TABLE, "cdc": "debezium"},
+            "only Kafka, Kinesis, Files and Webhook bring envelopes",
+        ),
         ({"conn": TABLE, "preproc": {"uid": ref("a[b]")}}, "rows of a table have no envelope"),
         ({"conn": Files("f").path("x"), "preproc": {"uid": ref("a[b]")}}, "only JSON has them"),
         ({"conn": HTTP("h", "h:80", "/ok").path("/rows")}, "HTTP can only be written to"),

@@ -21,12 +21,7 @@ from narthex._ir.assets import (
     SinkJobSpec,
     Trigger,
 )
-from narthex._ir.connections import (
-    SecretRef,
-    SinkTarget,
-    SqlDatabase,
-    Table,
-)
+from narthex._ir.connections import Connector, SecretRef, SqlDatabase, Table
 from narthex._ir.entities import Sink
 from narthex._ir.facts import TOMBSTONE_TIME, Cell, Fact, RowId, Version
 from narthex._ir.schema import Column, Field, Role, Schema
@@ -62,7 +57,7 @@ def log_of(schema: Schema) -> LogSpec:
 
 
 def spec_of(
-    target: SinkTarget, *, schema: Schema = KEYED, voidable: bool = False, **options: Any
+    target: Connector, *, schema: Schema = KEYED, voidable: bool = False, **options: Any
 ) -> SinkJobSpec:
     return SinkJobSpec(
         dataset="Users",

@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 import pytest
 
-from narthex._ir.connections import SecretRef, SnowflakeDatabase, Table
+from narthex._connectors.snowflake import SnowflakeDatabase
+from narthex._ir.connections import SecretRef, Table
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.optional_clients import load_client
@@ -81,7 +82,9 @@ def snowflake_place(platform: Settings) -> Iterator[Place]:
         name="dw", username=SecretRef("dw/user"), password=SecretRef("dw/word"), **parts
     )
     name = f"narthex_sink_{secrets.token_hex(4)}"
-    module = load_client("narthex_spark_apps.sources.tables.snowflake", extra="snowflake")
+    module = load_client(
+        "narthex_spark_apps.sources.tables.snowflake", install="narthex[snowflake]"
+    )
     connect = module.connect
     known = AuthorSecrets.of(platform)
     with contextlib.closing(connect(database, known.reveal, known.egress())) as connection:

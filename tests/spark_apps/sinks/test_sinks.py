@@ -10,13 +10,8 @@ from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from narthex._ir.connections import (
-    Files,
-    HttpPath,
-    KafkaTopic,
-    SecretRef,
-    TableFormat,
-)
+from narthex._connectors.http import HttpPath
+from narthex._ir.connections import Files, KafkaTopic, SecretRef, TableFormat
 from narthex._ir.entities import Cdc
 from narthex.settings import Settings
 from narthex_spark_apps.sinks.sink_stage import SinkFailedError

@@ -17,19 +17,12 @@ import psycopg
 from pymongo import MongoClient
 from typing_extensions import override
 
-from narthex._analysis.policy.egress import Destination, EgressRules
-from narthex._analysis.policy.outlets import mongo_address
-from narthex._ir.connections import (
-    BigQueryDataset,
-    Credential,
-    Database,
-    MongoDatabase,
-    RedshiftDatabase,
-    SecretRef,
-    SnowflakeDatabase,
-    SqlDatabase,
-    Table,
-)
+from narthex._connectors.bigquery import BigQueryDataset
+from narthex._connectors.egress import Destination, EgressRules
+from narthex._connectors.mongo import MongoDatabase, mongo_address
+from narthex._connectors.redshift import RedshiftDatabase
+from narthex._connectors.snowflake import SnowflakeDatabase
+from narthex._ir.connections import Credential, Database, SecretRef, SqlDatabase, Table
 from narthex_spark_apps.platform.optional_clients import load_client
 from narthex_spark_apps.sources.tables.reader import TableAccess
 from narthex_stack.machine.ports import HOST
@@ -244,7 +237,9 @@ def _redshift(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]
 
 
 def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
-    client = load_client("narthex_spark_apps.sources.tables.snowflake", extra="snowflake")
+    client = load_client(
+        "narthex_spark_apps.sources.tables.snowflake", install="narthex[snowflake]"
+    )
     database = SnowflakeDatabase(**parts)
     shop = SqlShop(execute=_nothing, instant="timestamp_tz(6)", text="varchar")
     world = World(database=database, secrets=secrets, shop=shop)
@@ -257,7 +252,7 @@ def _snowflake(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World
 
 
 def _bigquery(parts: dict[str, Any], secrets: dict[str, str]) -> Iterator[World]:
-    module = load_client("narthex_spark_apps.sources.tables.bigquery", extra="bigquery")
+    module = load_client("narthex_spark_apps.sources.tables.bigquery", install="narthex[bigquery]")
     database = BigQueryDataset(**parts)
     shop = SqlShop(execute=_nothing, instant="TIMESTAMP", text="STRING")
     world = World(database=database, secrets=secrets, shop=shop)

@@ -13,8 +13,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from narthex._connectors.kinesis import KinesisStream
 from narthex._formats.avro.fact_codec import encode
-from narthex._ir.connections import KinesisStream
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.sources.source_job import SourceJob

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import pytest
 
+from narthex._connectors.pubsub import PubSubTopic
 from narthex._formats.avro.fact_codec import encode
-from narthex._ir.connections import PubSubTopic, SecretRef
+from narthex._ir.connections import SecretRef
 from narthex.settings import Settings
 from narthex_spark_apps.jobs.start import polling_source
 from narthex_spark_apps.platform.optional_clients import ClientMissingError, load_client
@@ -122,4 +123,4 @@ def test_a_message_is_acknowledged_when_its_facts_stand(
 )
 def test_a_client_that_is_missing_is_told_with_what_brings_it() -> None:
     with pytest.raises(ClientMissingError, match=r"install it with `narthex\[pubsub\]`"):
-        load_client("narthex_spark_apps.sources.streams.pubsub", extra="pubsub")
+        load_client("narthex_spark_apps.sources.streams.pubsub", install="narthex[pubsub]")

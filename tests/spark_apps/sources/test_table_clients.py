@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from narthex_spark_apps.sources.tables.clients import reader_of
+from narthex._connectors import kind_of, source_kind
+from narthex._ir.connections import Table
+from narthex_spark_apps.platform.optional_clients import load_part
 from narthex_spark_apps.sources.tables.cursors import Cursor, cursor_of
-from narthex_spark_apps.sources.tables.reader import TableAccess, TableError
+from narthex_spark_apps.sources.tables.reader import ReadsTable, TableAccess, TableError
 from tests.spark_apps.sources.mariadb import MISSING, MariaDb, has_mariadb, mariadb_server
 from tests.spark_apps.sources.table_worlds import (
     ACCOUNTS,
@@ -62,8 +64,13 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
             yield from account_world(kind)
 
 
+def reader_of(table: Table) -> ReadsTable:
+    found: ReadsTable = load_part(source_kind(table).client, install=kind_of(table).install)
+    return found
+
+
 def read(access: TableAccess, start: Cursor | None = None) -> list[dict[str, Any]]:
-    with reader_of(access.table.database)(access, start) as reading:
+    with reader_of(access.table)(access, start) as reading:
         return [dict(row) for batch in reading.batches for row in batch]
 
 
@@ -127,7 +134,7 @@ def test_rows_come_in_the_byte_order_of_their_texts_from_one_on(world: World) ->
 def test_what_tells_rows_apart_is_what_the_database_warrants(world: World) -> None:
     access = world.make("keyed", cursor="instant")
 
-    with reader_of(access.table.database)(access, None) as reading:
+    with reader_of(access.table)(access, None) as reading:
         found = reading.key
 
     assert found == world.key
@@ -138,7 +145,7 @@ def test_a_reading_may_end_before_its_rows_do(world: World) -> None:
     for number in range(3):
         world.put(access, number, number)
 
-    with reader_of(access.table.database)(access, None) as reading:
+    with reader_of(access.table)(access, None) as reading:
         first = next(iter(reading.batches))
 
     assert ids([dict(row) for row in first])[0] == 0

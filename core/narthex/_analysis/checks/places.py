@@ -6,13 +6,9 @@ from typing import Final
 
 from narthex._base.file_paths import path_mistake
 from narthex._base.origin import Origin
-from narthex._ir.connections import (
-    Connector,
-    Files,
-    KafkaTopic,
-    SinkTarget,
-    WebhookEndpoint,
-)
+from narthex._connectors.kinds import EndpointPlace, FilesPlace, TopicPlace
+from narthex._connectors.registry import kind_of
+from narthex._ir.connections import Connector
 from narthex.errors import PlaceForbidden
 
 INTERNAL: Final = re.compile(r"__|nx_[a-z0-9]{8}_|narthex_answers_")
@@ -22,10 +18,10 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _MOST_SHOWN: Final = 64
 
 
-def place_errors(target: Connector | SinkTarget, origin: Origin) -> Iterator[PlaceForbidden]:
+def place_errors(connector: Connector, origin: Origin) -> Iterator[PlaceForbidden]:
     """Return the errors of the place that a source reads or a sink writes."""
-    match target:
-        case Files(path=path):
+    match kind_of(connector).policy.place(connector):
+        case FilesPlace(path=path):
             mistake = path_mistake(path)
             if mistake:
                 yield PlaceForbidden(
@@ -34,9 +30,9 @@ def place_errors(target: Connector | SinkTarget, origin: Origin) -> Iterator[Pla
                     hint="give a path below the files root, such as `orders/*.csv`, or "
                     "`s3://bucket/…`",
                 )
-        case KafkaTopic(topic=topic):
+        case TopicPlace(topic=topic):
             yield from _topic_errors(topic, origin)
-        case WebhookEndpoint(webhook=webhook) if "/" in webhook:
+        case EndpointPlace(webhook=webhook) if "/" in webhook:
             yield PlaceForbidden(
                 f"the webhook `{webhook[:_MOST_SHOWN]}` has a `/` in its name",
                 origin=origin,

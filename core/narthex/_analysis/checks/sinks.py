@@ -1,21 +1,11 @@
 """The checks of sinks: what their target accepts, and which datasets may have them."""
 
 from collections.abc import Iterator
-from typing import assert_never
 
 from narthex._analysis.checks.places import place_errors
-from narthex._ir.entities import (
-    Cdc,
-    Dataset,
-    Files,
-    HttpPath,
-    KafkaTopic,
-    Sink,
-    SnowflakeDatabase,
-    SqlDatabase,
-    Table,
-    TableFormat,
-)
+from narthex._connectors.registry import kind_of, kinds
+from narthex._ir.connections import Connector
+from narthex._ir.entities import Cdc, Dataset, Sink
 from narthex._ir.node_schema import did_you_mean, listed
 from narthex._ir.schema import Schema
 from narthex.errors import DefinitionError, SinkInvalid
@@ -48,31 +38,20 @@ def sink_rule_errors(sink: Sink, schema: Schema) -> Iterator[DefinitionError]:
 
 
 def _target(sink: Sink) -> Iterator[str]:
-    match sink.target:
-        case KafkaTopic() as topic:
-            if topic.format != "json":
-                yield "a sink into Kafka writes `json` only"
-            yield from _by_row(sink, "Kafka")
-        case HttpPath():
-            yield from _by_row(sink, "HTTP")
-        case Files() as files:
-            yield from _into_files(files)
-            yield from _in_bulk(sink, "S3")
-        case Table() as table:
-            yield from _into_table(table)
-            yield from _in_bulk(sink, "a table")
-        case _:
-            assert_never(sink.target)
+    kind = kind_of(sink.target).sink
+    if kind is None:
+        yield no_sink(sink.target)
+        return
+    for fault in kind.faults(sink.target):
+        yield fault.message
+    yield from _in_bulk(sink, kind.where) if kind.is_bulk else _by_row(sink, kind.where)
 
 
-def _into_table(table: Table) -> Iterator[str]:
-    match table.database:
-        case SnowflakeDatabase() | SqlDatabase(kind="postgres"):
-            pass
-        case _:
-            yield "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP, not to another database"
-    if table.cursor is not None:
-        yield "a sink into a table has no `cursor`"
+def no_sink(target: Connector) -> str:
+    """Return the message for a connector that can only be read."""
+    titles = [kind.sink.title for kind in kinds() if kind.sink is not None]
+    listed_titles = f"{', '.join(titles[:-1])} or {titles[-1]}"
+    return f"a sink writes to {listed_titles}; found `{kind_of(target).title}`"
 
 
 def _by_row(sink: Sink, where: str) -> Iterator[str]:
@@ -94,15 +73,6 @@ def _in_bulk(sink: Sink, where: str) -> Iterator[str]:
         yield f"a sink into {where} has no `cdc`"
     if sink.how != "incremental":
         yield f'a sink into {where} needs `how="incremental"`'
-
-
-def _into_files(files: Files) -> Iterator[str]:
-    if not files.path.startswith("s3://"):
-        yield f"a sink writes files to S3; found `{files.path}`"
-    if files.format != TableFormat(kind="delta"):
-        yield 'a sink into S3 needs `format="delta"`'
-    if files.access_key is not None or files.role_arn is not None:
-        yield "a sink into S3 writes with the platform's own credentials; leave its own out"
 
 
 def _bounds(sink: Sink) -> Iterator[str]:

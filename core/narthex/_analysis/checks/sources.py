@@ -5,6 +5,7 @@ from typing import assert_never
 
 from narthex._analysis.checks.places import place_errors
 from narthex._analysis.fingerprints import source_id
+from narthex._connectors.registry import kinds, source_kind
 from narthex._expr.expression_types import expression_type, misfit
 from narthex._ir.aggregate_types import Misfit
 from narthex._ir.entities import (
@@ -12,18 +13,11 @@ from narthex._ir.entities import (
     ColumnRef,
     Computed,
     ComputedByCode,
-    Connector,
     Constant,
-    Csv,
     Dataset,
-    Files,
-    Parquet,
     Preproc,
-    PubSubTopic,
     Sample,
     Source,
-    Table,
-    TableFormat,
     WhereByCode,
 )
 from narthex._ir.literals import is_literal_of
@@ -62,15 +56,12 @@ def rule_errors(source: Source, schema: Schema | None) -> Iterator[DefinitionErr
     """Return the conflicts in a source; the schema of its dataset may be unknown."""
     for message in (*_bounds(source), *_cdc(source)):
         yield SourceInvalid(message, origin=source.origin)
-    if isinstance(source.connector, Table) and source.connector.cursor is None:
-        yield ConnectorInvalid(
-            "a table is read by a cursor, and this source has no cursor",
-            origin=source.origin,
-            hint='name a column that grows with each change, `.table("…", cursor="…")`',
-        )
+    kind = source_kind(source.connector)
+    for fault in kind.faults(source.connector):
+        yield ConnectorInvalid(fault.message, origin=source.origin, hint=fault.hint)
     for name, entry in source.preproc:
         if isinstance(entry, ColumnRef) and entry.path:
-            wrong = _no_members(source.connector)
+            wrong = kind.no_members(source.connector)
             if wrong:
                 yield PreprocInvalid(
                     f"`preproc` of `{name}` refers to a member of `{entry.column}`; {wrong}",
@@ -96,24 +87,19 @@ def _bounds(source: Source) -> Iterator[str]:
 
 
 def _cdc(source: Source) -> Iterator[str]:
-    connector = source.connector
-    is_native = isinstance(connector, Files) and isinstance(connector.format, TableFormat)
-    if is_native and source.cdc is not Cdc.NATIVE:
+    kind = source_kind(source.connector)
+    is_table = kind.has_change_log(source.connector)
+    if is_table and source.cdc is not Cdc.NATIVE:
         yield f"`cdc` got `{source.cdc.value}`; files that are a table want `native`"
-    if source.cdc is Cdc.NATIVE and not is_native:
+    elif source.cdc is Cdc.NATIVE and not is_table:
         yield "`cdc` got `native`; only files in the format `delta` or `hudi` have it"
-    if source.cdc is Cdc.DEBEZIUM and isinstance(connector, Table | PubSubTopic):
-        yield "`cdc` got `debezium`; only Kafka, Kinesis, S3 and webhooks bring envelopes"
-
-
-def _no_members(connector: Connector) -> str:
-    match connector:
-        case Table():
-            return "rows of a table have no envelope"
-        case Files(format=Csv() | Parquet() | TableFormat()):
-            return "only JSON has them"
-        case _:
-            return ""
+    elif source.cdc not in kind.cdc:
+        able = [other.title for other in kinds() if other.source and source.cdc in other.source.cdc]
+        rows = "envelopes" if source.cdc is Cdc.DEBEZIUM else "such rows"
+        yield (
+            f"`cdc` got `{source.cdc.value}`; only {', '.join(able[:-1])} and {able[-1]} bring "
+            f"{rows}"
+        )
 
 
 def _sample(sample: Sample, schema: Schema | None, given: set[str]) -> Iterator[str]:

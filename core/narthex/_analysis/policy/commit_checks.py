@@ -1,25 +1,22 @@
 """The files, endpoints and topics that a commit may name by the installation's policy."""
 
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import attrs
 
-from narthex._analysis.fingerprints import database_id
 from narthex._analysis.policy.policy import Policy, granted, tags_of_rules
 from narthex._base.file_paths import S3, meets, path_mistake
 from narthex._base.origin import Origin
-from narthex._ir.connections import (
-    Connector,
-    Files,
-    HttpPath,
-    KafkaTopic,
-    KinesisStream,
-    PubSubTopic,
-    SinkTarget,
-    Table,
-    WebhookEndpoint,
+from narthex._connectors.kinds import (
+    EndpointPlace,
+    FilesPlace,
+    RemotePlace,
+    SharedPlace,
+    TopicPlace,
 )
+from narthex._connectors.registry import kind_of
+from narthex._ir.connections import Connector
 from narthex._ir.entities import Definitions
 from narthex.errors import DefinitionError, NotGranted, PlaceForbidden
 
@@ -35,7 +32,7 @@ class Use:
     """One use of a place by a dataset: the target, its position in the source, and the purpose."""
 
     dataset: str
-    target: Connector | SinkTarget
+    target: Connector
     is_written: bool
     origin: Origin
 
@@ -54,25 +51,19 @@ def uses(definitions: Definitions | None) -> Iterator[Use]:
             yield Use(dataset=dataset.name, target=sink.target, is_written=True, origin=sink.origin)
 
 
-def place_of(target: Connector | SinkTarget) -> Place | None:
+def place_of(target: Connector) -> Place | None:
     """Return the place that a source reads or a sink writes; None for a call over HTTP."""
-    match target:
-        case WebhookEndpoint(webhook=webhook, endpoint=endpoint):
+    match kind_of(target).policy.place(target):
+        case EndpointPlace(webhook=webhook, endpoint=endpoint):
             return "endpoint", f"{webhook}/{endpoint}"
-        case KafkaTopic(topic=topic):
+        case TopicPlace(topic=topic):
             return "topic", topic
-        case Files(path=path):
+        case FilesPlace(path=path):
             return "files", path.removesuffix("/")
-        case Table(database=database, table=table):
-            return "table", f"{database_id(database)}/{table}"
-        case KinesisStream(stream_arn=stream):
-            return "stream", stream
-        case PubSubTopic(project_id=project, topic=topic):
-            return "pubsub", f"{project}/{topic}"
-        case HttpPath():
+        case RemotePlace(kind=kind, name=name):
+            return kind, name
+        case None:
             return None
-        case _:
-            assert_never(target)
 
 
 def tags_of_place(place: Place, policy: Policy) -> frozenset[str]:
@@ -113,14 +104,15 @@ def policy_errors(
     """
     known = {_binding(use) for use in uses(deployed)}
     for use in uses(definitions):
-        if isinstance(use.target, Files) and _is_own(use.target.path, places):
+        place = kind_of(use.target).policy.place(use.target)
+        if isinstance(place, FilesPlace) and _is_own(place.path, places):
             yield PlaceForbidden(
-                f"the path `{use.target.path}` reaches a directory that belongs to the platform",
+                f"the path `{place.path}` reaches a directory that belongs to the platform",
                 origin=use.origin,
                 hint="give a path that has files of authors alone",
             )
         elif _binding(use) not in known:
-            yield from _not_granted(use, policy, branch)
+            yield from _not_granted(use, place, policy, branch)
 
 
 def _is_own(path: str, places: Sequence[str]) -> bool:
@@ -129,52 +121,46 @@ def _is_own(path: str, places: Sequence[str]) -> bool:
 
 def _binding(use: Use) -> tuple[object, ...]:
     """Return the parts of a use that the policy checks; an unchanged use is not checked again."""
-    match use.target:
-        case Files(path=path) as files:
-            return "files", path, has_own_keys(files), use.is_written
-        case KafkaTopic(bootstrap_servers=servers, topic=topic):
-            return "topic", servers, topic, use.is_written
-        case _:
-            return use.target, use.is_written
+    place = kind_of(use.target).policy.place(use.target)
+    is_ruled = isinstance(place, FilesPlace | TopicPlace)
+    return (place if is_ruled else use.target), use.is_written
 
 
-def has_own_keys(files: Files) -> bool:
-    """Whether a store is opened with keys of the author, not with the platform's own."""
-    return files.access_key is not None and files.secret_key is not None
-
-
-def _not_granted(use: Use, policy: Policy, branch: str) -> Iterator[NotGranted]:
-    match use.target:
-        case Files() as files:
-            rule = _files_rule(files, use, policy, branch)
-        case KafkaTopic() as topic:
-            rule = _topic_rule(topic, use, policy, branch)
-        case WebhookEndpoint(webhook=webhook, endpoint=endpoint):
+def _not_granted(
+    use: Use, place: SharedPlace | None, policy: Policy, branch: str
+) -> Iterator[NotGranted]:
+    match place:
+        case FilesPlace(path=name):
+            rule = _files_rule(place, use, policy, branch)
+        case TopicPlace(topic=name):
+            rule = _topic_rule(place, use, policy, branch)
+        case EndpointPlace(webhook=webhook, endpoint=endpoint):
+            name = f"{webhook}/{endpoint}"
             rules = policy.endpoint_rules(webhook, endpoint)
             is_granted = not rules or granted(rules, branch)
-            rule = "" if is_granted else _said("endpoints", name=f"{webhook}/{endpoint}")
+            rule = "" if is_granted else _said("endpoints", name=name)
         case _:
-            rule = ""
+            return
     if rule:
         what = "written by" if use.is_written else "read by"
         yield NotGranted(
-            f"`{_named(use.target)}` may not be {what} branch `{branch}`",
+            f"`{name}` may not be {what} branch `{branch}`",
             origin=use.origin,
             hint=f"ask the operator for a rule in the policy file: `{rule}`",
         )
 
 
-def _files_rule(files: Files, use: Use, policy: Policy, branch: str) -> str:
+def _files_rule(files: FilesPlace, use: Use, policy: Policy, branch: str) -> str:
     """Return the rule that a source or a sink of files lacks; empty if none is missing."""
     rules = policy.file_rules(files.path)
     if use.is_written:
         rules = tuple(rule for rule in rules if rule.write)
-    elif not policy.files and (has_own_keys(files) or not files.path.startswith(S3)):
+    elif not policy.files and (files.has_own_keys or not files.path.startswith(S3)):
         return ""
     return "" if granted(rules, branch) else _said("files", write=use.is_written, path=files.path)
 
 
-def _topic_rule(topic: KafkaTopic, use: Use, policy: Policy, branch: str) -> str:
+def _topic_rule(topic: TopicPlace, use: Use, policy: Policy, branch: str) -> str:
     """Return the rule that a source or a sink of a topic lacks; empty if none is missing."""
     rules = policy.topic_rules(topic.bootstrap_servers, topic.topic)
     if use.is_written:
@@ -187,15 +173,3 @@ def _topic_rule(topic: KafkaTopic, use: Use, policy: Policy, branch: str) -> str
 def _said(table: str, *, write: bool = False, **keys: str) -> str:
     said = "; ".join(f'{key} = "{value}"' for key, value in keys.items())
     return f"[[{table}]] {said}; branches = […]" + ("; write = true" if write else "")
-
-
-def _named(target: Connector | SinkTarget) -> str:
-    match target:
-        case WebhookEndpoint(webhook=webhook, endpoint=endpoint):
-            return f"{webhook}/{endpoint}"
-        case KafkaTopic(topic=topic):
-            return topic
-        case Files(path=path):
-            return path
-        case _:
-            return type(target).__name__

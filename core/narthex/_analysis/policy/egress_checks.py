@@ -2,7 +2,7 @@
 
 A commit is checked for its branch. A job checks again when it connects, because a name may resolve
 to another address and the policy may have changed: see `require_grant` and
-`narthex._analysis.policy.egress.resolve`.
+`narthex._connectors.egress.resolve`.
 """
 
 import ast
@@ -12,22 +12,26 @@ from typing import Final
 import attrs
 
 from narthex._analysis.fingerprints import source_id
-from narthex._analysis.policy.egress import (
+from narthex._analysis.policy.policy import Policy, SecretRule, granted
+from narthex._analysis.schemas.pipelines import all_steps
+from narthex._base.origin import Origin
+from narthex._connectors.egress import (
     AddressInvalidError,
     Destination,
     EgressRules,
     is_granted,
 )
-from narthex._analysis.policy.outlets import Opens, Outlet, outlets, secret_names
-from narthex._analysis.policy.policy import Policy, SecretRule, granted
-from narthex._analysis.schemas.pipelines import all_steps
-from narthex._base.origin import Origin
+from narthex._connectors.kinds import Outlet, credentials_of
+from narthex._connectors.registry import ConnectorKindError, kind_of
 from narthex._ir.code import UserCode
 from narthex._ir.entities import (
     CodeExtractor,
     ComputedByCode,
+    Connector,
+    Credential,
     Dataset,
     Definitions,
+    SecretRef,
     Source,
     WhereByCode,
 )
@@ -114,16 +118,22 @@ class _Judge:
     branch: str
     endpoint_url: str
 
-    def connector(self, of: Opens, what: str, origin: Origin) -> Iterator[DefinitionError]:
+    def connector(
+        self, connector: Connector, what: str, origin: Origin
+    ) -> Iterator[DefinitionError]:
         """Return the denials of a connector."""
         try:
-            found = tuple(outlets(of, endpoint_url=self.endpoint_url))
+            opened = outlets(connector, endpoint_url=self.endpoint_url)
         except AddressInvalidError as error:
             yield ConnectorInvalid(
                 f"{what}: {error}", origin=origin, hint="write the host in its canonical form"
             )
             return
-        for outlet in found:
+        except ConnectorKindError as error:
+            hint = "ask the operator to correct or remove the package of this connector"
+            yield ConnectorInvalid(f"{what}: {error}", origin=origin, hint=hint)
+            return
+        for outlet in opened:
             yield from self._hosts(outlet, what, origin)
             yield from self._secrets(outlet, what, origin)
 
@@ -180,6 +190,34 @@ class _Judge:
                 origin=code.origin,
                 hint=_rule_hint(name or "…", branch=self.branch, is_code=True),
             )
+
+
+def outlets(connector: Connector, *, endpoint_url: str = "") -> tuple[Outlet, ...]:
+    """Return the servers that a connector connects to.
+
+    A secret of the connector that its kind sends to none of them counts as sent to an unknown host,
+    so that a kind cannot use a secret without a rule of the policy.
+
+    Raises:
+        AddressInvalidError: A part of it is not an address.
+        ConnectorKindError: It is not the record of a kind, or its kind declares no place and no
+            server for it.
+    """
+    kind = kind_of(connector)
+    opened = tuple(kind.policy.outlets(connector, endpoint_url))
+    if not opened and kind.policy.place(connector) is None:
+        raise ConnectorKindError(
+            f"the kind {kind.title} declares neither a place nor a server for it"
+        )
+    sent = {credential for outlet in opened for credential in outlet.credentials}
+    unsent = tuple(one for one in credentials_of(connector) if one not in sent)
+    rest = (Outlet(what="its secrets", targets=(), credentials=unsent),) if unsent else ()
+    return (*opened, *rest)
+
+
+def secret_names(credentials: tuple[Credential, ...]) -> tuple[str, ...]:
+    """Return the names of the platform's secrets among credentials, each once."""
+    return tuple(dict.fromkeys(one.name for one in credentials if isinstance(one, SecretRef)))
 
 
 def missing_rules(policy: Policy, secret: str) -> str:

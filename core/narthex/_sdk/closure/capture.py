@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from narthex._analysis.tolerance import is_tolerated
+from narthex._authoring.source_locations import place
 from narthex._base.origin import NOWHERE, Origin
 from narthex._ir.code import UserCode
 from narthex._ir.entities import Definitions
@@ -22,7 +23,6 @@ from narthex._sdk.closure.names import free_names
 from narthex._sdk.closure.own_class import NAME, OwnClass, attributes_of, carry
 from narthex._sdk.closure.rules import Breach, find_breaches
 from narthex._sdk.closure.tree import UnknownSyntaxError, tree_of
-from narthex._sdk.declare.source_locations import place
 from narthex.errors import (
     CodeDisagrees,
     CodeForbidden,

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import attrs
 
+from narthex._authoring.source_locations import parsed, place
 from narthex._base.origin import Origin
-from narthex._sdk.declare.source_locations import parsed, place
 from narthex.errors import CodeNotFound
 
 Definition: TypeAlias = ast.FunctionDef | ast.Lambda | ast.ClassDef

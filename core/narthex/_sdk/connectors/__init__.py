@@ -1,1 +1,1 @@
-"""Sources, sinks and their connectors as authors declare them."""
+"""Sources and sinks as authors declare them; connectors are in `narthex._connectors`."""

@@ -6,14 +6,15 @@ from typing import TypeVar
 
 import attrs
 
-from narthex._analysis.checks.sinks import sink_rule_errors
+from narthex._analysis.checks.sinks import no_sink, sink_rule_errors
+from narthex._authoring.error_collection import Reader, report
+from narthex._authoring.source_locations import author_origin
 from narthex._base.origin import Origin
-from narthex._ir.entities import Connector, Sink, SinkTarget, Snapshots
+from narthex._connectors.registry import kind_of
+from narthex._ir.entities import Connector, Sink, Snapshots
 from narthex._sdk.connectors.sources import no_connector, optional_duration, read_cdc, read_instant
 from narthex._sdk.datasets.datasets import Dataset, declared, later_on
 from narthex._sdk.declare.env import Env, parse_env
-from narthex._sdk.declare.error_collection import Reader, report
-from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import DefinitionError, SinkInvalid
 
 _T = TypeVar("_T")
@@ -130,16 +131,12 @@ def _build(call: _SinkCall) -> tuple[Sink | None, tuple[DefinitionError, ...]]:
     return built, ()
 
 
-def _target(conn: object, origin: Origin) -> SinkTarget:
-    if isinstance(conn, SinkTarget):
-        return conn
-    if isinstance(conn, Connector):
-        raise SinkInvalid(
-            "a sink writes to Kafka, S3, Postgres, Snowflake or HTTP; found "
-            f"`{type(conn).__name__}`",
-            origin=origin,
-        )
-    raise no_connector(conn, "`@sink`", origin)
+def _target(conn: object, origin: Origin) -> Connector:
+    if not isinstance(conn, Connector):
+        raise no_connector(conn, "`@sink`", origin)
+    if kind_of(conn).sink is None:
+        raise SinkInvalid(no_sink(conn), origin=origin)
+    return conn
 
 
 def _style(how: object, origin: Origin) -> str | Snapshots | None:

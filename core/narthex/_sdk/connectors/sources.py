@@ -3,17 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import attrs
 
 from narthex._analysis.checks.sources import rule_errors
+from narthex._authoring.durations import read_duration
+from narthex._authoring.error_collection import Reader, report
+from narthex._authoring.source_locations import author_origin
 from narthex._base.origin import Origin
 from narthex._base.times import to_micros
+from narthex._connectors.registry import Kind, kind_of, kinds
 from narthex._ir.entities import (
     Cdc,
     Connector,
-    HttpPath,
     Preproc,
     Sample,
     Source,
@@ -22,34 +25,12 @@ from narthex._ir.entities import (
 )
 from narthex._ir.schema import Schema
 from narthex._sdk.annotations import name_of
-from narthex._sdk.connectors.files import S3, Files
 from narthex._sdk.connectors.preprocs import read_preproc, read_sample, read_where
-from narthex._sdk.connectors.streams import HTTP, Kafka, Kinesis, PubSub, Webhook
-from narthex._sdk.connectors.tables import BigQuery, Mongo, MySQL, Postgres, Redshift, Snowflake
 from narthex._sdk.datasets.datasets import Dataset, declared, later_on
-from narthex._sdk.declare.call_arguments import read_duration
 from narthex._sdk.declare.env import Env, parse_env
-from narthex._sdk.declare.error_collection import Reader, report
-from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import ConnectorInvalid, DefinitionError, SourceInvalid
 
 _T = TypeVar("_T")
-_PARTS: Final = {
-    Webhook: "endpoint",
-    Kafka: "topic",
-    Kinesis: "stream",
-    PubSub: "topic",
-    Files: "path",
-    S3: "bucket",
-    HTTP: "path",
-    Postgres: "table",
-    MySQL: "table",
-    Snowflake: "table",
-    BigQuery: "table",
-    Redshift: "table",
-    Mongo: "collection",
-}
-"""The method calls that turn a connection into a connector."""
 
 
 @attrs.frozen(kw_only=True)
@@ -200,19 +181,33 @@ def _on_the_way(call: _SourceCall, dataset: str, schema: Schema, reader: Reader)
 
 
 def _connector(conn: object, origin: Origin) -> Connector:
-    if isinstance(conn, Connector):
+    if isinstance(conn, Connector) and kind_of(conn).source is not None:
         return conn
-    if isinstance(conn, HttpPath | HTTP):
+    kind, _ = _begun(conn)
+    if isinstance(conn, Connector):
+        kind = kind_of(conn)
+    if kind is not None and kind.source is None:
         raise ConnectorInvalid(
-            "HTTP can only be written to", origin=origin, hint="let rows be pushed to a `Webhook`"
+            f"{kind.title} can only be written to",
+            origin=origin,
+            hint="let rows be pushed to a `Webhook`",
         )
     raise no_connector(conn, "`@source`", origin)
 
 
+def _begun(conn: object) -> tuple[Kind | None, str]:
+    """Return the kind of an incomplete connector, and the method that completes it."""
+    for kind in kinds():
+        for declares, method in kind.declared_by:
+            if isinstance(conn, declares):
+                return kind, method
+    return None, ""
+
+
 def no_connector(conn: object, where: str, origin: Origin) -> DefinitionError:
     """Return the error of an incomplete connector."""
-    part = _PARTS.get(type(conn))
-    if part is None:
+    _, part = _begun(conn)
+    if not part:
         return ConnectorInvalid(f"{where} got `{conn!r}`; expected a connector", origin=origin)
     name = type(conn).__name__
     return ConnectorInvalid(

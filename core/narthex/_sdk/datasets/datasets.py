@@ -8,6 +8,14 @@ import attrs
 from typing_extensions import override
 
 from narthex._analysis.checks.expectations import no_rows
+from narthex._authoring.durations import read_duration
+from narthex._authoring.error_collection import report
+from narthex._authoring.source_locations import (
+    ClassPlaces,
+    author_frame,
+    author_origin,
+    class_places,
+)
 from narthex._base.origin import Origin
 from narthex._ir.entities import Dataset as DatasetEntity
 from narthex._ir.entities import Expectation, Index, Sink, Source
@@ -18,18 +26,10 @@ from narthex._sdk.closure import OwnClass
 from narthex._sdk.datasets.lookup_calls import check_lookup
 from narthex._sdk.datasets.output_check import check_output
 from narthex._sdk.datasets.pipelines import BuiltPipeline, PipelineCall, build_pipeline, inputs_of
-from narthex._sdk.declare.call_arguments import read_duration
 from narthex._sdk.declare.env import selected
-from narthex._sdk.declare.error_collection import report
 from narthex._sdk.declare.expectations import ExpectationsCall, build_expectations
 from narthex._sdk.declare.fields import Field, annotations_of, build_schema
 from narthex._sdk.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of
-from narthex._sdk.declare.source_locations import (
-    ClassPlaces,
-    author_frame,
-    author_origin,
-    class_places,
-)
 from narthex.errors import (
     ArgumentInvalid,
     DefinitionError,

@@ -9,6 +9,7 @@ from typing import TypeVar, overload
 import attrs
 
 from narthex._analysis.schemas.pipelines import is_terminal
+from narthex._authoring.source_locations import author_origin, failure_origin, function_origin
 from narthex._base.origin import Origin
 from narthex._ir.entities import Pipeline
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema
@@ -17,7 +18,6 @@ from narthex._sdk.datasets.steps import Rows, read_dataset
 from narthex._sdk.declare.call_arguments import as_definition_error
 from narthex._sdk.declare.env import Env, parse_env
 from narthex._sdk.declare.metadata import check_metadata, said_of
-from narthex._sdk.declare.source_locations import author_origin, failure_origin, function_origin
 from narthex.errors import (
     ArgumentInvalid,
     DefinitionError,

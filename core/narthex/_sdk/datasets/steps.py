@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from narthex._analysis.schemas.pipelines import output_schema, schema_of_union, step_schema
+from narthex._authoring.source_locations import author_origin
 from narthex._base.origin import Origin
 from narthex._ir.code import UserCode
 from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema
@@ -54,7 +55,6 @@ from narthex._sdk.declare.call_arguments import (
     read_names,
     read_within,
 )
-from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import (
     ColumnRoleWrong,
     JoinInvalid,

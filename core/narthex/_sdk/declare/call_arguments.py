@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from narthex._authoring.durations import read_duration
 from narthex._base.origin import Origin
-from narthex._base.times import DurationError, parse_duration
+from narthex._base.times import DurationError
 from narthex.errors import DefinitionError, DurationInvalid, JoinInvalid, OperatorInvalid
 
 ColumnsArgument: TypeAlias = str | Sequence[str] | None
@@ -116,22 +117,6 @@ def read_within(within: object, *, origin: Origin) -> tuple[int | None, int]:
                 origin=origin,
                 hint='write it as `within=("1d", "0s")`',
             )
-
-
-def read_duration(duration: object, *, origin: Origin, what: str = "") -> int:
-    """Read a duration.
-
-    Raises:
-        DurationInvalid: It is not text, or not a duration.
-    """
-    if not isinstance(duration, str):
-        raise DurationInvalid(
-            f"{what or 'a duration'} must be text such as `1d`, got `{duration!r}`", origin=origin
-        )
-    try:
-        return parse_duration(duration)
-    except DurationError as error:
-        raise DurationInvalid(f"{what}: {error}" if what else str(error), origin=origin) from None
 
 
 def as_definition_error(error: Exception, *, what: str, origin: Origin) -> DefinitionError:

@@ -11,13 +11,13 @@ from typing import overload
 import attrs
 
 from narthex._analysis.checks.expectations import invalid_expectation
+from narthex._authoring.source_locations import author_origin, failure_origin, function_origin
 from narthex._base.origin import Origin
 from narthex._base.times import render_instant, to_micros
 from narthex._ir.entities import Expectation
 from narthex._ir.expression_nodes import LiteralValue
 from narthex._ir.schema import Schema
 from narthex._sdk.declare.call_arguments import as_definition_error
-from narthex._sdk.declare.source_locations import author_origin, failure_origin, function_origin
 from narthex.errors import DefinitionError, ExpectationInvalid
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 import attrs
 from typing_extensions import override
 
+from narthex._authoring.source_locations import ClassPlaces
 from narthex._base.origin import Origin
 from narthex._ir.schema import Column, Metadata, Role, Schema
 from narthex._ir.schema import Field as SchemaField
@@ -16,7 +17,6 @@ from narthex._ir.type_names import type_name
 from narthex._ir.types import DataType, Date, Datetime, Embedding, Float, Optional, unrestricted
 from narthex._sdk.annotations import name_of, parse_annotation
 from narthex._sdk.declare.metadata import check_metadata, metadata
-from narthex._sdk.declare.source_locations import ClassPlaces
 from narthex.errors import (
     DefinitionError,
     FieldInvalid,

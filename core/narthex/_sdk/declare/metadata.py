@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
+from narthex._authoring.source_locations import author_origin
 from narthex._base.origin import Origin
 from narthex._ir.schema import Metadata
-from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import DefinitionError, MetaInvalid
 
 META_ATTRIBUTE = "__narthex_meta__"

@@ -5,12 +5,12 @@ from types import FunctionType
 
 from typing_extensions import override
 
+from narthex._authoring.error_collection import report
+from narthex._authoring.source_locations import ClassPlaces, author_frame, class_places
 from narthex._ir.types import WINDOW, Bool, Struct, StructField
 from narthex._sdk.annotations import STRUCT_ATTRIBUTE, parse_annotation
-from narthex._sdk.declare.error_collection import report
 from narthex._sdk.declare.fields import annotations_of
 from narthex._sdk.declare.metadata import META_ATTRIBUTE
-from narthex._sdk.declare.source_locations import ClassPlaces, author_frame, class_places
 from narthex._sdk.expressions.authoring import Expr, Operand, make_struct, zip_struct
 from narthex._sdk.expressions.written_types import built_in
 from narthex.errors import DefinitionError, StructInvalid

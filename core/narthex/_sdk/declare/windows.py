@@ -4,9 +4,9 @@ Durations are text here. These functions make records of `narthex._ir.windows`, 
 microseconds, so a number from an author would silently mean microseconds.
 """
 
+from narthex._authoring.durations import read_duration
+from narthex._authoring.source_locations import author_origin
 from narthex._ir import windows
-from narthex._sdk.declare.call_arguments import read_duration
-from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import DurationInvalid, WindowInvalid
 
 _NOTHING = "0s"

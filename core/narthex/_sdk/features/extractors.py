@@ -8,6 +8,7 @@ from typing import TypeVar, overload
 
 import attrs
 
+from narthex._authoring.source_locations import author_origin, function_origin
 from narthex._base.origin import Origin
 from narthex._ir.entities import CodeExtractor
 from narthex._ir.node_schema import did_you_mean, listed
@@ -15,7 +16,6 @@ from narthex._sdk.closure import OwnClass, resolve
 from narthex._sdk.datasets.datasets import Dataset, declared
 from narthex._sdk.datasets.pipelines import inputs_of
 from narthex._sdk.declare.env import Env
-from narthex._sdk.declare.source_locations import author_origin, function_origin
 from narthex._sdk.features.features import Feature
 from narthex.errors import (
     ArgumentInvalid,

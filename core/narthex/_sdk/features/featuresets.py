@@ -6,6 +6,13 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
+from narthex._authoring.error_collection import report
+from narthex._authoring.source_locations import (
+    ClassPlaces,
+    author_frame,
+    author_origin,
+    class_places,
+)
 from narthex._base.origin import Origin
 from narthex._ir.entities import CodeExtractor, Extractor
 from narthex._ir.entities import Feature as FeatureEntity
@@ -15,16 +22,9 @@ from narthex._ir.types import DataType, Null
 from narthex._sdk.annotations import parse_annotation
 from narthex._sdk.closure import OwnClass
 from narthex._sdk.declare.env import parse_env, selected
-from narthex._sdk.declare.error_collection import report
 from narthex._sdk.declare.expectations import ExpectationsCall
 from narthex._sdk.declare.fields import annotations_of, check_name
 from narthex._sdk.declare.metadata import META_ATTRIBUTE, check_metadata, metadata_of, said_of
-from narthex._sdk.declare.source_locations import (
-    ClassPlaces,
-    author_frame,
-    author_origin,
-    class_places,
-)
 from narthex._sdk.features.extractors import ExtractorCall, build_extractor
 from narthex._sdk.features.features import MISSING, Feature, FeatureCall
 from narthex._sdk.features.references import FeatureContext, build_reference

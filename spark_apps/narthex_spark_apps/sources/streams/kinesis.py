@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from typing_extensions import override
 
 from narthex._base import SECOND_US, Json, atomic_write, from_micros, to_micros
-from narthex._ir import KinesisStream
+from narthex._connectors.kinesis import KinesisStream
 from narthex.settings import Settings
 from narthex_spark_apps.platform.aws_clients import client_of, region_of
 from narthex_spark_apps.sources.polling_source import PollingSource, no_rows

@@ -19,9 +19,9 @@ from google.cloud.pubsub_v1 import SubscriberClient
 from google.cloud.pubsub_v1.types import ReceivedMessage
 from typing_extensions import override
 
-from narthex._analysis.policy import GOOGLE
 from narthex._base import SECOND_US, atomic_write, to_micros
-from narthex._ir import PubSubTopic
+from narthex._connectors import GOOGLE
+from narthex._connectors.pubsub import PubSubTopic
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.polling_source import PollingSource, no_rows

@@ -13,8 +13,8 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud import bigquery
 from google.oauth2 import service_account
 
-from narthex._analysis.policy import GOOGLE
-from narthex._ir import BigQueryDataset
+from narthex._connectors import GOOGLE
+from narthex._connectors.bigquery import BigQueryDataset
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (
     BATCH,

@@ -16,8 +16,8 @@ from pymongo.collation import Collation
 from pymongo.errors import PyMongoError
 from pymongo.pool_options import PoolOptions
 
-from narthex._analysis.policy import AddressInvalidError, Destination, mongo_address, parse_host
-from narthex._ir import MongoDatabase
+from narthex._connectors import AddressInvalidError, Destination, parse_host
+from narthex._connectors.mongo import MongoDatabase, mongo_address
 from narthex.errors import NarthexError
 from narthex_spark_apps.platform.outgoing_connections import open_socket, pinned
 from narthex_spark_apps.sources.tables.cursors import Cursor

@@ -16,7 +16,7 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 from pymysql.cursors import SSDictCursor
 
-from narthex._analysis.policy import driver_options, sql_target
+from narthex._connectors import driver_options, server_at
 from narthex._ir import SqlDatabase
 from narthex_spark_apps.platform.outgoing_connections import open_socket
 from narthex_spark_apps.sources.tables.cursors import Cursor
@@ -114,7 +114,7 @@ def _connect(access: TableAccess) -> "_Connection":
     database = access.table.database
     if not isinstance(database, SqlDatabase):
         raise TypeError("not a database of MySQL")
-    options, target = driver_options(database), sql_target(database)
+    options, target = driver_options(database), server_at(database.host, database.port)
     connection = pymysql.connect(
         host=target.host,
         port=database.port,

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from narthex._analysis.policy import driver_options, sql_target
+from narthex._connectors import driver_options, server_at
 from narthex._ir import SqlDatabase
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
 from narthex_spark_apps.sources.tables.cursors import Cursor
@@ -54,7 +54,7 @@ def _connect(access: TableAccess) -> "psycopg.Connection[TableRow]":
     database = access.table.database
     if not isinstance(database, SqlDatabase):
         raise TypeError("not a database of Postgres")
-    target = sql_target(database)
+    target = server_at(database.host, database.port)
     more = {
         "connect_timeout": str(CONNECT_S),
         "application_name": "narthex",

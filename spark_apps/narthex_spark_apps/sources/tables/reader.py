@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 
 import attrs
 
-from narthex._analysis.policy import Destination, EgressRules
+from narthex._connectors import Destination, EgressRules
 from narthex._ir import Credential, Table
 from narthex_spark_apps.sources.tables.cursors import Cursor
 

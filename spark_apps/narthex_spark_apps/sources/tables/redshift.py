@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from narthex._analysis.policy import sql_target
-from narthex._ir import RedshiftDatabase
+from narthex._connectors import server_at
+from narthex._connectors.redshift import RedshiftDatabase
 from narthex_spark_apps.platform.optional_clients import load_client
 from narthex_spark_apps.platform.outgoing_connections import libpq_host
 from narthex_spark_apps.sources.tables.cursors import Cursor
@@ -36,7 +36,7 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
     database = access.table.database
     if not isinstance(database, RedshiftDatabase):
         raise TypeError("not a database of Redshift")
-    where = libpq_host(sql_target(database), access.egress)
+    where = libpq_host(server_at(database.host, database.port), access.egress)
     user, password = _account(database, access)
     table = sql.Identifier(database.schema, *access.table.table.split("."))
     try:
@@ -63,9 +63,11 @@ def reading(access: TableAccess, start: Cursor | None) -> Iterator[TableScan]:
 
 def _account(database: RedshiftDatabase, access: TableAccess) -> tuple[str, str]:
     if database.username is not None and database.password is not None:
-        to = (sql_target(database),)
+        to = (server_at(database.host, database.port),)
         return access.reveal(database.username, to), access.reveal(database.password, to)
-    aws_clients = load_client("narthex_spark_apps.platform.aws_clients", extra="redshift")
+    aws_clients = load_client(
+        "narthex_spark_apps.platform.aws_clients", install="narthex[redshift]"
+    )
     found: tuple[str, str] = aws_clients.redshift_account(database)
     return found
 

@@ -14,8 +14,8 @@ from snowflake import connector
 from snowflake.connector import errors
 from snowflake.connector.constants import FIELD_ID_TO_NAME
 
-from narthex._analysis.policy import EgressRules, snowflake_target
-from narthex._ir import SnowflakeDatabase
+from narthex._connectors import EgressRules
+from narthex._connectors.snowflake import SnowflakeDatabase, snowflake_target
 from narthex_spark_apps.platform.outgoing_connections import pinned
 from narthex_spark_apps.sources.tables.cursors import Cursor
 from narthex_spark_apps.sources.tables.reader import (

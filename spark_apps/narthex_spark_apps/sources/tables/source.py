@@ -1,8 +1,8 @@
 """Table sources: polled for rows at or after their cursor.
 
-The client of each kind of database (see `clients`) reads with one statement, in the order of the
-cursor. Reading a row again yields the same facts; most repeated rows are recognized and not
-appended again. Rows with a null cursor have no position and are not read.
+The client of each kind of database, which the registry names, reads with one statement, in the
+order of the cursor. Reading a row again yields the same facts; most repeated rows are recognized
+and not appended again. Rows with a null cursor have no position and are not read.
 """
 
 import datetime as dt
@@ -15,13 +15,14 @@ from typing import Final
 from typing_extensions import override
 
 from narthex._base import SECOND_US, atomic_write, to_micros
+from narthex._connectors import kind_of, source_kind
 from narthex._ir import Table
 from narthex.settings import Settings
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.json_values import plain
+from narthex_spark_apps.platform.optional_clients import load_part
 from narthex_spark_apps.sources.polling_source import PollingSource, no_rows
 from narthex_spark_apps.sources.source_job import SourceJob
-from narthex_spark_apps.sources.tables.clients import reader_of
 from narthex_spark_apps.sources.tables.cursors import (
     Cursor,
     NoCursorError,
@@ -29,7 +30,7 @@ from narthex_spark_apps.sources.tables.cursors import (
     cursor_of,
     place_of,
 )
-from narthex_spark_apps.sources.tables.reader import TableAccess, TableError, TableRow
+from narthex_spark_apps.sources.tables.reader import ReadsTable, TableAccess, TableError, TableRow
 from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition
 from narthex_stores import LogProducer
 
@@ -58,7 +59,8 @@ class TableSource(PollingSource):
             egress=secrets.egress(),
             ca_file=settings.ca_file,
         )
-        self._reads = reader_of(connector.database)
+        client = source_kind(connector).client
+        self._reads: ReadsTable = load_part(client, install=kind_of(connector).install)
         self._disorder_us = job.spec.source.disorder_us
         self._known: dict[tuple[int, bytes], bytes] = {}
 

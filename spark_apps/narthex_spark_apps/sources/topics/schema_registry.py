@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from narthex._analysis.policy import EgressRules, HttpAddress, registry_address
 from narthex._base import Json
+from narthex._connectors import EgressRules, HttpAddress, registry_address
 from narthex._ir import Encoding, RegistryFormat
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.platform.outgoing_connections import Bounds, PinnedHttp, read_bounded

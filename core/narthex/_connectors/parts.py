@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping
 
+from narthex._authoring.durations import read_duration
+from narthex._authoring.error_collection import report
+from narthex._authoring.source_locations import author_origin, calling_package
 from narthex._ir.entities import AwsSecretRef, Credential, SecretRef
-from narthex._sdk.declare.call_arguments import read_duration
-from narthex._sdk.declare.error_collection import report
-from narthex._sdk.declare.source_locations import author_origin
 from narthex.errors import ConnectorInvalid, CredentialInline, DefinitionError
 
 _NOTHING = SecretRef("")
@@ -24,7 +24,7 @@ class Parts:
 
     def __init__(self, connector: str) -> None:
         self.connector = connector
-        self.origin = author_origin()
+        self.origin = author_origin(beyond=calling_package())
         self.errors: list[DefinitionError] = []
 
     def report(self) -> None:

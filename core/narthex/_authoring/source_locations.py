@@ -11,7 +11,7 @@ import attrs
 
 from narthex._base.origin import NOWHERE, Origin
 
-_OURS = str(Path(__file__).resolve().parents[2])
+_OURS = str(Path(__file__).resolve().parents[1])
 
 
 def shown_path(file: str) -> str:
@@ -26,17 +26,38 @@ def place(file: str, line: int) -> Origin:
     return Origin(file=shown_path(file), line=line)
 
 
-def author_frame() -> FrameType | None:
-    """Return the innermost frame of the author's code; None without one."""
+def author_frame(*, beyond: str = "") -> FrameType | None:
+    """Return the innermost frame of the author's code; None without one.
+
+    Args:
+        beyond: A package whose code is not the author's, as it adds a kind of connector.
+    """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 (the documented way to a caller)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and (
+        frame.f_code.co_filename.startswith(_OURS) or _is_in(frame, beyond)
+    ):
         frame = frame.f_back
     return frame
 
 
-def author_origin() -> Origin:
-    """Return the line of the author's file that made the call."""
-    frame = author_frame()
+def _is_in(frame: FrameType, package: str) -> bool:
+    module = str(frame.f_globals.get("__name__", ""))
+    return bool(package) and (module == package or module.startswith(f"{package}."))
+
+
+def calling_package() -> str:
+    """Return the package whose code called the caller of this function."""
+    names = sys._getframe(2).f_globals  # noqa: SLF001 (the documented way to a caller)
+    return str(names.get("__package__") or names.get("__name__", ""))
+
+
+def author_origin(*, beyond: str = "") -> Origin:
+    """Return the line of the author's file that made the call.
+
+    Args:
+        beyond: See `author_frame`.
+    """
+    frame = author_frame(beyond=beyond)
     return NOWHERE if frame is None else place(frame.f_code.co_filename, frame.f_lineno)
 
 

@@ -1,15 +1,33 @@
-"""Connectors of files: below a path, or in a bucket of S3."""
+"""Files below the files root or in a bucket of S3, and Delta and Hudi tables."""
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 from typing import Final, NoReturn
 
 import attrs
 
-from narthex._ir.entities import Credential, Csv, FileFormat, JsonLines, Parquet, TableFormat
-from narthex._ir.entities import Files as FilesEntity
-from narthex._sdk.connectors.parts import Parts, not_kept
+from narthex._base.times import SECOND_US
+from narthex._connectors.addresses import object_store
+from narthex._connectors.kinds import (
+    ROWS_AND_ENVELOPES,
+    ConnectorFault,
+    ConnectorKind,
+    FilesPlace,
+    Input,
+    Outlet,
+    PolicyFacts,
+    SinkKind,
+    SourceKind,
+)
+from narthex._connectors.parts import Parts, not_kept
+from narthex._ir.connections import Credential, Csv, FileFormat, JsonLines, Parquet, TableFormat
+from narthex._ir.connections import Files as FilesEntity
+from narthex._ir.entities import Cdc
+
+__all__ = ["CSV", "KIND", "S3", "Files"]
+
 
 _STATIC: Final = re.compile(r"[a-zA-Z0-9._=\-]+")
 _ENDING: Final = re.compile(r"\*\.[a-zA-Z0-9.]+")
@@ -162,3 +180,78 @@ def _piece_wrong(piece: str, *, is_last: bool) -> str:
         if _STATIC.fullmatch(piece)
         else "letters, digits, use letters, digits, `-`, `_`, `.` and `=`"
     )
+
+
+def _outlets(files: FilesEntity, endpoint_url: str) -> Iterator[Outlet]:
+    if "://" in files.path:
+        keys = (files.access_key, files.secret_key)
+        yield Outlet(
+            what="`path`",
+            targets=(object_store(endpoint_url),),
+            credentials=tuple(key for key in keys if key is not None),
+            is_fixed=True,
+        )
+
+
+def _place(files: FilesEntity) -> FilesPlace:
+    has_own_keys = files.access_key is not None and files.secret_key is not None
+    return FilesPlace(path=files.path, has_own_keys=has_own_keys)
+
+
+def _no_members(files: FilesEntity) -> str:
+    return "" if isinstance(files.format, JsonLines) else "only JSON has them"
+
+
+def _unsupported(files: FilesEntity) -> Iterator[ConnectorFault]:
+    if isinstance(files.format, TableFormat) and files.format.kind != "delta":
+        kind = files.format.kind
+        yield ConnectorFault(f"files in the format {kind} are", "write csv, json, parquet or delta")
+    if files.role_arn is not None:
+        yield ConnectorFault(
+            "files behind a role of AWS are", "give keys, or leave them to the platform"
+        )
+
+
+def _sink_faults(files: FilesEntity) -> Iterator[ConnectorFault]:
+    if not files.path.startswith("s3://"):
+        yield ConnectorFault(f"a sink writes files to S3; found `{files.path}`")
+    if files.format != TableFormat(kind="delta"):
+        yield ConnectorFault('a sink into S3 wants `format="delta"`')
+    if files.access_key is not None or files.role_arn is not None:
+        yield ConnectorFault(
+            "a sink into S3 writes with the platform's own credentials; leave its own out"
+        )
+
+
+KIND: Final = ConnectorKind(
+    name="files",
+    title="Files",
+    text="Files below the platform's files root, or in a bucket of S3 or a compatible store: CSV, "
+    "JSON lines, Parquet, and the change log of Delta tables. A sink writes a Delta table.",
+    record=FilesEntity,
+    declared_by=((Files, "path"), (S3, "bucket")),
+    policy=PolicyFacts(
+        text="The platform's object store, or Amazon's, with the keys; the path by the rules "
+        "`[[files]]`.",
+        outlets=_outlets,
+        place=_place,
+    ),
+    source=SourceKind(
+        identity=lambda files: f"files:{files.name}:{files.path}",
+        input=Input.FILES,
+        reason="a live job polls for new files",
+        cdc=ROWS_AND_ENVELOPES | {Cdc.NATIVE},
+        has_change_log=lambda files: isinstance(files.format, TableFormat),
+        no_members=_no_members,
+        unsupported=_unsupported,
+    ),
+    sink=SinkKind(
+        title="S3",
+        where="S3",
+        identity=lambda files: f"files:{files.path}",
+        is_bulk=True,
+        writer="narthex_spark_apps.sinks.delta:open_target",
+        every_us=60 * SECOND_US,
+        faults=_sink_faults,
+    ),
+)

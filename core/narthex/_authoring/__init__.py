@@ -1,0 +1,1 @@
+"""The parts of all calls of authors: their place in a file, their errors, their durations."""

@@ -1,0 +1,54 @@
+"""Tables of PostgreSQL."""
+
+from typing import Final, NoReturn
+
+import attrs
+
+from narthex._connectors.parts import not_kept
+from narthex._connectors.sql_tables import identity, sql_table, targets
+from narthex._connectors.tables import DatabaseKind
+from narthex._ir.connections import Credential, SqlDatabase, Table
+
+__all__ = ["KIND", "Postgres"]
+
+
+@attrs.frozen
+class Postgres:
+    """A PostgreSQL database; credentials by reference, `Secret("name")`."""
+
+    name: str
+    host: str
+    db_name: str
+    username: Credential = attrs.field(repr=False)
+    password: Credential = attrs.field(repr=False)
+    port: int = 5432
+    jdbc_params: str | None = None
+
+    def table(self, table_name: str, cursor: str | None = None) -> Table:
+        """Declare one table; a source needs `cursor`, a column that grows with each change.
+
+        Raises:
+            DefinitionErrors: A part is missing, or a credential is inline.
+        """
+        return sql_table("postgres", self, table_name, cursor)
+
+    @staticmethod
+    def get(name: str) -> NoReturn:
+        """Raise an error, as connections are not configured in a console."""
+        raise not_kept("Postgres", name)
+
+
+KIND: Final = DatabaseKind(
+    name="postgres",
+    title="Postgres",
+    text="Tables of PostgreSQL, read by a cursor column. A sink writes one table row for each "
+    "current row.",
+    reaches="The host and port, with the name and the password.",
+    record=SqlDatabase,
+    accepts=lambda database: database.kind == "postgres",
+    declared_by=((Postgres, "table"),),
+    identity=identity,
+    targets=targets,
+    client="narthex_spark_apps.sources.tables.postgres:reading",
+    writer="narthex_spark_apps.sinks.postgres:open_target",
+).kind()
