@@ -216,7 +216,7 @@ def _sink_faults(files: FilesEntity) -> Iterator[ConnectorFault]:
     if not files.path.startswith("s3://"):
         yield ConnectorFault(f"a sink writes files to S3; found `{files.path}`")
     if files.format != TableFormat(kind="delta"):
-        yield ConnectorFault('a sink into S3 wants `format="delta"`')
+        yield ConnectorFault('a sink into S3 needs `format="delta"`')
     if files.access_key is not None or files.role_arn is not None:
         yield ConnectorFault(
             "a sink into S3 writes with the platform's own credentials; leave its own out"
