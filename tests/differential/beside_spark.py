@@ -143,7 +143,7 @@ class Feed:
     def close(self) -> None:
         """Let go of the index."""
         join_stage._OPEN.pop(self.index_name, None)  # noqa: SLF001
-        self.feed.close()
+        self.feed.stop()
 
 
 @attrs.define(kw_only=True)

@@ -28,13 +28,19 @@ from narthex._ir.operators import Operator
 from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Between, Datetime, Float, Int, Optional, Str
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.stage_runner import StageJob
+from narthex_spark_apps.harness import Harness
+from narthex_spark_apps.jobs.stage_runner import StageJob, StageRunner
 from narthex_spark_apps.jobs.start import input_broker
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun
-from narthex_spark_apps.platform.log_consumer import BrokerEnds
 from narthex_spark_apps.sources.source_job import SourceJob, start_source
-from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
+from narthex_spark_apps.supervision.child_messages import (
+    ChildMessage,
+    DesiredAssignments,
+    Report,
+    RunningJobs,
+    WorkAssignment,
+)
 
 Work = Callable[[SourceJob, Settings, int], None]
 """Has a job drain  so many records of its topic."""
@@ -140,25 +146,47 @@ def _job(spec: SourceJobSpec | PipelineJobSpec, needs: tuple[ResolvedNeed, ...])
     )
 
 
+@attrs.define
+class Running:
+    """A harness with the stages of one job, turned by the test that asks it."""
+
+    harness: Harness[StageJob]
+    sent: list[ChildMessage] = attrs.field(factory=list)
+
+    def report(self) -> Report:
+        """Let the job start, or start again; return its state."""
+        self.sent.clear()
+        self.harness.turn(None)
+        self.harness.report()
+        return next(message for message in reversed(self.sent) if isinstance(message, Report))
+
+    def has_ended(self) -> bool:
+        """Whether no run of the job is left."""
+        self.sent.clear()
+        self.harness.turn(None)
+        self.harness.report()
+        return self.sent[-1] == RunningJobs(turn=0, assets=())
+
+
 @contextmanager
-def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
+def live(job: SourceJob | PipelineJob, platform: Settings, *, epoch: int = 1) -> Iterator[Running]:
     """Run a job live, as the stage runner does."""
     with live_asset(job.asset, platform, epoch=epoch) as running:
         yield running
 
 
 @contextmanager
-def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> Iterator[StageJob]:
+def live_asset(asset: ResolvedAsset, platform: Settings, *, epoch: int = 1) -> Iterator[Running]:
     """Run a job live by its asset."""
     assignment = WorkAssignment(asset=asset, epoch=epoch, generation=1)
-    ends = BrokerEnds()
-    running = StageJob(assignment, platform, ends)
+    sent: list[ChildMessage] = []
+    running = Running(Harness(StageRunner(platform), send=sent.append), sent)
+    running.harness.turn(DesiredAssignments(assignments=(assignment,)))
     try:
         yield running
     finally:
-        running.stop()
-        running.join(timeout_s=60.0)
-        ends.forget(asset.asset_id)
+        running.harness.turn(DesiredAssignments(assignments=()))
+        wait_until(running.has_ended, within_s=60.0)
 
 
 def wait_until(happens: Callable[[], bool], *, within_s: float, so_far: object = "") -> None:
@@ -169,7 +197,7 @@ def wait_until(happens: Callable[[], bool], *, within_s: float, so_far: object =
         time.sleep(0.02)
 
 
-def wait_caught_up(running: StageJob, records: int) -> Report:
+def wait_caught_up(running: Running, records: int) -> Report:
     """Wait until so many records of its topics are read."""
     ends_at = time.monotonic() + 60.0
     while time.monotonic() < ends_at:

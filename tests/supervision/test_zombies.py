@@ -47,8 +47,8 @@ def test_an_index_refuses_the_writer_that_was_taken_over(plant: Plant, tmp_path:
 
             plant.wait_exact()
             assert "must stop" in old.story.read_text()
-            assert "write_refused" in old.story.read_text()
-            assert "write_refused" not in new.story.read_text()
+            assert "IndexFenced" in old.story.read_text()
+            assert "IndexFenced" not in new.story.read_text()
 
 
 def test_a_checkpoint_refuses_the_stage_that_was_taken_over(plant: Plant, tmp_path: Path) -> None:

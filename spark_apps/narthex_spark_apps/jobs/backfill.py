@@ -29,8 +29,8 @@ from narthex._ir import (
 )
 from narthex.settings import Settings
 from narthex_ledger import Epoch, JobView, Ledger
+from narthex_spark_apps.harness import describe_error
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
-from narthex_spark_apps.jobs.progress import describe_error
 from narthex_spark_apps.jobs.start import (
     file_source,
     input_broker,

@@ -1,12 +1,13 @@
 """Start any job of the registry, live or bounded, with the same code for both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from narthex._base import Json
 from narthex._connectors import Input, kind_of, source_kind
 from narthex._ir import (
     KafkaTopic,
@@ -55,6 +56,13 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
             return (asset.need(f"input:{dataset}").physical_name,)
         case _:
             raise NotRunnableError(f"asset {asset.asset_id} is no job")
+
+
+def count_details(counts: Mapping[str, int]) -> dict[str, Json]:
+    """Return what a job reports of the rows that its present run has processed."""
+    names = {"rows": "rows", "quarantined": "quarantined", "left_out": "left_out"}
+    names["newest_event_time"] = "newest"
+    return {detail: counts.get(name) for detail, name in names.items()}
 
 
 def input_broker(asset: ResolvedAsset, settings: Settings) -> Broker:

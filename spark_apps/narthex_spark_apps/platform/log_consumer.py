@@ -1,8 +1,7 @@
 """Read many dataset logs with one consumer whose assignment changes while it runs."""
 
 import threading
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -19,6 +18,10 @@ BACKLOG_RECORDS = 100_000
 """The most records taken together, some two seconds of work, if one log is far behind."""
 FAR_BEHIND = 1_000
 """A poll with this many records means a backlog: a thousand rows a second yield fifty."""
+
+
+class OffsetGoneError(RuntimeError):
+    """The topic no longer holds the next record that a job or a feed has to read."""
 
 
 class Polls(Protocol):
@@ -109,12 +112,12 @@ class BrokerEnds:
                 self._tell(before[0])
             return self._ends[broker]
 
-    def forget(self, job: int) -> None:
-        """Stop watching the topics of a job, unless another job needs them."""
+    def retain(self, jobs: Collection[int]) -> None:
+        """Stop watching the topics that only other jobs than these need."""
         with self._lock:
-            watched = self._watched.pop(job, None)
-            if watched is not None:
-                self._tell(watched[0])
+            for job in self._watched.keys() - set(jobs):
+                broker, _ = self._watched.pop(job)
+                self._tell(broker)
 
     def _tell(self, broker: Broker) -> None:
         wanted = [topics for at, topics in self._watched.values() if at == broker]
@@ -137,7 +140,6 @@ class FeedReader:
         self._ends = LogEnds(bootstrap)
         self._starts: dict[str, dict[int, int]] = {}
         self._read: set[str] = set()
-        self._waiting_since: dict[str, float] = {}
         self._wrong: dict[str, str] = {}
 
     def assign(self, starts: Mapping[str, Mapping[int, int]]) -> None:
@@ -186,7 +188,7 @@ class FeedReader:
                 self._read.add(topic)
         self._log.assign(positions)
 
-    def ends(self) -> dict[str, dict[int, int]]:
+    def known(self) -> dict[str, dict[int, int]]:
         """Return the next offset of each partition of each topic that is visible so far."""
         return self._ends.known()
 
@@ -194,11 +196,3 @@ class FeedReader:
         """Close the consumer; it has no state to store."""
         self._ends.close()
         self._log.close()
-
-    def waiting_ms(self, topic: str, behind: int) -> int:
-        """Return how long the topic has had unprocessed records."""
-        now = time.monotonic()
-        if behind == 0:
-            self._waiting_since.pop(topic, None)
-            return 0
-        return round((now - self._waiting_since.setdefault(topic, now)) * 1000)

@@ -4,28 +4,16 @@ The supervisor sends (to a child's stdin) the complete set of assignments, each 
 starts new ones and stops removed ones. With each renewal of the leases it also sends when they
 expire. The child sends (on its stdout) reports, the running jobs, and signs of life.
 
-When stdin ends, the supervisor is gone, and the child ends its own process group, because a Spark
-driver's JVM outlives its Python. When the leases expire (the supervisor is stopped, or waits for
-the ledger), the child stops its jobs by itself; if it cannot, it exits.
+`narthex_spark_apps.harness` is the child's side.
 """
 
 import json
-import os
-import queue
-import signal
-import sys
-import threading
-import time
-from collections.abc import Callable
-from typing import TextIO, TypeAlias
+from typing import TypeAlias
 
 import attrs
-import structlog
 
 from narthex._base import Json, from_plain, to_plain
 from narthex._ir import ResolvedAsset
-
-log = structlog.get_logger()
 
 
 class GarbledLineError(ValueError):
@@ -212,117 +200,3 @@ _SAID: dict[str, type[Report | OfflineReport | RunningJobs | Alive]] = {
     "standing": RunningJobs,
     "alive": Alive,
 }
-
-
-def send(said: ChildMessage) -> None:
-    """Send a message to the supervisor at once; whole lines only, from any thread."""
-    with _SENDING:
-        sys.stdout.write(render_report(said) + "\n")
-        sys.stdout.flush()
-
-
-_SENDING = threading.Lock()
-
-ALIVE_EVERY_S = 2.0
-LOOK_EVERY_S = 0.25
-LET_GO_WITHIN_S = 10.0
-"""Time to stop work after the leases expire; epochs fence any write after that."""
-
-
-class Inbox:
-    """The newest set that the supervisor sent; ends the process when the pipe ends."""
-
-    def __init__(self, source: TextIO, *, gone: Callable[[], None]) -> None:
-        """Start reading `source`; call `gone` when it ends, or when work does not stop in time."""
-        _tell_on_stderr()
-        self._lines: queue.SimpleQueue[DesiredAssignments] = queue.SimpleQueue()
-        self._source = source
-        self._gone = gone
-        self._told = DesiredAssignments(assignments=())
-        self._leased_until = float("inf")
-        self._let_go_since: float | None = None
-        self._has_work = False
-        self._lock = threading.Lock()
-        for work in (self._read, self._watch, self._live):
-            threading.Thread(target=work, name=f"inbox{work.__name__}", daemon=True).start()
-
-    def _read(self) -> None:
-        for line in self._source:
-            if line.strip():
-                self._take(line)
-        self._gone()
-
-    def _take(self, line: str) -> None:
-        leased_until = json.loads(line).get("leased_until")
-        if leased_until is None:
-            desired = parse_desired(line)
-            with self._lock:
-                self._told = desired
-                self._lines.put(desired)
-            return
-        with self._lock:
-            self._leased_until = float(leased_until)
-            if self._let_go_since is not None and time.monotonic() < self._leased_until:
-                self._let_go_since = None
-                self._lines.put(self._told)
-
-    def _watch(self) -> None:
-        """Stop all work when the leases expire; end the process if work continues."""
-        while True:
-            time.sleep(LOOK_EVERY_S)
-            if self._is_stuck():
-                self._gone()
-
-    def _is_stuck(self) -> bool:
-        """Whether work continues too long after the leases expired.
-
-        A child that was stopped, or is slow to start, may first read an outdated expiry: its time
-        to stop starts when it reads that.
-        """
-        with self._lock:
-            now = time.monotonic()
-            if now < self._leased_until:
-                return False
-            if self._let_go_since is None:
-                self._let_go_since = now
-                log.warning("lease_expired")
-                self._lines.put(DesiredAssignments(assignments=(), turn=self._told.turn))
-            is_late = now - self._let_go_since > LET_GO_WITHIN_S
-            return is_late and self._has_work and not self._lines.empty()
-
-    @staticmethod
-    def _live() -> None:
-        while True:
-            send(Alive())
-            time.sleep(ALIVE_EVERY_S)
-
-    def newest(self, *, wait_s: float) -> DesiredAssignments | None:
-        """Return the newest set that has not been returned yet, or None after `wait_s`."""
-        desired: DesiredAssignments | None = None
-        try:
-            desired = self._lines.get(timeout=wait_s) if wait_s else self._lines.get_nowait()
-            while True:
-                desired = self._lines.get_nowait()
-        except queue.Empty:
-            if desired is not None:
-                self._has_work = bool(desired.assignments or desired.offline)
-            return desired
-
-
-def _tell_on_stderr() -> None:
-    """Log to stderr: stdout is for reports only.
-
-    A traceback contains lines only: the values of all variables are megabytes, and secrets.
-    """
-    renderer = structlog.dev.ConsoleRenderer(
-        colors=False, exception_formatter=structlog.dev.plain_traceback
-    )
-    *before, _ = structlog.get_config()["processors"]
-    structlog.configure(
-        processors=[*before, renderer], logger_factory=structlog.PrintLoggerFactory(sys.stderr)
-    )
-
-
-def end_process_group() -> None:
-    """Kill this process and its whole process group, at once: the supervisor is gone."""
-    os.killpg(os.getpgid(0), signal.SIGKILL)

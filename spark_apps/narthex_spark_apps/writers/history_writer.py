@@ -9,9 +9,8 @@ seconds, a hundred feeds every twenty.
 """
 
 import os
-import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 
 import attrs
 import structlog
@@ -20,22 +19,18 @@ from narthex._base import Json
 from narthex._formats.avro import encode
 from narthex._ir import TOMBSTONE_TIME, AssetSpec, FeedSpec, HistorySpec
 from narthex._runtime.ingest import Lateness, render_late_row
-from narthex.settings import Settings, load_settings
+from narthex.errors import NarthexError
+from narthex.settings import Settings
+from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, serve
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader
-from narthex_spark_apps.supervision.child_messages import (
-    DesiredAssignments,
-    Inbox,
-    Report,
-    RunningJobs,
-    WorkAssignment,
-    end_process_group,
-    send,
-)
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import (
     HistoryTable,
     LogRow,
     Record,
+    StoreError,
     TransientError,
     history_path,
     storage_options,
@@ -45,7 +40,6 @@ log = structlog.get_logger()
 
 MAX_RECORDS = 50_000
 POLL_S = 0.05
-REPORT_EVERY_S = 1.0
 WRITE_EVERY_S = 2.0
 """Minimum time between two writes of a feed, unless it has `MAX_RECORDS`."""
 COMPACT_EACH = 500
@@ -54,28 +48,27 @@ WRITING_SHARE = 1 / 8
 """The share of a CPU that all writes may take, except those of `MAX_RECORDS`."""
 
 
-@attrs.define
+@attrs.define(eq=False)
 class HistoryFeed:
     """One log tailed into one table; records wait here until there are enough for a file.
 
     Attributes:
+        stored: The next offset of each partition, as the table contains it.
         wrote_at: When it was last written, by the monotonic clock.
         waited_s: How long the oldest record of the last write had waited.
-        level_at: When the table last contained the whole log.
         small_files: How many files were written since the last compaction, or more.
     """
 
     assignment: WorkAssignment
     topic: str
     table: HistoryTable
-    offsets: dict[int, int]
+    stored: dict[int, int]
     lateness: Lateness | None = None
     newest_us: int | None = None
     waiting: list[Record] = attrs.field(factory=list)
     written: int = 0
     wrote_at: float = float("-inf")
     waited_s: float = 0.0
-    level_at: float = float("-inf")
     small_files: int = 0
     _waiting_since: float = 0.0
 
@@ -95,7 +88,7 @@ class HistoryFeed:
             assignment=assignment,
             topic=asset.need("log").physical_name,
             table=table,
-            offsets=table.offsets(),
+            stored=table.offsets(),
             lateness=_lateness(asset.spec),
             newest_us=table.newest_event_time(),
             small_files=len(table.files()),
@@ -111,19 +104,42 @@ class HistoryFeed:
         """Whether records wait and the last write was long enough ago."""
         return bool(self.waiting) and now - self.wrote_at >= WRITE_EVERY_S
 
-    def is_caught_up(self, now: float, behind: int) -> bool:
-        """Whether everything is written that the log held before the last turns of this feed."""
-        return behind == 0 or now - self.level_at <= 2 * (WRITE_EVERY_S + self.waited_s)
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset of each partition, as the table contains it."""
+        return dict(self.stored)
+
+    def observe(self, progress: Progress) -> None:
+        """Report what the table contains; its offsets may be as old as two turns of the feed."""
+        progress.read = {self.topic: self.offsets()}
+        progress.stale_s = 2 * (WRITE_EVERY_S + self.waited_s)
+        progress.details = {
+            "written": self.written,
+            "newest_event_time": self.newest_us,
+            **late_rows(self),
+        }
+
+    def stop(self) -> None:
+        """Write the records that wait."""
+        self.write()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the feed has ended, once it was stopped: at once."""
+        return True
 
     def write(self) -> None:
-        """Append the waiting records, in one transaction with their offsets."""
+        """Append the waiting records, in one transaction with their offsets.
+
+        After an error none of them waits: the next run of the feed reads them again.
+        """
         if not self.waiting:
             return
-        facts = encode(self.table.log).decode_many([r.value or b"" for r in self.waiting])
+        records, self.waiting = self.waiting, []
+        facts = encode(self.table.log).decode_many([r.value or b"" for r in records])
         self.table.append_rows(
             [
                 LogRow(record.partition, record.offset, fact)
-                for record, fact in zip(self.waiting, facts, strict=True)
+                for record, fact in zip(records, facts, strict=True)
             ]
         )
         if self.lateness is not None:
@@ -131,10 +147,9 @@ class HistoryFeed:
         known = () if self.newest_us is None else (self.newest_us,)
         happened = (fact.event_time for fact in facts if fact.event_time != TOMBSTONE_TIME)
         self.newest_us = max((*known, *happened), default=None)
-        for record in self.waiting:
-            self.offsets[record.partition] = record.offset + 1
-        self.written += len(self.waiting)
-        self.waiting = []
+        for record in records:
+            self.stored[record.partition] = record.offset + 1
+        self.written += len(records)
         self.wrote_at = time.monotonic()
         self.waited_s = self.wrote_at - self._waiting_since
         self.small_files += 1
@@ -158,12 +173,12 @@ class Turns:
 
     _not_before: float = float("-inf")
 
-    def next(self, feeds: Iterable[HistoryFeed], now: float) -> HistoryFeed | None:
+    def next(self, feeds: Mapping[int, HistoryFeed], now: float) -> int | None:
         """Return the feed that has waited longest, if one is due and the share of CPU allows it."""
         if now < self._not_before:
             return None
-        due = (feed for feed in feeds if feed.is_due(now))
-        return min(due, key=lambda feed: feed.wrote_at, default=None)
+        due = (asset_id for asset_id, feed in feeds.items() if feed.is_due(now))
+        return min(due, key=lambda asset_id: feeds[asset_id].wrote_at, default=None)
 
     def spent(self, cpu_s: float, now: float) -> None:
         """Account for the cost of a write."""
@@ -171,94 +186,42 @@ class Turns:
 
 
 class HistoryWriter:
-    """All feeds of this process and the consumer that they share."""
+    """The feeds of this process and the consumer that they share."""
+
+    turn_s = 0.0
+    expected = (NarthexError, StoreError, OSError)
 
     def __init__(self, settings: Settings) -> None:
-        """Connect; nothing is assigned yet."""
+        """Connect; no feed runs yet."""
         self._settings = settings
-        self._reader = FeedReader(settings.kafka)
-        self._feeds: dict[int, HistoryFeed] = {}
-        self._turn = 0
+        self._tails: FeedTails[HistoryFeed] = FeedTails(FeedReader(settings.kafka))
         self._turns = Turns()
 
-    def assign(self, desired: DesiredAssignments) -> None:
-        """Adopt the desired set of feeds."""
-        self._turn = desired.turn
-        wanted = {a.asset.asset_id: a for a in desired.assignments}
-        for asset_id, feed in list(self._feeds.items()):
-            found = wanted.get(asset_id)
-            if found is None or found.epoch != feed.assignment.epoch:
-                feed.write()
-                del self._feeds[asset_id]
-        opened: set[str] = set()
-        for asset_id, assignment in wanted.items():
-            if asset_id not in self._feeds:
-                feed = HistoryFeed.open(assignment, self._settings)
-                self._feeds[asset_id] = feed
-                opened.add(feed.topic)
-        self._reader.assign({feed.topic: feed.offsets for feed in self._feeds.values()})
-        for topic in opened:
-            self._reader.restart(topic)
+    def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
+        """Do nothing: a feed opens all that it needs when it starts."""
 
-    def step(self) -> None:
-        """Take the records that have arrived."""
-        by_topic = {feed.topic: feed for feed in self._feeds.values()}
-        for record in self._reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S):
-            feed = by_topic.get(record.topic)
-            if feed is not None:
+    def start(self, assignment: WorkAssignment, progress: Progress) -> HistoryFeed:
+        """Open the table of a feed."""
+        feed = HistoryFeed.open(assignment, self._settings)
+        progress.topics, progress.ends = (feed.topic,), self._tails.reader
+        progress.known = progress.is_running = True
+        return feed
+
+    def advance(self, runs: Mapping[int, HistoryFeed]) -> Iterator[Ended]:
+        """Take the records that have arrived; write one feed, if one is due."""
+        self._tails.follow(runs)
+        for record in self._tails.reader.poll(max_records=MAX_RECORDS, timeout_s=POLL_S):
+            for feed in self._tails.by_topic.get(record.topic, {}).values():
                 feed.take(record)
-                if len(feed.waiting) >= MAX_RECORDS:
-                    feed.write()
-
-    def write(self) -> None:
-        """Append the waiting records of one feed, if one is due."""
-        feed = self._turns.next(self._feeds.values(), time.monotonic())
-        if feed is None:
-            return
-        before_s = time.process_time()
-        feed.write()
-        self._turns.spent(time.process_time() - before_s, time.monotonic())
-        self._look(feed, self._reader.ends())
-
-    def _look(self, feed: HistoryFeed, ends: Mapping[str, Mapping[int, int]]) -> int | None:
-        """Return how many records of its log a feed has not written; None while unknown."""
-        if feed.topic not in ends:
-            return None
-        behind = _behind(feed, ends[feed.topic].items())
-        if behind == 0:
-            feed.level_at = time.monotonic()
-        return behind
-
-    def report(self) -> None:
-        """Report the feeds and their states to the supervisor."""
-        send(RunningJobs(turn=self._turn, assets=tuple(sorted(self._feeds))))
-        ends = self._reader.ends()
-        for feed in self._feeds.values():
-            seen = self._look(feed, ends)
-            behind = seen or 0
-            caught_up = seen is not None and feed.is_caught_up(time.monotonic(), seen)
-            wrong = self._reader.wrong(feed.topic)
-            send(
-                Report(
-                    asset_id=feed.assignment.asset.asset_id,
-                    epoch=feed.assignment.epoch,
-                    generation=feed.assignment.generation,
-                    phase="failed" if wrong else "caught_up" if caught_up else "running",
-                    lag_ms=self._reader.waiting_ms(feed.topic, behind),
-                    progress={
-                        "offsets": {feed.topic: {str(p): o for p, o in feed.offsets.items()}},
-                        "behind": behind,
-                        "written": feed.written,
-                        "newest_event_time": feed.newest_us,
-                        "error": wrong,
-                        **lateness_told(feed),
-                    },
-                )
-            )
-
-
-def _behind(feed: HistoryFeed, ends: Iterable[tuple[int, int]]) -> int:
-    return sum(max(0, end - feed.offsets.get(partition, 0)) for partition, end in ends)
+        for asset_id, feed in runs.items():
+            if len(feed.waiting) >= MAX_RECORDS:
+                yield from attempt(asset_id, feed.write)
+        yield from self._tails.unreadable()
+        due = self._turns.next(runs, time.monotonic())
+        if due is not None:
+            before_s = time.process_time()
+            yield from attempt(due, runs[due].write)
+            self._turns.spent(time.process_time() - before_s, time.monotonic())
 
 
 def _lateness(spec: AssetSpec) -> Lateness | None:
@@ -267,7 +230,7 @@ def _lateness(spec: AssetSpec) -> Lateness | None:
     return Lateness(spec.disorder_us, spec.log.shape)
 
 
-def lateness_told(feed: HistoryFeed) -> dict[str, Json]:
+def late_rows(feed: HistoryFeed) -> dict[str, Json]:
     """Return the number of late rows since this process started, and the newest of them."""
     if feed.lateness is None:
         return {}
@@ -278,23 +241,14 @@ def lateness_told(feed: HistoryFeed) -> dict[str, Json]:
     }
 
 
+def _start(settings: Settings) -> Harness[HistoryFeed]:
+    gc_tuning.tune_gc()
+    return Harness(HistoryWriter(settings))
+
+
 def main() -> None:
     """Run until the supervisor is gone."""
-    settings = load_settings()
-    inbox = Inbox(sys.stdin, gone=end_process_group)
-    writer = HistoryWriter(settings)
-    gc_tuning.tune_gc()
-    reported = time.monotonic()
-    while True:
-        desired = inbox.newest(wait_s=0)
-        if desired is not None:
-            writer.assign(desired)
-        writer.step()
-        writer.write()
-        now = time.monotonic()
-        if now - reported >= REPORT_EVERY_S:
-            writer.report()
-            reported = now
+    serve(_start)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ between the two repeats the message, which is harmless, and never loses it.
 """
 
 import base64
+import functools
 import json
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import structlog
@@ -18,37 +18,32 @@ import structlog
 from narthex._formats.avro import FactCodec, key_encoder
 from narthex._formats.avro import encode as fact_codec
 from narthex._ir import IndexSpec, LogShape, ResolvedAsset
-from narthex.settings import Settings, load_settings
+from narthex.errors import NarthexError
+from narthex.settings import Settings
+from narthex_spark_apps.harness import Ended, Harness, Progress, attempt, serve
 from narthex_spark_apps.platform import gc_tuning
 from narthex_spark_apps.platform.log_consumer import FeedReader, poll_together
 from narthex_spark_apps.storage.snapshots import ensure_index
-from narthex_spark_apps.supervision.child_messages import (
-    DesiredAssignments,
-    Inbox,
-    Report,
-    RunningJobs,
-    WorkAssignment,
-    end_process_group,
-    send,
-)
+from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.writers.feed_tails import FeedTails
 from narthex_stores import (
     ColumnReader,
-    IndexFenced,
     Invalidation,
     LmdbIndex,
     LogProducer,
     Record,
+    StoreError,
     column_reader,
 )
 
 log = structlog.get_logger()
 
 POLL_S = 0.05
-REPORT_EVERY_S = 0.5
+LOOK_EVERY_S = 0.5
 SYNC_EVERY_S = 1.0
 
 
-@attrs.define
+@attrs.define(eq=False)
 class IndexFeed:
     """One log tailed into one index."""
 
@@ -60,11 +55,14 @@ class IndexFeed:
     columns: ColumnReader | None = None
     applied: int = 0
     duplicates: int = 0
-    fenced: bool = False
 
     @classmethod
     def open(cls, assignment: WorkAssignment, settings: Settings) -> "IndexFeed":
-        """Open the index and raise its epoch: from now on, the index refuses an older writer."""
+        """Open the index and raise its epoch: from now on, the index refuses an older writer.
+
+        Raises:
+            IndexFenced: A writer with a later epoch has opened it.
+        """
         asset = assignment.asset
         need = asset.need("index")
         if not isinstance(need.spec, IndexSpec):
@@ -81,19 +79,21 @@ class IndexFeed:
         )
         try:
             index.raise_epoch(assignment.epoch)
-        except IndexFenced as error:
-            feed.refused(error)
+        except StoreError:
+            index.close()
+            raise
         return feed
 
-    def refused(self, error: IndexFenced) -> None:
-        """Stop writing to the index: another process writes it from now on."""
-        self.fenced = True
-        log.warning("write_refused", index=self.index.path.name, error=str(error))
+    def offsets(self) -> dict[int, int]:
+        """Return the next offset of each partition, as the index contains it."""
+        return {p: at for (topic, p), at in self.index.offsets().items() if topic == self.topic}
 
     def apply(self, records: Sequence[Record], producer: LogProducer) -> None:
-        """Apply records of this feed's topic in one transaction, with their offsets."""
-        if self.fenced:
-            return
+        """Apply records of this feed's topic in one transaction, with their offsets.
+
+        Raises:
+            IndexFenced: Another process writes the index from now on; nothing was applied.
+        """
         if self.columns is not None and self.invalidation_topic is None:
             self._apply_columns(self.columns, records)
             return
@@ -105,22 +105,14 @@ class IndexFeed:
         if self.invalidation_topic is not None and spec.log.shape is LogShape.KEYED:
             spans = self.index.preview_invalidations(facts)
             self._announce(spans, self.index.offsets() | offsets, producer)
-        try:
-            applied = self.index.apply(facts, offsets=offsets, epoch=self.assignment.epoch)
-        except IndexFenced as error:
-            self.refused(error)
-            return
+        applied = self.index.apply(facts, offsets=offsets, epoch=self.assignment.epoch)
         self.applied += applied.fresh
         self.duplicates += applied.duplicates
 
     def _apply_columns(self, reader: ColumnReader, records: Sequence[Record]) -> None:
         facts = reader.read([record.value or b"" for record in records])
         offsets = {(r.topic, r.partition): r.offset + 1 for r in records}
-        try:
-            applied = self.index.apply_columns(facts, offsets=offsets, epoch=self.assignment.epoch)
-        except IndexFenced as error:
-            self.refused(error)
-            return
+        applied = self.index.apply_columns(facts, offsets=offsets, epoch=self.assignment.epoch)
         self.applied += applied.fresh
         self.duplicates += applied.duplicates
 
@@ -148,9 +140,19 @@ class IndexFeed:
             producer.append(self.invalidation_topic, key=key, value=json.dumps(message).encode())
         producer.flush()
 
-    def close(self) -> None:
+    def observe(self, progress: Progress) -> None:
+        """Report the offsets that the index contains."""
+        progress.read = {self.topic: self.offsets()}
+        progress.details = {"applied": self.applied, "duplicates": self.duplicates}
+
+    def stop(self) -> None:
         """Close the index; committed data stays."""
         self.index.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the feed has ended, once it was stopped: at once."""
+        return True
 
 
 def _invalidation_topic(asset: ResolvedAsset) -> str | None:
@@ -161,127 +163,66 @@ def _invalidation_topic(asset: ResolvedAsset) -> str | None:
 
 
 class IndexWriter:
-    """All feeds of this process and the consumer that they share."""
+    """The feeds of this process and the consumer that they share."""
+
+    turn_s = 0.0
+    expected = (NarthexError, StoreError, OSError)
 
     def __init__(self, settings: Settings) -> None:
-        """Connect; nothing is assigned yet."""
+        """Connect; no feed runs yet."""
         self._settings = settings
         self._producer = LogProducer(settings.kafka)
-        self._reader = FeedReader(settings.kafka)
-        self._feeds: dict[int, IndexFeed] = {}
-        self._by_topic: dict[str, list[IndexFeed]] = {}
-        self._desired = DesiredAssignments(assignments=())
+        self._tails: FeedTails[IndexFeed] = FeedTails(FeedReader(settings.kafka))
+        self._looked_at = self._synced_at = float("-inf")
 
-    def assign(self, desired: DesiredAssignments) -> None:
-        """Adopt the desired set of feeds; a feed with a new epoch is opened again."""
-        self._desired = desired
-        wanted = {a.asset.asset_id: a for a in desired.assignments}
-        for asset_id, feed in list(self._feeds.items()):
-            found = wanted.get(asset_id)
-            if found is None or found.epoch != feed.assignment.epoch:
-                self._feeds.pop(asset_id).close()
-        opened: set[str] = set()
-        for asset_id, assignment in wanted.items():
-            if asset_id not in self._feeds:
-                feed = IndexFeed.open(assignment, self._settings)
-                self._feeds[asset_id] = feed
-                opened.add(feed.topic)
-        self._by_topic = {}
-        for feed in self._feeds.values():
-            self._by_topic.setdefault(feed.topic, []).append(feed)
-        self._reader.assign({topic: self._start(feeds) for topic, feeds in self._by_topic.items()})
-        for topic in opened:
-            self._reader.restart(topic)
+    def adopt(self, _desired: Mapping[int, WorkAssignment], /) -> None:
+        """Do nothing: a feed opens all that it needs when it starts."""
 
-    @staticmethod
-    def _start(feeds: Sequence[IndexFeed]) -> dict[int, int]:
-        """Return the offsets to read a topic from: the lowest that its feeds have committed."""
-        starts: list[dict[int, int]] = [
-            {p: o for (topic, p), o in feed.index.offsets().items() if topic == feed.topic}
-            for feed in feeds
-        ]
-        shared = set.intersection(*(set(start) for start in starts))
-        return {p: min(start[p] for start in starts) for p in shared}
+    def start(self, assignment: WorkAssignment, progress: Progress) -> IndexFeed:
+        """Open the index of a feed."""
+        feed = IndexFeed.open(assignment, self._settings)
+        progress.topics, progress.ends = (feed.topic,), self._tails.reader
+        progress.known = progress.is_running = True
+        return feed
 
-    def step(self) -> int:
-        """Read and apply the records that have arrived; return their number."""
-        records = poll_together(self._reader, timeout_s=POLL_S)
+    def advance(self, runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
+        """Apply the records that have arrived; look after the indexes."""
+        self._tails.follow(runs)
         by_topic: dict[str, list[Record]] = {}
-        for record in records:
+        for record in poll_together(self._tails.reader, timeout_s=POLL_S):
             by_topic.setdefault(record.topic, []).append(record)
         # Topics with few records first, so that they do not wait for large ones.
-        for topic, found in sorted(by_topic.items(), key=lambda item: len(item[1])):
-            for feed in self._by_topic.get(topic, ()):
-                feed.apply(found, self._producer)
-        return len(records)
+        for topic, records in sorted(by_topic.items(), key=lambda item: len(item[1])):
+            for asset_id, feed in self._tails.by_topic.get(topic, {}).items():
+                apply = functools.partial(feed.apply, records, self._producer)
+                yield from attempt(asset_id, apply)
+        yield from self._tails.unreadable()
+        now = time.monotonic()
+        if now - self._synced_at >= SYNC_EVERY_S:
+            self._synced_at = now
+            for asset_id, feed in runs.items():
+                yield from attempt(asset_id, feed.index.sync)
+        if now - self._looked_at >= LOOK_EVERY_S:
+            self._looked_at = now
+            yield from _replaced(runs)
 
-    def report(self) -> None:
-        """Report the feeds and their states to the supervisor."""
-        send(RunningJobs(turn=self._desired.turn, assets=tuple(sorted(self._feeds))))
-        ends = self._reader.ends()
-        for feed in self._feeds.values():
-            offsets = {p: o for (t, p), o in feed.index.offsets().items() if t == feed.topic}
-            behind = sum(
-                max(0, end - offsets.get(p, 0)) for p, end in ends.get(feed.topic, {}).items()
-            )
-            known = feed.topic in ends
-            caught_up = known and behind == 0
-            wrong = self._reader.wrong(feed.topic)
-            has_failed = feed.fenced or wrong is not None
-            phase = "failed" if has_failed else "caught_up" if caught_up else "running"
-            send(
-                Report(
-                    asset_id=feed.assignment.asset.asset_id,
-                    epoch=feed.assignment.epoch,
-                    generation=feed.assignment.generation,
-                    phase=phase,
-                    lag_ms=self._reader.waiting_ms(feed.topic, behind),
-                    progress={
-                        "offsets": {feed.topic: {str(p): o for p, o in offsets.items()}},
-                        "behind": behind if known else None,
-                        "applied": feed.applied,
-                        "duplicates": feed.duplicates,
-                        "error": wrong,
-                    },
-                )
-            )
 
-    def look(self) -> None:
-        """Reopen lost or restored indexes, and continue from the offsets that they contain."""
-        replaced = [asset_id for asset_id, f in self._feeds.items() if f.index.is_replaced()]
-        for asset_id in replaced:
-            feed = self._feeds.pop(asset_id)
+def _replaced(runs: Mapping[int, IndexFeed]) -> Iterator[Ended]:
+    """Return the feeds whose indexes were lost or restored: they go on from what those contain."""
+    for asset_id, feed in runs.items():
+        if feed.index.is_replaced():
             log.warning("index_replaced", index=feed.index.path.name)
-            feed.close()
-        if replaced:
-            self.assign(self._desired)
+            yield Ended(asset_id)
 
-    def sync(self) -> None:
-        """Flush committed data to disk, so that it survives a power loss."""
-        for feed in self._feeds.values():
-            feed.index.sync()
+
+def _start(settings: Settings) -> Harness[IndexFeed]:
+    gc_tuning.tune_gc()
+    return Harness(IndexWriter(settings))
 
 
 def main() -> None:
     """Run until the supervisor is gone."""
-    settings = load_settings()
-    inbox = Inbox(sys.stdin, gone=end_process_group)
-    writer = IndexWriter(settings)
-    gc_tuning.tune_gc()
-    reported = synced = time.monotonic()
-    while True:
-        desired = inbox.newest(wait_s=0)
-        if desired is not None:
-            writer.assign(desired)
-        writer.step()
-        now = time.monotonic()
-        if now - reported >= REPORT_EVERY_S:
-            writer.look()
-            writer.report()
-            reported = now
-        if now - synced >= SYNC_EVERY_S:
-            writer.sync()
-            synced = now
+    serve(_start)
 
 
 if __name__ == "__main__":

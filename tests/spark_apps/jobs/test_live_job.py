@@ -14,12 +14,20 @@ from narthex._ir.operators import DatasetRef, Drop
 from narthex._ir.schema import Field, Role, Schema
 from narthex._ir.types import Datetime, Int, Str
 from narthex.settings import Settings
-from narthex_spark_apps.jobs.live_job import LISTEN_EVERY_S, LiveJob, committed_offsets
+from narthex_spark_apps.harness import Harness, Progress
+from narthex_spark_apps.jobs.driver import Driver
+from narthex_spark_apps.jobs.live_job import OBSERVE_EVERY_S, LiveJob, committed_offsets
 from narthex_spark_apps.jobs.start import checkpoint_of
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import REAL_TIME_S, interval_s
 from narthex_spark_apps.platform.log_consumer import LogEnds
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.child_messages import (
+    ChildMessage,
+    DesiredAssignments,
+    Report,
+    RunningJobs,
+    WorkAssignment,
+)
 from narthex_stores import Broker
 from tests.spark_apps.conftest import Log
 from tests.spark_apps.spark_jobs import (
@@ -82,54 +90,76 @@ def test_a_checkpoint_that_has_committed_nothing_says_nothing(tmp_path: Path) ->
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_a_job_that_has_told_how_far_it_is_goes_on_there_with_longer_intervals(
+def test_a_job_that_has_committed_goes_on_there_with_longer_intervals(
     log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
 ) -> None:
-    live = LiveJob.of(WorkAssignment(asset=job.asset, epoch=1, generation=1), spark, platform, ends)
+    progress = progress_of(job, ends)
+    assignment = WorkAssignment(asset=job.asset, epoch=1, generation=1)
+    first = LiveJob.start(assignment, progress, spark, platform, interval_s=LONG_S)
+    work_until(first, progress, lambda: first.is_short(LONG_S))
+    committed = committed_offsets(checkpoint_of(job.asset, platform) / "live")
+    read = progress.read
+    first.stop()
+    wait_until(lambda: first.is_over, within_s=WITHIN_S)
 
-    reconcile_until(live, lambda: live.is_short(LONG_S))
-    assert live.interval_s == REAL_TIME_S
-    noted = committed_offsets(checkpoint_of(job.asset, platform) / "live")
-    assert noted == {job.input_topic: {0: 3}}
-    assert live.progress.read == {job.input_topic: {0: 3}}
-    live.start_again()
-    assert not live.is_short(LONG_S)
-    reconcile_until(live, lambda: live.query is not None)
+    second = LiveJob.start(assignment, progress, spark, platform, interval_s=LONG_S)
+    assert not second.is_short(LONG_S)
     send(log, job, 3, 2)
-    found = log.records(job.output, count=5, distinct=True)
-    told = live.report()
-    live.stop()
-    wait_until(lambda: not live.is_running, within_s=WITHIN_S)
+    rows = log.records(job.output, count=5, distinct=True)
+    report = progress.report(assignment)
+    second.stop()
+    wait_until(lambda: second.is_over, within_s=WITHIN_S)
 
-    assert len(set(found)) == 5
-    assert live.interval_s == LONG_S
-    assert live.progress.stale_s == LONG_S + LISTEN_EVERY_S
-    assert told.progress["offsets"] == {job.input_topic: {"0": 3}}
-    assert live.progress.restarts == 0
+    assert committed == read == {job.input_topic: {0: 3}}
+    assert len(set(rows)) == 5
+    assert (first.interval_s, second.interval_s) == (REAL_TIME_S, LONG_S)
+    assert progress.stale_s == LONG_S + OBSERVE_EVERY_S
+    assert report.progress["offsets"] == {job.input_topic: {"0": 3}}
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
 def test_a_job_that_is_taken_back_begins_when_its_run_before_is_over(
-    log: Log, spark: SparkSession, platform: Settings, job: PipelineJob, ends: LogEnds
+    log: Log, spark: SparkSession, platform: Settings, job: PipelineJob
 ) -> None:
-    first, second = (WorkAssignment(asset=job.asset, epoch=epoch, generation=1) for epoch in (1, 2))
-    before = LiveJob.of(first, spark, platform, ends)
-    reconcile_until(before, lambda: before.is_short(LONG_S))
+    sent: list[ChildMessage] = []
+    harness = Harness(Driver(platform, spark), send=sent.append)
 
-    live = LiveJob.of(second, spark, platform, ends, after=(before,))
-    live.reconcile()
-    waits = live.query is None
-    before.stop()
-    reconcile_until(live, lambda: live.query is not None)
+    def turn_until(happens: Callable[[Report], bool]) -> Report:
+        def has_happened() -> bool:
+            harness.turn(None)
+            sent.clear()
+            harness.report()
+            return any(isinstance(message, Report) and happens(message) for message in sent)
 
-    assert waits
+        wait_until(has_happened, within_s=WITHIN_S, so_far=sent)
+        return next(message for message in sent if isinstance(message, Report))
+
+    harness.turn(desired(WorkAssignment(asset=job.asset, epoch=1, generation=1)))
+    turn_until(lambda report: report.phase == "caught_up")
+    harness.turn(desired(WorkAssignment(asset=job.asset, epoch=2, generation=1)))
     send(log, job, 3, 2)
-    found = log.records(job.output, count=5, distinct=True)
-    live.stop()
-    wait_until(lambda: not live.is_running, within_s=WITHIN_S)
-    assert len(set(found)) == 5
-    assert live.progress.restarts == 0
+    report = turn_until(lambda report: report.phase == "caught_up" and report.epoch == 2)
+    rows = log.records(job.output, count=5, distinct=True)
+    harness.turn(desired())
+
+    def is_stopped() -> bool:
+        harness.turn(None)
+        sent.clear()
+        harness.report()
+        return sent == [RunningJobs(turn=0, assets=())]
+
+    wait_until(is_stopped, within_s=WITHIN_S)
+    assert len(set(rows)) == 5
+    assert report.progress["restarts"] == 0
+
+
+def desired(*assignments: WorkAssignment) -> DesiredAssignments:
+    return DesiredAssignments(assignments=assignments)
+
+
+def progress_of(job: PipelineJob, ends: LogEnds) -> Progress:
+    return Progress(topics=(job.input_topic,), ends=ends)
 
 
 def clicks_without_number(log: Log) -> PipelineJob:
@@ -158,12 +188,12 @@ def send(log: Log, job: PipelineJob, first: int, count: int) -> None:
         log.send(job.input_topic, codec.encode(fact))
 
 
-def reconcile_until(live: LiveJob, happens: Callable[[], bool]) -> None:
-    """Tend the job, as the driver does, until something is true of it."""
+def work_until(live: LiveJob, progress: Progress, happens: Callable[[], bool]) -> None:
+    """Let the job work, as the harness does, until something is true of it."""
 
     def has_happened() -> bool:
-        live.reconcile(interval_s=LONG_S)
-        assert live.progress.error is None
+        live.advance()
+        live.observe(progress)
         return happens()
 
     wait_until(has_happened, within_s=WITHIN_S)

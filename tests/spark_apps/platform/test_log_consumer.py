@@ -69,11 +69,11 @@ def test_a_broker_is_asked_until_no_job_is_at_it(kafka_bootstrap: str, topic: st
     assert ends.watch(2, broker, [topic]) is known
     wait_until(lambda: known.known() == {topic: {0: len(VALUES)}}, within_s=WITHIN_S)
     ends.watch(3, other, [topic])
-    ends.forget(1)
+    ends.retain({2, 3})
     ends.watch(3, broker, [topic])
     asking = set(threading.enumerate()) - before
     wait_until(lambda: sum(thread.is_alive() for thread in asking) == 1, within_s=WITHIN_S)
-    ends.forget(2)
+    ends.retain({3})
     assert known.known() == {topic: {0: len(VALUES)}}
-    ends.forget(3)
+    ends.retain(())
     wait_until(lambda: not any(thread.is_alive() for thread in asking), within_s=WITHIN_S)

@@ -327,9 +327,9 @@ def test_a_job_that_runs_goes_on_in_the_state_that_a_person_restored(
         store = snapshots_of(keeping)
         store.restore(store.find(state.parent.name), state)
         send(log, job, visit(3, "ann", 109))
-        wait_caught_up(running, 3)
+        report = wait_caught_up(running, 3)
 
-    assert running.progress.restarts == 1
+    assert report.progress["restarts"] == 1
     assert standing(told(platform, job)) == {("ann", 100, 109): (3, 4.5)}
 
 

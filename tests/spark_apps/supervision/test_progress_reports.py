@@ -8,10 +8,10 @@ import pytest
 from narthex._ir.assets import AssetKind, FeedSpec, ResolvedAsset, Trigger
 from narthex._ir.entities import KafkaTopic, WebhookEndpoint
 from narthex_ledger import Epoch, Phase, ShardReport
+from narthex_spark_apps.harness import Progress
 from narthex_spark_apps.jobs.dependency_order import in_dependency_order
-from narthex_spark_apps.jobs.progress import Progress
 from narthex_spark_apps.jobs.read_positions import Positions
-from narthex_spark_apps.supervision.child_messages import WorkAssignment
+from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 from narthex_spark_apps.supervision.report_throttle import (
     PASS_ON_EVERY_S,
     SAME_EVERY_S,
@@ -46,14 +46,17 @@ def asset(trigger: Trigger = Trigger.STAGE) -> ResolvedAsset:
 
 
 def progress_of(ends: Ends, clock: Clock) -> Progress:
-    assignment = WorkAssignment(asset=asset(), epoch=1, generation=1)
-    progress = Progress(assignment=assignment, ends=ends, stale_s=2.0, clock=clock)
-    progress.known = True
-    return progress
+    return Progress(
+        topics=(TOPIC,), ends=ends, known=True, is_running=True, stale_s=2.0, clock=clock
+    )
+
+
+def report(progress: Progress) -> Report:
+    return progress.report(WorkAssignment(asset=asset(), epoch=1, generation=1))
 
 
 def phase(progress: Progress) -> str:
-    return progress.report(is_running=True, behind=progress.behind()).phase
+    return report(progress).phase
 
 
 def test_a_job_that_has_read_all_is_caught_up() -> None:
@@ -95,8 +98,8 @@ def test_what_is_not_known_is_starting_and_what_failed_says_so() -> None:
     progress = progress_of(Ends(5), Clock())
     progress.known = False
     starting = phase(progress)
-    progress.error = "the broker is gone"
-    failed = progress.report(is_running=False, behind=None)
+    progress.error, progress.is_running = "the broker is gone", False
+    failed = report(progress)
 
     assert (starting, failed.phase) == ("starting", "failed")
     assert failed.progress["error"] == "the broker is gone"

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import attrs
 import pytest
 
-from narthex._formats.avro.fact_codec import encode
+from narthex._formats.avro.fact_codec import CorruptFactError, encode
 from narthex._ir.assets import (
     AssetKind,
     FeedSpec,
@@ -20,6 +21,7 @@ from narthex._ir.facts import TOMBSTONE_TIME, Fact, RowId, Version, position
 from narthex._ir.schema import Column
 from narthex._ir.types import Int
 from narthex.settings import Settings
+from narthex_spark_apps.harness import Progress
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers import history_writer
 from narthex_spark_apps.writers.history_writer import (
@@ -27,7 +29,7 @@ from narthex_spark_apps.writers.history_writer import (
     WRITING_SHARE,
     HistoryFeed,
     Turns,
-    lateness_told,
+    late_rows,
 )
 from narthex_stores import HistoryAdapter, Record
 
@@ -106,8 +108,8 @@ def test_a_late_row_is_written_like_any_other_and_told(settings: Settings) -> No
     feed.write()
 
     assert feed.table.scan().num_rows == 3
-    assert (feed.offsets, feed.written) == ({0: 3}, 3)
-    assert lateness_told(feed) == {
+    assert (feed.stored, feed.written) == ({0: 3}, 3)
+    assert late_rows(feed) == {
         "late": 1,
         "late_rows": [
             {
@@ -130,7 +132,7 @@ def test_a_dataset_that_no_source_fills_has_no_late_rows_to_tell(settings: Setti
     feed.write()
 
     assert feed.table.scan().num_rows == 2
-    assert lateness_told(feed) == {}
+    assert late_rows(feed) == {}
 
 
 def test_what_takes_a_row_back_is_no_newest_event(settings: Settings) -> None:
@@ -153,43 +155,54 @@ def test_feeds_write_in_turn_and_none_twice_within_two_seconds(settings: Setting
     first.wrote_at, second.wrote_at = 10.0, 11.0
     for feed in (first, second):
         feed.take(record(0, 1_000))
-    feeds = (second, idle, first)
+    feeds = {2: second, 3: idle, 1: first}
     turns = Turns()
 
     assert turns.next(feeds, 10.0 + WRITE_EVERY_S - 0.1) is None
-    assert turns.next(feeds, 11.0 + WRITE_EVERY_S) is first
+    assert turns.next(feeds, 11.0 + WRITE_EVERY_S) == 1
     first.wrote_at = 20.0
-    assert turns.next(feeds, 20.0) is second
+    assert turns.next(feeds, 20.0) == 2
 
 
 def test_writes_take_their_share_of_a_processor_and_no_more(settings: Settings) -> None:
-    feeds = [open_feed(settings, disorder_us=None), *(open_feed_again(settings) for _ in range(49))]
-    for feed in feeds:
+    open_feed(settings, disorder_us=None)
+    feeds = dict(enumerate(open_feed_again(settings) for _ in range(50)))
+    for feed in feeds.values():
         feed.take(record(0, 1_000))
     turns, now, cost_s, spent_s = Turns(), 0.0, 0.025, 0.0
     while now < 60.0:
-        feed = turns.next(feeds, now)
-        if feed is None:
+        due = turns.next(feeds, now)
+        if due is None:
             now += 0.001
             continue
         now += cost_s
         spent_s += cost_s
-        feed.wrote_at = now
+        feeds[due].wrote_at = now
         turns.spent(cost_s, now)
 
     assert spent_s / now == pytest.approx(WRITING_SHARE, rel=0.02)
-    assert min(feed.wrote_at for feed in feeds) > 60.0 - 50 * cost_s / WRITING_SHARE - 1
+    assert min(feed.wrote_at for feed in feeds.values()) > 60.0 - 50 * cost_s / WRITING_SHARE - 1
 
 
-def test_a_feed_between_its_turns_is_caught_up_until_they_fail_to_come(settings: Settings) -> None:
+def test_a_feed_that_failed_to_write_has_no_records_that_wait(settings: Settings) -> None:
     feed = open_feed(settings, disorder_us=None)
-    assert feed.is_caught_up(5.0, 0)
-    assert not feed.is_caught_up(5.0, 1)
+    feed.take(attrs.evolve(record(0, 1_000), value=b"\x00garbage"))
 
-    feed.level_at, feed.waited_s = 5.0, 18.0
+    with pytest.raises(CorruptFactError):
+        feed.write()
 
-    assert feed.is_caught_up(5.0 + 2 * (18.0 + WRITE_EVERY_S), 1)
-    assert not feed.is_caught_up(5.1 + 2 * (18.0 + WRITE_EVERY_S), 1)
+    assert (feed.waiting, feed.stored, feed.written) == ([], {}, 0)
+
+
+def test_offsets_may_be_as_old_as_two_turns(settings: Settings) -> None:
+    feed = open_feed(settings, disorder_us=None)
+    feed.waited_s = 18.0
+    progress = Progress()
+
+    feed.observe(progress)
+
+    assert progress.stale_s == 2 * (18.0 + WRITE_EVERY_S)
+    assert progress.read == {TOPIC: {}}
 
 
 def test_files_of_many_writes_become_few(
@@ -204,4 +217,4 @@ def test_files_of_many_writes_become_few(
     assert len(feed.table.files()) == 3
     assert (feed.small_files, open_feed_again(settings).small_files) == (2, 3)
     assert sorted(feed.table.scan().column("offset").to_pylist()) == list(range(7))
-    assert open_feed_again(settings).offsets == {0: 7}
+    assert open_feed_again(settings).stored == {0: 7}

@@ -25,7 +25,7 @@ from narthex._ir.windows import Continuous
 from narthex.settings import Settings
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
 from narthex_spark_apps.writers.index_writer import IndexFeed
-from narthex_stores import LogProducer, Record, index_adapter
+from narthex_stores import IndexFenced, LogProducer, Record, index_adapter
 
 TOPIC = "nx_spend"
 W = Continuous("forever")
@@ -140,9 +140,9 @@ def test_a_feed_of_an_older_epoch_stops(platform: Settings, producer: LogProduce
     feed = open_feed(platform, Int())
     feed.index.raise_epoch(2)
 
-    feed.apply([record(feed.index.spec.log, 0, 1)], producer)
+    with pytest.raises(IndexFenced):
+        feed.apply([record(feed.index.spec.log, 0, 1)], producer)
 
-    assert feed.fenced
     assert feed.index.offsets() == {}
     feed.index.close()
 

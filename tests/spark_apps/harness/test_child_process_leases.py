@@ -21,8 +21,9 @@ IDLE = DesiredAssignments(assignments=(), turn=7)
 
 CHILD = """
 import os, sys
-from narthex_spark_apps.supervision.child_messages import Inbox
-inbox = Inbox(sys.stdin, gone=lambda: os._exit(9))
+from narthex_spark_apps.harness import Inbox
+inbox = Inbox()
+inbox.listen(sys.stdin, gone=lambda: os._exit(9))
 while True:
     found = inbox.newest(wait_s=5)
     if found is not None:

@@ -1,4 +1,4 @@
-"""The progress of one live job, on Spark or in Python: offsets read, counts and errors."""
+"""The progress of one job, on whatever carries it: offsets read, counts, errors, and its phase."""
 
 import time
 from collections import deque
@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from narthex_spark_apps.jobs.start import input_topics
+from narthex._base import Json
 from narthex_spark_apps.supervision.child_messages import Report, WorkAssignment
 
 SAMPLE_EVERY_S = 0.5
@@ -20,47 +20,53 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:ERROR_LENGTH]
 
 
-TopicEnds: TypeAlias = Mapping[str, Mapping[int, int]]
+TopicOffsets: TypeAlias = Mapping[str, Mapping[int, int]]
+"""The next offset, by topic and partition."""
 
 
-class KnowsEnds(Protocol):
-    """Knows the end offsets of topics."""
+class EndOffsets(Protocol):
+    """Reads the end offsets of topics."""
 
-    def known(self) -> Mapping[str, Mapping[int, int]]:
+    def known(self) -> TopicOffsets:
         """Return the next offset of each partition of each topic that is visible so far."""
 
 
 @attrs.frozen
-class NothingKnown:
+class NoEndOffsets:
     """End offsets of topics whose broker is not known yet."""
 
-    def known(self) -> Mapping[str, Mapping[int, int]]:
+    def known(self) -> TopicOffsets:
         """Return no offsets."""
         return {}
 
 
 @attrs.define
 class Progress:
-    """The progress that a job reports.
+    """The progress that a job reports; its carrier writes it.
 
     Attributes:
+        topics: The topics that the job reads; empty for files and tables.
         read: The next offset to read, by topic and partition.
-        counts: Rows that arrived, were quarantined or were filtered since this process started.
         known: Whether `read` is the actual read position of the job.
+        is_running: Whether the present run of the job has started its work.
         stale_s: How old `read` may be while the job works. The phase compares `read` with the end
             offsets from that long ago; otherwise a job under load would never be caught up.
+        details: Other numbers of the job, for people and metrics.
+        error: Why the last run failed; a job that has caught up has overcome it.
+        restarts: How many runs have failed.
     """
 
-    assignment: WorkAssignment
-    ends: KnowsEnds
-    read: dict[str, dict[int, int]] = attrs.field(factory=dict)
-    counts: dict[str, int] = attrs.field(factory=dict)
+    topics: tuple[str, ...] = ()
+    ends: EndOffsets = NoEndOffsets()
+    read: TopicOffsets = attrs.field(factory=dict)
+    known: bool = False
+    is_running: bool = False
+    stale_s: float = 1.0
+    details: Mapping[str, Json] = attrs.field(factory=dict)
     error: str | None = None
     restarts: int = 0
-    known: bool = False
-    stale_s: float = 1.0
     clock: Callable[[], float] = time.monotonic
-    _samples: deque[tuple[float, TopicEnds]] = attrs.field(factory=deque)
+    _samples: deque[tuple[float, TopicOffsets]] = attrs.field(factory=deque)
     _behind_since: float | None = None
     _has_followed: bool = False
 
@@ -70,13 +76,12 @@ class Progress:
             return None
         return self._behind(self.ends.known())
 
-    def _behind(self, ends: TopicEnds) -> int | None:
-        topics = input_topics(self.assignment.asset)
-        if any(topic not in ends for topic in topics):
+    def _behind(self, ends: TopicOffsets) -> int | None:
+        if any(topic not in ends for topic in self.topics):
             return None
         return sum(
             max(0, end - self.read.get(topic, {}).get(partition, 0))
-            for topic in topics
+            for topic in self.topics
             for partition, end in ends[topic].items()
         )
 
@@ -96,17 +101,25 @@ class Progress:
         self._has_followed = (is_old or self._has_followed) and self._behind(ends) == 0
         return self._has_followed
 
-    def report(self, *, is_running: bool, behind: int | None) -> Report:
-        """Report the state of the job."""
+    def _phase(self, behind: int | None) -> str:
+        if not self.is_running:
+            return "failed" if self.error else "starting"
+        if behind is None:
+            return "starting"
+        return "caught_up" if self._is_caught_up(behind) else "running"
+
+    def report(self, assignment: WorkAssignment) -> Report:
+        """Report the state of the job under its newest assignment."""
         now = self.clock()
+        behind = self.behind()
         self._behind_since = (self._behind_since or now) if behind else None
-        phase = "failed" if self.error and not is_running else "starting"
-        if is_running and behind is not None:
-            phase = "caught_up" if self._is_caught_up(behind) else "running"
+        phase = self._phase(behind)
+        if phase == "caught_up":
+            self.error = None
         return Report(
-            asset_id=self.assignment.asset.asset_id,
-            epoch=self.assignment.epoch,
-            generation=self.assignment.generation,
+            asset_id=assignment.asset.asset_id,
+            epoch=assignment.epoch,
+            generation=assignment.generation,
             phase=phase,
             lag_ms=round((now - self._behind_since) * 1000) if self._behind_since else 0,
             progress={
@@ -115,11 +128,8 @@ class Progress:
                     for topic, read in sorted(self.read.items())
                 },
                 "behind": behind,
-                "rows": self.counts.get("rows"),
-                "quarantined": self.counts.get("quarantined"),
-                "left_out": self.counts.get("left_out"),
-                "newest_event_time": self.counts.get("newest"),
                 "restarts": self.restarts,
                 "error": self.error,
+                **self.details,
             },
         )

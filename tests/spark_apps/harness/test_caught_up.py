@@ -1,25 +1,25 @@
 """When a job that always has new rows counts as caught up."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import attrs
 import pytest
 
-from narthex._ir.assets import PipelineInput
-from narthex._ir.operators import DatasetRef, Drop
-from narthex._ir.schema import Field, Role, Schema
-from narthex._ir.types import Datetime, Int, Str
-from narthex_spark_apps.jobs.progress import Progress
+from narthex._ir.assets import AssetKind, CheckpointSpec, ResolvedAsset
+from narthex_spark_apps.harness import Progress
 from narthex_spark_apps.supervision.child_messages import WorkAssignment
-from tests.spark_apps.spark_jobs import checkpoint_need, log_of, pipeline_job, topic_need
 
-ROWS = Schema(
-    (
-        Field(name="who", type=Str()),
-        Field(name="n", type=Int()),
-        Field(name="at", type=Datetime(), role=Role.TIMESTAMP),
-    )
+ASSIGNMENT = WorkAssignment(
+    asset=ResolvedAsset(
+        asset_id=1,
+        kind=AssetKind.INDEX_FEED,
+        physical_name="rows",
+        fingerprint=b"",
+        spec=CheckpointSpec(job="job"),
+        needs=(),
+    ),
+    epoch=1,
+    generation=1,
 )
 
 
@@ -42,47 +42,37 @@ def world() -> World:
 
 
 @pytest.fixture
-def progress(world: World, tmp_path: Path) -> Progress:
-    job = pipeline_job(
-        Drop(DatasetRef("Rows"), ("n",)),
-        inputs=(PipelineInput(dataset="Rows", log=log_of(ROWS), schema=ROWS),),
-        schema=Schema(tuple(one for one in ROWS.fields if one.name != "n")),
-        needs=(
-            topic_need("input:Rows", "rows", log=log_of(ROWS)),
-            topic_need("output", "out"),
-            checkpoint_need(tmp_path),
-        ),
-    )
-    found = Progress(
-        assignment=WorkAssignment(asset=job.asset, epoch=1, generation=1),
+def progress(world: World) -> Progress:
+    return Progress(
+        topics=("rows",),
         ends=world,
-        clock=world.clock,
+        read={"rows": {0: 90}},
         known=True,
+        is_running=True,
         stale_s=10.0,
+        clock=world.clock,
     )
-    found.read = {"rows": {0: 90}}
-    return found
 
 
 def go(world: World, progress: Progress, seconds: int, *, reads_each_s: int | None) -> list[str]:
-    """Let time go; give the phase after each second."""
-    said = []
+    """Let time go; return the phase after each second."""
+    phases = []
     for _ in range(seconds):
         world.now += 1.0
         if reads_each_s is not None and world.now % reads_each_s == 0:
             progress.read = {"rows": {0: int(world.now)}}
-        said.append(progress.report(is_running=True, behind=progress.behind()).phase)
-    return said
+        phases.append(progress.report(ASSIGNMENT).phase)
+    return phases
 
 
 def test_it_is_caught_up_when_it_has_followed_for_as_long_as_it_may_be_stale(
     world: World, progress: Progress
 ) -> None:
-    said = go(world, progress, 40, reads_each_s=9)
+    phases = go(world, progress, 40, reads_each_s=9)
 
     # Where it has read all there is, it is so at once; for good only after ten seconds.
-    assert said[:3] == ["running"] * 3
-    assert set(said[20:]) == {"caught_up"}
+    assert phases[:3] == ["running"] * 3
+    assert set(phases[20:]) == {"caught_up"}
 
 
 def test_longer_intervals_do_not_take_that_back(world: World, progress: Progress) -> None:
@@ -97,9 +87,9 @@ def test_one_that_reads_no_more_is_behind_before_long(world: World, progress: Pr
     go(world, progress, 40, reads_each_s=9)
     progress.stale_s = 60.0
 
-    said = go(world, progress, 120, reads_each_s=None)
+    phases = go(world, progress, 120, reads_each_s=None)
 
-    assert said[-50:] == ["running"] * 50
+    assert phases[-50:] == ["running"] * 50
 
 
 def test_one_that_never_followed_is_not_caught_up_by_longer_intervals(

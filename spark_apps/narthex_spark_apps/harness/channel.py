@@ -1,0 +1,148 @@
+"""The child's end of the pipes to its supervisor: assignments and leases arrive, messages leave.
+
+When stdin ends, the supervisor is gone, and the child ends its own process group, because a Spark
+driver's JVM outlives its Python. When the leases expire (the supervisor is stopped, or waits for
+the ledger), the child stops its jobs by itself; if it cannot, it exits.
+"""
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+import structlog
+
+from narthex_spark_apps.supervision.child_messages import (
+    Alive,
+    ChildMessage,
+    DesiredAssignments,
+    parse_desired,
+    render_report,
+)
+
+log = structlog.get_logger()
+
+ALIVE_EVERY_S = 2.0
+LOOK_EVERY_S = 0.25
+STOP_WITHIN_S = 10.0
+"""Time to stop work after the leases expire; epochs fence any write after that."""
+
+_SENDING = threading.Lock()
+
+
+def send(message: ChildMessage) -> None:
+    """Send a message to the supervisor at once; whole lines only, from any thread."""
+    with _SENDING:
+        sys.stdout.write(render_report(message) + "\n")
+        sys.stdout.flush()
+
+
+class Inbox:
+    """The newest set that the supervisor sent, and no work once the leases have expired."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create an inbox that has received nothing; `listen` connects it."""
+        self._clock = clock
+        self._sets: queue.SimpleQueue[DesiredAssignments] = queue.SimpleQueue()
+        self._newest = DesiredAssignments(assignments=())
+        self._leased_until = float("inf")
+        self._expired_at: float | None = None
+        self._has_work = False
+        self._lock = threading.Lock()
+
+    def listen(self, source: TextIO, *, gone: Callable[[], None]) -> None:
+        """Read `source` in a thread, and watch the leases in another one.
+
+        Args:
+            source: The lines of the supervisor.
+            gone: Called when `source` ends, or when work does not stop in time.
+        """
+
+        def read() -> None:
+            for line in source:
+                if line.strip():
+                    self.take(line)
+            gone()
+
+        def watch() -> None:
+            while True:
+                time.sleep(LOOK_EVERY_S)
+                if self.is_stuck():
+                    gone()
+
+        for work in (read, watch, _send_signs_of_life):
+            threading.Thread(target=work, name=f"inbox-{work.__name__}", daemon=True).start()
+
+    def take(self, line: str) -> None:
+        """Take a line of the supervisor: a set of assignments, or until when it holds leases."""
+        leased_until = json.loads(line).get("leased_until")
+        if leased_until is None:
+            desired = parse_desired(line)
+            with self._lock:
+                self._newest = desired
+                self._sets.put(desired)
+            return
+        with self._lock:
+            self._leased_until = float(leased_until)
+            if self._expired_at is not None and self._clock() < self._leased_until:
+                self._expired_at = None
+                self._sets.put(self._newest)
+
+    def is_stuck(self) -> bool:
+        """Stop all work if the leases have expired; return whether it continues for too long.
+
+        A child that was stopped, or is slow to start, may first read an outdated expiry: its time
+        to stop starts when it reads that.
+        """
+        with self._lock:
+            now = self._clock()
+            if now < self._leased_until:
+                return False
+            if self._expired_at is None:
+                self._expired_at = now
+                log.warning("lease_expired")
+                self._sets.put(DesiredAssignments(assignments=(), turn=self._newest.turn))
+            is_late = now - self._expired_at > STOP_WITHIN_S
+            return is_late and self._has_work and not self._sets.empty()
+
+    def newest(self, *, wait_s: float) -> DesiredAssignments | None:
+        """Return the newest set that has not been returned yet, or None after `wait_s`."""
+        desired: DesiredAssignments | None = None
+        try:
+            desired = self._sets.get(timeout=wait_s) if wait_s else self._sets.get_nowait()
+            while True:
+                desired = self._sets.get_nowait()
+        except queue.Empty:
+            if desired is not None:
+                self._has_work = bool(desired.assignments or desired.offline)
+            return desired
+
+
+def _send_signs_of_life() -> None:
+    while True:
+        send(Alive())
+        time.sleep(ALIVE_EVERY_S)
+
+
+def log_to_stderr() -> None:
+    """Log to stderr: stdout is for messages only.
+
+    A traceback contains lines only: the values of all variables are megabytes, and secrets.
+    """
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    *before, _ = structlog.get_config()["processors"]
+    structlog.configure(
+        processors=[*before, renderer], logger_factory=structlog.PrintLoggerFactory(sys.stderr)
+    )
+
+
+def end_process_group() -> None:
+    """Kill this process and its whole process group, at once: the supervisor is gone."""
+    os.killpg(os.getpgid(0), signal.SIGKILL)

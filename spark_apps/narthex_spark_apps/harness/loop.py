@@ -1,0 +1,186 @@
+"""Run the assigned jobs of a child: start, adopt, drain, restart and report them.
+
+A newer generation of a job goes on with the same run. A newer epoch is a new run, which starts
+once the earlier one is over. A job that fails starts again after a pause; its neighbours go on.
+"""
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+from typing import Generic
+
+import attrs
+import structlog
+
+from narthex.settings import Settings, load_settings
+from narthex_spark_apps.harness.carrier import Carrier, Ended, RunT, attempt
+from narthex_spark_apps.harness.channel import Inbox, end_process_group, log_to_stderr, send
+from narthex_spark_apps.harness.progress import Progress, describe_error
+from narthex_spark_apps.supervision.child_messages import (
+    ChildMessage,
+    DesiredAssignments,
+    OfflineRun,
+    RunningJobs,
+    WorkAssignment,
+)
+from narthex_stores import IndexFenced
+
+log = structlog.get_logger()
+
+REPORT_EVERY_S = 0.5
+FIRST_PAUSE_S = 0.5
+GREATEST_PAUSE_S = 30.0
+
+
+@attrs.define(eq=False)
+class _Job(Generic[RunT]):
+    """A desired job under one epoch.
+
+    Attributes:
+        assignment: Its newest assignment.
+        run: Its present run; None while it waits for its start.
+        is_refused: Whether another process runs the job, so that it is not started again.
+    """
+
+    assignment: WorkAssignment
+    progress: Progress
+    run: RunT | None = None
+    is_refused: bool = False
+    started_at: float = float("-inf")
+    pause_s: float = FIRST_PAUSE_S
+    not_before: float = float("-inf")
+
+
+def _no_queries(query: OfflineRun) -> None:
+    log.warning("offline_query_ignored", request_id=query.request_id)
+
+
+@attrs.define(eq=False)
+class Harness(Generic[RunT]):
+    """All jobs of one child process, on one carrier.
+
+    Attributes:
+        answer: Starts to answer an offline query.
+    """
+
+    carrier: Carrier[RunT]
+    answer: Callable[[OfflineRun], None] = _no_queries
+    send: Callable[[ChildMessage], None] = send
+    clock: Callable[[], float] = time.monotonic
+    _turn: int = 0
+    _jobs: dict[int, _Job[RunT]] = attrs.field(factory=dict)
+    _ending: dict[int, RunT] = attrs.field(factory=dict)
+    _reported_at: float = float("-inf")
+
+    def turn(self, desired: DesiredAssignments | None) -> None:
+        """Adopt the newest assignments, if there are any, and let all jobs work for a while."""
+        if desired is not None:
+            self.assign(desired)
+        self.reconcile()
+        now = self.clock()
+        if now - self._reported_at >= REPORT_EVERY_S:
+            self.report()
+            self._reported_at = now
+
+    def assign(self, desired: DesiredAssignments) -> None:
+        """Adopt the desired set of jobs; stop the runs of all others, and of other epochs."""
+        self._turn = desired.turn
+        wanted = {a.asset.asset_id: a for a in desired.assignments}
+        for asset_id, job in list(self._jobs.items()):
+            assignment = wanted.get(asset_id)
+            if assignment is not None and assignment.epoch == job.assignment.epoch:
+                job.assignment = assignment
+            else:
+                del self._jobs[asset_id]
+                self._stop(job)
+        self.carrier.adopt(wanted)
+        for asset_id, assignment in wanted.items():
+            if asset_id not in self._jobs:
+                self._jobs[asset_id] = _Job(assignment, Progress(clock=self.clock))
+        for query in desired.offline:
+            self.answer(query)
+
+    def reconcile(self) -> None:
+        """Start the jobs that should run and do not; let the others work."""
+        self._ending = {asset_id: run for asset_id, run in self._ending.items() if not run.is_over}
+        now = self.clock()
+        for asset_id, job in self._jobs.items():
+            is_due = not job.is_refused and now >= job.not_before
+            if job.run is None and is_due and asset_id not in self._ending:
+                self._start(asset_id, job)
+        runs = {asset_id: job.run for asset_id, job in self._jobs.items() if job.run is not None}
+        for ended in list(self.carrier.advance(runs)):
+            self._ended(ended)
+
+    def report(self) -> None:
+        """Report to the supervisor which jobs this process has not stopped, and their states."""
+        running = tuple(sorted({*self._jobs, *self._ending}))
+        self.send(RunningJobs(turn=self._turn, assets=running))
+        for job in self._jobs.values():
+            if job.run is not None:
+                job.run.observe(job.progress)
+            self.send(job.progress.report(job.assignment))
+
+    def _start(self, asset_id: int, job: _Job[RunT]) -> None:
+        def start() -> None:
+            job.run = self.carrier.start(job.assignment, job.progress)
+
+        job.started_at = self.clock()
+        for ended in attempt(asset_id, start):
+            self._ended(ended)
+        if job.run is not None:
+            asset, epoch = job.assignment.asset, job.assignment.epoch
+            log.info("job_started", job=asset.physical_name, epoch=epoch)
+
+    def _ended(self, ended: Ended) -> None:
+        job = self._jobs[ended.asset_id]
+        self._stop(job)
+        if ended.error is None:
+            return
+        now = self.clock()
+        job.is_refused = ended.is_final or isinstance(ended.error, IndexFenced)
+        job.progress.error = describe_error(ended.error)
+        job.progress.restarts += 1
+        if now - job.started_at > GREATEST_PAUSE_S:
+            job.pause_s = FIRST_PAUSE_S
+        job.not_before = now + job.pause_s
+        job.pause_s = min(GREATEST_PAUSE_S, job.pause_s * 2)
+        self._log(job, "job_failed", ended.error)
+
+    def _stop(self, job: _Job[RunT]) -> None:
+        """End the present run of a job; until it is over, no other run of the job starts."""
+        job.progress.is_running = False
+        if job.run is None:
+            return
+        run, job.run = job.run, None
+        asset_id = job.assignment.asset.asset_id
+        self._ending[asset_id] = run
+        for failed in attempt(asset_id, run.stop):
+            self._log(job, "job_not_drained", failed.error)
+
+    def _log(self, job: _Job[RunT], event: str, error: Exception | None) -> None:
+        if error is None:
+            return
+        is_expected = isinstance(error, (*self.carrier.expected, IndexFenced))
+        log.warning(
+            event,
+            job=job.assignment.asset.physical_name,
+            epoch=job.assignment.epoch,
+            error=describe_error(error),
+            exc_info=None if is_expected else error,
+        )
+
+
+def serve(make: Callable[[Settings], Harness[RunT]]) -> None:
+    """Run the jobs that the supervisor assigns, until it is gone."""
+    settings = load_settings()
+    log_to_stderr()
+    inbox = Inbox()
+    # Before the carrier, whose start may take long: the supervisor waits for signs of life.
+    inbox.listen(sys.stdin, gone=end_process_group)
+    harness = make(settings)
+    # Imported objects are never freed: exclude them from every later garbage collection.
+    gc.freeze()
+    while True:
+        harness.turn(inbox.newest(wait_s=harness.carrier.turn_s))
