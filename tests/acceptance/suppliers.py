@@ -1,4 +1,4 @@
-"""What a later commit adds to the market: suppliers, from a file that is not there yet."""
+"""What a later commit adds to the market: suppliers, from a file that does not exist yet."""
 
 from datetime import datetime
 

@@ -162,7 +162,7 @@ def test_a_backfill_whose_file_is_missing_says_so_and_goes_on_when_it_is_there(
 
     def tell(line: str) -> None:
         told.append(line)
-        if "is no file" in line:
+        if "is not a file" in line:
             (platform.settings.files_root / suppliers.LIST).write_text(SUPPLIED)
 
     answer = platform.client.commit(

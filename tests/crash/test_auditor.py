@@ -148,7 +148,7 @@ def test_a_round_that_would_destroy_too_much_destroys_nothing(scene: Scene) -> N
     found = scene.topics()
 
     assert len(found.confirmed) == 11
-    assert "a person must look" in found.tripped
+    assert "an operator must check" in found.tripped
     assert found.destroyed == ()
     assert names <= scene.names()
 
@@ -164,7 +164,7 @@ def test_a_store_that_shows_nothing_at_all_sets_nothing_aside(scene: Scene) -> N
     found = scene.topics()
 
     assert len(found.confirmed) == len(gone) == 11
-    assert "a person must look" in found.tripped
+    assert "an operator must check" in found.tripped
     assert {scene.state(name) for name in gone} == {"live"}
 
 

@@ -87,7 +87,7 @@ def test_a_call_that_had_no_effect_is_not_believed(world: World) -> None:
     call = Point(len(life.fault_hook.passed) + 2, "call index create")
     life.fault_hook.fault = Fault(call, Kind.NO_ANSWER_NO_EFFECT)
 
-    with pytest.raises(StepDeferred, match="not there yet"):
+    with pytest.raises(StepDeferred, match="does not exist yet"):
         life.executor.create(commit_id, index.asset_id)
 
     assert life.fault_hook.hit

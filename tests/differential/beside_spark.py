@@ -59,7 +59,7 @@ def stage_of(asset: ResolvedAsset, settings: Settings, *, epoch: int) -> JoinSta
     """Return the stage of a job, as the stage runner makes it."""
     spec = asset.spec
     if not isinstance(spec, PipelineJobSpec):
-        raise TypeError(f"asset {asset.asset_id} is no pipeline")
+        raise TypeError(f"asset {asset.asset_id} is not a pipeline")
     job = PipelineJob(asset=asset, spec=spec)
     if spec.trigger is Trigger.STATEFUL:
         checkpoint = checkpoint_of(asset, settings)

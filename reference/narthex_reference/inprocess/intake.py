@@ -131,7 +131,7 @@ class _Facts:
         cells = admitted.cells
         event_time = cells[self.timestamp]
         if not isinstance(event_time, int):
-            raise TypeError("an event time is microseconds")
+            raise TypeError("the event time must be an integer of microseconds")
         key = tuple([cells[name] for name in self.keys])
         return Fact(
             row_id=(

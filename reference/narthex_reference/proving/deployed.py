@@ -117,7 +117,7 @@ def deployed(
             ledger.installation.ensure_tenant(TENANT), branch
         ).serving_commit_id
     if commit_id is None:
-        raise NothingServesError(f"nothing serves on branch `{branch}` yet")
+        raise NothingServesError(f"branch `{branch}` serves no commit yet")
     manifest = ledger.manifests.get(commit_id)
     return Deployed(
         install_id=settings.install_id,

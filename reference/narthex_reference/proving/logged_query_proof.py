@@ -126,7 +126,7 @@ class ReplayedQueries:
         if dataset not in self._indexes:
             asset = self.platform.bindings[f"dataset/{dataset}/index"]
             if not isinstance(asset.spec, IndexSpec):
-                raise TypeError(f"asset {asset.asset_id} is no index")
+                raise TypeError(f"asset {asset.asset_id} is not an index")
             self._indexes[dataset] = _Index(spec=asset.spec, closing=self._closing)
         return self._indexes[dataset]
 

@@ -206,7 +206,7 @@ class _Work:
     def _of_index(self, judged: "_Judged", feed: ResolvedAsset) -> None:
         name, need = judged.dataset.name, feed.need("index")
         if not isinstance(need.spec, IndexSpec):
-            raise TypeError(f"asset {need.asset_id} is no index")
+            raise TypeError(f"asset {need.asset_id} is not an index")
         store = "index" if not need.spec.by else f"index by {', '.join(need.spec.by)}"
         self.tell(f"comparing the {store} of `{name}`")
         try:
@@ -286,7 +286,7 @@ class _Work:
     def _of_history(self, judged: "_Judged", feed: ResolvedAsset) -> None:
         name, need = judged.dataset.name, feed.need("history")
         if not isinstance(need.spec, HistorySpec):
-            raise TypeError(f"asset {need.asset_id} is no history")
+            raise TypeError(f"asset {need.asset_id} is not a history")
         self.tell(f"comparing the history of `{name}`")
         try:
             table = HistoryTable(

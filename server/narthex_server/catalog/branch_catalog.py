@@ -137,7 +137,7 @@ def dataset_of(name: str, request: Request) -> dict[str, Json]:
 def _history_path(services: Services, snapshot: BranchSnapshot, name: str) -> str:
     asset = snapshot.bindings.get(f"dataset/{name}/history")
     if asset is None:
-        raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` keeps no history"})
+        raise HTTPException(status_code=404, detail={"err_msg": f"`{name}` has no history"})
     return history_path(services.settings.history_dir, asset.physical_name)
 
 

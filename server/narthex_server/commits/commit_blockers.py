@@ -23,7 +23,7 @@ def _reasons(commit: Mapping[str, Json], readiness: Mapping[str, Json]) -> Itera
         case "QUEUED":
             yield "its turn to be planned"
         case "ABORTING":
-            yield "its stores, to destroy what it had made; readers have noticed nothing"
+            yield "its stores, which destroy its new assets; readers are not affected"
         case "COMMITTED":
             yield from _after_commit_point(commit, readiness)
         case _:
@@ -45,7 +45,7 @@ def _after_commit_point(commit: Mapping[str, Json], readiness: Mapping[str, Json
         error = job.get("error")
         yield f"{job['job']}: {job.get('why') or job['phase']}" + (f": {error}" if error else "")
     if not jobs and readiness.get("ready") is False:
-        yield "jobs that may not be shown to you"
+        yield "jobs that you may not read"
     approval = commit.get("approval")
     if isinstance(approval, dict) and approval["needed"]:
         command = f"narthex approve {commit['commit_id']}"
@@ -60,7 +60,7 @@ def whose_turn(view: CommitView, others: Iterable[CommitView]) -> Iterator[str]:
         for one in ahead
     )
     if not ahead:
-        yield "the next look, which plans it"
+        yield "the next recovery pass, which plans it"
 
 
 def _records(found: Json) -> Iterator[dict[str, Json]]:

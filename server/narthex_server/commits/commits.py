@@ -170,7 +170,7 @@ def _require_some(branch: str, deployed: Definitions | None, wanted: Definitions
 def _preview(report: PlanReport, seen: Visibility) -> dict[str, Json]:
     """Render a report; only the plan's hash for a principal that sees a part of the branch."""
     if seen.hidden:
-        said = f"plan {report.plan.sha256.hex()}, of which not everything may be shown to you"
+        said = f"plan {report.plan.sha256.hex()}, parts of which you may not read"
         told: dict[str, Json] = {"branch": report.branch, "plan_sha256": report.plan.sha256.hex()}
         lines: list[Json] = [said]
         return {"plan": None, "report": told, "summary": lines}
@@ -419,7 +419,7 @@ def _take(services: Services, commit_id: UUID, step: str) -> None:
             executor.promote(commit_id)
             services.snapshots.forget()
         case _:
-            raise HTTPException(status_code=404, detail={"err_msg": f"no step `{step}`"})
+            raise HTTPException(status_code=404, detail={"err_msg": f"unknown step `{step}`"})
 
 
 def _taken(take: Callable[[], _T]) -> _T:

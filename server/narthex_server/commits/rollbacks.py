@@ -103,7 +103,7 @@ def _plan_request(request: Request, call: RollbackCall) -> BranchRequest:
         idempotency_key=key or str(commit_id),
         request_sha256=hashlib.sha256(f"rollback\n{branch}\n{call.to}".encode()).digest(),
         actor=actor_of(request),
-        message=call.message or f"roll back to {call.to or 'what was read before'}",
+        message=call.message or f"roll back to {call.to or 'the previous commit'}",
     )
 
 
@@ -142,7 +142,7 @@ def approve(commit_id: UUID, request: Request) -> dict[str, Json]:
         state = view.promotion.value if view.promotion else view.state.value
         raise HTTPException(
             status_code=409,
-            detail={"err_msg": f"commit {commit_id} waits for no approval; it is {state}"},
+            detail={"err_msg": f"commit {commit_id} does not wait for an approval; it is {state}"},
         )
     services.ledger.promotions.approve(commit_id, actor=actor_of(request))
     services.recovery.notice(commit_id)

@@ -116,7 +116,7 @@ def _spine(call: OfflineCall) -> bytes:
         pq.write_table(pa.table(dict(call.data)), target)
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError) as error:
         raise HTTPException(
-            status_code=400, detail={"err_msg": f"the spine is no table: {error}"}
+            status_code=400, detail={"err_msg": f"the spine is not a table: {error}"}
         ) from None
     return target.getvalue()
 

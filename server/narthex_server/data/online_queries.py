@@ -140,7 +140,7 @@ def _columns(call: QueryCall, plan: ReadPlan) -> tuple[dict[str, list[Cell]], in
     missing = [name for name in call.inputs if name not in raw]
     lengths = {len(raw[name]) for name in call.inputs if name in raw}
     if missing or len(lengths) > 1:
-        what = f"no column for {', '.join(missing)}" if missing else "columns differ in length"
+        what = f"missing columns {', '.join(missing)}" if missing else "columns differ in length"
         raise HTTPException(status_code=400, detail={"err_msg": what})
     columns: dict[str, list[Cell]] = {}
     problems: list[str] = []
@@ -173,7 +173,7 @@ def _instant(given: str | int | None) -> int:
     except MistypedError as error:
         raise HTTPException(status_code=400, detail={"err_msg": f"as_of: {error}"}) from None
     if not isinstance(instant, int):
-        raise HTTPException(status_code=400, detail={"err_msg": "as_of is no instant"})
+        raise HTTPException(status_code=400, detail={"err_msg": "as_of is not an instant"})
     return instant
 
 

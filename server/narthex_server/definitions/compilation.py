@@ -56,7 +56,7 @@ def propose(
     """
     if not body:
         # An empty body is a valid protobuf message, which would remove everything.
-        raise RecordNotUnderstood("the commit has no bytes")
+        raise RecordNotUnderstood("the commit is empty")
     payload = decode_commit(body)
     changes = compare(deployed, payload.definitions, incremental=incremental)
     altered = verify_all(payload.definitions)

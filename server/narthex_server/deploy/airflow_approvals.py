@@ -31,7 +31,7 @@ def approver(airflow: Airflow, commit_id: UUID) -> str:
         } if name:
             return name
         case _:
-            raise StepDeferred(f"nobody has approved commit {commit_id} in Airflow")
+            raise StepDeferred(f"commit {commit_id} is not approved in Airflow")
 
 
 def _last_answer(airflow: Airflow, commit_id: str) -> Json:
@@ -75,4 +75,4 @@ def _told(airflow: Airflow, path: str) -> Json:
     try:
         return airflow.read(path)
     except (httpx.TransportError, PermissionError) as error:
-        raise StepDeferred(f"Airflow does not say who has decided: {error}") from error
+        raise StepDeferred(f"Airflow did not return the approver: {error}") from error

@@ -112,7 +112,7 @@ class Airflow:
                 },
             )
             if not answer.is_success:
-                raise PermissionError(f"Airflow gives no token: {answer.status_code}")
+                raise PermissionError(f"Airflow returned no token: {answer.status_code}")
             self._token = str(answer.json()["access_token"])
         return self._token
 

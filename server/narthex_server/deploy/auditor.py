@@ -127,9 +127,9 @@ class Auditor:
             # A listing may be stale: each deviation from the ledger is verified by name.
             match adapter.probe(name, row.spec, timeout_s=CALL_TIMEOUT_S):
                 case Absent() if name not in there:
-                    found.append(_finding("A", row, "it is not there"))
+                    found.append(_finding("A", row, "it does not exist"))
                 case Match(external_id=now) if now != row.external_id:
-                    found.append(_finding("D", row, f"it is another thing: {now}"))
+                    found.append(_finding("D", row, f"another asset has its name: {now}"))
                 case Mismatch(difference=difference):
                     found.append(_finding("D", row, difference))
                 case Unknown(error=error):
@@ -177,7 +177,7 @@ def strays(
                     kind=kind,
                     name=one.name,
                     external_id=one.external_id,
-                    what="nobody knows it" if row is None else "it was destroyed before",
+                    what="it is not in the ledger" if row is None else "it was destroyed before",
                 )
             )
     return tuple(found)
@@ -188,7 +188,7 @@ def trips(wrong: int, listed: int) -> str:
     most = max(FEW, listed // SHARE)
     if wrong <= most:
         return ""
-    return f"{wrong} things are wrong beside {listed} listed, more than {most}: a person must look"
+    return f"{wrong} of {listed} assets differ, more than {most}; an operator must check"
 
 
 def _finding(klass: str, row: InventoryRow, what: str) -> Finding:

@@ -173,7 +173,9 @@ def _amount(
                 case WebhookEndpoint():
                     return _in_topics(_needed(asset, "input"), written, places)
                 case _:
-                    return _Amount(rows=None, basis="its store tells only while it is read")
+                    return _Amount(
+                        rows=None, basis="its source reports offsets only while it is read"
+                    )
         case PipelineJobSpec():
             inputs = [need.asset for need in asset.needs if need.role.startswith("input:")]
             return _in_topics(inputs, written, places)
@@ -189,7 +191,7 @@ def _in_topics(
         if topic in written:
             made = written[topic]
             if made is None:
-                return _Amount(rows=None, basis="what it reads is written by this backfill")
+                return _Amount(rows=None, basis="this backfill writes its input")
             rows += made
         name = places.names.get(topic)
         if name is not None:
@@ -204,13 +206,13 @@ def _asked(ask: Callable[[], TopicSize], what: str) -> _Amount:
     try:
         held = ask()
     except StoreError as error:
-        return _Amount(rows=None, basis=f"the broker did not say: {error}")
+        return _Amount(rows=None, basis=f"the broker did not return it: {error}")
     return _Amount(rows=held.rows, size_bytes=held.size_bytes, basis=f"offsets of {what}")
 
 
 def _in_files(files: Files, root: Path) -> _Amount:
     if "://" in files.path or "%" in files.path:
-        return _Amount(rows=None, basis="its store tells only while it is read")
+        return _Amount(rows=None, basis="its source reports offsets only while it is read")
     size, rows, count = 0, 0, 0
     try:
         for name in find_beneath(root, files.path):
@@ -220,7 +222,7 @@ def _in_files(files: Files, root: Path) -> _Amount:
     except (OSError, pa.ArrowInvalid) as error:
         return _Amount(rows=None, size_bytes=size, basis=f"size of {count} files; {error}")
     if not count:
-        return _Amount(rows=None, basis=f"`{files.path}` is no file yet")
+        return _Amount(rows=None, basis=f"`{files.path}` does not exist yet")
     return _Amount(rows=rows, size_bytes=size, basis=f"size of {count} files")
 
 

@@ -117,7 +117,9 @@ class Executor:
             case Go():
                 # After a long pause the lease may have another owner: make no call any more.
                 if self.clock() + CALL_TIMEOUT_S > leased_until:
-                    raise StepDeferred(f"asset {asset_id} must be claimed again before it is made")
+                    raise StepDeferred(
+                        f"asset {asset_id} must be claimed again before it is created"
+                    )
                 return self._make(commit_id, fence, outcome)
 
     def _kind(self, commit_id: UUID, asset_id: int) -> AssetKind:
@@ -148,13 +150,13 @@ class Executor:
                 self.ledger.assets.quarantine(
                     asset.asset_id, commit_id, fence, difference=difference
                 )
-                self.abort(commit_id, f"asset {asset.asset_id} is not what it should be")
+                self.abort(commit_id, f"asset {asset.asset_id} differs from its spec")
                 raise StepImpossible(difference)
             case Absent():
-                raise StepDeferred(f"asset {asset.asset_id} is not there yet")
+                raise StepDeferred(f"asset {asset.asset_id} does not exist yet")
             case Unknown(error=why):
                 self.ledger.assets.create_failed(asset.asset_id, commit_id, fence, error=why)
-                raise StepDeferred(f"the store of asset {asset.asset_id} does not answer: {why}")
+                raise StepDeferred(f"the store of asset {asset.asset_id} does not respond: {why}")
 
     def ready(self, commit_id: UUID) -> None:
         """Take T_ready: every bound asset is live."""
@@ -177,7 +179,7 @@ class Executor:
         """Let the jobs run live; refused while a backfill is due."""
         due = self.due_backfills(commit_id)
         if due:
-            raise StepDeferred(f"{len(due)} backfills are not done")
+            raise StepDeferred(f"{len(due)} backfills are not finished")
         self.ledger.jobs.start(commit_id, self._claim(commit_id))
 
     def readiness(self, commit_id: UUID) -> Readiness:

@@ -60,7 +60,7 @@ class PlanReport:
             *self._backfill(),
             *([f"> flip       {len(plan.flip):>3}  when caught up"] if plan.flip else []),
             _line("- release", plan.release)
-            + ("   kept for a while, then destroyed" if plan.release else ""),
+            + ("   retained, then destroyed" if plan.release else ""),
             *(f"= metadata   {text}" for text in self.changes.metadata_only),
             *(f"* {label}: {trigger}, {reason}" for label, trigger, reason in self._jobs()),
             *(f"why: {_why(reason)}" for reason in self.reasons),
@@ -80,7 +80,7 @@ class PlanReport:
             return ["! backfill     0"]
         told = [f"! backfill   {len(self.estimates):>3}"]
         for estimate in self.estimates:
-            rows = "rows not known" if estimate.rows is None else f"{estimate.rows:,} rows"
+            rows = "unknown number of rows" if estimate.rows is None else f"{estimate.rows:,} rows"
             size = "" if estimate.size_bytes is None else f", {_size(estimate.size_bytes)}"
             time = "" if estimate.seconds is None else f", about {_span(estimate.seconds)}"
             told.append(f"    {estimate.label}: {rows}{size}{time} ({estimate.basis})")

@@ -262,9 +262,7 @@ class Recovery:
         failed = 0 if known is None else known.failed + 1
         pause_s = min(GREATEST_PAUSE_S, FIRST_PAUSE_S * 2**failed) if failed else 0.0
         if known is not None and time.monotonic() - known.began < pause_s:
-            raise StepDeferred(
-                f"the backfill failed {failed} times; it is tried again after a while"
-            )
+            raise StepDeferred(f"the backfill failed {failed} times; it will be retried")
         door = Path(self._settings.run_job)
         process = subprocess.Popen(
             [sys.executable, str(door), "--commit", str(commit_id)],

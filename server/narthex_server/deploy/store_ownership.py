@@ -103,4 +103,4 @@ class OwnedStoreAdapter:
         self.inner.create(name, spec, asset_id=0, timeout_s=_TIMEOUT_S)
         found = self.inner.probe(name, spec, timeout_s=_TIMEOUT_S)
         if not isinstance(found, Match):
-            raise ForeignAssetError(f"the mark `{name}` could not be made: {found}")
+            raise ForeignAssetError(f"the owner mark `{name}` could not be created: {found}")

@@ -10,11 +10,14 @@ from narthex_server.services.meters import labelled, number
 
 GAUGES = {
     "behind": ("narthex_job_backlog", "Records that a job or feed has not read."),
-    "lag_ms": ("narthex_job_lag_milliseconds", "How long the oldest unread record has waited."),
-    "late": ("narthex_source_late_rows", "Rows that came after their source's disorder."),
-    "quarantined": ("narthex_source_quarantined_rows", "Rows that a source set aside."),
-    "freshness_ms": ("narthex_job_freshness_milliseconds", "Log append to job output."),
-    "epoch": ("narthex_job_epoch", "The fence token under which a job runs."),
+    "lag_ms": ("narthex_job_lag_milliseconds", "Age of the oldest unread record."),
+    "late": ("narthex_source_late_rows", "Rows later than their source's disorder."),
+    "quarantined": ("narthex_source_quarantined_rows", "Rows in quarantine."),
+    "freshness_ms": (
+        "narthex_job_freshness_milliseconds",
+        "Seconds from log append to job output.",
+    ),
+    "epoch": ("narthex_job_epoch", "Epoch of the job's lease."),
 }
 
 

@@ -98,7 +98,7 @@ def drill(drill_id: UUID, request: Request) -> dict[str, Json]:
     )
     view = ledger.commits.get(drill_id)
     if view.message != "recovery drill":
-        raise HTTPException(status_code=409, detail={"err_msg": f"{drill_id} is no drill"})
+        raise HTTPException(status_code=409, detail={"err_msg": f"drill {drill_id} does not exist"})
     if view.state is CommitState.QUEUED and view.owner is None:
         # A planned commit is not offered to Airflow.
         with contextlib.suppress(LedgerRefused):

@@ -282,10 +282,10 @@ def require_rights(app: FastAPI, *, api: str) -> None:
     """
     for route in app.routes:
         if not isinstance(route, APIRoute):
-            raise TypeError(f"{route} is no route whose door can be closed")
+            raise TypeError(f"{route} is not a route type that supports authorization")
         for verb in route.methods:
             if route.path not in OPEN_PATHS and (verb, route.path.removeprefix(api)) not in RIGHTS:
-                raise RuntimeError(f"{verb} {route.path} takes no right; name one in `RIGHTS`")
+                raise RuntimeError(f"{verb} {route.path} has no right; add one to `RIGHTS`")
 
 
 async def require_asked(request: Request) -> None:

@@ -85,7 +85,7 @@ class Door:
         except DisconnectedError:
             return
         except TimeoutError:
-            late = Refusal(408, f"the body did not come within {BODY_S:g} s")
+            late = Refusal(408, f"the body did not arrive within {BODY_S:g} s")
             await _answer(late)(scope, receive, send)
         except RequestRefusedError as error:
             await _answer(error.refusal)(scope, receive, send)

@@ -43,9 +43,7 @@ def add(name: str, call: SecretCall, request: Request) -> dict[str, Json]:
     """Store a new secret."""
     services = _keeping(request)
     if not SECRET_NAME.fullmatch(name):
-        raise HTTPException(
-            status_code=400, detail={"err_msg": "the name cannot be that of a secret"}
-        )
+        raise HTTPException(status_code=400, detail={"err_msg": "invalid name of a secret"})
     value = call.value.get_secret_value()
     version = services.secrets.add(name, value, actor=actor_of(request))
     return {"name": name, "version": version, "hint": _hint(services, name)}
@@ -82,6 +80,6 @@ def _keeping(request: Request) -> Services:
     if services.settings.secrets_dir:
         raise HTTPException(
             status_code=409,
-            detail={"err_msg": "a manager mounts the secrets of this installation; keep it there"},
+            detail={"err_msg": "an external secret manager provides the secrets; add it there"},
         )
     return services

@@ -56,7 +56,7 @@ def create(call: TokenCall, request: Request) -> dict[str, Json]:
     principal: Principal = request.state.principal
     if not rights_of(tuple(call.scopes)) <= principal.rights:
         raise HTTPException(
-            status_code=403, detail={"err_msg": "a token grants no right that it has not itself"}
+            status_code=403, detail={"err_msg": "a token can grant only rights that it has"}
         )
     token_id = secrets.token_hex(8)
     token = make_token(services.settings.install_id, token_id)

@@ -98,7 +98,7 @@ def require_seen(request: Request, snapshot: BranchSnapshot, features: Iterable[
     shown = [name for name in known if seen.of_output(name)]
     raise_all(
         [
-            EntityMissing(f"feature `{name}` is not known", hint=did_you_mean(name, shown))
+            EntityMissing(f"unknown feature `{name}`", hint=did_you_mean(name, shown))
             for name in dict.fromkeys(features)
             if name not in shown
         ]

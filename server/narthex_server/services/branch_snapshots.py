@@ -161,7 +161,7 @@ class SnapshotCache:
     def _of(self, branch: str, commit_id: UUID | None, seq: int) -> BranchSnapshot:
         if commit_id is None:
             raise HTTPException(
-                status_code=404, detail={"err_msg": f"nothing serves on branch `{branch}` yet"}
+                status_code=404, detail={"err_msg": f"branch `{branch}` serves no commit yet"}
             )
         with self._lock:
             if commit_id not in self._kept:

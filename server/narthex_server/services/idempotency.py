@@ -77,7 +77,7 @@ class IdempotencyKeyStore:
                 if len(self._known) > KEPT:
                     self._known.popitem(last=False)
         if known.digest != digest:
-            raise IdempotencyKeyReused(f"the idempotency key `{key}` came with another call")
+            raise IdempotencyKeyReused(f"the idempotency key `{key}` was used for another call")
         return known.delivered
 
     def _appended(self, topic: str, key: str, digest: bytes, append: Append) -> Delivered:
@@ -102,7 +102,7 @@ class IdempotencyKeyStore:
                     if ours is not None:
                         return self._awaited(topic, key, ours)
                     if time.monotonic() > ends_at:
-                        raise TransientError(f"call `{key}` is being appended; ask again")
+                        raise TransientError(f"call `{key}` is being appended; retry")
                     time.sleep(LOOK_EVERY_S)
 
     def _append(self, topic: str, key: str, append: Append) -> Delivered:
@@ -126,7 +126,7 @@ class IdempotencyKeyStore:
                 self._tell_failed(topic, key, appended)
             raise
         except TimeoutError as error:
-            raise TransientError(f"`{topic}` did not take call `{key}` in time") from error
+            raise TransientError(f"`{topic}` did not accept call `{key}` in time") from error
         kept = self._keep(topic, key, delivered)
         self._take(topic, key, appended)
         return kept
@@ -183,7 +183,9 @@ class IdempotencyKeyStore:
             while any(at < ends[place] for place, at in reader.positions.items()):
                 records = reader.poll(max_records=1_000, timeout_s=READ_S)
                 if not records:
-                    raise TransientError(f"`{topic}` was not read to its end within {READ_S:g} s")
+                    raise TransientError(
+                        f"`{topic}` was not read to its end offset within {READ_S:g} s"
+                    )
                 for record in records:
                     if dict(record.headers).get(KEY_HEADER, b"").decode() == key:
                         return Delivered(record.partition, record.offset)

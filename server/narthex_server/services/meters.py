@@ -92,18 +92,16 @@ class Meters:
     """All meters of a server process."""
 
     accepted: Counter = attrs.field(
-        factory=lambda: Counter("narthex_rows_accepted", "Rows that /log accepted.")
+        factory=lambda: Counter("narthex_rows_accepted", "Rows accepted by /log.")
     )
     requests: Counter = attrs.field(
         factory=lambda: Counter("narthex_requests", "Requests, by route and status.")
     )
     kept: Counter = attrs.field(
-        factory=lambda: Counter(
-            "narthex_logged_queries", "Answers that were to be kept, and whether they stand."
-        )
+        factory=lambda: Counter("narthex_logged_queries", "Queries to log, by outcome.")
     )
     took: Histogram = attrs.field(
-        factory=lambda: Histogram("narthex_request_seconds", "How long requests took, by route.")
+        factory=lambda: Histogram("narthex_request_seconds", "Request duration, by route.")
     )
 
     def render(self) -> list[str]:

@@ -57,7 +57,7 @@ def judge_head(
     if any(int(length) > greatest_body for length in lengths):
         return _too_large(greatest_body)
     if any(value != b"identity" for name, value in found if name == b"content-encoding"):
-        return Refusal(415, "a packed body is not taken")
+        return Refusal(415, "compressed bodies are not supported")
     return None
 
 
@@ -73,17 +73,17 @@ def judge_whole(body: bytes, headers: Mapping[str, str]) -> Refusal | None:
     """
     length = headers.get("content-length")
     if length is not None and int(length) != len(body):
-        return Refusal(400, "the body is not as long as its `content-length`")
+        return Refusal(400, "the length of the body differs from its `content-length`")
     given = headers.get("content-digest")
     if given is None:
         return None
     for part in given.split(","):
         match = _DIGEST.fullmatch(part)
         if match is None:
-            return Refusal(400, "`content-digest` is not written as RFC 9530 says")
+            return Refusal(400, "`content-digest` does not follow RFC 9530")
         hashed = _HASHES.get(match[1])
         if hashed and not hmac.compare_digest(hashed(body).digest(), _bytes_of(match[2])):
-            return Refusal(400, "the body does not have its `content-digest`; send it again")
+            return Refusal(400, "the body does not match its `content-digest`; send it again")
     return None
 
 
@@ -109,9 +109,9 @@ def judge_json(body: bytes, *, nul: bool) -> Refusal | None:
         return None
     escapes = body.replace(b"\\\\", b"")
     if _HALF.search(escapes) and _HALF.search(_PAIR.sub(b" ", escapes)):
-        return Refusal(400, "a text of the JSON has half of a surrogate pair")
+        return Refusal(400, "a JSON string has a lone surrogate")
     if not nul and b"\\u0000" in escapes:
-        return Refusal(400, "a text of the JSON has the character NUL")
+        return Refusal(400, "a JSON string has the character NUL")
     return None
 
 

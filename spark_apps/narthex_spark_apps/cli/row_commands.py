@@ -124,8 +124,8 @@ def late(
     }
     if not disorder:
         raise ArgumentsUnfit(
-            f"`{dataset}` has no source; rows are late where they enter",
-            hint="name the dataset that it is made from",
+            f"`{dataset}` has no source; only source datasets have late rows",
+            hint="name the dataset that it is derived from",
         )
     found = late_rows(scan(opened.settings.kafka, opened.topic), log, disorder)
     shown = found[-limit:] if limit > 0 else ()
@@ -182,7 +182,7 @@ def _open(dataset: str, branch: str) -> _Opened:
     view = ledger.branches.get(ledger.installation.ensure_tenant(TENANT), branch)
     commit = view.serving_commit_id or view.head_commit_id
     if commit is None:
-        raise ArgumentsUnfit(f"nothing serves on branch `{branch}` yet")
+        raise ArgumentsUnfit(f"branch `{branch}` serves no commit yet")
     manifest = ledger.manifests.get(commit)
     plans = {plan.name: plan for plan in manifest.plans}
     if dataset not in plans:

@@ -72,7 +72,9 @@ def wide(column: SparkColumn, found: DataType, scale: int) -> SparkColumn:
     """
     before = DECIMAL_DIGITS - found.scale if isinstance(found, Decimal) else _INT_DIGITS
     if before + scale > WIDE_DIGITS:
-        raise NotRenderedError(f"a decimal of {before} digits before the point, {scale} after it")
+        raise NotRenderedError(
+            f"a decimal with {before} digits before the point and {scale} after it"
+        )
     return column.cast(f"decimal({WIDE_DIGITS},{scale})")
 
 

@@ -198,7 +198,7 @@ def _int_pow(call: RenderedCall) -> SparkColumn:
             one = sf.when(base.isNotNull(), sf.lit(1).cast("long"))
             return functools.reduce(sf.try_multiply, [base] * exponent, one)
         case _:
-            raise NotRenderedError("`num.pow` of ints whose exponent is no small constant")
+            raise NotRenderedError("`num.pow` of ints whose exponent is not a small constant")
 
 
 NUMBERS: Mapping[str, Rendering] = {

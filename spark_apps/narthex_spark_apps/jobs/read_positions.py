@@ -62,7 +62,5 @@ class Positions:
             fcntl.flock(lock, fcntl.LOCK_EX)
             known = int(self._epoch_path.read_text()) if self._epoch_path.is_file() else -1
             if self.epoch < known:
-                raise IndexFenced(
-                    f"an owner of epoch {known} reads on; epoch {self.epoch} must stop"
-                )
+                raise IndexFenced(f"epoch {known} has taken over; epoch {self.epoch} must stop")
             yield

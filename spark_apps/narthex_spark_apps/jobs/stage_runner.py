@@ -180,7 +180,7 @@ class StageJob:
             case PipelineJobSpec() as spec:
                 return JoinStage(PipelineJob(asset=asset, spec=spec), settings=self._settings)
             case _:
-                raise NotRunnableError(f"asset {asset.asset_id} is no job")
+                raise NotRunnableError(f"asset {asset.asset_id} is not a job")
 
     def _start(self, reader: LogReader, stage: Stage) -> dict[tuple[str, int], int]:
         """Return the start offset of each partition: its position, else its first existing record.
@@ -194,7 +194,7 @@ class StageJob:
         firsts = reader.first_offsets(self._topics)
         missing = set(self._topics) - {topic for topic, _ in firsts}
         if missing:
-            raise NotRunnableError(f"there is no topic {', '.join(sorted(missing))}")
+            raise NotRunnableError(f"missing topic {', '.join(sorted(missing))}")
         for place, first in firsts.items():
             if kept.get(place, first) < first:
                 log.warning("records_are_gone", job=self._name, place=place, kept=kept[place])

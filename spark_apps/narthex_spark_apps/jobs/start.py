@@ -55,7 +55,7 @@ def input_topics(asset: ResolvedAsset) -> tuple[str, ...]:
         case SinkJobSpec(dataset=dataset):
             return (asset.need(f"input:{dataset}").physical_name,)
         case _:
-            raise NotRunnableError(f"asset {asset.asset_id} is no job")
+            raise NotRunnableError(f"asset {asset.asset_id} is not a job")
 
 
 def count_details(counts: Mapping[str, int]) -> dict[str, Json]:
@@ -136,7 +136,7 @@ def start_query(  # noqa: PLR0913 (how a job runs this time)
     """
     spec = asset.spec
     if not isinstance(spec, SourceJobSpec | PipelineJobSpec):
-        raise NotRunnableError(f"asset {asset.asset_id} is no job")
+        raise NotRunnableError(f"asset {asset.asset_id} is not a job")
     kind = "backfill" if bounded else "live"
     run = JobRun(
         name=f"{asset.physical_name}:{kind}:{epoch}",

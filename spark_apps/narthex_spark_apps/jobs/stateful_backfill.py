@@ -38,7 +38,7 @@ def drain_stateful(
         Fenced: A run of a later epoch has taken over.
     """
     if not isinstance(asset.spec, PipelineJobSpec):
-        raise NotRunnableError(f"asset {asset.asset_id} is no pipeline")
+        raise NotRunnableError(f"asset {asset.asset_id} is not a pipeline")
     stage = StatefulStage(
         PipelineJob(asset=asset, spec=asset.spec),
         settings=settings,

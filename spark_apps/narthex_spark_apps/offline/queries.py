@@ -369,4 +369,4 @@ def _tupled(cell: object) -> Cell:
         case None | bool() | int() | float() | str() | bytes():
             return cell
         case _:
-            raise TypeError(f"{type(cell).__name__} is no cell")
+            raise TypeError(f"{type(cell).__name__} is not a cell")

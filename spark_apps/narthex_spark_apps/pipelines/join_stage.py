@@ -150,7 +150,7 @@ class JoinStage:
         left = asset.need(f"left:{name}" if f"left:{name}" in roles else "left")
         right = asset.need(f"right:{name}")
         if not isinstance(left.spec, IndexSpec) or not isinstance(right.spec, IndexSpec):
-            raise TypeError("a join's indexes are no indexes")
+            raise TypeError("the assets of a join are not indexes")
         return RightSide(
             join=join,
             index=open_index(settings, right.physical_name, right.spec),

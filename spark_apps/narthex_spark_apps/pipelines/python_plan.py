@@ -263,7 +263,7 @@ def _computed(operator: Operator, given: PlanRows) -> PlanRows:
         case DropNull(columns=columns):
             return _drop_null(columns, given)
         case _:
-            raise TypeError(f"{type(operator).__name__} is no step of rows")
+            raise TypeError(f"{type(operator).__name__} is not a row operator")
 
 
 def _drop_null(columns: tuple[str, ...], given: PlanRows) -> PlanRows:

@@ -66,8 +66,8 @@ def _require_allowed(
             egress.names(Destination(one, target.port)) for one in addresses
         ):
             raise ConnectionDenied(
-                f"`{target}` is a broker of a cluster that the policy does not name",
-                hint="have the operator list it in `[egress] allow`",
+                f"`{target}` is a broker of a cluster that the policy does not list",
+                hint="ask the operator to list it in `[egress] allow`",
             )
 
 

@@ -38,4 +38,6 @@ def require_path(connector: Connector, settings: Settings) -> None:
     if isinstance(place, FilesPlace) and any(
         meets(own, place.path) for own in own_places(settings)
     ):
-        raise ForbiddenPlaceError(f"`{place.path}` reaches what the platform keeps for itself")
+        raise ForbiddenPlaceError(
+            f"`{place.path}` reaches a directory that belongs to the platform"
+        )

@@ -101,7 +101,7 @@ class AuthorSecrets:
             address = sink_address(reveal(credential, self))
         except AddressInvalidError:
             # The reason would contain the secret.
-            raise SecretWithheld("the secret that is to be a host is not an address") from None
+            raise SecretWithheld("the secret that contains a host is not an address") from None
         self.reveal(credential, (address.target,))
         return address
 

@@ -56,7 +56,7 @@ def write_archive(settings: Settings) -> Path:
         written = Path(work) / archive.name
         session = open_session(
             settings,
-            name="archive of classes",
+            name="class archive",
             extra={
                 "spark.driver.extraJavaOptions": " ".join(
                     (*OPTIONS, f"-XX:ArchiveClassesAtExit={written}")
@@ -71,7 +71,7 @@ def write_archive(settings: Settings) -> Path:
                 _run(session, settings, source=source, sink=sink, run=run)
         _end(session)
         if not written.is_file():
-            log.warning("no_classes_archived", reason="this Java does not write archives")
+            log.warning("no_classes_archived", reason="this Java does not support class archives")
             written.touch()
         written.replace(archive)
     return archive

@@ -91,7 +91,7 @@ class PinnedHttp(http.client.HTTPConnection):
         self._trusted = is_leased if address.scheme == "https" else None
         if address.scheme == "https":
             if is_leased is None:
-                raise ValueError("https wants a context of TLS")
+                raise ValueError("https needs a TLS context")
             self.default_port = http.client.HTTPS_PORT
 
     @override
@@ -128,7 +128,7 @@ def read_bounded(answer: http.client.HTTPResponse, bounds: Bounds) -> bytes:
     while piece := answer.read1(PIECE_BYTES):
         found += piece
         if len(found) > bounds.greatest_bytes:
-            raise AnswerTooLargeError(f"the answer has more than {bounds.greatest_bytes} bytes")
+            raise AnswerTooLargeError(f"the response has more than {bounds.greatest_bytes} bytes")
         if time.monotonic() > ends_at:
-            raise AnswerTooLargeError(f"the answer takes more than {bounds.within_s:g} s")
+            raise AnswerTooLargeError(f"the response takes more than {bounds.within_s:g} s")
     return bytes(found)

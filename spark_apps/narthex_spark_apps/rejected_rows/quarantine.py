@@ -162,7 +162,7 @@ class Replay:
             ):
                 return SourceJob(asset=asset, spec=spec)
         raise ArgumentsUnfit(
-            f"no source of the dataset is `{source_id}`, which rows in quarantine came from"
+            f"rows in quarantine came from the source `{source_id}`, which no longer exists"
         )
 
     def _replay(

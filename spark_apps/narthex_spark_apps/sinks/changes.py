@@ -55,7 +55,7 @@ class RowChange:
         """The row that changed: its new state, or its old state if it was deleted."""
         found = self.before if self.after is None else self.after
         if found is None:
-            raise TypeError("a change without a row before or after it is none")
+            raise TypeError("a change needs a row before or after it")
         return found
 
 
@@ -69,7 +69,7 @@ class SinkState:
 
     def __attrs_post_init__(self) -> None:
         if self.spec.log.shape is LogShape.CONTRIBUTIONS:
-            raise TypeError("contributions are no rows")
+            raise TypeError("contributions are not rows")
         self._codec = encode(self.spec.log)
         self._is_keyed = self.spec.log.shape is LogShape.KEYED
 

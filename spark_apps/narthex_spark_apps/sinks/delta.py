@@ -48,7 +48,7 @@ class DeltaSink(Target):
         except (CommitFailedError, DeltaError, OSError) as error:
             raise SinkFailedError(f"`{self._path}`: {error}") from error
         if known > mark:
-            raise SinkFailedError(f"a later run writes to `{self._path}`")
+            raise SinkFailedError(f"a newer run writes to `{self._path}`")
 
     def _rows(self, changes: Sequence[RowChange]) -> pa.Table:
         facts = [change.fact for change in changes]

@@ -110,7 +110,9 @@ class HttpSink(Target):
             self._is_healthy = False
             if isinstance(error, SinkFailedError):
                 raise
-            raise SinkFailedError(f"`{self._spec.dataset}` to its server: {error}") from error
+            raise SinkFailedError(
+                f"`{self._spec.dataset}`: the HTTP target failed: {error}"
+            ) from error
         self._is_healthy = True
 
     def _bodies(self, changes: Sequence[RowChange]) -> Iterator[bytes]:
@@ -134,7 +136,7 @@ class HttpSink(Target):
         answer.close()
         if answer.status not in _OK:
             told = said.decode(errors="replace")
-            raise SinkFailedError(f"`{method} {path}` was answered {answer.status}: {told}")
+            raise SinkFailedError(f"`{method} {path}` returned {answer.status}: {told}")
 
     def _connect(self) -> http.client.HTTPConnection:
         is_leased = None

@@ -86,7 +86,7 @@ class PostgresSink(Target):
             "SELECT mark FROM narthex_sinks WHERE sink = %s", (self._name,)
         ).fetchone()
         if found is not None and found[0] != mark:
-            raise SinkFailedError(f"a later run writes to the table of `{self._spec.dataset}`")
+            raise SinkFailedError(f"a newer run writes to the table of `{self._spec.dataset}`")
 
     def _apply(
         self, connection: "psycopg.Connection[tuple[object, ...]]", changes: Sequence[RowChange]

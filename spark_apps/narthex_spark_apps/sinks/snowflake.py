@@ -95,7 +95,7 @@ class SnowflakeSink(Target):
         cursor.execute("SELECT max(mark) FROM narthex_sinks WHERE sink = %s", (self._name,))
         found = cursor.fetchone()
         if found is not None and int(found[0]) != mark:
-            raise SinkFailedError(f"a later run writes to the table of `{self._spec.dataset}`")
+            raise SinkFailedError(f"a newer run writes to the table of `{self._spec.dataset}`")
 
     def _apply(
         self, cursor: "connector.cursor.SnowflakeCursor", changes: Sequence[RowChange]

@@ -37,7 +37,7 @@ RecordCells: TypeAlias = "tuple[str, bytes, bytes]"
 OUTPUT = "topic string, key binary, value binary"
 _SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
 _APPENDED = Version(b"\x00")
-_MALFORMED = "the record is no JSON object"
+_MALFORMED = "the record is not a JSON object"
 
 _BEGINNING: Final = 64 * 1024
 """How many characters of a row are stored if it is too large for the quarantine."""
@@ -156,7 +156,7 @@ class RowRenderer:
             )
         except UNFIT as error:
             if len(rows) == 1:
-                reason = f"the row cannot be judged: {error}"
+                reason = f"the row cannot be checked: {error}"
                 return [RejectedRow(problems=(Problem(field="", reason=reason),))]
             middle = len(rows) // 2
             return self._judged(rows[:middle]) + self._judged(rows[middle:])
@@ -224,7 +224,7 @@ class RowRenderer:
         key = tuple(cells[column.name] for column in log.keys)
         instant = cells[log.time_field]
         if not isinstance(instant, int):
-            raise TypeError("an event time is microseconds")
+            raise TypeError("the event time must be an integer of microseconds")
         row_id, version, record_key = RowId(place), _APPENDED, place
         if log.shape is LogShape.KEYED:
             record_key = self._key(key)

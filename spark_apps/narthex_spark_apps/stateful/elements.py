@@ -110,7 +110,7 @@ class ElementCodec:
     def _end(self, element: Element) -> Absence:
         until = None if element.life is None else element.life[1]
         if until is None:
-            raise ValueError("a row that stands has no end")
+            raise ValueError("a current row has no end")
         row_id = keyed_row_id(self.key(element), until)
         return Absence(id=row_id, time=until, cells=element.cells[: len(self.schema.keys)])
 

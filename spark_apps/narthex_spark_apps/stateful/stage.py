@@ -151,7 +151,7 @@ class StatefulStage:
         if not records:
             return
         if self._state.is_replaced():
-            raise TransientError("another state stands in the checkpoint, or none")
+            raise TransientError("the checkpoint contains no state, or the state of another job")
         values: dict[str, list[bytes]] = {}
         offsets: dict[tuple[str, int], int] = {}
         for record in records:

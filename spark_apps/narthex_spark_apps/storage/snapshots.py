@@ -58,7 +58,7 @@ def snapshots_of(settings: Settings) -> SnapshotStore:
         NoSnapshotsError: The installation keeps no snapshots.
     """
     if not settings.snapshot_dir:
-        raise NoSnapshotsError("`snapshot_dir` says nowhere to keep snapshots; set it")
+        raise NoSnapshotsError("`snapshot_dir` is not set; set it to a directory for snapshots")
     path = settings.snapshot_dir.rstrip("/")
     return SnapshotStore(*(open_store(path) if is_url(path) else (fs.LocalFileSystem(), path)))
 
@@ -147,7 +147,7 @@ def spec_at(path: Path) -> IndexSpec:
     owner = find_owner(path)
     spec = None if owner is None else from_plain(owner.spec)
     if not isinstance(spec, IndexSpec):
-        raise TypeError(f"`{path}` is no directory of an index")
+        raise TypeError(f"`{path}` is not the directory of an index")
     return spec
 
 

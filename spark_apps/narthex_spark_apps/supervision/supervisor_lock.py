@@ -45,7 +45,7 @@ class SupervisorLock:
         except OSError:
             lock.close()
             raise AlreadySupervisedError(
-                f"another supervisor lives in `{directory}`; give this one another `--name`"
+                f"another supervisor uses `{directory}`; give this one another `--name`"
             ) from None
         return cls(directory, lock)
 

@@ -78,7 +78,7 @@ class HistoryFeed:
         asset = assignment.asset
         need = asset.need("history")
         if not isinstance(need.spec, HistorySpec):
-            raise TypeError(f"asset {need.asset_id} is no history")
+            raise TypeError(f"asset {need.asset_id} is not a history")
         table = HistoryTable(
             history_path(settings.history_dir, need.physical_name),
             need.spec,

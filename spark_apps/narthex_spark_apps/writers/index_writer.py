@@ -66,7 +66,7 @@ class IndexFeed:
         asset = assignment.asset
         need = asset.need("index")
         if not isinstance(need.spec, IndexSpec):
-            raise TypeError(f"asset {need.asset_id} is no index")
+            raise TypeError(f"asset {need.asset_id} is not an index")
         ensure_index(settings, need)
         index = LmdbIndex(settings.index_dir / need.physical_name, need.spec)
         feed = cls(

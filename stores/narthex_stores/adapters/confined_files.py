@@ -77,7 +77,7 @@ def require_no_links(root: Path, name: str) -> None:
 def _parts(name: str) -> list[str]:
     parts = name.split("/")
     if "\0" in name or any(part in {"", ".", ".."} for part in parts):
-        raise OutsideError(f"`{name}` is not a name below a directory")
+        raise OutsideError(f"`{name}` is not a relative path inside the directory")
     return parts
 
 
@@ -110,4 +110,4 @@ def _is_link(directory: int, part: str) -> bool:
 
 
 def _link(name: str) -> OutsideError:
-    return OutsideError(f"`{name}` leads over a symbolic link; put the files themselves there")
+    return OutsideError(f"`{name}` contains a symbolic link; put the files there instead")

@@ -48,7 +48,9 @@ def find_owner(path: Path) -> Owner | None:
         ForeignAssetError: The path is a link, or something without a readable mark.
     """
     if path.is_symlink():
-        raise ForeignAssetError(f"`{path}` is a link; directories of the platform never are")
+        raise ForeignAssetError(
+            f"`{path}` is a symbolic link; the platform's directories must not be links"
+        )
     if not path.exists():
         return None
     try:
@@ -102,14 +104,14 @@ def destroy_owned(root: Path, name: str, *, external_id: str | None) -> None:
     """Remove the directory; when it is gone already, finish an earlier call's cleanup.
 
     Raises:
-        ForeignAssetError: The path is another owner's directory; it is left alone.
+        ForeignAssetError: The path is another owner's directory; it is not destroyed.
     """
     target = place(root, name)
     owner = find_owner(target)
     if owner is not None:
         if external_id is not None and owner.external_id != external_id:
             raise ForeignAssetError(
-                f"`{target}` is `{owner.external_id}`, not `{external_id}`; it is left alone"
+                f"`{target}` is `{owner.external_id}`, not `{external_id}`; it is not destroyed"
             )
         (root / _TRASH).mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):

@@ -80,7 +80,7 @@ class InMemoryAdapter:
         if thing is None:
             return Absent()
         if thing.spec != spec:
-            return Mismatch(f"`{name}` is of another spec")
+            return Mismatch(f"`{name}` has another spec")
         return Match(thing.external_id)
 
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:

@@ -84,7 +84,7 @@ class Adapter(Protocol):
 
         Raises:
             TransientError: The asset may or may not exist now.
-            ForeignAssetError: The name belongs to another thing; it is left alone.
+            ForeignAssetError: The name belongs to another thing; it is not destroyed.
         """
 
     def list(self, prefix: str, *, timeout_s: float) -> tuple[Listed, ...]:

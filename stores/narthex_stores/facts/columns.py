@@ -87,7 +87,7 @@ class ColumnReader:
         # Datums that end exactly where the guard begins were read as they were written.
         if frame is None or frame.height != len(datums) + 1 or frame["row_id"][-1] != _GUARD:
             encode(self.log).decode_many(datums)
-            raise ValueError("columns that could not be read, of facts that can")
+            raise ValueError("the column decoder failed on facts that the row decoder can decode")
         columns = [column.to_list() for column in frame.head(len(datums)).get_columns()]
         row_ids, versions, event_times, alive, *cells = columns
         keys = len(self.log.keys)

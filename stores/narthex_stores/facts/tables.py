@@ -146,7 +146,7 @@ def _render(of: DataType) -> _Render | None:
 def _whole(cell: Cell) -> int:
     if isinstance(cell, int):
         return cell
-    raise TypeError(f"the cell of a decimal is its unscaled integer, found {cell!r}")
+    raise TypeError(f"a decimal cell must be its unscaled integer, got {cell!r}")
 
 
 def _each(render: _Render) -> _Render:
@@ -237,7 +237,7 @@ def _cell(item: object, of: DataType) -> Cell:
         case _, None | bool() | int() | float() | str() | bytes():
             return item
         case kind, _:
-            raise TypeError(f"{item!r} is no value of {kind}")
+            raise TypeError(f"{item!r} is not a value of {kind}")
 
 
 def _entries(entries: Iterable[tuple[str, object]], of: DataType) -> Iterator[tuple[str, Cell]]:

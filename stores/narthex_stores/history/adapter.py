@@ -86,7 +86,7 @@ class HistoryAdapter:
     def create(self, name: str, spec: AssetSpec, *, asset_id: int, timeout_s: float) -> None:
         """Create an empty table, unless the name is taken."""
         if not isinstance(spec, HistorySpec):
-            raise PermanentError(f"`{name}` is no history: {type(spec).__name__}")
+            raise PermanentError(f"`{name}` is not a history: {type(spec).__name__}")
         path = history_path(self.history_dir, name)
         if self._mark(name, timeout_s=timeout_s) is not None:
             return
@@ -153,7 +153,7 @@ class HistoryAdapter:
                 spec=plain["spec"],
             )
         except (ValueError, KeyError, TypeError):
-            raise ForeignAssetError(f"`{path}` is a table without our mark") from None
+            raise ForeignAssetError(f"`{path}` is a table without Narthex's owner mark") from None
 
     def _options(self, timeout_s: float) -> dict[str, str]:
         options = dict(self.storage)

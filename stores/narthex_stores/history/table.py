@@ -120,7 +120,7 @@ class HistoryTable:
             TransientError: The append failed or its outcome is unknown; append again.
         """
         if below(rows, next_offsets).num_rows != rows.num_rows:
-            raise ValueError("a row is not below the next offset of its partition")
+            raise ValueError("a row's offset is not below the next offset of its partition")
         for _ in range(_ATTEMPTS):
             committed = self.offsets()
             fresh = rows.filter(~is_below(committed))
@@ -132,7 +132,7 @@ class HistoryTable:
                 repeated=rows.num_rows - fresh.num_rows,
                 table_version=self._table.version(),
             )
-        raise TransientError(f"other writers commit to `{self._table.table_uri}` all the time")
+        raise TransientError(f"too many concurrent commits to `{self._table.table_uri}`")
 
     def _commit(
         self, rows: pa.Table, ahead: Mapping[int, int], committed: Mapping[int, int]

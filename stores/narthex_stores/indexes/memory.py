@@ -39,7 +39,7 @@ class MemorySnapshot:
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.spec.by:
-            raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
+            raise WrongShapeError("a columnar index supports `rows`, not key lookups")
         if self.spec.log.shape is not LogShape.CONTRIBUTIONS:
             found = self.floor(keys, as_of, not_before=[None] * len(keys))
             return as_they_are(self.spec.log, found, as_of)
@@ -66,7 +66,7 @@ class MemorySnapshot:
     ) -> list[LookupResult | None]:
         """Return the newest row of each key at or before an instant, unless it is too old."""
         if not self.layout.keyed:
-            raise WrongShapeError("only a keyed log has a newest row")
+            raise WrongShapeError("only a keyed dataset has a newest row")
         return [
             self._floor(key, at, least)
             for key, at, least in zip(keys, as_of, not_before, strict=True)
@@ -85,7 +85,7 @@ class MemorySnapshot:
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
         """Return the valid rows whose `by` columns have these cells."""
         if not self.spec.by:
-            raise WrongShapeError("only an index by columns has rows")
+            raise WrongShapeError("only a columnar index supports `rows`")
         found = [
             fact
             for fact in self.groups.get(self.layout.group(by), [])
@@ -113,7 +113,7 @@ class InMemoryIndex:
         """Apply facts and offsets in one transaction."""
         self.raise_epoch(epoch)
         if not self.spec.correctable and any(fact.event_time == TOMBSTONE_TIME for fact in facts):
-            raise NotCorrectableError("a fact takes a row back")
+            raise NotCorrectableError("a fact deletes a row")
         fresh = 0
         changed: _Places = {}
         for fact in facts:

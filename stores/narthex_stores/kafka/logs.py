@@ -216,7 +216,7 @@ class LogProducer:
         if refused:
             raise refused[-1]
         if left:
-            raise TransientError(f"{left} records are still on their way after {timeout_s:g} s")
+            raise TransientError(f"{left} records are not acknowledged after {timeout_s:g} s")
 
     def events(self) -> tuple[LogEvent, ...]:
         """Take the events since the last call."""

@@ -171,7 +171,7 @@ class TopicAdapter:
         deadline = time.monotonic() + timeout_s
         while not settled(self._found([name], timeout_s=timeout_s).get(name)):
             if time.monotonic() >= deadline:
-                raise TransientError(f"the brokers do not show `{name}` as it was left")
+                raise TransientError(f"the brokers do not report the new state of `{name}`")
             time.sleep(_SETTLING_S)
 
 
@@ -193,7 +193,7 @@ def _answer(
 def _topic_spec(name: str, spec: AssetSpec) -> TopicSpec:
     if isinstance(spec, TopicSpec):
         return spec
-    raise PermanentError(f"`{name}` is no topic: {type(spec).__name__}")
+    raise PermanentError(f"`{name}` is not a topic: {type(spec).__name__}")
 
 
 def _difference(wanted: TopicSpec, found: _Found, config: Mapping[str, str]) -> str:

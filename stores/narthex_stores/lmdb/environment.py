@@ -58,7 +58,7 @@ class LmdbEnvironment:
             EnvironmentMissingError: The directory does not exist, or holds no environment.
         """
         if path.is_symlink() or not path.is_dir():
-            raise EnvironmentMissingError(f"nothing stands at `{path}`")
+            raise EnvironmentMissingError(f"no LMDB environment exists at `{path}`")
         try:
             self._env = lmdb.open(
                 str(path),
@@ -72,7 +72,7 @@ class LmdbEnvironment:
             )
         except lmdb.Error as error:
             if readonly and not (path / DATA_FILE).exists():
-                raise EnvironmentMissingError(f"nothing stands at `{path}`") from error
+                raise EnvironmentMissingError(f"no LMDB environment exists at `{path}`") from error
             raise
         self._env.reader_check()
         self._path = path
@@ -129,7 +129,7 @@ class LmdbEnvironment:
 
     def _wait(self, until: Any) -> None:
         if not self._changed.wait_for(until, timeout=_RESIZE_WAIT_S):
-            raise EnvironmentBusyError("it cannot grow while a snapshot of it stays open")
+            raise EnvironmentBusyError("the map cannot grow while a read snapshot is open")
 
     def is_replaced(self) -> bool:
         """Whether the path holds another environment, or none, by now.

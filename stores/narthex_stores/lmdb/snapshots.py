@@ -198,7 +198,7 @@ class SnapshotStore:
                 shutil.copyfileobj(source, data, _CHUNK)
             if _digest(making / DATA_FILE) != view.sha256:
                 raise BrokenSnapshotError(
-                    f"snapshot `{view.snapshot_id}` of `{view.name}` is damaged; take another one"
+                    f"snapshot `{view.snapshot_id}` of `{view.name}` is damaged; use another"
                 )
             for name, text in view.files.items():
                 atomic_write(making / name, text, mode=0o644)
@@ -255,7 +255,7 @@ def state_of(path: Path) -> str:
 @contextmanager
 def _opened(path: Path) -> Iterator[Opened]:
     if not (path / DATA_FILE).is_file():
-        raise EnvironmentMissingError(f"no environment stands at `{path}`")
+        raise EnvironmentMissingError(f"no LMDB environment exists at `{path}`")
     environment = lmdb.open(str(path), map_size=MAP_SIZE, readonly=True, max_readers=MAX_READERS)
     try:
         with suppress(lmdb.MapResizedError):

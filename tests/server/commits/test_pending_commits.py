@@ -28,7 +28,7 @@ def test_what_waits_is_told_with_why_until_it_has_ended(house: House) -> None:
 
     assert set(told) == {first, behind, held, elsewhere}
     assert any("is running" in one or "slot" in one or "waiting" in one for one in told[first])
-    assert told[elsewhere] == ["the next look, which plans it"]
+    assert told[elsewhere] == ["the next recovery pass, which plans it"]
     assert told[held] == [f"commit {behind} to end, which is PLANNED and has the branch"]
 
     step(house.client, first, "backfilled")

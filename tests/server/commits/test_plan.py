@@ -141,7 +141,9 @@ def test_a_broker_that_does_not_answer_leaves_the_rows_out(house: House) -> None
     report = preview(house, raised("Orders"))["report"]
 
     assert {one["rows"] for one in report["backfill"]} == {None}
-    assert any(one["basis"].startswith("the broker did not say") for one in report["backfill"])
+    assert any(
+        one["basis"].startswith("the broker did not return it") for one in report["backfill"]
+    )
 
 
 def test_a_commit_keeps_to_the_plan_that_was_approved(house: House) -> None:

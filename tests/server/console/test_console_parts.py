@@ -158,7 +158,7 @@ JOBS = {
             {},
             ["a person, who approves it in Airflow or with `narthex approve c1`"],
         ),
-        (commit("COMMITTED"), {"ready": False}, ["jobs that may not be shown to you"]),
+        (commit("COMMITTED"), {"ready": False}, ["jobs that you may not read"]),
         (commit("COMMITTED"), {"ready": True}, []),
         (commit("READY"), {}, []),
         (commit("FINALIZED", approval={"needed": True}), JOBS, []),

@@ -183,7 +183,7 @@ def test_while_airflow_does_not_answer_nobody_has_approved(house: House, airflow
     passed = post(house, f"commits/{commit_id}/steps/approved", **AS_AIRFLOW)
 
     assert passed.status_code == 409
-    assert "Airflow does not say who has decided" in passed.json()["err_msg"]
+    assert "Airflow did not return the approver" in passed.json()["err_msg"]
     assert shown(house.client, commit_id)["approval"]["needed"]
 
 

@@ -105,7 +105,7 @@ def test_a_route_without_a_right_keeps_the_server_from_starting() -> None:
     def new() -> None:
         """Whatever; nobody has said who may."""
 
-    with pytest.raises(RuntimeError, match="GET /api/v1/new takes no right"):
+    with pytest.raises(RuntimeError, match="GET /api/v1/new has no right"):
         require_rights(app, api="/api/v1")
 
 
@@ -134,7 +134,7 @@ def test_a_branch_on_which_nothing_serves_says_so(house: House) -> None:
     ]
 
     assert [answer.status_code for answer in answers] == [404, 404, 404]
-    assert answers[0].json()["err_msg"] == "nothing serves on branch `main` yet"
+    assert answers[0].json()["err_msg"] == "branch `main` serves no commit yet"
     assert "dev" in answers[2].json()["err_msg"]
 
 

@@ -46,7 +46,7 @@ GAPS = frozenset(
         *(f"`num.arc{name}` of floats, whose last digit is Java's own" for name in ("sin", "cos")),
         *(f"`dt.{part}` in a time zone" for part in ("year", "week", "day", "hour", "minute")),
         "`dt.strftime` in a time zone",
-        "`num.pow` of ints whose exponent is no small constant",
+        "`num.pow` of ints whose exponent is not a small constant",
         "`num.to_string` of that number",
         "`str.json_extract`",
         "`str.parse`",

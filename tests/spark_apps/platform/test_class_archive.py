@@ -1,4 +1,4 @@
-"""The archive of classes: written by real queries on a real broker, and mapped by the next JVM."""
+"""The class archive: written by real queries on a real broker, and mapped by the next JVM."""
 
 import os
 import subprocess

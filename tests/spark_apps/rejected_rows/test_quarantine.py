@@ -123,7 +123,7 @@ def test_rows_of_a_source_that_the_dataset_has_no_more_are_not_replayed(
 
     with LogProducer(platform.kafka) as producer:
         other = Replay(jobs=(topic_job(log).asset,), settings=platform, producer=producer)
-        with pytest.raises(ArgumentsUnfit, match="no source of the dataset is"):
+        with pytest.raises(ArgumentsUnfit, match="rows in quarantine came from the source"):
             other.run(rows)
 
 

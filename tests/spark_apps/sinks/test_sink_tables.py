@@ -42,7 +42,7 @@ pytestmark = pytest.mark.kafka
 
 @attrs.frozen(kw_only=True)
 class Place:
-    """A table that is not there yet, and who reads some of its columns."""
+    """A table that does not exist yet, and who reads some of its columns."""
 
     table: Table
     read: Callable[[str], list[tuple[Any, ...]]]
@@ -121,7 +121,7 @@ def test_a_table_has_what_stands_each_change_once(
     for stage, fact in ((owner, row(1, 8, 9, name="n'e%w")), (zombie, row(1, 7, 8, name="old"))):
         stage.take(records(spec, [fact], begin=100))
     owner.tell()
-    with pytest.raises(SinkFailedError, match="a later run writes"):
+    with pytest.raises(SinkFailedError, match="a newer run writes"):
         zombie.tell()
     owner.close()
     zombie.close()

@@ -212,7 +212,7 @@ def test_a_delta_table_has_what_stands_each_change_once(
     owner.take(records(spec, [row(1, 8, 9, name="new")], begin=100))
     zombie.take(records(spec, [row(1, 7, 8, name="old")], begin=100))
     owner.tell()
-    with pytest.raises(SinkFailedError, match="a later run writes"):
+    with pytest.raises(SinkFailedError, match="a newer run writes"):
         zombie.tell()
     owner.close()
     zombie.close()

@@ -117,7 +117,7 @@ def test_reading_a_version_again_gives_the_same_rows_in_the_same_places(tmp_path
 
 def test_a_table_that_keeps_no_changes_says_what_to_do(tmp_path: Path) -> None:
     path = str(tmp_path / "orders")
-    with pytest.raises(UnreadableTableError, match="is no Delta table"):
+    with pytest.raises(UnreadableTableError, match="is not a Delta table"):
         versions_of(path, {}, root=Path(path).parent)
     write_deltalake(path, rows(1).to_arrow())
 

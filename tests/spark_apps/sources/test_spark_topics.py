@@ -129,7 +129,7 @@ def test_records_of_avro_are_read_by_the_schema_that_the_registry_keeps(
     ]
     assert base64.b64decode(refused[0]["payload"]) == unknown
     assert refused[0]["reason"] == f"`{registry.url}` has no `schemas/ids/99`"
-    assert refused[3]["reason"] == "the record does not begin with the id of a schema"
+    assert refused[3]["reason"] == "the record does not begin with a schema id"
     assert "hunter2" not in json.dumps(refused)
 
 

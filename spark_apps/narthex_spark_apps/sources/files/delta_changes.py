@@ -94,7 +94,7 @@ def _open(path: str, storage: Mapping[str, str], root: Path) -> DeltaTable:
     try:
         return DeltaTable(path, storage_options=dict(storage))
     except TableNotFoundError:
-        raise UnreadableTableError(f"`{path}` is no Delta table") from None
+        raise UnreadableTableError(f"`{path}` is not a Delta table") from None
     except (DeltaError, OSError) as error:
         raise UnreadableTableError(f"`{path}`: {error}") from error
 
@@ -103,7 +103,7 @@ def _require_no_links(path: str, root: Path) -> None:
     try:
         require_no_links(root, os.path.relpath(path, root))
     except FileNotFoundError:
-        raise UnreadableTableError(f"`{path}` is no Delta table") from None
+        raise UnreadableTableError(f"`{path}` is not a Delta table") from None
 
 
 def _changes(table: DeltaTable, path: str, number: int) -> Sequence[Mapping[str, object]]:
@@ -113,7 +113,7 @@ def _changes(table: DeltaTable, path: str, number: int) -> Sequence[Mapping[str,
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise UnreadableTableError(
             f"`{path}` does not tell the changes of version {number}; "
-            f"set `delta.enableChangeDataFeed` when the table is made: {error}"
+            f"set `delta.enableChangeDataFeed` when you create the table: {error}"
         ) from error
     return rows
 

@@ -84,7 +84,7 @@ class FileRun:
     ) -> Iterator[Sequence[tuple[RecordCells, ...]]]:
         connector = renderer.spec.source.connector
         if not isinstance(connector, Files):
-            raise TypeError("only a source of files has files")
+            raise TypeError("the spec is not a file source")
         environment = environment_of(connector, self.secrets)
         if isinstance(connector.format, TableFormat):
             yield render_version(
@@ -116,7 +116,7 @@ def read_rows(
         UnreadableFileError: The file is not in the declared format.
     """
     if not isinstance(connector, Files):
-        raise TypeError("only a source of files has files")
+        raise TypeError("the spec is not a file source")
     try:
         match connector.format:
             case Csv() as csv:
@@ -128,7 +128,9 @@ def read_rows(
             case JsonLines():
                 yield from _json_rows(open_stream(path, environment, root=root))
             case TableFormat(kind=kind):
-                raise UnreadableFileError(f"`{path}` is in the format {kind}, which is no file")
+                raise UnreadableFileError(
+                    f"`{path}` has the format {kind}, which is not a file format"
+                )
     except pa.ArrowInvalid as error:
         raise UnreadableFileError(f"`{path}`: {error}") from error
 

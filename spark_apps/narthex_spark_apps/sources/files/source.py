@@ -48,7 +48,7 @@ def list_files(
     found = find_files(connector.path, root, environment)
     if not found and not is_glob(connector.path):
         where = connector.path if is_url(connector.path) else str(root / connector.path)
-        raise NoFilesError(f"`{where}` is no file; the source `{connector.name}` names it")
+        raise NoFilesError(f"`{where}` is not a file; the source `{connector.name}` reads it")
     return found
 
 
@@ -76,7 +76,7 @@ class FileSource:
         """Keep the names of read files in the file `memory`."""
         connector = job.spec.source.connector
         if not isinstance(connector, Files):
-            raise TypeError("only a source of files has files")
+            raise TypeError("the spec is not a file source")
         self._session = session
         self._connector = connector
         self._job = job

@@ -82,7 +82,7 @@ class KinesisSource(PollingSource):
         """
         connector = job.spec.source.connector
         if not isinstance(connector, KinesisStream):
-            raise TypeError("only a source of Kinesis has shards")
+            raise TypeError("the spec is not a Kinesis source")
         super().__init__(job, memory=memory)
         self._stream = connector
         self._reader: TopicReader = job.format(settings).open()

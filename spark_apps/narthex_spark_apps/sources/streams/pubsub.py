@@ -59,7 +59,7 @@ class PubSubSource(PollingSource):
         """
         connector = job.spec.source.connector
         if not isinstance(connector, PubSubTopic):
-            raise TypeError("only a source of Pub/Sub has messages")
+            raise TypeError("the spec is not a Pub/Sub source")
         super().__init__(job, memory=memory)
         self._topic = f"projects/{connector.project_id}/topics/{connector.topic}"
         self._subscription = (
@@ -72,7 +72,7 @@ class PubSubSource(PollingSource):
         except ValueError:
             # The error of an invalid key is replaced, because it could contain the key.
             raise SubscriptionError(
-                f"`{job.spec.source_id}`: the service account's key is not what Google gave"
+                f"`{job.spec.source_id}`: the service account key is not valid"
             ) from None
 
     @override

@@ -50,7 +50,7 @@ def connect(access: TableAccess) -> bigquery.Client:
         credentials = service_account.Credentials.from_service_account_info(key)
     except ValueError:
         # The error of an invalid key is replaced, because it could contain the key.
-        raise TableError("the service account's key is not the JSON that Google gave") from None
+        raise TableError("the service account key is not the JSON that Google issued") from None
     return bigquery.Client(project=database.project_id, credentials=credentials)
 
 

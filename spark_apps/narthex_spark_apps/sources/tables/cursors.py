@@ -46,7 +46,7 @@ def cursor_of(value: object) -> Cursor:
         case _:
             pass
     raise NoCursorError(
-        f"the cursor found `{value!r}`; it wants an integer of 64 bits, an instant, a day or a text"
+        f"the cursor got `{value!r}`; expected a 64-bit integer, an instant, a day or text"
     )
 
 
@@ -155,5 +155,5 @@ class TablePosition:
                 case [int(at), high]:
                     found.append((at, parse_cursor(high)))
                 case _:
-                    raise NoCursorError(f"found `{one!r}` among the cursors that were kept")
+                    raise NoCursorError(f"found `{one!r}` in the stored cursors")
         return cls(highs=tuple(found))

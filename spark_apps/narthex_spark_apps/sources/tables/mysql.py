@@ -81,7 +81,7 @@ class _MysqlTableShape:
             cursor.execute(_KEY, asked)
             key = cursor.fetchall()
         if not columns:
-            raise TableError(f"there is no table `{access.table.table}`")
+            raise TableError(f"the database has no table `{access.table.table}`")
         if access.cursor not in columns:
             raise TableError(f"the table has no column `{access.cursor}`")
         return cls(key=tuple(name for (name,) in key), is_text=bool(columns[access.cursor]))
@@ -148,6 +148,4 @@ def _trust(mode: str, ca_file: str) -> Mapping[str, object]:
                 is_leased.verify_mode = ssl.CERT_NONE
             return {"ssl": is_leased}
         case _:
-            raise TableError(
-                f"`sslMode` found `{mode}`; it wants `VERIFY_IDENTITY` or a weaker one"
-            )
+            raise TableError(f"`sslMode` got `{mode}`; it wants `VERIFY_IDENTITY` or a weaker one")

@@ -49,7 +49,7 @@ class TableSource(PollingSource):
         """Keep the read position in the file `memory`."""
         connector = job.spec.source.connector
         if not isinstance(connector, Table) or connector.cursor is None:
-            raise TypeError("only a source of a table with a cursor has rows to ask for")
+            raise TypeError("the spec is not a table source with a cursor")
         super().__init__(job, memory=memory)
         secrets = AuthorSecrets.of(settings)
         self._access = TableAccess(
@@ -139,7 +139,7 @@ def _highest(high: Cursor | None, cursors: Sequence[Cursor]) -> Cursor | None:
     for cursor in cursors:
         if high is not None and type(cursor) is not type(high):
             raise NoCursorError(
-                f"the cursor found `{cursor!r}` behind `{high!r}`; it wants one type in all rows"
+                f"the cursor got `{cursor!r}` behind `{high!r}`; it wants one type in all rows"
             )
         high = cursor
     return high

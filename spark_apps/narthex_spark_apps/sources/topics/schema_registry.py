@@ -116,9 +116,11 @@ class SchemaRegistry:
             answer.get("references"),
         )
         if not isinstance(text, str):
-            raise RegistryError(f"`{self.url}` has {what} without its text")
+            raise RegistryError(f"`{self.url}` has {what} without the schema text")
         if kind != self.encoding.name:
-            raise UnknownSchemaError(f"{what} is of {kind}; the source says {self.encoding.name}")
+            raise UnknownSchemaError(
+                f"{what} is of {kind}; the source declares {self.encoding.name}"
+            )
         found = []
         for one in referred if isinstance(referred, list) else []:
             match one:
@@ -137,13 +139,13 @@ class SchemaRegistry:
             status, body = self._call(f"{self.address.path}/{path}{query}")
             said = json.loads(body) if status == _OK else None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise RegistryError(f"`{self.url}` did not answer: {error}") from None
+            raise RegistryError(f"`{self.url}` did not respond: {error}") from None
         if status == _NOT_FOUND:
             raise UnknownSchemaError(f"`{self.url}` has no `{path}`")
         if status != _OK:
-            raise RegistryError(f"`{self.url}` answered {status} to `{path}`")
+            raise RegistryError(f"`{self.url}` returned {status} for `{path}`")
         if not isinstance(said, dict):
-            raise RegistryError(f"`{self.url}` answered no object to `{path}`")
+            raise RegistryError(f"`{self.url}` returned no JSON object for `{path}`")
         return said
 
     def _call(self, path: str) -> tuple[int, bytes]:

@@ -86,19 +86,19 @@ class RecordDecoder:
             RegistryError: The registry does not answer.
         """
         if len(value) < _HEAD.size or value[0] != 0:
-            raise UnreadableRecordError("the record does not begin with the id of a schema")
+            raise UnreadableRecordError("the record does not begin with a schema id")
         _, schema_id = _HEAD.unpack_from(value)
         try:
             found = self._decode(schema_id)(memoryview(value)[_HEAD.size :])
         except UnknownSchemaError as error:
             raise UnreadableRecordError(str(error)) from None
         except (SchemaParseException, TypeError, KeyError) as error:
-            raise UnreadableRecordError(f"the schema {schema_id} is unsound: {error}") from error
+            raise UnreadableRecordError(f"the schema {schema_id} is invalid: {error}") from error
         except _UNREADABLE as error:
             raise UnreadableRecordError(f"the record is not of schema {schema_id}") from error
         row = plain(found)
         if not isinstance(row, dict):
-            raise UnreadableRecordError(f"schema {schema_id} is no record")
+            raise UnreadableRecordError(f"schema {schema_id} is not a record")
         return row
 
     def _decode(self, schema_id: int) -> Callable[[memoryview], object]:
@@ -118,7 +118,7 @@ def _avro(schema: RegisteredSchema) -> Callable[[memoryview], object]:
         stream = io.BytesIO(content)
         found = fastavro.schemaless_reader(stream, parsed)
         if stream.read(1):
-            raise ValueError("the record goes on behind its end")
+            raise ValueError("the record has trailing bytes")
         return found
 
     return decode
@@ -188,4 +188,4 @@ def _varint(content: memoryview) -> tuple[int, memoryview]:
         number |= (content[place] & 0x7F) << (7 * place)
         if not content[place] & 0x80:
             return (number >> 1) ^ -(number & 1), content[place + 1 :]
-    raise ValueError("a number without an end")
+    raise ValueError("a number is truncated")

@@ -32,7 +32,7 @@ class Environment(LmdbEnvironment):
         try:
             super().__init__(path, tables=names, readonly=readonly, map_size=map_size)
         except EnvironmentMissingError as error:
-            raise IndexMissingError(f"no index stands at `{path}`") from error
+            raise IndexMissingError(f"no index exists at `{path}`") from error
         self.facts, self.tiles, self.rows, self.meta = (self.tables[name] for name in names)
 
 

@@ -109,7 +109,7 @@ class LmdbIndex:
             IndexFenced: The index has seen a later epoch.
         """
         if not self.takes_columns:
-            raise WrongShapeError("only contributions that are not corrected come by columns")
+            raise WrongShapeError("a columnar index accepts only contributions without corrections")
         return self._apply(lambda writer: writer.apply_columns(facts), offsets, epoch)
 
     def _apply(

@@ -42,7 +42,7 @@ class IndexSnapshot:
     def lookup(self, keys: Sequence[Key], as_of: Sequence[int]) -> list[LookupResult | None]:
         """Return the value of each key as of its instant."""
         if self.layout.spec.by:
-            raise WrongShapeError("an index by columns answers `rows`, not lookups of keys")
+            raise WrongShapeError("a columnar index supports `rows`, not key lookups")
         match self.folding:
             case None:
                 found = self.floor(keys, as_of, not_before=[None] * len(keys))
@@ -93,7 +93,7 @@ class IndexSnapshot:
     ) -> list[LookupResult | None]:
         """Return the newest row of each key at or before an instant, unless it is too old."""
         if not self.layout.keyed:
-            raise WrongShapeError("only a keyed log has a newest row")
+            raise WrongShapeError("only a keyed dataset has a newest row")
         with self.transaction.cursor(db=self.environment.facts) as cursor:
             return [
                 self._floor(cursor, self.layout.group(key), instant, least)
@@ -129,7 +129,7 @@ class IndexSnapshot:
     def rows(self, by: Key, from_us: int, to_us: int | None) -> list[Fact]:
         """Return the valid rows whose `by` columns have these cells."""
         if not self.layout.spec.by:
-            raise WrongShapeError("only an index by columns has rows")
+            raise WrongShapeError("only a columnar index supports `rows`")
         group = self.layout.group(by)
         end = None if to_us is None else group + instant_of(to_us)
         found: list[Fact] = []
