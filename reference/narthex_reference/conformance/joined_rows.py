@@ -261,6 +261,19 @@ CASES: tuple[ConformanceCase, ...] = (
         missing(SpentWhere, "de", at=20 * S),
     ),
     case(
+        "a late delete of a right row takes what was summed out of the group that it named",
+        [Orders, Users, SpentWhere],
+        [
+            row(Users, 1, "fr", 1, 10 * S),
+            row(Orders, 1, "a", 5.0, 15 * S),
+            row(Orders, 2, "b", 7.0, 16 * S),
+            row(Users, 2, "fr", 1, 10 * S),
+            delete(Users, 1, 12 * S),
+        ],
+        found(SpentWhere, "fr", at=20 * S, gives=[7.0]),
+        missing(SpentWhere, "fr", at=15 * S),
+    ),
+    case(
         "two keyed datasets are joined interval by interval",
         [Users, Countries, Rated, Living],
         [

@@ -28,9 +28,9 @@ from pyspark.sql.streaming import StreamingQuery
 from narthex._formats.avro import encode as fact_codec
 from narthex._formats.avro import key_encoder
 from narthex._ir import Cell, DatasetRef, Fact, IndexSpec, Join, LogShape, Operator, Trigger
+from narthex._runtime.steps import StatelessPlan, StepContext
 from narthex._runtime.workers import WorkerPool
 from narthex.settings import Settings
-from narthex_spark_apps.pipelines.python_plan import RowPlan
 from narthex_spark_apps.pipelines.spark_plan import PipelineJob
 from narthex_spark_apps.platform.kafka_io import JobRun, read_topics
 from narthex_stores import (
@@ -134,13 +134,8 @@ class JoinStage:
             self._read = reader.end_offsets([job.input_topic])
         # Opened last, so that an earlier failure leaves no process and no client open.
         self._workers = WorkerPool(size=1)
-        self._plan = RowPlan(
-            operators=job.spec.operators,
-            stream=job.stream,
-            rights={one.dataset: one for one in job.spec.inputs},
-            log=job.spec.log,
-            workers=self._workers,
-        )
+        title = f"`{job.spec.dataset}.{job.spec.pipeline}`"
+        self._plan = StatelessPlan.of(job.spec, StepContext(calls=self._workers, title=title))
         self._producer = LogProducer(settings.kafka)
 
     def _open(self, join: Join, settings: Settings) -> RightSide:
@@ -207,9 +202,6 @@ class JoinStage:
 
     def _emit(self, fact: Fact) -> None:
         shape = self._job.spec.log.shape
-        if any(cell is None for cell in fact.key):
-            # Rows without a group key belong to no group: no joined row was written.
-            return
         key = fact.row_id if shape is LogShape.ROWS else self._key(fact.key)
         self._producer.post(self._job.output, key=key, value=self._output.encode(fact))
 

@@ -34,6 +34,7 @@ from narthex._runtime.steps import (
     StepContext,
     Timelines,
     apply_step,
+    side_id,
     validity_of,
     versions_of,
 )
@@ -131,7 +132,7 @@ class Both:
         for side, node in enumerate(self.sides):
             order = _order(node.schema, self.schema)
             for row_id, element in node.changes(batch, arrived).items():
-                fresh = RowId(row_id + bytes([side]))
+                fresh = side_id(row_id, side)
                 found[fresh] = None
                 if element is not None:
                     cells = tuple([element.cells[at] for at in order])

@@ -104,7 +104,7 @@ JOINS = [
     ),
     Mutant(
         "an inner join is a left one",
-        edited(joins._rows_joined, "step.how is JoinHow.INNER", "False"),
+        edited(joins._matched, "step.how is JoinHow.INNER", "False"),
         "an inner join",
     ),
     Mutant(
@@ -149,7 +149,7 @@ RESHAPING = [
     ),
     Mutant(
         "both sides of a union share row ids",
-        edited(reshaping.union, "row_id + bytes([side])", "row_id"),
+        edited(reshaping.union, "side_id(row_id, side)", "row_id"),
         "a union has",
     ),
     Mutant(

@@ -95,10 +95,13 @@ class StatefulEngine:
         self._infos = {one.info.name: one.info for one in typed}
         self._nodes = {one.dataset.name: one.node for one in typed if one.node is not None}
         self._jobs = [
-            Job(one.spec, self._topics, directory / str(at))
+            self._job(one.spec, directory / str(at))
             for at, one in enumerate(blueprint.assets)
             if isinstance(one.spec, PipelineJobSpec)
         ]
+
+    def _job(self, spec: PipelineJobSpec, directory: Path) -> Job:
+        return Job(spec, self._topics, directory)
 
     def append(self, dataset: str, facts: Sequence[Fact]) -> None:
         """Take facts in, and let each job take what those before it told."""

@@ -1,8 +1,10 @@
 """The steps of pipelines, each from rows to rows, as unit tests and stages run them."""
 
 from narthex._runtime.steps.apply import apply_step, rows_of_dataset
+from narthex._runtime.steps.joins import JoinLookup
 from narthex._runtime.steps.logged import decayed, validity_of, versions_of
 from narthex._runtime.steps.plain_groups import PlainGroups
+from narthex._runtime.steps.reshaping import side_id
 from narthex._runtime.steps.row_steps import RowStep, StepContext
 from narthex._runtime.steps.rows import (
     Absence,
@@ -12,15 +14,18 @@ from narthex._runtime.steps.rows import (
     keyed_ids,
     rows_of,
 )
+from narthex._runtime.steps.stateless import StatelessPlan
 from narthex._runtime.steps.timelines import ABSENT, Timeline, Timelines
 from narthex._runtime.steps.windowed_groups import WindowedGroups
 
 __all__ = [
     "ABSENT",
     "Absence",
+    "JoinLookup",
     "PlainGroups",
     "RowBatch",
     "RowStep",
+    "StatelessPlan",
     "StepContext",
     "Timeline",
     "Timelines",
@@ -32,6 +37,7 @@ __all__ = [
     "keyed_ids",
     "rows_of",
     "rows_of_dataset",
+    "side_id",
     "validity_of",
     "versions_of",
 ]

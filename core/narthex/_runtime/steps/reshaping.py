@@ -50,15 +50,18 @@ def _elements(cell: Cell) -> tuple[Cell, ...]:
     return cell if isinstance(cell, tuple) and cell else (None,)
 
 
+def side_id(row_id: RowId, side: int) -> RowId:
+    """Return the identity in a union of a row of its left side, 0, or of its right side, 1."""
+    return RowId(row_id + bytes([side]))
+
+
 def union(left: RowBatch, right: RowBatch, schema: NodeSchema) -> RowBatch:
     """Return the rows of both sides, with duplicates."""
     names = [column.name for column in schema.values]
     return RowBatch(
         schema=schema,
         ids=[
-            RowId(row_id + bytes([side]))
-            for side, rows in enumerate((left, right))
-            for row_id in rows.ids
+            side_id(row_id, side) for side, rows in enumerate((left, right)) for row_id in rows.ids
         ],
         times=[*left.times, *right.times],
         cells={name: [*left.cells[name], *right.cells[name]] for name in names},

@@ -1,0 +1,219 @@
+"""Pipelines without state: facts of the stream side in, facts of the pipeline's log out.
+
+Each fact is processed alone. A row that does not pass a step, and that an earlier state of its
+inputs may have let pass, becomes a tombstone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import attrs
+
+from narthex._analysis.schemas.pipelines import step_schema, steps_of
+from narthex._formats.avro.fact_codec import key_encoder, keyed_row_id
+from narthex._ir.assets import LogSpec, PipelineInput, PipelineJobSpec
+from narthex._ir.facts import Cell, Fact, RowId, Version
+from narthex._ir.node_schema import DatasetSchemaInfo, NodeSchema, of_dataset
+from narthex._ir.operators import Join, Latest
+from narthex._ir.schema import Column
+from narthex._ir.types import (
+    Bool,
+    Bytes,
+    DataType,
+    List,
+    Map,
+    Optional,
+    Str,
+    Struct,
+    unrestricted,
+)
+from narthex._runtime.steps.joins import JoinLookup, look_up
+from narthex._runtime.steps.row_steps import RowStep, StepContext, row_step
+from narthex._runtime.steps.rows import Absence, Cells, RowBatch
+
+_PLACE_BYTES: Final = 4
+
+StatelessStep: TypeAlias = RowStep | Join | Latest
+
+
+class StepNeedsStateError(ValueError):
+    """A step of the pipeline needs other rows than the one that it processes."""
+
+
+@attrs.frozen(kw_only=True)
+class StatelessPlan:
+    """The steps of one pipeline that process each row of the stream side alone.
+
+    Attributes:
+        steps: The steps with the schemas of their results, the first one first.
+        stream: The dataset whose facts are processed.
+        rights: The joined datasets by name.
+        log: The log of the pipeline.
+        context: The other needs of steps, besides rows.
+    """
+
+    steps: Sequence[tuple[StatelessStep, NodeSchema]]
+    stream: PipelineInput
+    rights: Mapping[str, PipelineInput]
+    log: LogSpec
+    context: StepContext
+
+    @classmethod
+    def of(cls, spec: PipelineJobSpec, context: StepContext) -> "StatelessPlan":
+        """Return the plan of a job.
+
+        Raises:
+            StepNeedsStateError: A step needs a state.
+        """
+        infos = _infos(spec.inputs)
+        schema = of_dataset(infos[spec.inputs[0].dataset])
+        steps: list[tuple[StatelessStep, NodeSchema]] = []
+        for step in steps_of(spec.operators)[1]:
+            if not isinstance(step, StatelessStep):
+                raise StepNeedsStateError(f"`{type(step).__name__.lower()}` needs state")
+            schema = step_schema(step, schema, infos)
+            steps.append((step, schema))
+        return cls(
+            steps=steps,
+            stream=spec.inputs[0],
+            rights={right.dataset: right for right in spec.inputs[1:]},
+            log=spec.log,
+            context=context,
+        )
+
+    def run(
+        self, facts: Sequence[Fact], *, lookup: JoinLookup, version_suffix: bytes = b""
+    ) -> list[Fact]:
+        """Turn facts of the stream side into facts of the pipeline's log.
+
+        Args:
+            facts: States of the stream side, including tombstones.
+            lookup: Looks up right rows, all from one state of their indexes.
+            version_suffix: Orders this computation after earlier ones of the same rows.
+
+        Raises:
+            UserCodeError: Author code failed.
+        """
+        rows = _rows_by_place(facts, of_dataset(_infos([self.stream])[self.stream.dataset]))
+        for step, schema in self.steps:
+            match step:
+                case Join():
+                    right = self.rights[step.right.dataset]
+                    rows = look_up(step, rows, right, lookup, schema)
+                case Latest():
+                    # The log keeps the newest version of each identity.
+                    rows = attrs.evolve(rows, schema=schema)
+                case _:
+                    rows = row_step(step, rows, schema, self.context)
+        outcomes = zip(facts, self._outcomes(rows, len(facts)), strict=True)
+        return [
+            self._fact(fact, outcome, version_suffix)
+            for fact, outcome in outcomes
+            if outcome is not None
+        ]
+
+    def _outcomes(self, rows: RowBatch, count: int) -> list["_Outcome | None"]:
+        """Return the outcome of each fact; None for one that never had an effect."""
+        made: list[_Outcome | None] = [None] * count
+        if rows.schema.correctable and not rows.schema.keys:
+            key = tuple(_placeholder(column.type) for column in self.log.keys)
+            made = [(key, None)] * count
+        names = [column.name for column in rows.schema.keys]
+        order = [names.index(column.name) for column in self.log.keys] if names else []
+        for absence in rows.gone:
+            made[_place_of(absence.id)] = tuple([absence.cells[at] for at in order]), None
+        keys = _cells(rows, self.log.keys)
+        values = _cells(rows, self.log.values)
+        for row_id, key, cells in zip(rows.ids, keys, values, strict=True):
+            made[_place_of(row_id)] = key, cells
+        return made
+
+    def _fact(self, of: Fact, outcome: "_Outcome", suffix: bytes) -> Fact:
+        key, values = outcome
+        row_id, version = of.row_id, Version(of.version + suffix)
+        if self._is_latest:
+            # Among rows with the same instant the last one wins: identities sort in source order.
+            version = Version(row_id + version)
+            row_id = keyed_row_id(key_encoder(self.log.keys)(key), of.event_time)
+        return Fact(
+            row_id=row_id,
+            version=version,
+            event_time=of.event_time,
+            key=key,
+            values=(None,) * len(self.log.values) if values is None else values,
+            alive=values is not None,
+        )
+
+    @property
+    def _is_latest(self) -> bool:
+        return any(isinstance(step, Latest) for step, _ in self.steps)
+
+
+_Outcome: TypeAlias = tuple[tuple[Cell, ...], tuple[Cell, ...] | None]
+"""The key and the values of a fact of the log; no values for a tombstone."""
+
+
+def _infos(inputs: Iterable[PipelineInput]) -> dict[str, DatasetSchemaInfo]:
+    return {
+        given.dataset: DatasetSchemaInfo(
+            name=given.dataset, schema=given.schema, correctable=given.correctable
+        )
+        for given in inputs
+    }
+
+
+def _rows_by_place(facts: Sequence[Fact], schema: NodeSchema) -> RowBatch:
+    """Convert facts to rows whose ids are their places: one batch may have two states of a row."""
+    places = [RowId(place.to_bytes(_PLACE_BYTES, "big")) for place in range(len(facts))]
+    living = [place for place, fact in enumerate(facts) if fact.alive]
+    cells: dict[str, Cells] = {
+        column.name: [facts[place].key[at] for place in living]
+        for at, column in enumerate(schema.keys)
+    }
+    cells |= {
+        column.name: [facts[place].values[at] for place in living]
+        for at, column in enumerate(schema.values)
+    }
+    dead = zip(places, facts, strict=True) if schema.keys else ()
+    return RowBatch(
+        schema=schema,
+        ids=[places[place] for place in living],
+        times=[facts[place].event_time for place in living],
+        cells=cells,
+        gone=tuple(
+            Absence(id=place, time=fact.event_time, cells=fact.key)
+            for place, fact in dead
+            if not fact.alive
+        ),
+    )
+
+
+def _place_of(row_id: RowId) -> int:
+    return int.from_bytes(row_id, "big")
+
+
+def _cells(rows: RowBatch, columns: Sequence[Column]) -> Iterable[tuple[Cell, ...]]:
+    if not columns:
+        return [()] * len(rows)
+    return zip(*(rows.column(column.name) for column in columns), strict=True)
+
+
+def _placeholder(of: DataType) -> Cell:
+    """Return a cell for the key of a tombstone, which its row id alone identifies."""
+    match unrestricted(of):
+        case Str():
+            return ""
+        case Bytes():
+            return b""
+        case Bool():
+            return False
+        case List():
+            return ()
+        case Map():
+            return {}
+        case Struct(fields=fields):
+            return {field.name: _placeholder(field.type) for field in fields}
+        case Optional():
+            return None
+        case _:
+            return 0
