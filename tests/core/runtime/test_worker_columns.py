@@ -52,3 +52,24 @@ def test_a_truth_value_is_a_number_where_one_is_declared_but_a_number_is_no_trut
     assert made.column("n").to_pylist() == [1, 0, None]
     with pytest.raises(WrongResultError, match="is of type `int64`, not `bool`"):
         table(pd.Series([1, 0, 1]), outputs(b=pa.bool_()), index=truths.index)
+
+
+def test_a_result_in_another_order_is_put_back_into_the_order_of_its_rows() -> None:
+    numbers = pd.Series([3, 1, 2])
+    by_row = numbers.sort_values()
+
+    made = table(by_row, outputs(n=pa.int64()), index=numbers.index)
+    both = table(pd.DataFrame({"n": by_row}), outputs(n=pa.int64()), index=numbers.index)
+
+    assert made.column("n").to_pylist() == both.column("n").to_pylist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("labels", [[7, 8, 9], [0, 0, 1], ["a", "b", "c"]])
+def test_a_result_with_labels_that_are_not_of_its_rows_is_taken_as_it_comes(
+    labels: list[object],
+) -> None:
+    numbers = pd.Series([3, 1, 2], index=labels)
+
+    made = table(numbers, outputs(n=pa.int64()), index=pd.RangeIndex(3))
+
+    assert made.column("n").to_pylist() == [3, 1, 2]

@@ -93,6 +93,9 @@ def found(answer: pa.Table, fields: Sequence[str]) -> tuple[pd.DataFrame, pd.Ser
 def table(result: object, outputs: list[list[object]], *, index: pd.Index) -> pa.Table:
     """Return a result as the declared columns, pairs of a name and an Arrow type as text.
 
+    Rows are identified by the labels of the input, if a column has all of them, in any order;
+    otherwise by their position.
+
     Raises:
         WrongResultError: A column or rows are missing, or values are of another type.
     """
@@ -102,8 +105,15 @@ def table(result: object, outputs: list[list[object]], *, index: pd.Index) -> pa
         if len(column) != len(index):
             message = f"column `{name}` has {len(column)} rows, the input has {len(index)}"
             raise WrongResultError(message)
-    arrays = [_array(name, columns[name], of) for name, of in wanted]
+    arrays = [_array(name, _in_order(columns[name], index), of) for name, of in wanted]
     return pa.table(arrays, names=[name for name, _ in wanted])
+
+
+def _in_order(column: pd.Series, index: pd.Index) -> pd.Series:
+    labels = column.index
+    if labels.equals(index) or not labels.is_unique or not labels.isin(index).all():
+        return column
+    return column.reindex(index)
 
 
 def _columns(result: object, names: list[str]) -> dict[str, pd.Series]:
