@@ -1,9 +1,42 @@
-"""Functions of authors: source text as it travels, of the columns of a step."""
+"""Functions of authors: source text as it travels, of the columns of a step.
+
+They read one column. On the way they may overwrite or drop others, change dtypes, and return rows
+in another order or with labels of their own.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from narthex._ir import DataType, Int, Optional, UserCode, inner
+import attrs
+from hypothesis import strategies as st
+
+from narthex._ir import Bool, DataType, Datetime, Float, Int, Optional, Str, UserCode, inner
+
+Draw: TypeAlias = st.DrawFn
+
+_SHAPES: Final = (
+    "{}",
+    "{}.rename('other')",
+    "{}.iloc[::-1]",
+    "{}.sample(frac=1.0, random_state=1)",
+    "{}.reset_index(drop=True)",
+    "{}.set_axis(range(7, 7 + len(df)))",
+)
+"""What becomes of a result at the end; its values by row stay the same."""
+
+
+@attrs.frozen(kw_only=True)
+class ComputedColumn:
+    """An expression of pandas over a frame `df`, whose value depends on one row.
+
+    Attributes:
+        reads: The column that it reads.
+    """
+
+    reads: str
+    text: str
+    type: DataType
 
 
 def user_code(source: str) -> UserCode:
@@ -13,29 +46,108 @@ def user_code(source: str) -> UserCode:
     )
 
 
-def numbers_of(columns: Mapping[str, DataType]) -> tuple[str, ...]:
-    """Return the columns that the functions here can take: integers."""
-    return tuple(name for name, of in columns.items() if inner(of) == Int())
-
-
-def is_positive(column: str) -> UserCode:
-    """Return a predicate that is null where the column is."""
-    return user_code(f"def step(df):\n    return df[{column!r}] > 0\n")
-
-
-def plus_ten(column: str) -> UserCode:
-    """Return a function of a column, null where the column is."""
-    return user_code(f"def step(df):\n    return df[{column!r}] + 10\n")
-
-
-def negated(column: str, *, into: str, kept: Sequence[str]) -> UserCode:
-    """Return a function of a frame that keeps some columns and adds one."""
-    names = [*kept, into]
-    return user_code(
-        f"def step(df):\n    df[{into!r}] = -df[{column!r}]\n    return df[{names!r}]\n"
+def computed_columns(columns: Mapping[str, DataType]) -> tuple[ComputedColumn, ...]:
+    """Return what functions can compute of the columns; null where the column is."""
+    return tuple(
+        ComputedColumn(reads=name, text=text, type=Optional(made) if _is_null(of) else made)
+        for name, of in columns.items()
+        for text, made in _computed(f"df[{name!r}]", inner(of))
     )
 
 
-def result_type(column: DataType) -> DataType:
-    """Return the type of what the functions make of a column."""
-    return Optional(Int()) if isinstance(column, Optional) else Int()
+def _is_null(of: DataType) -> bool:
+    return isinstance(of, Optional)
+
+
+def _computed(column: str, of: DataType) -> Iterator[tuple[str, DataType]]:
+    match of:
+        case Int():
+            yield f"{column} + 10", Int()
+            yield f"-{column}.astype(object)", Int()
+            yield f"{column}.astype('Float64') / 4", Float()
+            yield f"{column}.astype('string') + '!'", Str()
+        case Float():
+            yield f"{column} * 2.0", Float()
+            yield f"{column} > 0.5", Bool()
+        case Str():
+            yield f"{column} + 'x'", Str()
+            yield f"{column}.str.len()", Int()
+        case Bool():
+            yield f"~{column}", Bool()
+            yield f"{column}.astype('Int64') + 1", Int()
+        case Datetime():
+            yield f"{column}.dt.floor('10s')", Datetime()
+        case _:
+            pass
+
+
+def predicates(columns: Mapping[str, DataType]) -> tuple[str, ...]:
+    """Return expressions that say of each row whether it passes; null where the column is."""
+    found: list[str] = []
+    for name, of in columns.items():
+        column = f"df[{name!r}]"
+        if _is_null(of):
+            found.append(f"{column}.notna()")
+        match inner(of):
+            case Int():
+                found.append(f"{column} > 0")
+            case Float():
+                found.append(f"({column} < 1.0).astype(object)")
+            case Str():
+                found.append(f"{column} == 'a'")
+            case Bool():
+                found.append(column)
+            case _:
+                pass
+    return tuple(found)
+
+
+def series_of(draw: Draw, text: str, *, reads: str, others: Sequence[str]) -> UserCode:
+    """Return a function of a frame that returns a column.
+
+    Args:
+        draw: Draws what else it does.
+        text: The expression of the column.
+        reads: The column that the expression reads.
+        others: All columns of the frame.
+    """
+    lines = _disturbed(draw, [name for name in others if name != reads])
+    return _function([*lines, f"made = {text}"], "made", draw)
+
+
+def frame_of(
+    draw: Draw, column: ComputedColumn, *, into: str, kept: Sequence[str], others: Sequence[str]
+) -> UserCode:
+    """Return a function of a frame that keeps some columns and computes one.
+
+    Args:
+        draw: Draws what else it does.
+        column: The computed column.
+        into: The name of the computed column; it may overwrite the column that is read.
+        kept: The other columns of the result.
+        others: All columns of the frame.
+    """
+    names = [*kept, into]
+    spare = [name for name in others if name not in {column.reads, *kept}]
+    lines = [*_disturbed(draw, spare), f"df[{into!r}] = {column.text}"]
+    return _function(lines, f"df[{draw(st.permutations(names))!r}]", draw, named=False)
+
+
+def _disturbed(draw: Draw, spare: Sequence[str]) -> list[str]:
+    """Return lines that change the frame, but not the columns that count."""
+    if not spare or not draw(st.booleans()):
+        return []
+    name = draw(st.sampled_from(spare))
+    return [
+        draw(
+            st.sampled_from(
+                [f"df[{name!r}] = 0", f"df = df.drop(columns=[{name!r}])", f"del df[{name!r}]"]
+            )
+        )
+    ]
+
+
+def _function(lines: Sequence[str], result: str, draw: Draw, *, named: bool = True) -> UserCode:
+    shapes = _SHAPES if named else [shape for shape in _SHAPES if "rename" not in shape]
+    body = [*lines, f"return {draw(st.sampled_from(shapes)).format(result)}"]
+    return user_code("def step(df):\n" + "".join(f"    {line}\n" for line in body))

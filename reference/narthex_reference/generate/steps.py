@@ -115,8 +115,13 @@ def _filter(draw: Draw, place: InsertionPoint) -> Operator | None:
 
 
 def _filter_code(draw: Draw, place: InsertionPoint) -> Operator | None:
-    names = code.numbers_of(place.schema.columns)
-    return Filter(place.last, code.is_positive(draw(st.sampled_from(names)))) if names else None
+    columns = place.schema.columns
+    found = code.predicates(columns)
+    if not found:
+        return None
+    # A predicate may read any column, so the function leaves the others alone.
+    text = draw(st.sampled_from(found))
+    return Filter(place.last, code.series_of(draw, text, reads="", others=()))
 
 
 def _assign(draw: Draw, place: InsertionPoint) -> Operator | None:
@@ -128,25 +133,27 @@ def _assign(draw: Draw, place: InsertionPoint) -> Operator | None:
 
 def _assign_code(draw: Draw, place: InsertionPoint) -> Operator | None:
     columns = place.schema.columns
-    names = code.numbers_of(columns)
-    if not names:
+    found = code.computed_columns(columns)
+    if not found:
         return None
-    name = draw(st.sampled_from(names))
-    made = Column(place.name, code.result_type(columns[name]))
-    return AssignCode(place.last, made, code.plus_ten(name))
+    made = draw(st.sampled_from(found))
+    into = draw(st.sampled_from([place.name, made.reads, *_value_names(place)]))
+    text = code.series_of(draw, made.text, reads=made.reads, others=list(columns))
+    return AssignCode(place.last, Column(into, made.type), text)
 
 
 def _transform(draw: Draw, place: InsertionPoint) -> Operator | None:
     columns = place.schema.columns
-    names = code.numbers_of(columns)
-    if not names:
+    found = code.computed_columns(columns)
+    if not found:
         return None
-    name = draw(st.sampled_from(names))
-    kept = tuple(c for c in place.schema.values if c.name in _pick(draw, _value_names(place)))
+    made = draw(st.sampled_from(found))
     fixed = [column.name for column in place.schema.keys] + [place.schema.timestamp]
-    text = code.negated(name, into=place.name, kept=[*fixed, *(column.name for column in kept)])
-    made = Column(place.name, code.result_type(columns[name]))
-    return Transform(place.last, (*kept, made), text)
+    into = draw(st.sampled_from([place.name, *_value_names(place)]))
+    chosen = _pick(draw, [name for name in _value_names(place) if name != into])
+    kept = tuple(column for column in place.schema.values if column.name in chosen)
+    text = code.frame_of(draw, made, into=into, kept=[*fixed, *chosen], others=list(columns))
+    return Transform(place.last, (*kept, Column(into, made.type)), text)
 
 
 def _select(draw: Draw, place: InsertionPoint) -> Operator | None:
@@ -242,9 +249,9 @@ _OFTEN: Final[Mapping[Maker, int]] = {
     _union: 2,
     _assign: 2,
     _filter: 2,
-    _filter_code: 1,
-    _assign_code: 1,
-    _transform: 1,
+    _filter_code: 2,
+    _assign_code: 4,
+    _transform: 2,
     _select: 1,
     _drop: 1,
     _rename: 1,
