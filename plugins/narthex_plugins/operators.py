@@ -1,8 +1,7 @@
 """The tasks of the commit DAG: each posts one idempotent step, or waits without a worker."""
 
 import datetime as dt
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,12 +13,13 @@ from airflow.sdk.exceptions import DownstreamTasksSkipped
 from airflow.triggers.base import StartTriggerArgs
 from typing_extensions import override
 
-from narthex_plugins.platform import Json, StepDeferredError, StepRefused, platform
+from narthex._base import Backoff
+from narthex_plugins.platform import Json, StepRefused, is_deferred, platform
 from narthex_plugins.triggers import CaughtUpTrigger
 
 SPARK = {"spark.driver.memory": "1g", "spark.ui.enabled": "false"}
 
-STEP_EVERY_S = 0.25
+STEPS = Backoff(first_s=0.25, greatest_s=1.0)
 """How long a task waits before it retries a step that cannot be taken yet."""
 
 
@@ -30,18 +30,9 @@ def take_step(commit_id: str, step: str, *, within_s: float) -> dict[str, Json]:
         StepRefused: The platform refuses the step permanently.
         StepDeferredError: The step could not be taken within the time.
     """
-    return _until(lambda: platform().step(commit_id, step), within_s=within_s)
-
-
-def _until(ask: Callable[[], dict[str, Json]], *, within_s: float) -> dict[str, Json]:
-    ends_at = time.monotonic() + within_s
-    while True:
-        try:
-            return ask()
-        except StepDeferredError:
-            if time.monotonic() > ends_at:
-                raise
-        time.sleep(STEP_EVERY_S)
+    return STEPS.retry(
+        lambda: platform().step(commit_id, step), may_retry=is_deferred, within_s=within_s
+    )
 
 
 def create_one(commit_id: str, asset: Mapping[str, Json], *, within_s: float) -> None:

@@ -26,6 +26,11 @@ class StepDeferredError(RuntimeError):
     """The platform cannot take the step now; retry."""
 
 
+def is_deferred(error: Exception) -> bool:
+    """Return whether a retry may succeed."""
+    return isinstance(error, StepDeferredError)
+
+
 @attrs.frozen(kw_only=True)
 class Platform:
     """The server's API, with the token that this process's environment names."""

@@ -7,6 +7,7 @@ import httpx
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 from typing_extensions import override
 
+from narthex._base import Backoff
 from narthex_plugins.platform import platform
 
 
@@ -36,7 +37,8 @@ class CaughtUpTrigger(BaseTrigger):
         async with httpx.AsyncClient(
             headers=found.headers, timeout=10.0, verify=found.certificates
         ) as client:
-            while True:
+            for delay_s in Backoff(first_s=self.poll_s, greatest_s=self.poll_s).delays():
+                await asyncio.sleep(delay_s)
                 try:
                     answer = await client.get(url)
                     body = answer.json() if answer.is_success else {}
@@ -48,4 +50,3 @@ class CaughtUpTrigger(BaseTrigger):
                 if body.get("ended"):
                     yield TriggerEvent({"state": body["ended"]})
                     return
-                await asyncio.sleep(self.poll_s)

@@ -3,16 +3,16 @@
 The platform does the same by itself; Airflow shows it, and when it was last done.
 """
 
-import time
 import uuid
 from collections.abc import Callable
 
 import pendulum
 from airflow.sdk import CronDataIntervalTimetable, dag
 
-from narthex_plugins.platform import Json, StepDeferredError, platform
+from narthex._base import Backoff
+from narthex_plugins.platform import Json, is_deferred, platform
 
-ASK_EVERY_S = 2.0
+POLL = Backoff(first_s=2.0, greatest_s=4.0)
 ANSWERS_WITHIN_S = 120.0
 
 
@@ -53,14 +53,7 @@ def ask(path: str, *, within_s: float = ANSWERS_WITHIN_S) -> dict[str, Json]:
     Raises:
         StepDeferredError: The server did not answer within the time.
     """
-    ends_at = time.monotonic() + within_s
-    while True:
-        try:
-            return platform().ask(path)
-        except StepDeferredError:
-            if time.monotonic() > ends_at:
-                raise
-        time.sleep(ASK_EVERY_S)
+    return POLL.retry(lambda: platform().ask(path), may_retry=is_deferred, within_s=within_s)
 
 
 def judge(audit: dict[str, Json]) -> int:
@@ -91,17 +84,16 @@ def await_takeover(commit_id: str, *, within_s: float) -> int:
     Raises:
         NotRecoveredError: It has not ended, or its dead owner ended it.
     """
-    ends_at = time.monotonic() + within_s
-    while True:
+    state: Json = None
+    for _ in POLL.attempts(within_s=within_s):
         shown = ask(f"upkeep/drill/{commit_id}", within_s=within_s)
         if shown["state"] == "FINALIZED":
             hands = int(str(shown["fence"]))
             if hands < 2:  # noqa: PLR2004 - the first claim was the dead owner's
                 raise NotRecoveredError(f"commit {commit_id} was never taken over")
             return hands
-        if time.monotonic() > ends_at:
-            raise NotRecoveredError(f"commit {commit_id} is still {shown['state']}")
-        time.sleep(ASK_EVERY_S)
+        state = shown["state"]
+    raise NotRecoveredError(f"commit {commit_id} is still {state}")
 
 
 def _list(value: Json) -> list[Json]:

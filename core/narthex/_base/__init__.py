@@ -1,10 +1,11 @@
 """The base of all other parts: records, their plain form and canonical bytes, times, origins,
-and atomic writes of files.
+atomic writes of files, retries.
 
 Start with `records`. These modules do not import any other part of `narthex`.
 """
 
 from narthex._base.atomic_write import atomic_create, atomic_write, sync_path
+from narthex._base.backoff import Backoff, Restarts
 from narthex._base.canonical import NotCanonicalError, encode
 from narthex._base.file_paths import meets
 from narthex._base.json_depth import GREATEST_DEPTH, is_deeper
@@ -32,12 +33,14 @@ __all__ = [
     "DAY_US",
     "DESCRIPTION",
     "GREATEST_DEPTH",
+    "Backoff",
     "HOUR_US",
     "MINUTE_US",
     "NOWHERE",
     "SECOND_US",
     "Json",
     "NotCanonicalError",
+    "Restarts",
     "UnknownRecordError",
     "atomic_create",
     "atomic_write",

@@ -56,7 +56,8 @@ class Client(Administration):
     """A client of one server and one branch.
 
     Create it once, and use it from one thread at a time. `last_read` describes the data that the
-    last answer of `query` was read from; `pause_s` is the interval at which calls that wait poll.
+    last answer of `query` was read from; `pause_s` is the longest interval between the polls of
+    calls that wait.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Client(Administration):
             url: The server.
             token: Its token.
             branch: The branch of all calls; by default, `main`.
-            pause_s: The interval at which calls that wait poll.
+            pause_s: The longest interval between the polls of calls that wait.
             caller: Makes the calls; by default, over HTTP.
         """
         self._transport: Caller = caller or Transport(url, token, branch or "main")

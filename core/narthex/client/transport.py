@@ -3,13 +3,13 @@
 import base64
 import hashlib
 import json
-import time
 from collections.abc import Mapping
 from typing import Final, Protocol, TypeAlias
 
 import attrs
 import httpx
 
+from narthex._base.backoff import Backoff
 from narthex._base.origin import Origin
 from narthex._base.records import Json
 from narthex.client.responses import Response
@@ -27,7 +27,7 @@ API: Final = "/api/v1"
 TIMEOUT_S: Final = 600.0
 CONNECT_TIMEOUT_S: Final = 10.0
 ATTEMPTS: Final = 3
-PAUSE_S: Final = 0.2
+RETRIES: Final = Backoff(first_s=0.4, greatest_s=0.8)
 _OK: Final = range(200, 300)
 
 Body: TypeAlias = "Json | bytes"
@@ -119,27 +119,25 @@ class Transport:
         headers = self._headers(key, is_raw=isinstance(body, bytes))
         if verb != "GET":
             headers |= {"content-digest": digest_of(content)}
-        attempt = 1
-        while True:
-            try:
-                answer = self._http.request(
-                    verb,
-                    f"{API}/{path.lstrip('/')}",
-                    params=dict(parameters or {}),
-                    content=None if verb == "GET" else content,
-                    headers=headers,
-                )
-            except httpx.HTTPError as error:
-                # A request with a key takes effect once, however often it is sent.
-                if attempt == ATTEMPTS or not (key or verb == "GET"):
-                    raise Unreachable(
-                        f"`{self.url}` cannot be reached: {error}",
-                        hint="start the platform with `narthex up`, or give another address",
-                    ) from error
-            else:
-                return _response(answer)
-            time.sleep(PAUSE_S * attempt)
-            attempt += 1
+
+        def request() -> httpx.Response:
+            return self._http.request(
+                verb,
+                f"{API}/{path.lstrip('/')}",
+                params=dict(parameters or {}),
+                content=None if verb == "GET" else content,
+                headers=headers,
+            )
+
+        # A request with a key takes effect once, however often it is sent.
+        attempts = ATTEMPTS if key or verb == "GET" else 1
+        try:
+            return _response(RETRIES.retry(request, may_retry=_is_unanswered, most=attempts))
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"`{self.url}` cannot be reached: {error}",
+                hint="start the platform with `narthex up`, or give another address",
+            ) from error
 
     def _headers(self, key: str, *, is_raw: bool) -> dict[str, str]:
         headers = {
@@ -154,6 +152,10 @@ def digest_of(content: bytes) -> str:
     """Return the header `Content-Digest` of a body, in the format of RFC 9530."""
     digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
     return f"sha-256=:{digest}:"
+
+
+def _is_unanswered(error: Exception) -> bool:
+    return isinstance(error, httpx.HTTPError)
 
 
 def _rendered(body: Json) -> bytes:

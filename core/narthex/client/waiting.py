@@ -1,9 +1,9 @@
 """Wait for a commit or an offline query, and report its progress."""
 
-import time
 from collections.abc import Callable
 from typing import Final
 
+from narthex._base.backoff import Backoff
 from narthex._base.records import Json
 from narthex.client.responses import Response
 from narthex.client.transport import Caller, text_of
@@ -27,9 +27,8 @@ def wait_for_commit(
     Raises:
         CommitFailed: The commit failed, or did not finish in time.
     """
-    ends_at = time.monotonic() + timeout_s
-    told = ""
-    while True:
+    told = news = ""
+    for _ in Backoff(first_s=pause_s, greatest_s=pause_s).attempts(within_s=timeout_s):
         answer = transport.read(f"commits/{commit_id}")
         news = _news(answer.body)
         if news != told:
@@ -37,12 +36,10 @@ def wait_for_commit(
             told = news
         if _has_ended(commit_id, answer.body):
             return answer
-        if time.monotonic() > ends_at:
-            raise CommitFailed(
-                f"commit {commit_id} has not finished after {timeout_s:.0f} s: {news}",
-                hint=f"it continues by itself; check it with `narthex commits {commit_id}`",
-            )
-        time.sleep(pause_s)
+    raise CommitFailed(
+        f"commit {commit_id} has not finished after {timeout_s:.0f} s: {news}",
+        hint=f"it continues by itself; check it with `narthex commits {commit_id}`",
+    )
 
 
 def _has_ended(commit_id: str, body: dict[str, Json]) -> bool:
@@ -109,14 +106,12 @@ def wait_for_answers(
     Raises:
         CommitFailed: The query failed, was cancelled, or did not finish in time.
     """
-    ends_at = time.monotonic() + timeout_s
-    while True:
+    status = ""
+    for _ in Backoff(first_s=pause_s, greatest_s=pause_s).attempts(within_s=timeout_s):
         body = transport.read("query_offline/status", {"request_id": request_id}).body
         status = text_of(body, "status")
         if status == "done":
             return
         if status in _OFFLINE_ENDS:
             raise CommitFailed(f"offline query {request_id} is {status}: {_reason(body)}")
-        if time.monotonic() > ends_at:
-            raise CommitFailed(f"offline query {request_id} is {status} after {timeout_s:.0f} s")
-        time.sleep(pause_s)
+    raise CommitFailed(f"offline query {request_id} is {status} after {timeout_s:.0f} s")

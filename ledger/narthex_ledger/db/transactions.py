@@ -2,8 +2,6 @@
 
 import datetime as dt
 import enum
-import secrets
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,12 +9,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from narthex._base import Backoff
 from narthex_ledger.errors import Contended, LedgerUnreachable, OutcomeUnknown, UnsafeSession
 
 _T = TypeVar("_T")
 
 ATTEMPTS = 5
 """How many times a transaction is tried when it loses a race or its connection."""
+
+RETRIES = Backoff(first_s=0.05, greatest_s=0.4)
 
 _LOST_RACE = frozenset({"40001", "40P01", "55P03", "23505"})
 _SESSION = {
@@ -28,7 +29,6 @@ _SESSION = {
     "timezone": "UTC",
     "client_min_messages": "warning",
 }
-_PAUSE_S = 0.02
 
 
 class Moment(enum.Enum):
@@ -82,26 +82,26 @@ class Transactions:
             OutcomeUnknown: The connection broke while committing, every time.
             LedgerUnreachable: The database does not answer; nothing was changed.
         """
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return self._once(name, work)
-            except (LostRace, OutcomeUnknown, BrokenConnection, DBAPIError) as error:
-                if not _may_retry(error):
-                    raise
-                if attempt == ATTEMPTS:
-                    raise _given_up(name, error) from error
-                time.sleep(_PAUSE_S * attempt * (1 + secrets.randbelow(100) / 100))
-        raise AssertionError("unreachable")
+        try:
+            return RETRIES.retry(
+                lambda: self._once(name, work), may_retry=_may_retry, most=ATTEMPTS
+            )
+        except (LostRace, OutcomeUnknown, BrokenConnection, DBAPIError) as error:
+            if not _may_retry(error):
+                raise
+            raise _given_up(name, error) from error
 
     def dry_run(self, name: str, work: Callable[[Connection], _T]) -> _T:
         """Run the work and roll back; return the result that `run` would have returned."""
-        for _ in range(ATTEMPTS):
+
+        def once() -> _T:
             with self._connected() as connection:
-                try:
-                    return work(connection)
-                except LostRace:
-                    continue
-        raise Contended(f"`{name}` lost every race")
+                return work(connection)
+
+        try:
+            return RETRIES.retry(once, may_retry=_has_lost_race, most=ATTEMPTS)
+        except LostRace as error:
+            raise Contended(f"`{name}` lost every race") from error
 
     def close(self) -> None:
         """Release all connections."""
@@ -132,9 +132,13 @@ class Transactions:
             return result
 
 
+def _has_lost_race(error: Exception) -> bool:
+    return isinstance(error, LostRace)
+
+
 def _may_retry(error: Exception) -> bool:
     if not isinstance(error, DBAPIError):
-        return True
+        return isinstance(error, LostRace | OutcomeUnknown | BrokenConnection)
     return error.connection_invalidated or getattr(error.orig, "pgcode", None) in _LOST_RACE
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 import attrs
 import structlog
 
+from narthex._base import Backoff, Restarts
 from narthex.settings import Settings, environment_of
 from narthex_ledger import (
     ApprovalView,
@@ -43,20 +44,19 @@ log = structlog.get_logger()
 LOOK_EVERY_S = 1.0
 SWEEP_EVERY_S = 10.0
 AUDIT_EVERY_S = 600.0
-FIRST_PAUSE_S, GREATEST_PAUSE_S = 10.0, 300.0
+BACKFILLS = Backoff(first_s=20.0, greatest_s=300.0)
 STOPS_S = 10.0
 FORGET_EVERY_S = 3600.0
 CALLS_KEPT = dt.timedelta(days=7)
 """How long the idempotency key of a webhook's call is remembered."""
 
 
-@attrs.frozen
-class _BackfillRun:
-    """A bounded run that this process started, and the number of failures before it."""
+@attrs.define
+class _BackfillRuns:
+    """The bounded runs of a commit that this process started, one at a time."""
 
-    process: subprocess.Popen[bytes]
-    began: float
-    failed: int
+    process: subprocess.Popen[bytes] | None = None
+    restarts: Restarts = attrs.field(factory=lambda: Restarts(BACKFILLS))
 
 
 class Recovery:
@@ -80,7 +80,7 @@ class Recovery:
         self.runs = AirflowRuns(airflow)
         self._settings = settings
         self._noticed: set[UUID] = set()
-        self._backfills: dict[UUID, _BackfillRun] = {}
+        self._backfills: dict[UUID, _BackfillRuns] = {}
         self._swept = -SWEEP_EVERY_S
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
@@ -102,8 +102,9 @@ class Recovery:
         self.runs.stop()
         if self._thread is not None:
             self._thread.join(STOPS_S)
-        for run in self._backfills.values():
-            run.process.poll()
+        for runs in self._backfills.values():
+            if runs.process is not None:
+                runs.process.poll()
 
     def notice(self, commit_id: UUID) -> None:
         """Note that a commit has work to do, and wake the loop."""
@@ -256,21 +257,23 @@ class Recovery:
         executor.promote(commit_id)
 
     def _backfill(self, commit_id: UUID) -> None:
-        known = self._backfills.get(commit_id)
-        if known is not None and known.process.poll() is None:
-            raise StepDeferred("the backfill is running")
-        failed = 0 if known is None else known.failed + 1
-        pause_s = min(GREATEST_PAUSE_S, FIRST_PAUSE_S * 2**failed) if failed else 0.0
-        if known is not None and time.monotonic() - known.began < pause_s:
-            raise StepDeferred(f"the backfill failed {failed} times; it will be retried")
+        runs = self._backfills.setdefault(commit_id, _BackfillRuns())
+        if runs.process is not None:
+            if runs.process.poll() is None:
+                raise StepDeferred("the backfill is running")
+            runs.process = None
+            runs.restarts.failed()
+        if not runs.restarts.is_due:
+            raise StepDeferred(
+                f"the backfill failed {runs.restarts.failures} times; it will be retried"
+            )
         door = Path(self._settings.run_job)
-        process = subprocess.Popen(
+        runs.process = subprocess.Popen(
             [sys.executable, str(door), "--commit", str(commit_id)],
             # The environment marks it as a process of the platform, which it must not outlive.
             env={**os.environ, **environment_of(self._settings)},
             start_new_session=True,
         )
-        self._backfills[commit_id] = _BackfillRun(process, time.monotonic(), failed)
         raise StepDeferred("the backfill was started")
 
 

@@ -7,13 +7,13 @@ written: each record has its key.
 
 import hashlib
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
 import attrs
 
+from narthex._base import Backoff
 from narthex_ledger import (
     AlreadyAppended,
     AppendNow,
@@ -34,7 +34,8 @@ DELIVERY_S = 10.0
 IN_DOUBT_S = 60.0
 """Longer than an append can take effect after it was begun."""
 
-WAIT_S, LOOK_EVERY_S = 5.0, 0.05
+WAIT_S = 5.0
+POLL = Backoff(first_s=0.02, greatest_s=0.1)
 
 Append = Callable[[], "Future[Delivered]"]
 
@@ -77,12 +78,11 @@ class IdempotencyKeyStore:
                 if len(self._known) > KEPT:
                     self._known.popitem(last=False)
         if known.digest != digest:
-            raise IdempotencyKeyReused(f"the idempotency key `{key}` was used for another call")
+            raise IdempotencyKeyReused(f"the idempotency key `{key}` came with another call")
         return known.delivered
 
     def _appended(self, topic: str, key: str, digest: bytes, append: Append) -> Delivered:
-        ends_at = time.monotonic() + WAIT_S
-        while True:
+        for _ in POLL.attempts(within_s=WAIT_S):
             outcome = self._ledger.webhook_calls.begin(
                 topic, key, digest=digest, from_offset=self._end_offset(topic), within_s=IN_DOUBT_S
             )
@@ -101,9 +101,7 @@ class IdempotencyKeyStore:
                         ours = self._under_way.get((topic, key))
                     if ours is not None:
                         return self._awaited(topic, key, ours)
-                    if time.monotonic() > ends_at:
-                        raise TransientError(f"call `{key}` is being appended; retry")
-                    time.sleep(LOOK_EVERY_S)
+        raise TransientError(f"call `{key}` is being appended; retry")
 
     def _append(self, topic: str, key: str, append: Append) -> Delivered:
         appended = append()
@@ -126,7 +124,7 @@ class IdempotencyKeyStore:
                 self._tell_failed(topic, key, appended)
             raise
         except TimeoutError as error:
-            raise TransientError(f"`{topic}` did not accept call `{key}` in time") from error
+            raise TransientError(f"`{topic}` did not take call `{key}` in time") from error
         kept = self._keep(topic, key, delivered)
         self._take(topic, key, appended)
         return kept
@@ -183,9 +181,7 @@ class IdempotencyKeyStore:
             while any(at < ends[place] for place, at in reader.positions.items()):
                 records = reader.poll(max_records=1_000, timeout_s=READ_S)
                 if not records:
-                    raise TransientError(
-                        f"`{topic}` was not read to its end offset within {READ_S:g} s"
-                    )
+                    raise TransientError(f"`{topic}` was not read to its end within {READ_S:g} s")
                 for record in records:
                     if dict(record.headers).get(KEY_HEADER, b"").decode() == key:
                         return Delivered(record.partition, record.offset)

@@ -1,18 +1,18 @@
 """Run the assigned jobs of a child: start, adopt, drain, restart and report them.
 
 A newer generation of a job goes on with the same run. A newer epoch is a new run, which starts
-once the earlier one is over. A job that fails starts again after a pause; its neighbours go on.
+once the earlier one is over. A job that fails restarts with backoff; its neighbours go on.
 """
 
 import gc
 import sys
-import time
 from collections.abc import Callable
 from typing import Generic
 
 import attrs
 import structlog
 
+from narthex._base import Backoff, Restarts
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.harness.carrier import Carrier, Ended, RunT, attempt
 from narthex_spark_apps.harness.channel import Inbox, end_process_group, log_to_stderr, send
@@ -29,8 +29,9 @@ from narthex_stores import IndexFenced
 log = structlog.get_logger()
 
 REPORT_EVERY_S = 0.5
-FIRST_PAUSE_S = 0.5
-GREATEST_PAUSE_S = 30.0
+RESTARTS = Backoff(first_s=1.0, greatest_s=30.0)
+STEADY_S = 30.0
+"""A job that ran this long restarts as if it had never failed."""
 
 
 @attrs.define(eq=False)
@@ -45,11 +46,10 @@ class _Job(Generic[RunT]):
 
     assignment: WorkAssignment
     progress: Progress
+    restarts: Restarts
     run: RunT | None = None
     is_refused: bool = False
     started_at: float = float("-inf")
-    pause_s: float = FIRST_PAUSE_S
-    not_before: float = float("-inf")
 
 
 def _no_queries(query: OfflineRun) -> None:
@@ -62,12 +62,13 @@ class Harness(Generic[RunT]):
 
     Attributes:
         answer: Starts to answer an offline query.
+        backoff: When a failed job restarts; its clock is the clock of the loop.
     """
 
     carrier: Carrier[RunT]
     answer: Callable[[OfflineRun], None] = _no_queries
     send: Callable[[ChildMessage], None] = send
-    clock: Callable[[], float] = time.monotonic
+    backoff: Backoff = RESTARTS
     _turn: int = 0
     _jobs: dict[int, _Job[RunT]] = attrs.field(factory=dict)
     _ending: dict[int, RunT] = attrs.field(factory=dict)
@@ -78,7 +79,7 @@ class Harness(Generic[RunT]):
         if desired is not None:
             self.assign(desired)
         self.reconcile()
-        now = self.clock()
+        now = self.backoff.clock()
         if now - self._reported_at >= REPORT_EVERY_S:
             self.report()
             self._reported_at = now
@@ -97,16 +98,19 @@ class Harness(Generic[RunT]):
         self.carrier.adopt(wanted)
         for asset_id, assignment in wanted.items():
             if asset_id not in self._jobs:
-                self._jobs[asset_id] = _Job(assignment, Progress(clock=self.clock))
+                self._jobs[asset_id] = self._job(assignment)
         for query in desired.offline:
             self.answer(query)
+
+    def _job(self, assignment: WorkAssignment) -> _Job[RunT]:
+        progress = Progress(clock=self.backoff.clock)
+        return _Job(assignment, progress, Restarts(self.backoff))
 
     def reconcile(self) -> None:
         """Start the jobs that should run and do not; let the others work."""
         self._ending = {asset_id: run for asset_id, run in self._ending.items() if not run.is_over}
-        now = self.clock()
         for asset_id, job in self._jobs.items():
-            is_due = not job.is_refused and now >= job.not_before
+            is_due = not job.is_refused and job.restarts.is_due
             if job.run is None and is_due and asset_id not in self._ending:
                 self._start(asset_id, job)
         runs = {asset_id: job.run for asset_id, job in self._jobs.items() if job.run is not None}
@@ -126,7 +130,7 @@ class Harness(Generic[RunT]):
         def start() -> None:
             job.run = self.carrier.start(job.assignment, job.progress)
 
-        job.started_at = self.clock()
+        job.started_at = self.backoff.clock()
         for ended in attempt(asset_id, start):
             self._ended(ended)
         if job.run is not None:
@@ -138,14 +142,12 @@ class Harness(Generic[RunT]):
         self._stop(job)
         if ended.error is None:
             return
-        now = self.clock()
         job.is_refused = ended.is_final or isinstance(ended.error, IndexFenced)
         job.progress.error = describe_error(ended.error)
         job.progress.restarts += 1
-        if now - job.started_at > GREATEST_PAUSE_S:
-            job.pause_s = FIRST_PAUSE_S
-        job.not_before = now + job.pause_s
-        job.pause_s = min(GREATEST_PAUSE_S, job.pause_s * 2)
+        if self.backoff.clock() - job.started_at > STEADY_S:
+            job.restarts.succeeded()
+        job.restarts.failed()
         self._log(job, "job_failed", ended.error)
 
     def _stop(self, job: _Job[RunT]) -> None:

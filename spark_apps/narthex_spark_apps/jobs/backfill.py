@@ -18,7 +18,7 @@ import attrs
 import structlog
 from pyspark.sql import SparkSession
 
-from narthex._base import Json
+from narthex._base import Backoff, Json
 from narthex._ir import (
     IndexSpec,
     PipelineJobSpec,
@@ -45,7 +45,7 @@ from narthex_stores import LogProducer, LogReader
 log = structlog.get_logger()
 
 REPORT_EVERY_S = 10.0
-LOOK_EVERY_S = 0.2
+POLL = Backoff(first_s=0.1, greatest_s=1.0)
 INDEX_WAIT_S = 1800.0
 AT_ONCE = 3
 """Jobs that run at the same time: one more than the cores that one job keeps busy."""
@@ -203,13 +203,12 @@ class Backfill:
         with LogReader(self._settings.kafka) as reader:
             wanted = reader.end_offsets([topic])
         index = open_index(self._settings, need.physical_name, spec)
-        ends_at = time.monotonic() + INDEX_WAIT_S
-        while _behind(index.offsets(), wanted):
-            if time.monotonic() > ends_at:
-                raise IndexBehindError(f"{need.role} `{need.physical_name}`")
+        for _ in POLL.attempts(within_s=INDEX_WAIT_S):
+            if not _behind(index.offsets(), wanted):
+                progress(f"  {need.role} is caught up")
+                return
             loan.note({"waiting_for": need.role})
-            time.sleep(LOOK_EVERY_S)
-        progress(f"  {need.role} is caught up")
+        raise IndexBehindError(f"{need.role} `{need.physical_name}`")
 
 
 def in_order(jobs: Sequence[JobView]) -> list[JobView]:

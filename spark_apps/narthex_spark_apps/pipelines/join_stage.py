@@ -15,7 +15,6 @@ left index contains all records that the stage has read; otherwise it would miss
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -25,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from narthex._base import Backoff
 from narthex._formats.avro import encode as fact_codec
 from narthex._formats.avro import key_encoder
 from narthex._ir import Cell, DatasetRef, Fact, IndexSpec, Join, LogShape, Operator, Trigger
@@ -45,7 +45,7 @@ from narthex_stores import (
 
 CHUNK = 20_000
 WAIT_S = 120.0
-LOOK_EVERY_S = 0.003
+POLL = Backoff(first_s=0.003, greatest_s=0.01)
 MICRO_BATCH = "100 milliseconds"
 TAKEN = ("topic", "partition", "offset", "value")
 
@@ -227,14 +227,12 @@ class JoinStage:
 
     @staticmethod
     def _await(index: LmdbIndex, offsets: Mapping[tuple[str, int], int], what: str) -> None:
-        ends_at = time.monotonic() + WAIT_S
-        while True:
-            contains = index.offsets()
-            if all(contains.get(place, 0) >= offset for place, offset in offsets.items()):
-                return
-            if time.monotonic() > ends_at:
-                raise IndexLateError(f"{what} does not contain {dict(offsets)}")
-            time.sleep(LOOK_EVERY_S)
+        def contains_all() -> bool:
+            contained = index.offsets()
+            return all(contained.get(place, 0) >= offset for place, offset in offsets.items())
+
+        if not POLL.until(contains_all, within_s=WAIT_S):
+            raise IndexLateError(f"{what} does not contain {dict(offsets)}")
 
 
 @attrs.frozen

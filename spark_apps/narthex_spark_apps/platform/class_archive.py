@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from narthex._base import Backoff
 from narthex._ir import Trigger
 from narthex.settings import Settings, load_settings
 from narthex_spark_apps.platform.jvm import OPTIONS, archive_of
@@ -33,7 +34,7 @@ log = structlog.get_logger()
 ROWS = 20
 WITHIN_S = 60.0
 DUMP_WITHIN_S = 120.0
-_STEP_S = 0.1
+_POLL = Backoff(first_s=0.1, greatest_s=0.2)
 
 
 class NotArchivedError(RuntimeError):
@@ -104,11 +105,13 @@ def _run(session: SparkSession, settings: Settings, *, source: str, sink: str, r
     query = write_records(
         _copied(read_topics(session, broker, [source], run=run), sink), broker, run=run
     )
-    ends_at = time.monotonic() + WITHIN_S
-    while sum(end_offsets.ends([sink])[sink].values()) < wanted:
-        if time.monotonic() > ends_at or query.exception() is not None:
-            raise NotArchivedError(f"`{run.name}` wrote no rows: {query.exception()}")
-        time.sleep(_STEP_S)
+
+    def has_written() -> bool:
+        return sum(end_offsets.ends([sink])[sink].values()) >= wanted
+
+    is_over = _POLL.until(lambda: has_written() or query.exception() is not None, within_s=WITHIN_S)
+    if not is_over or query.exception() is not None:
+        raise NotArchivedError(f"`{run.name}` wrote no rows: {query.exception()}")
     query.stop()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import structlog
 
-from narthex._base import atomic_write
+from narthex._base import Backoff, Restarts, atomic_write
 from narthex_spark_apps.supervision.child_messages import (
     Alive,
     DesiredAssignments,
@@ -29,8 +29,7 @@ from narthex_spark_apps.supervision.child_messages import (
 
 log = structlog.get_logger()
 
-FIRST_PAUSE_S = 0.5
-GREATEST_PAUSE_S = 15.0
+RESTARTS = Backoff(first_s=1.0, greatest_s=15.0)
 STEADY_S = 10.0
 """A child that ran for at least this long is restarted at once when it dies."""
 SILENT_S = 20.0
@@ -78,8 +77,7 @@ class ChildProcess:
         self._standing: RunningJobs | None = None
         self._heard = 0.0
         self._started = 0.0
-        self._pause_s = FIRST_PAUSE_S
-        self._not_before = 0.0
+        self._restarts = Restarts(RESTARTS)
         self.restarts = 0
 
     def assign(self, desired: DesiredAssignments) -> None:
@@ -119,7 +117,7 @@ class ChildProcess:
             log.warning("child_unresponsive", child=self.name)
             end_group(self._process.pid)
         if self._process is None:
-            if not self._is_wanted() or time.monotonic() < self._not_before:
+            if not self._is_wanted() or not self._restarts.is_due:
                 return
             self._start()
         if self._desired is not None and self._desired.turn != self._told:
@@ -204,10 +202,10 @@ class ChildProcess:
         lived_s = time.monotonic() - self._started
         end_group(self._process.pid)
         log.warning("child_died", child=self.name, status=self._process.returncode, lived_s=lived_s)
-        self._pause_s = (
-            FIRST_PAUSE_S if lived_s > STEADY_S else min(GREATEST_PAUSE_S, self._pause_s * 2)
-        )
-        self._not_before = time.monotonic() + (0.0 if lived_s > STEADY_S else self._pause_s)
+        if lived_s > STEADY_S:
+            self._restarts.succeeded()
+        else:
+            self._restarts.failed()
         self._process = None
         self.restarts += 1
 

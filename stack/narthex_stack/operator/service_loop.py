@@ -13,30 +13,26 @@ from pathlib import Path
 import attrs
 import psycopg
 
+from narthex._base import Backoff
 from narthex_stack.errors import StackError
 from narthex_stack.install.layout import HomeLayout
 from narthex_stack.operator.status import NEXT, ServiceState, ServiceStatus
 from narthex_stack.processes.process_table import Process
 from narthex_stack.processes.service import Child, Service, start
 
-FIRST_DELAY_S = 0.5
-LONGEST_DELAY_S = 30.0
+RESTARTS = Backoff(first_s=1.0, greatest_s=30.0)
 STOP_S = 30.0
 STEADY_S = 60.0
 """A service that was healthy this long restarts at once, as if it had never failed."""
 UNWELL_S = 120.0
 """A service that has been unhealthy this long is ended and restarted."""
 
+POLL = Backoff(first_s=0.1, greatest_s=0.3)
 _STEP_S = 0.2
 _LOOK_S = 5.0
 
 # Expected errors of a step or a start; any other is a bug and ends the loop.
 _FAILURES = (StackError, OSError, subprocess.SubprocessError, psycopg.Error)
-
-
-def delay_s(failures: int) -> float:
-    """Return the delay before the next start: doubled per failure in a row, up to half a minute."""
-    return min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(failures, 10))
 
 
 class ServiceKeeper:
@@ -96,17 +92,17 @@ class ServiceKeeper:
         while not self._stopping.is_set():
             if self._wait_for_needs():
                 self._live_once()
-            if not self._stopping.wait(delay_s(self.status.failures)):
+            if not self._stopping.wait(RESTARTS.delay_s(self.status.failures)):
                 self._become(ServiceState.WAITING, reason=self.status.reason)
         self._become(ServiceState.STOPPING)
         self._become(ServiceState.STOPPED)
 
     def _wait_for_needs(self) -> bool:
-        while not self._stopping.is_set():
-            missing = [need for need in self.service.needs if not self._is_healthy(need)]
-            if not missing:
+        for delay_s in POLL.delays():
+            if self._stopping.wait(delay_s):
+                return False
+            if all(self._is_healthy(need) for need in self.service.needs):
                 return True
-            self._stopping.wait(_STEP_S)
         return False
 
     def _live_once(self) -> None:
@@ -131,8 +127,10 @@ class ServiceKeeper:
 
     def _wait_healthy(self, child: Child) -> str | None:
         """Wait until the service answers and has settled; return what went wrong, if anything."""
-        end = time.monotonic() + self.service.within_s
-        while not self._stopping.is_set():
+        wrong: str | None = None
+        for delay_s in POLL.delays(within_s=self.service.within_s):
+            if self._stopping.wait(delay_s):
+                return None
             wrong = self.service.probe()
             code = child.popen.poll()
             if code is not None:
@@ -141,10 +139,7 @@ class ServiceKeeper:
                 self.service.settle()
                 self._become(ServiceState.HEALTHY)
                 return None
-            if time.monotonic() > end:
-                return f"not healthy after {self.service.within_s:.0f} s: {wrong}"
-            self._stopping.wait(_STEP_S)
-        return None
+        return f"not healthy after {self.service.within_s:.0f} s: {wrong}"
 
     def _watch(self, child: Child) -> str:
         """Watch a healthy process until it ends, has been unhealthy too long, or should stop."""
@@ -183,9 +178,8 @@ class ServiceKeeper:
             self._become(ServiceState.STOPPING)
         with suppress(ProcessLookupError):
             os.kill(child.process.pid, self.service.stop_signal)
-        end = time.monotonic() + STOP_S
-        while child.popen.poll() is None and time.monotonic() < end:
-            time.sleep(_STEP_S / 4)
+        with suppress(subprocess.TimeoutExpired):
+            child.popen.wait(STOP_S)
         with suppress(ProcessLookupError):
             os.killpg(child.process.pid, signal.SIGKILL)
         child.popen.wait()

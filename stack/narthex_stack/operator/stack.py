@@ -15,6 +15,7 @@ from typing import Self
 
 import attrs
 
+from narthex._base import Backoff
 from narthex.settings import Settings, home_of, load_settings
 from narthex_stack.errors import NotHereError, NotStartedError
 from narthex_stack.install.installation import load_installation, working_directory
@@ -45,6 +46,7 @@ _STOP_S = 180.0
 _ASKED_S = 30.0
 _KILLED_S = 5.0
 _STEP_S = 0.2
+_POLL = Backoff(first_s=0.1, greatest_s=0.3)
 
 _OURS = (
     "postgres",
@@ -176,8 +178,8 @@ class Stack:
         Raises:
             NotStartedError: A service is not, and either time is up or it keeps failing.
         """
-        end = time.monotonic() + within_s
-        while True:
+        ill: list[ServiceStatus] = []
+        for _ in _POLL.attempts(within_s=within_s):
             found = self.status()
             watch(found)
             has_all = set(self._groups) <= {service.group for service in found.services}
@@ -190,9 +192,7 @@ class Stack:
             hopeless = [service for service in ill if service.is_hopeless]
             if hopeless:
                 raise NotStartedError(self._story(hopeless))
-            if time.monotonic() > end:
-                raise NotStartedError(self._story(ill))
-            time.sleep(_STEP_S)
+        raise NotStartedError(self._story(ill))
 
     def stop(self, *, watch: Watcher = _nobody) -> None:
         """Stop all services in order, and all processes that a killed operator left behind."""
@@ -246,11 +246,11 @@ class Stack:
                 start_new_session=True,
                 check=True,
             )
-        end = time.monotonic() + _KEEPER_S
-        while self.status().keeper is None:
-            if time.monotonic() > end or self._keeper_is_gone():
-                raise NotStartedError(f"the keeper did not start:\n{tail(log, lines=20)}")
-            time.sleep(_STEP_S / 4)
+        _POLL.until(
+            lambda: self.status().keeper is not None or self._keeper_is_gone(), within_s=_KEEPER_S
+        )
+        if self.status().keeper is None:
+            raise NotStartedError(f"the keeper did not start:\n{tail(log, lines=20)}")
 
     def _keeper_is_gone(self) -> bool:
         """Return whether the operator's lock was taken once, but is free now."""

@@ -6,18 +6,19 @@ one, if its environment has our mark, or if it is in a session that one of ours 
 
 import os
 import signal
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
+
+from narthex._base import Backoff
 
 MARK = "NARTHEX_KEPT_BY"
 """The environment variable of each child: the home whose operator started it."""
 
 _PROC = Path("/proc")
 _STATE, _SESSION, _START = 0, 3, 19
-_STEP_S = 0.05
+_POLL = Backoff(first_s=0.05, greatest_s=0.1)
 
 
 @attrs.frozen(kw_only=True)
@@ -116,9 +117,9 @@ def send(process: Process, number: signal.Signals) -> None:
 
 def wait_gone(waited: Iterable[Process], *, within_s: float) -> tuple[Process, ...]:
     """Wait until the processes are gone; return those that remain at the end."""
-    end = time.monotonic() + within_s
-    alive = tuple(process for process in waited if is_alive(process))
-    while alive and time.monotonic() < end:
-        time.sleep(_STEP_S)
+    alive = tuple(waited)
+    for _ in _POLL.attempts(within_s=within_s):
         alive = tuple(process for process in alive if is_alive(process))
+        if not alive:
+            break
     return alive

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 import signal
-import time
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import attrs
 from psycopg import sql
 
+from narthex._base import Backoff
 from narthex_stack.errors import NotStartedError, PreparationError
 from narthex_stack.machine.files import tail
 from narthex_stack.machine.ports import free_ports
@@ -22,7 +23,7 @@ from narthex_stack.processes.process_table import is_alive
 from narthex_stack.processes.service import Child, Service, start
 from narthex_stack.servers import kafka, postgres
 
-_STEP_S = 0.1
+_POLL = Backoff(first_s=0.1, greatest_s=0.2)
 _STOP_S = 20.0
 
 
@@ -100,14 +101,16 @@ def running(service: Service, *, home: Path) -> Iterator[Child]:
 
 def wait_healthy(service: Service, *, child: Child, log: Path) -> None:
     """Wait until the service answers and has settled."""
-    end = time.monotonic() + service.within_s
-    while (wrong := service.probe()) is not None:
+    wrong: str | None = None
+    for _ in _POLL.attempts(within_s=service.within_s):
+        wrong = service.probe()
+        if wrong is None:
+            break
         if child.popen.poll() is not None:
             wrong = f"it exited with {child.popen.returncode}"
-            end = 0.0
-        if time.monotonic() > end:
-            raise NotStartedError(f"`{service.name}` did not start: {wrong}\n{tail(log, lines=30)}")
-        time.sleep(_STEP_S)
+            break
+    if wrong is not None:
+        raise NotStartedError(f"`{service.name}` did not start: {wrong}\n{tail(log, lines=30)}")
     try:
         service.settle()
     except PreparationError as error:
@@ -118,11 +121,9 @@ def stop(service: Service, *, child: Child, within_s: float = _STOP_S) -> None:
     """Signal the process to end; after a while, kill its whole group."""
     with suppress(ProcessLookupError):
         os.kill(child.process.pid, service.stop_signal)
-    end = time.monotonic() + within_s
-    while child.popen.poll() is None and time.monotonic() < end:
-        time.sleep(_STEP_S)
+    with suppress(subprocess.TimeoutExpired):
+        child.popen.wait(within_s)
     with suppress(ProcessLookupError):
         os.killpg(child.process.pid, signal.SIGKILL)
     child.popen.wait()
-    while is_alive(child.process):
-        time.sleep(_STEP_S)
+    _POLL.until(lambda: not is_alive(child.process))

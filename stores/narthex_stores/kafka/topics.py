@@ -1,6 +1,5 @@
 """Create, find and remove Kafka topics."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
@@ -10,6 +9,7 @@ import attrs
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from narthex._base import Backoff
 from narthex._ir import AssetKind, AssetSpec, TopicRole, TopicSpec
 from narthex_stores.adapters.directories import checked_name
 from narthex_stores.adapters.protocol import Absent, Listed, Match, Mismatch, Probe, Unknown
@@ -19,7 +19,7 @@ from narthex_stores.kafka.brokers import GREATEST_MESSAGE_BYTES, client_config, 
 _MARGIN_S = 1.0
 """How long to wait for an answer beyond the client's own timeout."""
 
-_SETTLING_S = 0.02
+_POLL = Backoff(first_s=0.02, greatest_s=0.2)
 """The interval between two polls of the brokers' metadata."""
 
 _T = TypeVar("_T")
@@ -168,11 +168,12 @@ class TopicAdapter:
         self, name: str, settled: Callable[[_Found | None], bool], *, timeout_s: float
     ) -> None:
         """Wait until the brokers' metadata shows the controller's change."""
-        deadline = time.monotonic() + timeout_s
-        while not settled(self._found([name], timeout_s=timeout_s).get(name)):
-            if time.monotonic() >= deadline:
-                raise TransientError(f"the brokers do not report the new state of `{name}`")
-            time.sleep(_SETTLING_S)
+
+        def is_settled() -> bool:
+            return settled(self._found([name], timeout_s=timeout_s).get(name))
+
+        if not _POLL.until(is_settled, within_s=timeout_s):
+            raise TransientError(f"the brokers do not report the new state of `{name}`")
 
 
 def _answer(
@@ -193,7 +194,7 @@ def _answer(
 def _topic_spec(name: str, spec: AssetSpec) -> TopicSpec:
     if isinstance(spec, TopicSpec):
         return spec
-    raise PermanentError(f"`{name}` is not a topic: {type(spec).__name__}")
+    raise PermanentError(f"`{name}` is no topic: {type(spec).__name__}")
 
 
 def _difference(wanted: TopicSpec, found: _Found, config: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ import attrs
 
 from narthex._ir.assets import AssetKind, CheckpointSpec, ResolvedAsset
 from narthex_spark_apps.harness import Ended, Harness, Progress, attempt
+from narthex_spark_apps.harness.loop import RESTARTS
 from narthex_spark_apps.supervision.child_messages import (
     ChildMessage,
     DesiredAssignments,
@@ -152,7 +153,8 @@ class Process:
     _turn: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.harness = Harness(self.carrier, send=self.sent.append, clock=lambda: self.now_s)
+        backoff = attrs.evolve(RESTARTS, clock=lambda: self.now_s, random=lambda: 1.0)
+        self.harness = Harness(self.carrier, send=self.sent.append, backoff=backoff)
 
     def assign(self, *assignments: WorkAssignment) -> None:
         self._turn += 1

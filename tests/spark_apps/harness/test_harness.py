@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from narthex_spark_apps.harness import Inbox
 from narthex_spark_apps.harness.channel import STOP_WITHIN_S
-from narthex_spark_apps.harness.loop import FIRST_PAUSE_S, GREATEST_PAUSE_S, REPORT_EVERY_S
+from narthex_spark_apps.harness.loop import REPORT_EVERY_S, RESTARTS
 from narthex_spark_apps.supervision.child_messages import (
     DesiredAssignments,
     OfflineRun,
@@ -108,7 +108,7 @@ def test_a_failing_job_starts_again_after_growing_pauses_and_others_go_on(
     report = process.report()[1]
 
     pauses = [b - a for a, b in itertools.pairwise(failed_at)]
-    expected = [min(GREATEST_PAUSE_S, FIRST_PAUSE_S * 2**n) for n in range(len(pauses))]
+    expected = [min(RESTARTS.greatest_s, RESTARTS.first_s * 2**n) for n in range(len(pauses))]
     assert pauses == pytest.approx(expected, abs=0.2)
     assert (report[1].phase, report[1].progress["restarts"]) == ("failed", 9)
     assert "OutOfOrderError" in str(report[1].progress["error"])
@@ -125,7 +125,7 @@ def test_a_job_that_ran_long_starts_again_soon(process: Process) -> None:
     process.carrier.fails = {1}
     process.work()
     starts = len(process.carrier.starts)
-    process.work(turns=8)
+    process.work(turns=12)
 
     assert (caught_up.phase, caught_up.progress["error"]) == ("caught_up", None)
     assert len(process.carrier.starts) > starts
@@ -283,7 +283,7 @@ def test_after_any_assignments_exactly_the_desired_jobs_run(
     process.carrier.fails = process.carrier.refuses = set()
     process.carrier.is_slow = False
     process.carrier.finish()
-    process.work(turns=5, each_s=GREATEST_PAUSE_S)
+    process.work(turns=5, each_s=RESTARTS.greatest_s)
     jobs, reports = process.report()
 
     epochs = {asset_id: epoch for asset_id, (epoch, _) in desired.items()}

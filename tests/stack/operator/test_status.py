@@ -10,7 +10,6 @@ from typing_extensions import override
 
 from narthex.settings import Settings
 from narthex_stack.cli.screen import age, doors, weakness
-from narthex_stack.operator.service_loop import LONGEST_DELAY_S, delay_s
 from narthex_stack.operator.status import (
     GIVES_UP_AFTER,
     NEXT,
@@ -70,13 +69,6 @@ def test_a_service_that_keeps_failing_is_hopeless() -> None:
     )
 
     assert service.is_hopeless
-
-
-def test_the_pause_doubles_and_ends_at_half_a_minute() -> None:
-    pauses = [delay_s(failures) for failures in range(12)]
-
-    assert pauses[:4] == [0.5, 1.0, 2.0, 4.0]
-    assert pauses[-1] == LONGEST_DELAY_S
 
 
 def test_a_process_of_the_same_number_but_another_start_is_another() -> None:
