@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import attrs
 import pyarrow as pa
 
+from narthex._formats.arrow import array_of, cells_of
 from narthex._ir import Cell, Column, UserCode
-from narthex._runtime.workers import CodeCalls, array_of, cells_of
+from narthex._runtime.workers import CodeCalls
 from narthex_reference.semantics.author_code import RowFrame
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from narthex._base.json_depth import GREATEST_DEPTH
 from narthex._base.records import Json, to_plain
 from narthex._base.times import FIRST_INSTANT, LAST_INSTANT, render_instant
+from narthex._formats.arrow import array_of, cells_of
 from narthex._formats.avro.fact_codec import encode
 from narthex._formats.cells import cell_bytes
 from narthex._formats.json_cells import parse_cell, render_cell
@@ -42,7 +43,6 @@ from narthex._ir.types import (
     StructField,
 )
 from narthex._runtime.ingest.row_parser import ParsedRow, RejectedRow, RowParser
-from narthex._runtime.workers import array_of, cells_of
 from narthex_spark_apps.platform.author_secrets import AuthorSecrets
 from narthex_spark_apps.sources.topics.records import TopicFormat, TopicReader
 from narthex_spark_apps.sources.validated_rows import Arrived, RawRowPosition, RowRenderer

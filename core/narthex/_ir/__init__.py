@@ -124,6 +124,7 @@ from narthex._ir.operators import (
 from narthex._ir.schema import Column, Field, Metadata, Role, Schema
 from narthex._ir.type_names import type_name
 from narthex._ir.types import (
+    DECIMAL_DIGITS,
     Bool,
     Bytes,
     DataType,
@@ -151,6 +152,7 @@ from narthex._ir.window_spans import lookback_of
 from narthex._ir.windows import Continuous, Hopping, Session, Tumbling, Window
 
 __all__ = [
+    "DECIMAL_DIGITS",
     "TOMBSTONE_TIME",
     "VALIDITY_COLUMNS",
     "Aggregate",

@@ -8,6 +8,9 @@ import attrs
 
 from narthex._base.records import record
 
+DECIMAL_DIGITS = 28
+"""The greatest number of digits of a decimal."""
+
 
 @record
 @attrs.frozen

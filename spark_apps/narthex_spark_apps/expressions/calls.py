@@ -7,8 +7,8 @@ import attrs
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 
-from narthex._formats.avro import DECIMAL_DIGITS
 from narthex._ir import (
+    DECIMAL_DIGITS,
     Call,
     DataType,
     Decimal,

@@ -11,8 +11,8 @@ from pyspark.sql import functions as sf
 from narthex._expr import infer, lca
 from narthex._expr.functions import FUNCTIONS
 from narthex._expr.python import BROUGHT_TOGETHER
-from narthex._formats.avro import DECIMAL_DIGITS
 from narthex._ir import (
+    DECIMAL_DIGITS,
     Call,
     Case,
     DataType,

@@ -6,8 +6,8 @@ ever changes them; decimals have 28 digits; a restricted type is stored as its b
 
 from pyspark.sql import types as spark
 
-from narthex._formats.avro import DECIMAL_DIGITS
 from narthex._ir import (
+    DECIMAL_DIGITS,
     Bool,
     Bytes,
     DataType,

@@ -10,8 +10,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.avro.functions import to_avro
 
 from narthex._formats import UnsupportedColumnError
-from narthex._formats.avro import DECIMAL_DIGITS
 from narthex._ir import (
+    DECIMAL_DIGITS,
     Bool,
     Bytes,
     Column,

@@ -22,10 +22,11 @@ from pyspark.sql import functions as sf
 
 from narthex._base import Json, from_plain, to_plain
 from narthex._formats import coerce
+from narthex._formats.arrow import array_of
 from narthex._ir import Cell, DatasetPlan, Datetime, Definitions, HistorySpec, LogShape
 from narthex._query import ReadPlan, execute
 from narthex._query import plan as plan_read
-from narthex._runtime.workers import WorkerPool, array_of
+from narthex._runtime.workers import WorkerPool
 from narthex.settings import OFFLINE_ANSWERS, OFFLINE_SPINE
 from narthex_spark_apps.offline.historical_lookup import OUTPUT, ReplayLimit, answer_bucket
 from narthex_stores import HistoryTable, LookupResult, fact_schema

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from narthex._ir import DataType, LogSpec, types
+from narthex._formats.arrow import arrow_type
+from narthex._ir import DataType, LogSpec
 from narthex_stores.facts.tables import ArrowColumn, columns
 
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -65,10 +66,5 @@ def public(log: LogSpec, table: pa.Table) -> pa.Table:
 
 
 def _public(column: ArrowColumn, of: DataType) -> ArrowColumn:
-    match types.unrestricted(types.inner(of)):
-        case types.Datetime():
-            return column.cast(_INSTANT)
-        case types.Date():
-            return column.cast(pa.date32())
-        case _:
-            return column
+    native = arrow_type(of)
+    return column.cast(native) if pa.types.is_temporal(native) else column

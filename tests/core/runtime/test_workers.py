@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from narthex._base.origin import Origin
+from narthex._formats.arrow import array_of, cells_of
 from narthex._ir.code import UserCode
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
@@ -30,7 +31,7 @@ from narthex._ir.types import (
     Struct,
     StructField,
 )
-from narthex._runtime.workers import Limits, WorkerPool, array_of, cells_of
+from narthex._runtime.workers import Limits, WorkerPool
 from narthex.errors import UserCodeError
 
 HERE = Origin(file="features.py", line=100)

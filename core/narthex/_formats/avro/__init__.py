@@ -1,7 +1,6 @@
 """Facts as Avro: the codec of the log. A separate package because it loads `fastavro`."""
 
 from narthex._formats.avro.fact_codec import (
-    DECIMAL_DIGITS,
     FactCodec,
     avro_schema,
     encode,
@@ -11,7 +10,6 @@ from narthex._formats.avro.fact_codec import (
 )
 
 __all__ = [
-    "DECIMAL_DIGITS",
     "FactCodec",
     "avro_schema",
     "encode",

@@ -29,7 +29,7 @@ from narthex._formats.cells import (
 from narthex._ir.assets import LogSpec
 from narthex._ir.facts import Cell, Fact, RowId, Version
 from narthex._ir.schema import Column
-from narthex._ir.types import Members, Struct, TypeMapper
+from narthex._ir.types import DECIMAL_DIGITS, Members, Struct, TypeMapper
 
 __all__ = [
     "CorruptFactError",
@@ -43,7 +43,6 @@ __all__ = [
     "keyed_row_id",
 ]
 
-DECIMAL_DIGITS = 28
 _BIAS = 1 << 63
 
 

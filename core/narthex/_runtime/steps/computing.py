@@ -9,11 +9,11 @@ from narthex._expr.polars.columns import COLUMNAR_ROWS, cells_of, frame_of
 from narthex._expr.polars.evaluation import evaluate
 from narthex._expr.python import prepare
 from narthex._expr.typing import fit, infer, references
+from narthex._formats.arrow import array_of
 from narthex._ir.expression_nodes import Node
 from narthex._ir.facts import Cell
 from narthex._ir.types import DataType
 from narthex._runtime.steps.rows import Cells, RowBatch
-from narthex._runtime.workers import array_of
 
 
 def computed(expression: Node, rows: RowBatch, *, target: DataType | None = None) -> list[Cell]:

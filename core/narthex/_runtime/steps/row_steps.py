@@ -5,6 +5,7 @@ from typing import TypeAlias, assert_never
 
 import attrs
 
+from narthex._formats.arrow import cells_of as cells_of_array
 from narthex._ir.code import UserCode
 from narthex._ir.facts import Cell
 from narthex._ir.node_schema import NodeSchema
@@ -22,7 +23,6 @@ from narthex._ir.types import Optional
 from narthex._runtime.steps.computing import computed, passing, table_of
 from narthex._runtime.steps.rows import Absence, Cells, RowBatch
 from narthex._runtime.workers import CodeCalls
-from narthex._runtime.workers import cells_of as cells_of_array
 
 RowStep: TypeAlias = Filter | Assign | AssignCode | Transform | Select | Drop | Rename | DropNull
 

@@ -3,7 +3,6 @@
 `narthex._testing.in_process` runs it in the calling process, in authors' unit tests.
 """
 
-from narthex._runtime.workers.arrow_cells import array_of, arrow_type, cells_of
 from narthex._runtime.workers.calls import Callers, CodeCalls
 from narthex._runtime.workers.keeping import Limits
 from narthex._runtime.workers.pool import Compartments, WorkerPool
@@ -17,7 +16,4 @@ __all__ = [
     "Sandbox",
     "SandboxIncompleteError",
     "WorkerPool",
-    "array_of",
-    "arrow_type",
-    "cells_of",
 ]

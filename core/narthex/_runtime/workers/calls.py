@@ -7,11 +7,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from narthex._formats.arrow import array_of, arrow_type, cells_of
 from narthex._ir.code import UserCode
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._ir.types import Bool, Datetime, Optional
-from narthex._runtime.workers.arrow_cells import array_of, arrow_type, cells_of
 from narthex._runtime.workers.author_lines import place_of
 from narthex._runtime.workers.lookups import Find
 from narthex._runtime.workers.results import misfits

@@ -6,10 +6,10 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
+from narthex._formats.arrow import array_of, cells_of
 from narthex._ir.facts import Cell
 from narthex._ir.schema import Column
 from narthex._ir.types import Datetime
-from narthex._runtime.workers.arrow_cells import array_of, cells_of
 from narthex._runtime.workers.arrow_messages import BrokenStreamError
 from narthex._runtime.workers.frames import Frame
 from narthex._runtime.workers.results import read_question, render_table

@@ -7,11 +7,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from narthex._formats.arrow import arrow_type
 from narthex._ir.literals import is_within
 from narthex._ir.schema import Column
 from narthex._ir.type_names import type_name
 from narthex._ir.types import Between, Embedding, OneOf, Optional, Regex, inner
-from narthex._runtime.workers.arrow_cells import arrow_type
 from narthex._runtime.workers.arrow_messages import BrokenStreamError, judge_stream
 
 MOST_KEYS: Final = 100_000
